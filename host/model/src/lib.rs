@@ -1,0 +1,20 @@
+//! Kubernetes objects as Pilothouse keeps them: immutable JSON bytes with their metadata read once, the keys and
+//! selectors that name them, and the changes that happen to them.
+//!
+//! This crate does no I/O and knows neither tokio, kube nor wasmtime, so every other crate may depend on it.
+
+mod delta;
+mod key;
+mod notification;
+mod object;
+mod resource;
+pub mod selector;
+mod version;
+
+pub use delta::*;
+pub use key::ObjectKey;
+pub use notification::Notification;
+pub use object::{Object, ObjectError, OwnerReference, ParseOptions, Projection, Transform};
+pub use resource::ResourceType;
+pub use selector::{FieldSelector, LabelSelector, SelectorError};
+pub use version::{ResourceVersion, Uid};

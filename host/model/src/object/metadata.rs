@@ -1,0 +1,187 @@
+//! What is read from `metadata` once, as places in the object's own text.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use super::members::{self, Members};
+use super::parse::ObjectError;
+use crate::ObjectKey;
+
+/// An owner of an object, as in `metadata.ownerReferences`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnerReference {
+    /// The owner's `apiVersion`.
+    pub api_version: String,
+    /// The owner's kind.
+    pub kind: String,
+    /// The owner's name.
+    pub name: String,
+    /// The owner's UID.
+    pub uid: String,
+    /// Whether this owner is the controlling one.
+    #[serde(default)]
+    pub controller: bool,
+}
+
+impl OwnerReference {
+    /// The API group of the owner, "" for core.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+}
+
+/// A place in the object's text. The default is the empty text at 0.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Span {
+    start: u32,
+    len: u32,
+}
+
+/// A string: almost always a place in the text, its own copy only if the JSON had escapes.
+pub(super) enum Text {
+    Inside(Span),
+    Escaped(Box<str>),
+}
+
+/// A map of strings, kept as the place of its raw text and read when asked.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Pairs(Span);
+
+pub(super) struct Metadata {
+    pub(super) key: ObjectKey,
+    pub(super) api_version: Text,
+    pub(super) kind: Text,
+    pub(super) uid: Text,
+    pub(super) resource_version: Text,
+    pub(super) deletion_timestamp: Text,
+    pub(super) generation: u64,
+    pub(super) labels: Pairs,
+    pub(super) annotations: Pairs,
+    owners: Span,
+}
+
+impl Span {
+    /// The place of `part`, which must be a slice of `whole`.
+    fn of_slice(whole: &str, part: &str) -> Self {
+        let start = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
+        debug_assert!(start + part.len() <= whole.len(), "not a slice of the text");
+        // `parse` refuses texts of 4 GiB and more.
+        Self {
+            start: u32::try_from(start).unwrap_or(u32::MAX),
+            len: u32::try_from(part.len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn of(self, whole: &str) -> &str {
+        &whole[self.start as usize..(self.start + self.len) as usize]
+    }
+}
+
+impl Text {
+    fn read(whole: &str, path: &'static str, raw: Option<&str>) -> Result<Self, ObjectError> {
+        let Some(raw) = raw.filter(|raw| *raw != "null") else {
+            return Ok(Self::Inside(Span::default()));
+        };
+        match members::string(raw) {
+            Some(Cow::Borrowed(inner)) => Ok(Self::Inside(Span::of_slice(whole, inner))),
+            Some(Cow::Owned(text)) => Ok(Self::Escaped(text.into_boxed_str())),
+            None => Err(ObjectError::field(path, "a string", raw)),
+        }
+    }
+
+    pub(super) fn of<'a>(&'a self, whole: &'a str) -> &'a str {
+        match self {
+            Self::Inside(span) => span.of(whole),
+            Self::Escaped(text) => text,
+        }
+    }
+}
+
+impl Pairs {
+    fn read(whole: &str, path: &'static str, raw: Option<&str>) -> Result<Self, ObjectError> {
+        let Some(raw) = raw.filter(|raw| *raw != "null") else {
+            return Ok(Self::default());
+        };
+        let strings = serde_json::from_str::<Members<'_>>(raw)
+            .is_ok_and(|members| members.0.iter().all(|(_, value)| value.starts_with('"')));
+        if strings {
+            Ok(Self(Span::of_slice(whole, raw)))
+        } else {
+            Err(ObjectError::field(path, "a map of strings", raw))
+        }
+    }
+
+    pub(super) fn pairs<'a>(&self, whole: &'a str) -> Vec<(Cow<'a, str>, Cow<'a, str>)> {
+        self.members(whole)
+            .into_iter()
+            .filter_map(|(key, raw)| members::string(raw).map(|value| (key, value)))
+            .collect()
+    }
+
+    pub(super) fn value<'a>(&self, whole: &'a str, key: &str) -> Option<Cow<'a, str>> {
+        let raw = self.members(whole).into_iter().find(|(known, _)| known == key)?.1;
+        members::string(raw)
+    }
+
+    fn members<'a>(&self, whole: &'a str) -> Vec<(Cow<'a, str>, &'a str)> {
+        if self.0.len == 0 {
+            return Vec::new();
+        }
+        serde_json::from_str::<Members<'a>>(self.0.of(whole)).map(|members| members.0).unwrap_or_default()
+    }
+}
+
+impl Metadata {
+    /// Reads the metadata of `json`, whose canonical top level is `top`.
+    pub(super) fn read(json: &str, top: &Members<'_>) -> Result<Self, ObjectError> {
+        let raw = top.get("metadata").ok_or(ObjectError::NoName)?;
+        let members: Members<'_> =
+            serde_json::from_str(raw).map_err(|_| ObjectError::field("metadata", "an object", raw))?;
+        let name = Text::read(json, "metadata.name", members.get("name"))?;
+        let namespace = Text::read(json, "metadata.namespace", members.get("namespace"))?;
+        let name = name.of(json);
+        if name.is_empty() {
+            return Err(ObjectError::NoName);
+        }
+        let generation = match members.get("generation") {
+            None | Some("null") => 0,
+            Some(raw) => raw
+                .parse()
+                .map_err(|_| ObjectError::field("metadata.generation", "a positive integer", raw))?,
+        };
+        let owners = match members.get("ownerReferences") {
+            None | Some("null") => Span::default(),
+            Some(raw) => {
+                serde_json::from_str::<Vec<OwnerReference>>(raw)
+                    .map_err(|_| ObjectError::field("metadata.ownerReferences", "a list of owners", raw))?;
+                Span::of_slice(json, raw)
+            }
+        };
+        Ok(Self {
+            key: ObjectKey::new(namespace.of(json), name),
+            api_version: Text::read(json, "apiVersion", top.get("apiVersion"))?,
+            kind: Text::read(json, "kind", top.get("kind"))?,
+            uid: Text::read(json, "metadata.uid", members.get("uid"))?,
+            resource_version: Text::read(json, "metadata.resourceVersion", members.get("resourceVersion"))?,
+            deletion_timestamp: Text::read(
+                json,
+                "metadata.deletionTimestamp",
+                members.get("deletionTimestamp"),
+            )?,
+            generation,
+            labels: Pairs::read(json, "metadata.labels", members.get("labels"))?,
+            annotations: Pairs::read(json, "metadata.annotations", members.get("annotations"))?,
+            owners,
+        })
+    }
+
+    pub(super) fn owner_references(&self, json: &str) -> Vec<OwnerReference> {
+        if self.owners.len == 0 {
+            return Vec::new();
+        }
+        serde_json::from_str(self.owners.of(json)).unwrap_or_default()
+    }
+}

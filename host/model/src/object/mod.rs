@@ -1,0 +1,199 @@
+//! An object as immutable JSON text, with its metadata found once.
+
+mod members;
+mod metadata;
+mod parse;
+mod pointer;
+#[cfg(test)]
+mod tests;
+mod transform;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+pub use metadata::OwnerReference;
+pub use parse::{ObjectError, ParseOptions};
+pub use transform::{Projection, Transform};
+
+use crate::ObjectKey;
+use metadata::Metadata;
+
+/// One version of a Kubernetes object. Immutable (B24); cloning copies a pointer.
+///
+/// The bytes are canonical: `apiVersion` and `kind` come first, then `metadata`, then the other members in the
+/// server's order, so an object has the same bytes whether a list or a watch brought it.
+#[derive(Clone)]
+pub struct Object(Arc<Inner>);
+
+struct Inner {
+    json: Box<str>,
+    metadata: Metadata,
+}
+
+impl Object {
+    /// Parses an object that names its own `apiVersion` and `kind`, with no transform.
+    ///
+    /// # Errors
+    /// See [`ObjectError`].
+    pub fn from_json(json: impl AsRef<[u8]>) -> Result<Self, ObjectError> {
+        Self::parse(json.as_ref(), &ParseOptions::default())
+    }
+
+    /// Parses one object of a list or of a watch event: validates the whole text, puts the type in where a list left
+    /// it out, applies the transform, and finds the metadata (B09).
+    ///
+    /// # Errors
+    /// See [`ObjectError`].
+    pub fn parse(json: &[u8], options: &ParseOptions<'_>) -> Result<Self, ObjectError> {
+        parse::parse(json, options).map(|(json, metadata)| Self(Arc::new(Inner { json, metadata })))
+    }
+
+    /// Where the object is.
+    #[must_use]
+    pub fn key(&self) -> &ObjectKey {
+        &self.0.metadata.key
+    }
+
+    /// `metadata.name`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.key().name()
+    }
+
+    /// `metadata.namespace`, "" for cluster scope.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.key().namespace()
+    }
+
+    /// `apiVersion`.
+    #[must_use]
+    pub fn api_version(&self) -> &str {
+        self.0.metadata.api_version.of(&self.0.json)
+    }
+
+    /// `kind`.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        self.0.metadata.kind.of(&self.0.json)
+    }
+
+    /// `metadata.uid`, "" when absent.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        self.0.metadata.uid.of(&self.0.json)
+    }
+
+    /// `metadata.resourceVersion`, "" when absent.
+    #[must_use]
+    pub fn resource_version(&self) -> &str {
+        self.0.metadata.resource_version.of(&self.0.json)
+    }
+
+    /// `metadata.generation`, 0 when absent.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.0.metadata.generation
+    }
+
+    /// `metadata.deletionTimestamp`, the server's text (RFC 3339).
+    #[must_use]
+    pub fn deletion_timestamp(&self) -> Option<&str> {
+        let text = self.0.metadata.deletion_timestamp.of(&self.0.json);
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// All labels, in the server's order.
+    pub fn labels(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+        self.0.metadata.labels.pairs(&self.0.json).into_iter()
+    }
+
+    /// One label.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<Cow<'_, str>> {
+        self.0.metadata.labels.value(&self.0.json, key)
+    }
+
+    /// All annotations, in the server's order.
+    pub fn annotations(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+        self.0.metadata.annotations.pairs(&self.0.json).into_iter()
+    }
+
+    /// One annotation.
+    #[must_use]
+    pub fn annotation(&self, key: &str) -> Option<Cow<'_, str>> {
+        self.0.metadata.annotations.value(&self.0.json, key)
+    }
+
+    /// The finalizers.
+    #[must_use]
+    pub fn finalizers(&self) -> Vec<String> {
+        self.field("/metadata/finalizers").and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or_default()
+    }
+
+    /// All owner references.
+    #[must_use]
+    pub fn owner_references(&self) -> Vec<OwnerReference> {
+        self.0.metadata.owner_references(&self.0.json)
+    }
+
+    /// The owner reference with `controller: true`.
+    #[must_use]
+    pub fn controller(&self) -> Option<OwnerReference> {
+        self.owner_references().into_iter().find(|owner| owner.controller)
+    }
+
+    /// The canonical JSON text.
+    #[must_use]
+    pub fn json(&self) -> &str {
+        &self.0.json
+    }
+
+    /// The raw JSON text at an RFC 6901 pointer (`3`, `"web"`, `{…}`); `None` when absent or when the pointer is not
+    /// well formed. Scans the text up to the value: no tree is built.
+    #[must_use]
+    pub fn field(&self, pointer: &str) -> Option<&str> {
+        pointer::find(&self.0.json, pointer)
+    }
+
+    /// As [`field`](Self::field), without quotes and escapes when the value is a string.
+    #[must_use]
+    pub fn text(&self, pointer: &str) -> Option<Cow<'_, str>> {
+        let raw = self.field(pointer)?;
+        Some(members::string(raw).unwrap_or(Cow::Borrowed(raw)))
+    }
+
+    /// The whole object as a tree. Slow; not for the path of a watch event.
+    #[must_use]
+    pub fn to_value(&self) -> serde_json::Value {
+        // The text was validated when the object was made.
+        serde_json::from_str(&self.0.json).unwrap_or_default()
+    }
+
+    /// Approximate heap bytes of this version, shared by all its clones.
+    #[must_use]
+    pub fn memory_size(&self) -> usize {
+        size_of::<Inner>() + self.0.json.len() + self.key().as_str().len()
+    }
+
+    /// Whether both are the very same allocation.
+    #[must_use]
+    pub fn ptr_eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        self.ptr_eq(other) || self.json() == other.json()
+    }
+}
+
+impl Eq for Object {}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} rv:{}", self.kind(), self.key(), self.resource_version())
+    }
+}

@@ -1,0 +1,131 @@
+//! From the server's bytes to the canonical text.
+
+use super::members::Members;
+use super::metadata::Metadata;
+use super::transform::{Transform, write_member, write_string};
+
+/// Why bytes are not an object.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObjectError {
+    /// The text is not one well-formed JSON object.
+    #[error("not a well-formed JSON object: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The bytes are not UTF-8.
+    #[error("not UTF-8: {0}")]
+    Utf8(#[from] std::str::Utf8Error),
+    /// `metadata.name` is absent or empty.
+    #[error("the object has no metadata.name")]
+    NoName,
+    /// Neither the object nor its list says what type it is.
+    #[error("the object {name:?} has no {field}, and it was not in a list that would tell it")]
+    NoType {
+        /// `apiVersion` or `kind`.
+        field: &'static str,
+        /// The object's name.
+        name: String,
+    },
+    /// A member of the metadata has the wrong type.
+    #[error("{path} is not {expected}: {found}")]
+    Field {
+        /// Where.
+        path: &'static str,
+        /// What belongs there.
+        expected: &'static str,
+        /// The start of what was there.
+        found: String,
+    },
+    /// The text is 4 GiB or more.
+    #[error("the object has {0} bytes, more than can be kept")]
+    TooLarge(usize),
+}
+
+impl ObjectError {
+    pub(super) fn field(path: &'static str, expected: &'static str, found: &str) -> Self {
+        Self::Field { path, expected, found: found.chars().take(80).collect() }
+    }
+}
+
+/// How an object is read.
+#[derive(Clone, Copy, Debug)]
+pub struct ParseOptions<'a> {
+    /// The `apiVersion` that is put in when the text has none ("" for an error instead).
+    pub api_version: &'a str,
+    /// The `kind` that is put in when the text has none ("" for an error instead).
+    pub kind: &'a str,
+    /// What is taken out.
+    pub transform: &'a Transform,
+}
+
+impl Default for ParseOptions<'_> {
+    fn default() -> Self {
+        static KEEP_ALL: Transform = Transform {
+            drop_managed_fields: false,
+            drop_last_applied: false,
+            projection: super::Projection::Full,
+            keep: Vec::new(),
+        };
+        Self { api_version: "", kind: "", transform: &KEEP_ALL }
+    }
+}
+
+pub(super) fn parse(bytes: &[u8], options: &ParseOptions<'_>) -> Result<(Box<str>, Metadata), ObjectError> {
+    if u32::try_from(bytes.len()).is_err() {
+        return Err(ObjectError::TooLarge(bytes.len()));
+    }
+    let text = std::str::from_utf8(bytes)?;
+    let source: Members<'_> = serde_json::from_str(text)?;
+    let json = canonical(text.len(), &source, options)?;
+    let top: Members<'_> = serde_json::from_str(&json)?;
+    let metadata = Metadata::read(&json, &top)?;
+    Ok((json, metadata))
+}
+
+fn canonical(len: usize, source: &Members<'_>, options: &ParseOptions<'_>) -> Result<Box<str>, ObjectError> {
+    let mut out = String::with_capacity(len + options.api_version.len() + options.kind.len() + 32);
+    let mut first = true;
+    out.push('{');
+    write_type(&mut out, &mut first, source, "apiVersion", options.api_version)?;
+    write_type(&mut out, &mut first, source, "kind", options.kind)?;
+    if let Some(raw) = source.get("metadata") {
+        if options.transform.keeps_metadata() {
+            write_member(&mut out, &mut first, "metadata", raw);
+        } else {
+            let metadata: Members<'_> =
+                serde_json::from_str(raw).map_err(|_| ObjectError::field("metadata", "an object", raw))?;
+            out.push_str(",\"metadata\":");
+            options.transform.write_metadata(&mut out, &metadata);
+        }
+    }
+    for (name, raw) in &source.0 {
+        let written = matches!(&**name, "apiVersion" | "kind" | "metadata");
+        if !written && options.transform.keeps(name) {
+            write_member(&mut out, &mut first, name, raw);
+        }
+    }
+    out.push('}');
+    Ok(out.into_boxed_str())
+}
+
+fn write_type(
+    out: &mut String,
+    first: &mut bool,
+    source: &Members<'_>,
+    field: &'static str,
+    default: &str,
+) -> Result<(), ObjectError> {
+    match source.get(field) {
+        Some(raw) if raw != "\"\"" && raw != "null" => write_member(out, first, field, raw),
+        _ if default.is_empty() => {
+            let name =
+                source.get("metadata").and_then(|raw| super::pointer::find(raw, "/name")).unwrap_or("");
+            return Err(ObjectError::NoType { field, name: name.trim_matches('"').to_owned() });
+        }
+        _ => {
+            let mut quoted = String::with_capacity(default.len() + 2);
+            write_string(&mut quoted, default);
+            write_member(out, first, field, &quoted);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! Label and field selectors, with the grammar of `k8s.io/apimachinery/pkg/labels` and `pkg/fields`.
+
+mod field;
+mod label;
+#[cfg(test)]
+mod tests;
+
+pub use field::{FieldRequirement, FieldSelector};
+pub use label::{LabelRequirement, LabelSelector, Operator};
+
+/// Why a selector was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("selector {selector:?}: {problem} at column {column}; {remedy}")]
+pub struct SelectorError {
+    /// The whole selector as it was given.
+    pub selector: String,
+    /// What is wrong.
+    pub problem: String,
+    /// Where, in characters from 1.
+    pub column: usize,
+    /// What would be right.
+    pub remedy: &'static str,
+}

@@ -1,0 +1,107 @@
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+/// `metadata.resourceVersion`: opaque, compared for equality, and in order only where both are decimal.
+///
+/// Kubernetes promises decimal, comparable versions since 1.35 (KEP-5504); other servers may not.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ResourceVersion(Arc<str>);
+
+/// `metadata.uid`: tells two objects of one name apart.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Uid(Arc<str>);
+
+impl ResourceVersion {
+    /// Wraps the server's text as it is.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self(Arc::from(text))
+    }
+
+    /// The server's text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The order of two versions, or `None` when either is not a decimal number.
+    #[must_use]
+    pub fn compare(&self, other: &Self) -> Option<Ordering> {
+        Self::compare_text(&self.0, &other.0)
+    }
+
+    /// As [`compare`](Self::compare), on the bare texts.
+    #[must_use]
+    pub fn compare_text(left: &str, right: &str) -> Option<Ordering> {
+        let (left, right) = (decimal(left)?, decimal(right)?);
+        Some(left.len().cmp(&right.len()).then_with(|| left.cmp(right)))
+    }
+}
+
+/// The digits without leading zeros, of any length; `None` when there is anything else.
+fn decimal(text: &str) -> Option<&str> {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    Some(text.trim_start_matches('0'))
+}
+
+impl Uid {
+    /// Wraps the server's text as it is.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self(Arc::from(text))
+    }
+
+    /// The server's text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rv:{}", self.0)
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "uid:{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimal_versions_compare_by_value_of_any_length() {
+        let compare = ResourceVersion::compare_text;
+        assert_eq!(compare("9", "10"), Some(Ordering::Less));
+        assert_eq!(compare("0010", "10"), Some(Ordering::Equal));
+        assert_eq!(compare("184467440737095516160", "184467440737095516159"), Some(Ordering::Greater));
+        assert_eq!(compare("0", "0"), Some(Ordering::Equal));
+    }
+
+    #[test]
+    fn versions_that_are_not_decimal_have_no_order() {
+        assert_eq!(ResourceVersion::compare_text("a1", "2"), None);
+        assert_eq!(ResourceVersion::compare_text("", "2"), None);
+        assert_eq!(ResourceVersion::compare_text("-1", "2"), None);
+    }
+}
