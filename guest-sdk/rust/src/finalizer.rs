@@ -1,0 +1,135 @@
+//! Finalizers: cleaning up outside the cluster before an object goes.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Value, json};
+
+use crate::client::{self, Patch};
+use crate::{Error, ObjectKey, Outcome, Resource};
+
+/// What is asked of a reconciler that holds a finalizer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The object lives and has the finalizer: bring the world to the desired state.
+    Apply,
+    /// The object is being deleted: undo what was done. Success lets it go.
+    Cleanup,
+}
+
+/// Runs `work` in the phase that the object is in, and keeps the finalizer `name` accordingly: it is there before the
+/// first [`Phase::Apply`], and goes after a successful [`Phase::Cleanup`]. `name` looks like a qualified label key:
+/// `example.com/cleanup`.
+///
+/// The plugin must be allowed to patch the object.
+///
+/// # Errors
+/// What `work` returns, and failed writes. A conflict means that the object changed meanwhile; the retry sees it.
+pub fn run<K: Resource>(
+    object: &K,
+    name: &str,
+    work: impl FnOnce(Phase) -> Result<Outcome, Error>,
+) -> Result<Outcome, Error> {
+    match next(object.meta(), name) {
+        Next::Add => {
+            patch::<K>(object, &added(object.meta(), name))?;
+            work(Phase::Apply)
+        }
+        Next::Apply => work(Phase::Apply),
+        Next::Cleanup => {
+            let outcome = work(Phase::Cleanup)?;
+            patch::<K>(object, &removed(object.meta(), name))?;
+            Ok(outcome)
+        }
+        Next::Nothing => Ok(Outcome::Done),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Add,
+    Apply,
+    Cleanup,
+    /// Being deleted, and not held by this finalizer: nothing may be started any more.
+    Nothing,
+}
+
+fn next(meta: &ObjectMeta, name: &str) -> Next {
+    let held = names(meta).iter().any(|present| present == name);
+    match (meta.deletion_timestamp.is_some(), held) {
+        (false, false) => Next::Add,
+        (false, true) => Next::Apply,
+        (true, true) => Next::Cleanup,
+        (true, false) => Next::Nothing,
+    }
+}
+
+fn names(meta: &ObjectMeta) -> &[String] {
+    meta.finalizers.as_deref().unwrap_or_default()
+}
+
+fn added(meta: &ObjectMeta, name: &str) -> Value {
+    let mut finalizers = names(meta).to_vec();
+    finalizers.push(name.to_owned());
+    merge_patch(meta, &finalizers)
+}
+
+fn removed(meta: &ObjectMeta, name: &str) -> Value {
+    let finalizers: Vec<_> = names(meta).iter().filter(|present| *present != name).cloned().collect();
+    merge_patch(meta, &finalizers)
+}
+
+/// A merge patch replaces the list whole, so it names the version that the list was read from: a change by somebody else
+/// in between is a conflict, not lost.
+fn merge_patch(meta: &ObjectMeta, finalizers: &[String]) -> Value {
+    json!({"metadata": {"finalizers": finalizers, "resourceVersion": meta.resource_version}})
+}
+
+fn patch<K: Resource>(object: &K, body: &Value) -> Result<(), Error> {
+    match client::patch::<K>(&ObjectKey::of(object), &Patch::Merge(body)) {
+        Ok(_) => Ok(()),
+        // Somebody else removed the last finalizer: it is gone, as intended.
+        Err(error) if error.is_not_found() && object.meta().deletion_timestamp.is_some() => Ok(()),
+        Err(error) => {
+            Err(Error::from(error).context(format!("change the finalizers of {}", ObjectKey::of(object))))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+
+    const NAME: &str = "example.com/cleanup";
+
+    fn mk_meta(finalizers: &[&str], deleted: bool) -> ObjectMeta {
+        ObjectMeta {
+            resource_version: Some("7".into()),
+            finalizers: Some(finalizers.iter().map(|name| (*name).to_owned()).collect()),
+            deletion_timestamp: deleted.then_some(Time(Timestamp::UNIX_EPOCH)),
+            ..ObjectMeta::default()
+        }
+    }
+
+    #[test]
+    fn the_phase_follows_from_deletion_and_finalizer() {
+        assert_eq!(next(&ObjectMeta::default(), NAME), Next::Add);
+        assert_eq!(next(&mk_meta(&["other"], false), NAME), Next::Add);
+        assert_eq!(next(&mk_meta(&["other", NAME], false), NAME), Next::Apply);
+        assert_eq!(next(&mk_meta(&[NAME], true), NAME), Next::Cleanup);
+        assert_eq!(next(&mk_meta(&["other"], true), NAME), Next::Nothing);
+    }
+
+    #[test]
+    fn other_finalizers_stay_and_the_version_guards_them() {
+        assert_eq!(
+            added(&mk_meta(&["other"], false), NAME),
+            json!({"metadata": {"finalizers": ["other", NAME], "resourceVersion": "7"}})
+        );
+        assert_eq!(
+            removed(&mk_meta(&[NAME, "other"], true), NAME),
+            json!({"metadata": {"finalizers": ["other"], "resourceVersion": "7"}})
+        );
+    }
+}

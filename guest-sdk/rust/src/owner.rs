@@ -1,0 +1,122 @@
+//! Owner references: who created an object, and whose deletion deletes it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use thiserror::Error;
+
+use crate::Resource;
+
+/// A controlling reference to `owner`, for `metadata.ownerReferences` of what it creates. The garbage collector deletes
+/// the object after its owner, and, with foreground deletion, the owner waits for it.
+///
+/// # Panics
+/// When `owner` was never stored by the server: without name and UID nothing can refer to it.
+#[must_use]
+pub fn controller_owner_ref<K: Resource>(owner: &K) -> OwnerReference {
+    let Some(reference) = owner.controller_owner_ref(&()) else {
+        panic!("{} without name and UID cannot own anything: was it read from the server?", K::kind(&()));
+    };
+    OwnerReference { block_owner_deletion: Some(true), ..reference }
+}
+
+/// The reference to the object that controls this one.
+#[must_use]
+pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
+    meta.owner_references.as_deref().unwrap_or_default().iter().find(|owner| owner.controller == Some(true))
+}
+
+/// Whether `owner` controls `object`: by UID, since an owner that was deleted and made again owns nothing yet.
+#[must_use]
+pub fn is_controlled_by<K: Resource, O: Resource>(object: &K, owner: &O) -> bool {
+    let uid = owner.meta().uid.as_deref();
+    uid.is_some() && controller_of(object.meta()).map(|controller| controller.uid.as_str()) == uid
+}
+
+/// Another object controls this one already.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{object} is already controlled by {kind} {name}")]
+pub struct AlreadyControlled {
+    /// The object's name.
+    pub object: String,
+    /// The kind of its controller.
+    pub kind: String,
+    /// The name of its controller.
+    pub name: String,
+}
+
+/// Makes `owner` the controller of `object`, as controller-runtime's `SetControllerReference` does. Setting it again
+/// brings the reference up to date.
+///
+/// # Errors
+/// When another object controls it: two controllers would fight.
+///
+/// # Panics
+/// As [`controller_owner_ref`].
+pub fn set_controller<K: Resource, O: Resource>(object: &mut K, owner: &O) -> Result<(), AlreadyControlled> {
+    let reference = controller_owner_ref(owner);
+    let meta = object.meta_mut();
+    if let Some(other) = controller_of(meta).filter(|other| other.uid != reference.uid) {
+        return Err(AlreadyControlled {
+            object: meta.name.clone().unwrap_or_default(),
+            kind: other.kind.clone(),
+            name: other.name.clone(),
+        });
+    }
+    let references = meta.owner_references.get_or_insert_default();
+    references.retain(|present| present.uid != reference.uid);
+    references.push(reference);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+
+    use super::*;
+
+    fn mk_deployment(name: &str, uid: &str) -> Deployment {
+        let metadata = ObjectMeta { name: Some(name.into()), uid: Some(uid.into()), ..ObjectMeta::default() };
+        Deployment { metadata, ..Deployment::default() }
+    }
+
+    #[test]
+    fn a_reference_names_kind_name_and_uid_and_controls() {
+        assert_eq!(
+            controller_owner_ref(&mk_deployment("web", "u1")),
+            OwnerReference {
+                api_version: "apps/v1".into(),
+                kind: "Deployment".into(),
+                name: "web".into(),
+                uid: "u1".into(),
+                controller: Some(true),
+                block_owner_deletion: Some(true),
+            }
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "Deployment without name and UID")]
+    fn an_owner_that_was_never_stored_is_a_programming_error() {
+        let _ = controller_owner_ref(&Deployment::default());
+    }
+
+    #[test]
+    fn control_goes_by_uid_not_by_name() {
+        let mut set = ReplicaSet::default();
+        set_controller(&mut set, &mk_deployment("web", "u1")).unwrap();
+        assert!(is_controlled_by(&set, &mk_deployment("web", "u1")));
+        assert!(!is_controlled_by(&set, &mk_deployment("web", "u2")));
+        assert!(!is_controlled_by(&set, &Deployment::default()));
+        assert!(!is_controlled_by(&ReplicaSet::default(), &mk_deployment("web", "u1")));
+    }
+
+    #[test]
+    fn an_object_has_one_controller() {
+        let mut set = ReplicaSet::default();
+        set.metadata.name = Some("web-1".into());
+        set_controller(&mut set, &mk_deployment("web", "u1")).unwrap();
+        set_controller(&mut set, &mk_deployment("web", "u1")).unwrap();
+        assert_eq!(set.metadata.owner_references.as_ref().map(Vec::len), Some(1));
+        let error = set_controller(&mut set, &mk_deployment("other", "u2")).unwrap_err();
+        assert_eq!(error.to_string(), "web-1 is already controlled by Deployment web");
+    }
+}

@@ -1,0 +1,50 @@
+use std::panic::PanicHookInfo;
+use std::sync::Once;
+
+/// Makes a panic reach the host's log with file and line, before the trap that ends the instance: the target has no
+/// standard error.
+pub(crate) fn install_hook() {
+    static INSTALLED: Once = Once::new();
+    if cfg!(not(target_family = "wasm")) {
+        return; // In a native test the usual hook prints, and there is no host to log to.
+    }
+    INSTALLED.call_once(|| {
+        std::panic::set_hook(Box::new(|panic| {
+            let (message, location) = describe(panic);
+            crate::error!(location = location, "panic: {message}");
+        }));
+    });
+}
+
+fn describe(panic: &PanicHookInfo<'_>) -> (String, String) {
+    let message = panic.payload_as_str().unwrap_or("(the payload is not a text)").to_owned();
+    let location = panic.location().map_or_else(|| "unknown".to_owned(), ToString::to_string);
+    (message, location)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_is_described_with_its_place() {
+        static SEEN: Mutex<Option<(String, String)>> = Mutex::new(None);
+        // Other tests panic on threads of their own at the same time.
+        let this_thread = std::thread::current().id();
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if std::thread::current().id() == this_thread {
+                *SEEN.lock().unwrap() = Some(describe(panic));
+            }
+        }));
+        let line = line!() + 1;
+        let result = std::panic::catch_unwind(|| panic!("no {}", "image"));
+        std::panic::set_hook(before);
+        assert!(result.is_err());
+        let (message, location) = SEEN.lock().unwrap().take().unwrap();
+        assert_eq!(message, "no image");
+        assert!(location.contains(&format!("panic.rs:{line}:")), "{location}");
+    }
+}

@@ -1,0 +1,185 @@
+//! Building the example plugins: finds or makes a toolchain for wasm, then runs cargo in `examples/`.
+//!
+//! The ways and their order are in docs/decisions/0002-building-guests.md.
+
+mod copy;
+mod environment;
+mod machine;
+mod plan;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+pub(crate) use copy::copy_example;
+use environment::clean_command;
+use plan::{Attempt, Step, TARGET};
+
+/// A plugin that was built: a core module that carries its component type. The host makes the component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Guest {
+    /// The package's name, and by convention the plugin's.
+    pub(crate) name: String,
+    /// Where cargo left it. The next build of the same package overwrites it.
+    pub(crate) wasm: PathBuf,
+}
+
+/// Builds example packages (all of them for an empty list).
+///
+/// # Errors
+/// When no toolchain can be found or made (the text says what to type), a package does not exist, or does not compile.
+pub(crate) fn build(root: &Path, packages: &[&str]) -> Result<Vec<Guest>> {
+    build_in(root, &root.join("examples"), packages, &[])
+}
+
+/// As [`build`], in the workspace at `workspace` (the examples, or a [`copy_example`] of one), with further environment
+/// variables for the compiler, such as `PILOTHOUSE_GUEST_VERSION`. Every workspace shares `examples/target`.
+///
+/// # Errors
+/// As [`build`].
+pub(crate) fn build_in(
+    root: &Path,
+    workspace: &Path,
+    packages: &[&str],
+    variables: &[(&str, &str)],
+) -> Result<Vec<Guest>> {
+    let names = package_names(workspace, packages)?;
+    let toolchain = find_toolchain(root)?;
+    println!("guests: building {} with {}", names.join(", "), toolchain.describe());
+    let target_directory = root.join("examples/target");
+    let mut command = toolchain.cargo(workspace);
+    command.args(["build", "--release", "--locked", "--target", TARGET]);
+    command.arg("--target-dir").arg(&target_directory);
+    for name in &names {
+        command.args(["--package", name]);
+    }
+    let status =
+        command.envs(variables.iter().copied()).status().context("start cargo to build the guests")?;
+    ensure!(status.success(), "cargo could not build {} (see above): {status}", names.join(", "));
+    names.into_iter().map(|name| built(&target_directory, name)).collect()
+}
+
+fn built(target_directory: &Path, name: String) -> Result<Guest> {
+    let file = format!("{}.wasm", name.replace('-', "_"));
+    let wasm = target_directory.join(TARGET).join("release").join(file);
+    let size = wasm.metadata().with_context(|| {
+        format!("{} was not made: does {name}/Cargo.toml have crate-type = [\"cdylib\"]?", wasm.display())
+    })?;
+    println!("guests: {name} is {} KiB: {}", size.len().div_ceil(1024), wasm.display());
+    Ok(Guest { name, wasm })
+}
+
+/// The packages asked for, checked; all of the workspace for none. A package is a folder with a manifest.
+fn package_names(workspace: &Path, packages: &[&str]) -> Result<Vec<String>> {
+    let mut known = Vec::new();
+    let entries = workspace.read_dir().with_context(|| format!("read {}", workspace.display()))?;
+    for entry in entries.flatten() {
+        if entry.path().join("Cargo.toml").is_file() && entry.path().join("src").is_dir() {
+            known.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    known.sort();
+    if packages.is_empty() {
+        return Ok(known);
+    }
+    if let Some(unknown) = packages.iter().find(|name| !known.iter().any(|known| known == *name)) {
+        bail!("there is no example {unknown:?} in {}; there are: {}", workspace.display(), known.join(", "));
+    }
+    Ok(packages.iter().map(|name| (*name).to_owned()).collect())
+}
+
+enum Toolchain {
+    /// The active toolchain has a compiled std.
+    Installed,
+    /// The distribution's compiler builds std itself, with this linker.
+    BuildStd { linker: PathBuf },
+}
+
+impl Toolchain {
+    fn describe(&self) -> String {
+        match self {
+            Self::Installed => format!("the installed target {TARGET}"),
+            Self::BuildStd { linker } => {
+                format!("/usr/bin/cargo, which builds std first (linker {})", linker.display())
+            }
+        }
+    }
+
+    fn cargo(&self, workspace: &Path) -> std::process::Command {
+        match self {
+            Self::Installed => clean_command("cargo", workspace),
+            Self::BuildStd { linker } => {
+                let mut command = clean_command("/usr/bin/cargo", workspace);
+                let path = std::env::var_os("PATH").unwrap_or_default();
+                let directories = [PathBuf::from("/usr/bin")].into_iter().chain(std::env::split_paths(&path));
+                if let Ok(path) = std::env::join_paths(directories) {
+                    command.env("PATH", path);
+                }
+                command.env("RUSTC", "/usr/bin/rustc").env("RUSTC_BOOTSTRAP", "1");
+                command.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
+                command.arg("-Zbuild-std=std,panic_abort");
+                command
+            }
+        }
+    }
+}
+
+/// Takes one step after another until a toolchain is there or no way is left.
+fn find_toolchain(root: &Path) -> Result<Toolchain> {
+    let mut target_add = Attempt::NotMade;
+    let mut package_install = Attempt::NotMade;
+    loop {
+        let facts = plan::Facts {
+            target_add: target_add.clone(),
+            package_install: package_install.clone(),
+            ..machine::probe(root)
+        };
+        match plan::next(&facts) {
+            Step::UseInstalledTarget => return Ok(Toolchain::Installed),
+            Step::BuildStd { linker } => return Ok(Toolchain::BuildStd { linker }),
+            Step::GiveUp(explanation) => bail!(explanation),
+            Step::AddTarget => {
+                println!("guests: no std for {TARGET} yet; asking rustup: rustup target add {TARGET}");
+                target_add = attempted(machine::add_target(root), "rustup");
+            }
+            Step::InstallPackages(packages) => {
+                let packages_text = packages.join(" ");
+                println!("guests: installing Debian packages: apt-get install -y {packages_text}");
+                package_install = attempted(machine::install_packages(root, &packages), "apt-get");
+            }
+        }
+    }
+}
+
+/// An attempt is over either way: if it left nothing usable behind, it must not be made again.
+fn attempted(result: Result<(), String>, program: &str) -> Attempt {
+    match result {
+        Ok(()) => Attempt::Failed(format!("{program} said that it succeeded, but nothing usable is there")),
+        Err(error) => {
+            println!("guests: {program} could not: {error}");
+            Attempt::Failed(error)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn examples() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")
+    }
+
+    #[test]
+    fn all_examples_are_built_when_none_is_named() {
+        let names = package_names(&examples(), &[]).unwrap();
+        assert!(names.contains(&"sample-controller".to_owned()), "{names:?}");
+        assert!(!names.contains(&"target".to_owned()), "{names:?}");
+    }
+
+    #[test]
+    fn an_unknown_example_is_refused_with_those_there_are() {
+        let error = package_names(&examples(), &["sample"]).unwrap_err().to_string();
+        assert!(error.contains("no example \"sample\"") && error.contains("sample-controller"), "{error}");
+    }
+}

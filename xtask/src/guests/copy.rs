@@ -1,0 +1,66 @@
+//! A copy of an example that may be changed: for the demo's live reload, and for trying things without touching the
+//! checkout.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// Copies example `package` into `destination`, a workspace of its own with the examples' profile, lock file and
+/// dependency versions, so that everything but the example is taken from what is compiled already. Replaces an earlier
+/// copy. Returns the folder of the example in it: `destination/package`.
+pub(crate) fn copy_example(root: &Path, package: &str, destination: &Path) -> Result<PathBuf> {
+    let examples = root.join("examples");
+    let source = examples.join(package);
+    let copy = destination.join(package);
+    if copy.exists() {
+        fs::remove_dir_all(&copy).with_context(|| format!("remove the earlier copy {}", copy.display()))?;
+    }
+    copy_folder(&source, &copy)?;
+    let manifest = fs::read_to_string(examples.join("Cargo.toml")).context("read examples/Cargo.toml")?;
+    let root = root.canonicalize().with_context(|| format!("find {}", root.display()))?;
+    fs::write(destination.join("Cargo.toml"), workspace_of_one(&manifest, package, &root))
+        .with_context(|| format!("write {}", destination.join("Cargo.toml").display()))?;
+    fs::copy(examples.join("Cargo.lock"), destination.join("Cargo.lock"))
+        .context("copy examples/Cargo.lock")?;
+    Ok(copy)
+}
+
+/// The workspace manifest with `package` as its only member and the checkout's crates by absolute path.
+fn workspace_of_one(manifest: &str, package: &str, root: &Path) -> String {
+    let members = format!("members = [{package:?}]");
+    let lines =
+        manifest.lines().map(|line| if line.starts_with("members") { members.as_str() } else { line });
+    let text = lines.collect::<Vec<_>>().join("\n");
+    text.replace("path = \"../", &format!("path = \"{}/", root.display())) + "\n"
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("create {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("read {}", from.display()))? {
+        let entry = entry.with_context(|| format!("read {}", from.display()))?;
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target).with_context(|| format!("copy {}", entry.path().display()))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_copy_has_one_member_and_absolute_paths() {
+        let manifest = "[workspace]\nmembers = [\"a\", \"b\", \"../guest-sdk/rust\"]\n\n[workspace.dependencies]\n\
+                        sdk = { path = \"../guest-sdk/rust\" }\n";
+        let text = workspace_of_one(manifest, "b", Path::new("/checkout"));
+        assert_eq!(
+            text,
+            "[workspace]\nmembers = [\"b\"]\n\n[workspace.dependencies]\nsdk = { path = \"/checkout/guest-sdk/rust\" }\n"
+        );
+    }
+}
