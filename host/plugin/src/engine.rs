@@ -1,0 +1,156 @@
+//! The engine that compiles and runs all plugins of a process.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use thiserror::Error;
+use wasmtime::component::{HasSelf, Linker};
+use wasmtime::{Config, Strategy, WasmBacktraceDetails};
+
+use crate::sandbox::GuestState;
+use crate::{Code, LoadError, bindings, load};
+
+/// How plugins are compiled and interrupted.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// How often running guests give their thread back, and the precision of CPU time; at least 1 ms.
+    pub tick: Duration,
+    /// Compile one plugin's functions on all cores.
+    pub parallel_compilation: bool,
+    /// Which compiler to use.
+    pub compiler: Compiler,
+    /// The largest file to load, in bytes.
+    pub max_code_size: usize,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            tick: Duration::from_millis(10),
+            parallel_compilation: true,
+            compiler: Compiler::default(),
+            max_code_size: 256 << 20,
+        }
+    }
+}
+
+/// A compiler of wasm to machine code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compiler {
+    /// Optimises.
+    #[default]
+    Cranelift,
+    /// Compiles four to five times faster; the code is slower.
+    Winch,
+}
+
+/// The engine couldn't be set up: a fault of the host or its platform.
+#[derive(Debug, Error)]
+pub enum EngineError {
+    /// The engine refuses the options on this machine.
+    #[error("can't set up the wasm engine on this machine: {0}")]
+    Setup(String),
+    /// No thread for the ticker.
+    #[error("can't start the engine's ticker thread")]
+    Ticker(#[source] std::io::Error),
+}
+
+/// Compiles and runs plugins. Cheap to clone; the last clone (those inside [`Code`] and [`Instance`](crate::Instance) included) stops
+/// the ticker when it is dropped.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) wasm: wasmtime::Engine,
+    pub(crate) linker: Linker<GuestState>,
+    pub(crate) options: EngineOptions,
+    _ticker: Ticker,
+}
+
+impl Engine {
+    /// Sets the engine up and starts its ticker thread.
+    pub fn new(mut options: EngineOptions) -> Result<Self, EngineError> {
+        options.tick = options.tick.max(Duration::from_millis(1));
+        let setup = |error: wasmtime::Error| EngineError::Setup(load::one_line(&format!("{error:#}")));
+        let wasm = wasmtime::Engine::new(&config(&options)).map_err(setup)?;
+        let linker = linker(&wasm).map_err(setup)?;
+        let ticker = Ticker::start(wasm.clone(), options.tick).map_err(EngineError::Ticker)?;
+        Ok(Self { shared: Arc::new(Shared { wasm, linker, options, _ticker: ticker }) })
+    }
+
+    /// Checks, compiles and links a plugin from the bytes of its file: a component or a core module.
+    ///
+    /// Takes from milliseconds to seconds of CPU time, on threads for blocking work. Runs no code of the plugin. Dropping the future
+    /// leaves the work to end by itself, unused.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn load(&self, bytes: Vec<u8>) -> Result<Code, LoadError> {
+        let engine = self.clone();
+        match tokio::task::spawn_blocking(move || load::load(&engine, &bytes)).await {
+            Ok(result) => result,
+            // A panic of a parser or compiler on hostile input must not take the host along.
+            Err(error) => Err(LoadError::Internal(load::one_line(&error.to_string()))),
+        }
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("options", &self.shared.options).finish_non_exhaustive()
+    }
+}
+
+fn config(options: &EngineOptions) -> Config {
+    let mut config = Config::new();
+    config
+        .wasm_component_model(true)
+        .wasm_backtrace_details(WasmBacktraceDetails::Enable)
+        .epoch_interruption(true)
+        .parallel_compilation(options.parallel_compilation)
+        .strategy(match options.compiler {
+            Compiler::Cranelift => Strategy::Cranelift,
+            Compiler::Winch => Strategy::Winch,
+        });
+    config
+}
+
+/// What plugins may import: the contract and WASI 0.2. Built once, shared by all.
+fn linker(wasm: &wasmtime::Engine) -> wasmtime::Result<Linker<GuestState>> {
+    let mut linker = Linker::new(wasm);
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    bindings::Controller::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
+    Ok(linker)
+}
+
+/// A thread that advances the engine's epoch. It must be a thread: a task of a runtime whose threads are all busy with guests would be the
+/// one thing that never runs.
+struct Ticker {
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Ticker {
+    fn start(wasm: wasmtime::Engine, tick: Duration) -> std::io::Result<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let thread = std::thread::Builder::new().name("wasm-ticker".to_owned()).spawn(move || {
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(tick) {
+                wasm.increment_epoch();
+            }
+        })?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It waits for nothing but the channel that was just closed.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! `client`: requests to the API server. The guest is suspended meanwhile, no thread is.
+
+use wasmtime::component::Resource;
+
+use super::{MAX_PAGE, non_empty};
+use crate::bindings::pilothouse::controller::client as wit;
+use crate::bindings::pilothouse::controller::types;
+use crate::sandbox::{GuestState, ObjectHandle};
+use crate::{
+    ApiError, DeleteOptions, ListOptions, MAX_MILLISECONDS, ObjectType, Patch, PatchType, Propagation,
+};
+
+type Handle = Resource<ObjectHandle>;
+type Answer<T> = wasmtime::Result<Result<T, types::ApiError>>;
+
+impl wit::Host for GuestState {
+    async fn get(
+        &mut self,
+        target: types::ObjectType,
+        key: types::ObjectKey,
+        subresource: String,
+    ) -> Answer<Handle> {
+        self.begin("client.get")?;
+        let answer = self.host.client_get(&self.call, &target.into(), &(&key).into(), &subresource).await;
+        self.end_with_object(answer)
+    }
+
+    async fn list(&mut self, target: types::ObjectType, options: wit::ListOptions) -> Answer<wit::Page> {
+        self.begin("client.list")?;
+        let options = ListOptions {
+            namespace: options.namespace,
+            label_selector: options.label_selector,
+            field_selector: options.field_selector,
+            limit: if options.limit == 0 { MAX_PAGE } else { options.limit.min(MAX_PAGE) },
+            cursor: options.cursor,
+        };
+        let answer = self.host.client_list(&self.call, &target.into(), &options).await;
+        self.waiting_in = None;
+        Ok(match answer {
+            Ok(page) => Ok(wit::Page { items: self.handles.open_all(page.items)?, next: page.next }),
+            Err(error) => Err(error.into()),
+        })
+    }
+
+    async fn create(&mut self, manifest: String, subresource: String) -> Answer<Handle> {
+        self.begin("client.create")?;
+        let answer = self.host.client_create(&self.call, manifest, &subresource).await;
+        self.end_with_object(answer)
+    }
+
+    async fn update(&mut self, manifest: String, subresource: String) -> Answer<Handle> {
+        self.begin("client.update")?;
+        let answer = self.host.client_update(&self.call, manifest, &subresource).await;
+        self.end_with_object(answer)
+    }
+
+    async fn patch(
+        &mut self,
+        target: types::ObjectType,
+        key: types::ObjectKey,
+        patch_type: wit::PatchType,
+        body: String,
+        subresource: String,
+    ) -> Answer<Handle> {
+        self.begin("client.patch")?;
+        let patch = Patch { patch_type: patch_type.into(), body };
+        let answer =
+            self.host.client_patch(&self.call, &target.into(), &(&key).into(), patch, &subresource).await;
+        self.end_with_object(answer)
+    }
+
+    async fn delete(
+        &mut self,
+        target: types::ObjectType,
+        key: types::ObjectKey,
+        options: wit::DeleteOptions,
+    ) -> Answer<()> {
+        self.begin("client.delete")?;
+        let options = DeleteOptions {
+            propagation: match options.propagation {
+                wit::Propagation::Background => Propagation::Background,
+                wit::Propagation::Foreground => Propagation::Foreground,
+                wit::Propagation::Orphan => Propagation::Orphan,
+            },
+            uid: non_empty(options.uid),
+            resource_version: non_empty(options.resource_version),
+        };
+        let answer = self.host.client_delete(&self.call, &target.into(), &(&key).into(), &options).await;
+        self.waiting_in = None;
+        Ok(answer.map_err(types::ApiError::from))
+    }
+}
+
+impl GuestState {
+    fn begin(&mut self, function: &'static str) -> wasmtime::Result<()> {
+        self.allow(function)?;
+        self.waiting_in = Some(function);
+        Ok(())
+    }
+
+    fn end_with_object(&mut self, answer: Result<pilothouse_model::Object, ApiError>) -> Answer<Handle> {
+        self.waiting_in = None;
+        Ok(match answer {
+            Ok(object) => Ok(self.handles.open(object)?),
+            Err(error) => Err(error.into()),
+        })
+    }
+}
+
+impl From<types::ObjectType> for ObjectType {
+    fn from(target: types::ObjectType) -> Self {
+        Self { api_version: target.api_version, kind: target.kind }
+    }
+}
+
+impl From<wit::PatchType> for PatchType {
+    fn from(patch_type: wit::PatchType) -> Self {
+        match patch_type {
+            wit::PatchType::Json => Self::Json,
+            wit::PatchType::Merge => Self::Merge,
+            wit::PatchType::Strategic => Self::Strategic,
+            wit::PatchType::Apply(options) => {
+                Self::Apply { field_manager: non_empty(options.field_manager), force: options.force }
+            }
+        }
+    }
+}
+
+impl From<ApiError> for types::ApiError {
+    fn from(error: ApiError) -> Self {
+        match error {
+            ApiError::NotFound(message) => Self::NotFound(message),
+            ApiError::AlreadyExists(message) => Self::AlreadyExists(message),
+            ApiError::Conflict { message, resource_version } => {
+                Self::Conflict(types::ConflictInfo { message, resource_version })
+            }
+            ApiError::Invalid(causes) => Self::Invalid(causes.into_iter().map(types::Cause::from).collect()),
+            ApiError::Forbidden(message) => Self::Forbidden(message),
+            ApiError::Denied(rule) => Self::Denied(types::Rule {
+                api_groups: rule.api_groups,
+                resources: rule.resources,
+                verbs: rule.verbs,
+                namespaces: rule.namespaces,
+            }),
+            ApiError::TooManyRequests { retry_after_ms } => {
+                Self::TooManyRequests(retry_after_ms.min(MAX_MILLISECONDS))
+            }
+            ApiError::Unavailable(message) => Self::Unavailable(message),
+            ApiError::Other { code, reason, message } => {
+                Self::Other(types::HttpStatus { code, reason, message })
+            }
+        }
+    }
+}
+
+impl From<crate::Cause> for types::Cause {
+    fn from(cause: crate::Cause) -> Self {
+        Self { field: cause.field, reason: cause.reason, message: cause.message }
+    }
+}

@@ -1,0 +1,105 @@
+//! `metrics`: the plugin's own metrics.
+
+use super::pairs;
+use crate::bindings::pilothouse::controller::metrics::Host;
+use crate::bindings::pilothouse::controller::types::Pair;
+use crate::sandbox::{GuestState, cut};
+use crate::{MetricKind, MetricSample};
+
+/// A longer name or label value is refused; Prometheus has no limit, dashboards do.
+const MAX_NAME: usize = 200;
+/// After so many different complaints an instance's bad metrics are dropped in silence.
+const MAX_COMPLAINTS: usize = 20;
+
+impl Host for GuestState {
+    fn counter(&mut self, name: String, labels: Vec<Pair>, add: f64) -> wasmtime::Result<()> {
+        self.sample("metrics.counter", MetricKind::Counter, &name, labels, add)
+    }
+
+    fn gauge(&mut self, name: String, labels: Vec<Pair>, value: f64) -> wasmtime::Result<()> {
+        self.sample("metrics.gauge", MetricKind::Gauge, &name, labels, value)
+    }
+
+    fn histogram(&mut self, name: String, labels: Vec<Pair>, value: f64) -> wasmtime::Result<()> {
+        self.sample("metrics.histogram", MetricKind::Histogram, &name, labels, value)
+    }
+}
+
+impl GuestState {
+    fn sample(
+        &mut self,
+        function: &'static str,
+        kind: MetricKind,
+        name: &str,
+        labels: Vec<Pair>,
+        value: f64,
+    ) -> wasmtime::Result<()> {
+        self.allow(function)?;
+        let labels = pairs(labels);
+        let sample = MetricSample { kind, name, labels: &labels, value };
+        match fault_of(&sample) {
+            None => self.host.metric(&self.call, sample),
+            Some(fault) => self.complain(name, &fault),
+        }
+        Ok(())
+    }
+
+    /// Says once per name what is wrong: a metric is no reason to stop a reconcile.
+    fn complain(&mut self, name: &str, fault: &str) {
+        let name = &name[..cut(name, MAX_NAME)];
+        if self.refused_metrics.len() < MAX_COMPLAINTS && self.refused_metrics.insert(name.to_owned()) {
+            self.console.lock().remark(&format!("metric {name:?} dropped: {fault}"));
+        }
+    }
+}
+
+fn fault_of(sample: &MetricSample<'_>) -> Option<String> {
+    if !is_metric_name(sample.name) {
+        return Some(format!("its name must match [a-zA-Z_][a-zA-Z0-9_]* and have at most {MAX_NAME} bytes"));
+    }
+    if let Some((key, _)) = sample.labels.iter().find(|(key, _)| !is_metric_name(key)) {
+        let key = &key[..cut(key, MAX_NAME)];
+        return Some(format!("the label key {key:?} must match [a-zA-Z_][a-zA-Z0-9_]*"));
+    }
+    if let Some((key, _)) = sample.labels.iter().find(|(_, value)| value.len() > MAX_NAME) {
+        return Some(format!("the value of label {key:?} has more than {MAX_NAME} bytes"));
+    }
+    match sample.value {
+        value if !value.is_finite() => Some(format!("the value {value} isn't finite")),
+        value if sample.kind == MetricKind::Counter && value < 0.0 => {
+            Some(format!("a counter only rises, it can't take {value}"))
+        }
+        _ => None,
+    }
+}
+
+fn is_metric_name(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    name.len() <= MAX_NAME
+        && bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_prometheus_would_refuse_is_refused_with_a_reason() {
+        let labels = |key: &str, value: &str| vec![(key.to_owned(), value.to_owned())];
+        let check = |kind, name, labels: &[(String, String)], value| {
+            fault_of(&MetricSample { kind, name, labels, value })
+        };
+        let good = labels("shop", "a b");
+        assert_eq!(check(MetricKind::Counter, "orders_total", &good, 1.0), None);
+        assert_eq!(check(MetricKind::Gauge, "_x9", &[], -1.0), None);
+        for name in ["", "9x", "a-b", "ä", &"x".repeat(MAX_NAME + 1)] {
+            assert!(check(MetricKind::Gauge, name, &[], 1.0).is_some(), "{name:?}");
+        }
+        assert!(check(MetricKind::Gauge, "x", &labels("a.b", ""), 1.0).is_some());
+        assert!(check(MetricKind::Gauge, "x", &labels("a", &"v".repeat(MAX_NAME + 1)), 1.0).is_some());
+        assert!(check(MetricKind::Gauge, "x", &[], f64::NAN).is_some());
+        assert!(check(MetricKind::Histogram, "x", &[], f64::INFINITY).is_some());
+        assert!(check(MetricKind::Counter, "x", &[], -0.5).is_some());
+    }
+}

@@ -1,0 +1,47 @@
+//! The host's functions, one file per interface of `wit/`: each turns a guest's arguments into a call of [`Host`](crate::Host), and its
+//! answer into what the guest gets. Arguments are hostile until they are checked here.
+
+mod cache;
+mod changes;
+mod client;
+mod events;
+mod log;
+mod metrics;
+mod objects;
+mod queue;
+
+use pilothouse_model::ObjectKey;
+
+use crate::MAX_MILLISECONDS;
+use crate::bindings::pilothouse::controller::types;
+use crate::sandbox::GuestState;
+
+/// Objects in one page of a list, at most.
+const MAX_PAGE: u32 = 500;
+
+impl types::Host for GuestState {}
+
+impl From<&ObjectKey> for types::ObjectKey {
+    fn from(key: &ObjectKey) -> Self {
+        Self { namespace: key.namespace().to_owned(), name: key.name().to_owned() }
+    }
+}
+
+impl From<&types::ObjectKey> for ObjectKey {
+    fn from(key: &types::ObjectKey) -> Self {
+        Self::new(&key.namespace, &key.name)
+    }
+}
+
+fn pairs(pairs: Vec<types::Pair>) -> Vec<(String, String)> {
+    pairs.into_iter().map(|pair| (pair.key, pair.value)).collect()
+}
+
+/// "" stands for none in the contract.
+fn non_empty(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+fn duration(milliseconds: u32) -> std::time::Duration {
+    std::time::Duration::from_millis(milliseconds.min(MAX_MILLISECONDS).into())
+}

@@ -1,0 +1,83 @@
+//! `objects`: reading an object through its handle.
+
+use std::borrow::Cow;
+
+use wasmtime::component::Resource;
+
+use crate::bindings::pilothouse::controller::objects::{Host, HostObject, Owner};
+use crate::bindings::pilothouse::controller::types::{ObjectKey, Pair};
+use crate::sandbox::{GuestState, ObjectHandle};
+
+type Handle = Resource<ObjectHandle>;
+
+impl Host for GuestState {}
+
+impl HostObject for GuestState {
+    fn key(&mut self, handle: Handle) -> wasmtime::Result<ObjectKey> {
+        Ok(self.handles.get(&handle)?.key().into())
+    }
+
+    fn api_version(&mut self, handle: Handle) -> wasmtime::Result<String> {
+        Ok(self.handles.get(&handle)?.api_version().to_owned())
+    }
+
+    fn kind(&mut self, handle: Handle) -> wasmtime::Result<String> {
+        Ok(self.handles.get(&handle)?.kind().to_owned())
+    }
+
+    fn uid(&mut self, handle: Handle) -> wasmtime::Result<String> {
+        Ok(self.handles.get(&handle)?.uid().to_owned())
+    }
+
+    fn resource_version(&mut self, handle: Handle) -> wasmtime::Result<String> {
+        Ok(self.handles.get(&handle)?.resource_version().to_owned())
+    }
+
+    fn generation(&mut self, handle: Handle) -> wasmtime::Result<u32> {
+        Ok(u32::try_from(self.handles.get(&handle)?.generation()).unwrap_or(u32::MAX))
+    }
+
+    fn labels(&mut self, handle: Handle) -> wasmtime::Result<Vec<Pair>> {
+        let labels = self.handles.get(&handle)?.labels();
+        Ok(labels.map(|(key, value)| Pair { key: key.into_owned(), value: value.into_owned() }).collect())
+    }
+
+    fn label(&mut self, handle: Handle, key: String) -> wasmtime::Result<Option<String>> {
+        Ok(self.handles.get(&handle)?.label(&key).map(Cow::into_owned))
+    }
+
+    fn annotation(&mut self, handle: Handle, key: String) -> wasmtime::Result<Option<String>> {
+        Ok(self.handles.get(&handle)?.annotation(&key).map(Cow::into_owned))
+    }
+
+    fn deletion_timestamp(&mut self, handle: Handle) -> wasmtime::Result<Option<String>> {
+        Ok(self.handles.get(&handle)?.deletion_timestamp().map(str::to_owned))
+    }
+
+    fn controller(&mut self, handle: Handle) -> wasmtime::Result<Option<Owner>> {
+        let owner = self.handles.get(&handle)?.controller();
+        Ok(owner.map(|owner| Owner {
+            api_version: owner.api_version,
+            kind: owner.kind,
+            name: owner.name,
+            uid: owner.uid,
+        }))
+    }
+
+    fn field(&mut self, handle: Handle, pointer: String) -> wasmtime::Result<Option<String>> {
+        Ok(self.handles.get(&handle)?.field(&pointer).map(str::to_owned))
+    }
+
+    fn text(&mut self, handle: Handle, pointer: String) -> wasmtime::Result<Option<String>> {
+        Ok(self.handles.get(&handle)?.text(&pointer).map(Cow::into_owned))
+    }
+
+    fn json(&mut self, handle: Handle) -> wasmtime::Result<String> {
+        Ok(self.handles.get(&handle)?.json().to_owned())
+    }
+
+    fn drop(&mut self, handle: Handle) -> wasmtime::Result<()> {
+        self.handles.close(&handle);
+        Ok(())
+    }
+}

@@ -1,0 +1,292 @@
+//! A running plugin: one store, one instance, one call at a time.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_model::{Notification, Object};
+use wasmtime::Store;
+
+use crate::bindings::exports::pilothouse::controller as exports;
+use crate::bindings::pilothouse::controller::types;
+use crate::code::Code;
+use crate::fault::describe_error;
+use crate::sandbox::{GuestState, cut};
+use crate::{
+    Call, DescribeError, Failure, Fault, FaultKind, Host, Limits, MAX_MILLISECONDS, Observation, Outcome,
+    Reason, Request,
+};
+
+/// Bytes of a guest's error message.
+const MAX_MESSAGE: usize = 4 << 10;
+
+/// An instance of a plugin.
+///
+/// # Cancel safety
+/// A call whose future is dropped leaves the instance unusable, as a fault does: guests can't be unwound. See [`Instance::is_usable`].
+pub struct Instance {
+    store: Store<GuestState>,
+    guest: Guest,
+    limits: Limits,
+    state: State,
+    /// Keeps the ticker alive.
+    _code: Code,
+}
+
+struct Guest {
+    plugin: exports::plugin::Guest,
+    reconcile: Option<exports::reconcile::Guest>,
+    observe: Option<exports::observe::Guest>,
+    index: Option<exports::index::Guest>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Ready,
+    /// In a call; if it is found like this at the next one, the call was abandoned.
+    Busy,
+    /// Works, but holds so many handles that it should be replaced.
+    Leaking,
+    Poisoned,
+}
+
+impl Instance {
+    pub(crate) async fn new(code: &Code, host: Arc<dyn Host>, limits: &Limits) -> Result<Self, Fault> {
+        let shared = &code.inner.engine.shared;
+        let mut store = GuestState::store(&shared.wasm, shared.options.tick, host, limits);
+        let timeout = TimeLimit { name: "describeTimeout", allowed: limits.describe_timeout };
+        let guest = run(&mut store, Call::Instantiate, timeout, async |store| {
+            let instance = code.inner.linked.instantiate_async(&mut *store).await?;
+            let indices = &code.inner.indices;
+            Ok(Guest {
+                plugin: indices.plugin.load(&mut *store, &instance)?,
+                reconcile: indices.reconcile.as_ref().map(|i| i.load(&mut *store, &instance)).transpose()?,
+                observe: indices.observe.as_ref().map(|i| i.load(&mut *store, &instance)).transpose()?,
+                index: indices.index.as_ref().map(|i| i.load(&mut *store, &instance)).transpose()?,
+            })
+        })
+        .await?;
+        Ok(Self { store, guest, limits: limits.clone(), state: State::Ready, _code: code.clone() })
+    }
+
+    /// Whether the instance should be called again: false after a fault, after an abandoned call, and when it leaks handles.
+    #[must_use]
+    pub fn is_usable(&self) -> bool {
+        self.state == State::Ready
+    }
+
+    /// How many handles the guest holds.
+    #[must_use]
+    pub fn open_handles(&self) -> u32 {
+        self.store.data().handles.open_count()
+    }
+
+    /// Bytes of linear memory in use.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.store.data().memory.used()
+    }
+
+    /// Asks for the descriptor.
+    pub(crate) async fn describe(&mut self, config: &str) -> Result<String, DescribeError> {
+        let limit = TimeLimit { name: "describeTimeout", allowed: self.limits.describe_timeout };
+        let guest = self.guest.plugin.clone();
+        let answer =
+            self.call(Call::Describe, limit, async |store| guest.call_describe(store, config).await).await?;
+        answer.map_err(|message| DescribeError::Refused(shortened(message)))
+    }
+
+    /// Reconciles one object.
+    pub async fn reconcile(&mut self, request: Request) -> Result<Outcome, Failure> {
+        let Some(guest) = self.guest.reconcile.clone() else {
+            return Err(self.not_exported("reconcile").into());
+        };
+        let limit = TimeLimit { name: "reconcileTimeout", allowed: self.limits.reconcile_timeout };
+        let request = Arc::new(request);
+        let argument = wit_request(&request);
+        let answer = self
+            .call(Call::Reconcile(request), limit, async |store| guest.call_reconcile(store, &argument).await)
+            .await?;
+        match answer {
+            Ok(types::Outcome::Done) => Ok(Outcome::Done),
+            Ok(types::Outcome::RequeueAfter(milliseconds)) => {
+                let milliseconds = milliseconds.min(MAX_MILLISECONDS);
+                Ok(Outcome::RequeueAfter(Duration::from_millis(milliseconds.into())))
+            }
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Delivers a batch of notifications, in order.
+    pub async fn observe(&mut self, batch: &[Observation]) -> Result<(), Failure> {
+        let Some(guest) = self.guest.observe.clone() else {
+            return Err(self.not_exported("observe").into());
+        };
+        let limit = TimeLimit { name: "observeTimeout", allowed: self.limits.observe_timeout };
+        let notifications: Vec<_> = batch.iter().map(wit_notification).collect();
+        let answer = self
+            .call(Call::Observe, limit, async |store| {
+                let handle = store.data_mut().handles.open_batch(batch.to_vec())?;
+                let answer = guest.call_observe(&mut *store, &notifications, handle).await;
+                store.data_mut().handles.end_batch();
+                answer
+            })
+            .await?;
+        answer.map_err(Failure::from)
+    }
+
+    /// The values under which the object is found in one of the plugin's computed indexes, without duplicates.
+    pub async fn index_values(&mut self, index: &str, object: &Object) -> Result<Vec<String>, Fault> {
+        let Some(guest) = self.guest.index.clone() else { return Err(self.not_exported("index")) };
+        let limit = TimeLimit { name: "indexTimeout", allowed: self.limits.index_timeout };
+        let mut values = self
+            .call(Call::IndexValues(index.into()), limit, async |store| {
+                let handle = store.data_mut().handles.open(object.clone())?;
+                guest.call_values(store, index, handle).await
+            })
+            .await?;
+        values.sort_unstable();
+        values.dedup();
+        Ok(values)
+    }
+
+    async fn call<T>(
+        &mut self,
+        call: Call,
+        limit: TimeLimit,
+        body: impl AsyncFnOnce(&mut Store<GuestState>) -> wasmtime::Result<T>,
+    ) -> Result<T, Fault> {
+        match self.state {
+            State::Ready | State::Leaking => {}
+            State::Busy | State::Poisoned => {
+                return Err(Fault::new(call.name(), FaultKind::Poisoned, Vec::new()));
+            }
+        }
+        self.state = State::Busy;
+        let answer = run(&mut self.store, call, limit, body).await;
+        self.state = match &answer {
+            Err(_) => State::Poisoned,
+            Ok(_) if self.store.data().handles.is_leaking() => State::Leaking,
+            Ok(_) => State::Ready,
+        };
+        answer
+    }
+
+    fn not_exported(&self, interface: &'static str) -> Fault {
+        Fault::new(interface, FaultKind::NotExported(interface), Vec::new())
+    }
+}
+
+impl fmt::Debug for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Instance")
+            .field("state", &self.state)
+            .field("open_handles", &self.open_handles())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A limit of time, by its name in the sidecar.
+#[derive(Clone, Copy)]
+struct TimeLimit {
+    name: &'static str,
+    allowed: Duration,
+}
+
+/// Runs guest code within its limits, and tells what went wrong if it did.
+async fn run<T>(
+    store: &mut Store<GuestState>,
+    call: Call,
+    limit: TimeLimit,
+    body: impl AsyncFnOnce(&mut Store<GuestState>) -> wasmtime::Result<T>,
+) -> Result<T, Fault> {
+    let name = call.name();
+    store.set_epoch_deadline(1);
+    let state = store.data_mut();
+    state.cpu.begin(limit.allowed);
+    state.waiting_in = None;
+    state.console.lock().begin(call.clone());
+    state.call = call;
+    let answer = tokio::time::timeout(limit.allowed, body(store)).await;
+    let state = store.data_mut();
+    let stderr = {
+        let mut console = state.console.lock();
+        console.end();
+        if matches!(answer, Ok(Ok(_))) { Vec::new() } else { console.take_stderr_tail() }
+    };
+    let timeout = |state: &GuestState| FaultKind::Timeout {
+        limit: limit.name,
+        allowed: limit.allowed,
+        computing: state.cpu.used().min(limit.allowed),
+        waiting_in: state.waiting_in.map(str::to_owned),
+    };
+    let kind = match answer {
+        Ok(Ok(value)) => return Ok(value),
+        Ok(Err(error)) => describe_error(&error, store.hostcall_fuel(), || timeout(store.data())),
+        Err(_elapsed) => timeout(state),
+    };
+    Err(Fault::new(name, kind, stderr))
+}
+
+fn wit_request(request: &Request) -> types::Request {
+    types::Request {
+        watch: request.watch.to_string(),
+        key: (&request.key).into(),
+        reasons: request.reasons.iter().copied().map(types::Reason::from).collect(),
+        attempt: request.attempt,
+        extra: request
+            .extra
+            .iter()
+            .map(|(key, value)| types::Pair { key: key.clone(), value: value.clone() })
+            .collect(),
+    }
+}
+
+impl From<Reason> for types::Reason {
+    fn from(reason: Reason) -> Self {
+        match reason {
+            Reason::Created => Self::Created,
+            Reason::Updated => Self::Updated,
+            Reason::Deleted => Self::Deleted,
+            Reason::Resync => Self::Resync,
+            Reason::Requeue => Self::Requeue,
+            Reason::Retry => Self::Retry,
+            Reason::Startup => Self::Startup,
+            Reason::Other => Self::Other,
+        }
+    }
+}
+
+impl From<types::Failure> for Failure {
+    fn from(failure: types::Failure) -> Self {
+        match failure {
+            types::Failure::Retry(message) => Self::Retry(shortened(message)),
+            types::Failure::Terminal(message) => Self::Terminal(shortened(message)),
+        }
+    }
+}
+
+/// A guest's error goes to logs, status and Events: what is longer than any person reads is cut.
+fn shortened(mut message: String) -> String {
+    message.truncate(cut(&message, MAX_MESSAGE));
+    message
+}
+
+fn wit_notification(observation: &Observation) -> exports::observe::Notification {
+    let notification = &observation.notification;
+    let (change, initial, final_state_unknown) = match notification {
+        Notification::Added { initial, .. } => (types::Change::Added, *initial, false),
+        Notification::Updated { .. } if notification.is_resync() => (types::Change::Resync, false, false),
+        Notification::Updated { .. } => (types::Change::Updated, false, false),
+        Notification::Deleted { final_state_unknown, .. } => {
+            (types::Change::Deleted, false, *final_state_unknown)
+        }
+    };
+    exports::observe::Notification {
+        watch: observation.watch.to_string(),
+        change,
+        key: notification.key().into(),
+        initial,
+        final_state_unknown,
+    }
+}

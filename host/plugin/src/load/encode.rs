@@ -1,0 +1,125 @@
+//! Core modules into components.
+//!
+//! Most toolchains leave the component type in a custom section of the module. Go's doesn't, and neither does a person who writes WAT: such
+//! a module gets the world that its exports name.
+
+use wasi_preview1_component_adapter_provider::{
+    WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
+};
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::{PackageId, Resolve, SourceMap, WorldId};
+
+use super::inspect::{Interface, Shape};
+use super::{LoadError, PACKAGE, PACKAGE_VERSION, one_line};
+
+/// The contract, file by file, as it was when the host was built.
+const WIT: [(&str, &str); 14] = [
+    ("cache.wit", include_str!("../../../../wit/cache.wit")),
+    ("changes.wit", include_str!("../../../../wit/changes.wit")),
+    ("client.wit", include_str!("../../../../wit/client.wit")),
+    ("events.wit", include_str!("../../../../wit/events.wit")),
+    ("index.wit", include_str!("../../../../wit/index.wit")),
+    ("log.wit", include_str!("../../../../wit/log.wit")),
+    ("metrics.wit", include_str!("../../../../wit/metrics.wit")),
+    ("objects.wit", include_str!("../../../../wit/objects.wit")),
+    ("observe.wit", include_str!("../../../../wit/observe.wit")),
+    ("plugin.wit", include_str!("../../../../wit/plugin.wit")),
+    ("queue.wit", include_str!("../../../../wit/queue.wit")),
+    ("reconcile.wit", include_str!("../../../../wit/reconcile.wit")),
+    ("types.wit", include_str!("../../../../wit/types.wit")),
+    ("worlds.wit", include_str!("../../../../wit/worlds.wit")),
+];
+
+/// Makes a core module into a component.
+pub(super) fn encode(module: &[u8], shape: &Shape) -> Result<Vec<u8>, LoadError> {
+    let wrapped;
+    let module = if shape.has_component_type {
+        module
+    } else {
+        wrapped = with_component_type(module, shape)?;
+        &wrapped
+    };
+    component(module, shape)
+}
+
+fn failed(error: &impl std::fmt::Display) -> LoadError {
+    LoadError::Encode { message: one_line(&format!("{error:#}")) }
+}
+
+fn component(module: &[u8], shape: &Shape) -> Result<Vec<u8>, LoadError> {
+    let mut encoder = ComponentEncoder::default().module(module).map_err(|error| failed(&error))?;
+    if shape.imports.contains(WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME) {
+        encoder = encoder
+            .adapter(WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER)
+            .map_err(|error| failed(&error))?;
+    }
+    encoder.validate(true).encode().map_err(|error| failed(&error))
+}
+
+/// Adds the section in which toolchains say which world a module was made for.
+fn with_component_type(module: &[u8], shape: &Shape) -> Result<Vec<u8>, LoadError> {
+    let (resolve, world) = world_of(shape).map_err(|error| LoadError::Internal(one_line(&error)))?;
+    let mut module = module.to_vec();
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
+        .map_err(|error| failed(&error))?;
+    Ok(module)
+}
+
+/// The world of a module that exports what this one exports and imports anything of the contract.
+fn world_of(shape: &Shape) -> Result<(Resolve, WorldId), String> {
+    let mut resolve = Resolve::default();
+    push(&mut resolve, &WIT)?;
+    let mut text = format!(
+        "package pilothouse:guest;\nworld guest {{\n  include {PACKAGE}/imports@{PACKAGE_VERSION};\n"
+    );
+    for interface in Interface::ALL {
+        if shape.exports(interface) {
+            text.push_str(&format!("  export {};\n", interface.export_name()));
+        }
+    }
+    text.push_str("}\n");
+    let package = push(&mut resolve, &[("guest.wit", &text)])?;
+    let world = resolve.select_world(&[package], Some("guest")).map_err(|error| format!("{error:#}"))?;
+    Ok((resolve, world))
+}
+
+fn push(resolve: &mut Resolve, files: &[(&str, &str)]) -> Result<PackageId, String> {
+    let mut sources = SourceMap::new();
+    for (name, contents) in files {
+        sources.push_str(name, *contents);
+    }
+    let parsed = sources.parse().map_err(|(_, error)| error.to_string())?;
+    resolve.push_group(parsed).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_wit_in_the_binary_is_the_whole_folder() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit");
+        let files: BTreeSet<_> = std::fs::read_dir(folder)
+            .expect("the folder wit/")
+            .map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"))
+            .filter(|name| name.ends_with(".wit"))
+            .collect();
+        assert_eq!(files, WIT.iter().map(|(name, _)| (*name).to_owned()).collect());
+    }
+
+    #[test]
+    fn a_modules_world_exports_what_the_module_exports() {
+        let exports = ["plugin@0.1.0#describe", "index@0.1.0#values", "cabi_realloc"];
+        let shape = Shape {
+            exports: exports.iter().map(|name| format!("{PACKAGE}/{name}")).collect(),
+            ..Shape::default()
+        };
+        let (resolve, world) = world_of(&shape).expect("a valid world");
+        let world = &resolve.worlds[world];
+        let names: BTreeSet<_> = world.exports.keys().map(|key| resolve.name_world_key(key)).collect();
+        assert_eq!(names, BTreeSet::from([Interface::Plugin.export_name(), Interface::Index.export_name()]));
+        assert_eq!(world.imports.len(), 9);
+    }
+}

@@ -1,0 +1,227 @@
+//! What a module or component imports and exports, read without compiling it.
+
+use std::collections::BTreeSet;
+
+use wasmparser::{BinaryReaderError, Encoding, Parser, Payload, Validator};
+
+use super::{LoadError, PACKAGE, PACKAGE_VERSION, one_line};
+
+/// The interfaces that a plugin may export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Interface {
+    Plugin,
+    Reconcile,
+    Observe,
+    Index,
+}
+
+impl Interface {
+    pub(super) const ALL: [Self; 4] = [Self::Plugin, Self::Reconcile, Self::Observe, Self::Index];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Plugin => "plugin",
+            Self::Reconcile => "reconcile",
+            Self::Observe => "observe",
+            Self::Index => "index",
+        }
+    }
+
+    pub(super) fn export_name(self) -> String {
+        format!("{PACKAGE}/{}@{PACKAGE_VERSION}", self.name())
+    }
+}
+
+/// The names by which a binary meets the world.
+#[derive(Debug, Default)]
+pub(super) struct Shape {
+    /// A component's imports, or the modules that a core module imports from.
+    pub(super) imports: BTreeSet<String>,
+    /// A component's exports, or a core module's exports.
+    pub(super) exports: BTreeSet<String>,
+    /// A core module that says in a custom section which world it was made for.
+    pub(super) has_component_type: bool,
+    /// A relocatable object file, to be linked.
+    is_object_file: bool,
+}
+
+/// Validates the binary and reads its names.
+pub(super) fn inspect(bytes: &[u8]) -> Result<Shape, LoadError> {
+    Validator::new_with_features(features()).validate_all(bytes).map_err(|error| invalid(bytes, &error))?;
+    let mut shape = Shape::default();
+    // Nested modules and components come through the same parser: only the outermost level counts.
+    let mut depth = 0_u32;
+    for payload in Parser::new(0).parse_all(bytes) {
+        match payload.map_err(|error| invalid(bytes, &error))? {
+            Payload::Version { encoding: Encoding::Module | Encoding::Component, .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            payload if depth == 1 => shape.take(payload).map_err(|error| invalid(bytes, &error))?,
+            _ => {}
+        }
+    }
+    Ok(shape)
+}
+
+fn features() -> wasmparser::WasmFeatures {
+    // Everything that the parser knows: what the engine doesn't have is its own to refuse, in its own words.
+    wasmparser::WasmFeatures::all()
+}
+
+fn invalid(bytes: &[u8], error: &BinaryReaderError) -> LoadError {
+    let message = one_line(&error.to_string());
+    let ends_early = error.message().contains("unexpected end") || error.message().contains("unexpected-eof");
+    if ends_early {
+        return LoadError::Truncated { size: bytes.len(), message };
+    }
+    LoadError::Invalid { message }
+}
+
+impl Shape {
+    fn take(&mut self, payload: Payload<'_>) -> Result<(), BinaryReaderError> {
+        match payload {
+            Payload::ImportSection(section) => {
+                for import in section.into_imports() {
+                    self.imports.insert(import?.module.to_owned());
+                }
+            }
+            Payload::ExportSection(section) => {
+                for export in section {
+                    self.exports.insert(export?.name.to_owned());
+                }
+            }
+            Payload::ComponentImportSection(section) => {
+                for import in section {
+                    self.imports.insert(import?.name.name.to_owned());
+                }
+            }
+            Payload::ComponentExportSection(section) => {
+                for export in section {
+                    self.exports.insert(export?.name.name.to_owned());
+                }
+            }
+            Payload::CustomSection(section) => match section.name() {
+                name if name.starts_with("component-type") => self.has_component_type = true,
+                "linking" => self.is_object_file = true,
+                _ => {}
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether an interface of the contract is exported, by a component or in one of the two ways in which core modules spell it.
+    pub(super) fn exports(&self, interface: Interface) -> bool {
+        self.exports.iter().filter_map(|name| contract_name(name)).any(|(name, _)| name == interface.name())
+    }
+
+    /// The version of the contract that the exports name.
+    pub(super) fn package_version(&self) -> &str {
+        self.exports
+            .iter()
+            .filter_map(|name| contract_name(name))
+            .map(|(_, version)| version)
+            .next()
+            .unwrap_or(PACKAGE_VERSION)
+    }
+}
+
+/// Interface and version of a name in our package: `pilothouse:controller/INTERFACE@VERSION`, in a core module with `#FUNCTION`, or
+/// `cm32p2|pilothouse:controller/INTERFACE@0.1|FUNCTION`.
+fn contract_name(name: &str) -> Option<(&str, &str)> {
+    let name = name.strip_prefix("cm32p2|").unwrap_or(name);
+    let rest = name.strip_prefix(PACKAGE)?.strip_prefix('/')?;
+    let (interface, version) = rest.split_once('@')?;
+    let version = version.split(['#', '|']).next().unwrap_or(version);
+    Some((interface, version))
+}
+
+/// Refuses what can't be a plugin of this host, by its names alone.
+pub(super) fn check(shape: &Shape) -> Result<(), LoadError> {
+    if shape.is_object_file {
+        return Err(LoadError::NotWasm {
+            found: "a WebAssembly object file".to_owned(),
+            remedy: "link it (`wasm-ld`, or your compiler without -c)",
+        });
+    }
+    let names = shape.imports.iter().chain(&shape.exports);
+    if let Some((_, version)) =
+        names.filter_map(|name| contract_name(name)).find(|(_, version)| !is_served(version))
+    {
+        return Err(LoadError::WrongVersion { wanted: one_line(version), offered: PACKAGE_VERSION });
+    }
+    if !shape.exports(Interface::Plugin) {
+        return Err(not_a_plugin(shape));
+    }
+    if !shape.exports(Interface::Reconcile) && !shape.exports(Interface::Observe) {
+        return Err(LoadError::NothingToCall);
+    }
+    check_imports(shape)
+}
+
+/// Within 0.1 newer versions only add; what a plugin needs of that and this host lacks shows when it is linked.
+fn is_served(version: &str) -> bool {
+    version == "0.1" || version.strip_prefix("0.1.").is_some_and(|patch| patch.parse::<u32>().is_ok())
+}
+
+fn not_a_plugin(shape: &Shape) -> LoadError {
+    const SHOWN: usize = 5;
+    let remedy = if shape.exports.contains("_start")
+        || shape.exports.iter().any(|name| name.starts_with("wasi:cli/run"))
+    {
+        "this is a command with a main function; a plugin is a library (in Rust, crate-type cdylib)"
+    } else if shape.exports.iter().any(|name| name.starts_with("wasi:http/incoming-handler")) {
+        "this is an HTTP handler"
+    } else {
+        "build it with an SDK of this project, or for that world"
+    };
+    let mut names: Vec<_> = shape.exports.iter().take(SHOWN).map(|name| one_line(name)).collect();
+    if shape.exports.len() > SHOWN {
+        names.push(format!("and {} more", shape.exports.len() - SHOWN));
+    }
+    let found = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+    LoadError::NotAPlugin { found, remedy }
+}
+
+/// What the linker holds, as a person would list it.
+const OFFERED: &str = "pilothouse:controller@0.1.0 with cache, client, queue, events, log, metrics, objects, changes, types; and WASI 0.2 with io, clocks, random, cli, filesystem, sockets";
+
+fn check_imports(shape: &Shape) -> Result<(), LoadError> {
+    const INTERFACES: [&str; 9] =
+        ["cache", "client", "queue", "events", "log", "metrics", "objects", "changes", "types"];
+    let is_offered = |name: &str| match contract_name(name) {
+        Some((interface, _)) => INTERFACES.contains(&interface),
+        None => {
+            let name = name.strip_prefix("cm32p2|").unwrap_or(name);
+            ["wasi:io/", "wasi:clocks/", "wasi:random/", "wasi:cli/", "wasi:filesystem/", "wasi:sockets/"]
+                .iter()
+                .any(|package| name.starts_with(package))
+                || is_of_the_encoder(name)
+        }
+    };
+    let missing: Vec<_> =
+        shape.imports.iter().filter(|name| !is_offered(name)).map(|name| one_line(name)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let has = |prefix: &str| missing.iter().any(|name| name.starts_with(prefix));
+    let remedy = if has("wasi:http") {
+        "HTTP requests are not available in this version"
+    } else if has("env") || has("wbg") || has("__wbindgen") {
+        "the code expects a browser or another host: build it without wasm-bindgen, Emscripten and the like"
+    } else if has("wasi_unstable") || has("wasi:") {
+        "rebuild it with tools that target WASI 0.2 or preview 1"
+    } else {
+        "remove the dependency that needs it"
+    };
+    Err(LoadError::NotOffered { imports: missing.join(", "), offered: OFFERED, remedy })
+}
+
+/// Modules that a core module imports from and the encoder provides: the preview 1 adapter, intrinsics on exported resources, the root of
+/// the world.
+fn is_of_the_encoder(module: &str) -> bool {
+    module == "wasi_snapshot_preview1"
+        || module == "$root"
+        || module.is_empty()
+        || module.starts_with("[export]")
+        || module == "cm32p2"
+}

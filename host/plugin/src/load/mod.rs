@@ -1,0 +1,143 @@
+//! From the bytes of a file to compiled code.
+//!
+//! `recognise` says what the bytes are, `inspect` what a module or component imports and exports, `encode` makes a core module into a
+//! component, and this file compiles and links the result.
+
+mod encode;
+mod error;
+mod inspect;
+mod recognise;
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use wasmtime::component::types::ComponentItem;
+use wasmtime::component::{Component, ComponentNamedList, InstancePre, Lift, Lower};
+
+pub use error::LoadError;
+pub(crate) use error::one_line;
+
+use crate::bindings::exports::pilothouse::controller as exports;
+use crate::bindings::pilothouse::controller::types;
+use crate::code::{Code, Facts, Form, Indices, Inner};
+use crate::engine::Engine;
+use crate::sandbox::{BatchHandle, GuestState, ObjectHandle};
+use inspect::{Interface, Shape};
+use recognise::Kind;
+
+/// The package that plugins are written against.
+pub(crate) const PACKAGE: &str = "pilothouse:controller";
+/// The version of it that this host serves.
+pub(crate) const PACKAGE_VERSION: &str = "0.1.0";
+
+/// Checks, compiles and links. Blocks for as long as that takes.
+pub(crate) fn load(engine: &Engine, bytes: &[u8]) -> Result<Code, LoadError> {
+    let limit = engine.shared.options.max_code_size;
+    if bytes.len() > limit {
+        return Err(LoadError::TooLarge { size: bytes.len(), limit });
+    }
+    let kind = recognise::recognise(bytes)?;
+    let shape = inspect::inspect(bytes)?;
+    inspect::check(&shape)?;
+    let encoded;
+    let (form, component) = match kind {
+        Kind::Component => (Form::Component, bytes),
+        Kind::CoreModule => {
+            encoded = encode::encode(bytes, &shape)?;
+            (Form::CoreModule, encoded.as_slice())
+        }
+    };
+    let compiled =
+        Component::new(&engine.shared.wasm, component).map_err(|error| LoadError::compile(&error))?;
+    let linked = engine.shared.linker.instantiate_pre(&compiled).map_err(|error| LoadError::link(&error))?;
+    let indices = Indices::find(&linked, &shape)?;
+    let facts = Facts {
+        digest: hex(&Sha256::digest(bytes)),
+        size: bytes.len(),
+        form,
+        package_version: shape.package_version().to_owned(),
+        imports: compiled
+            .component_type()
+            .imports(&engine.shared.wasm)
+            .map(|(name, _)| name.to_owned())
+            .collect(),
+    };
+    Ok(Code { inner: Arc::new(Inner { engine: engine.clone(), linked, indices, facts }) })
+}
+
+impl Indices {
+    /// Finds the exports and checks their types, so that a plugin with the right names and the wrong types is refused here and not at its
+    /// first call.
+    fn find(linked: &InstancePre<GuestState>, shape: &Shape) -> Result<Self, LoadError> {
+        type Resource<T> = wasmtime::component::Resource<T>;
+        type Answer<T> = (Result<T, types::Failure>,);
+        let wrong = |error: wasmtime::Error| LoadError::link(&error);
+        let optional = |interface: Interface| shape.exports(interface).then_some(());
+        let check = Typecheck { linked };
+
+        let plugin = exports::plugin::GuestIndices::new(linked).map_err(wrong)?;
+        check.function::<(&str,), (Result<String, String>,)>(Interface::Plugin, "describe")?;
+        let reconcile = optional(Interface::Reconcile)
+            .map(|()| {
+                check.function::<(&types::Request,), Answer<types::Outcome>>(
+                    Interface::Reconcile,
+                    "reconcile",
+                )?;
+                exports::reconcile::GuestIndices::new(linked).map_err(wrong)
+            })
+            .transpose()?;
+        let observe = optional(Interface::Observe)
+            .map(|()| {
+                check.function::<(&[exports::observe::Notification], Resource<BatchHandle>), Answer<()>>(
+                    Interface::Observe,
+                    "observe",
+                )?;
+                exports::observe::GuestIndices::new(linked).map_err(wrong)
+            })
+            .transpose()?;
+        let index = optional(Interface::Index)
+            .map(|()| {
+                check
+                    .function::<(&str, Resource<ObjectHandle>), (Vec<String>,)>(Interface::Index, "values")?;
+                exports::index::GuestIndices::new(linked).map_err(wrong)
+            })
+            .transpose()?;
+        Ok(Self { plugin, reconcile, observe, index })
+    }
+}
+
+struct Typecheck<'a> {
+    linked: &'a InstancePre<GuestState>,
+}
+
+impl Typecheck<'_> {
+    fn function<Params, Return>(&self, interface: Interface, name: &str) -> Result<(), LoadError>
+    where
+        Params: ComponentNamedList + Lower,
+        Return: ComponentNamedList + Lift,
+    {
+        let wrong = |message: String| LoadError::WrongType {
+            function: format!("{}#{name}", interface.export_name()),
+            message: one_line(&message),
+        };
+        let component = self.linked.component();
+        let instance = component.get_export_index(None, interface.export_name());
+        let item = instance.and_then(|instance| component.get_export(Some(&instance), name));
+        match item {
+            Some((ComponentItem::ComponentFunc(function), _)) => function
+                .typecheck::<Params, Return>(&self.linked.instance_type())
+                .map_err(|error| wrong(format!("{error:#}"))),
+            Some(_) => Err(wrong("it is no function".to_owned())),
+            None => Err(wrong("it is missing".to_owned())),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string can't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

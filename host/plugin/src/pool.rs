@@ -1,0 +1,151 @@
+//! Instances of one plugin version, kept between calls.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::{Code, Fault, Host, Instance, Limits};
+
+/// Hands out instances of one plugin version and takes back those that still work. Cheap to clone.
+///
+/// The pool sets no bound of its own: there are as many instances as were ever checked out at the same time, so the number of workers is
+/// the bound. The last one returned is the first one handed out, so that those not needed grow old and [`drop_idle`](Self::drop_idle)
+/// finds them.
+#[derive(Clone)]
+pub struct InstancePool {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    code: Code,
+    host: Arc<dyn Host>,
+    limits: Limits,
+    state: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Oldest first.
+    idle: Vec<Idle>,
+    in_use: usize,
+    created: u64,
+    discarded: u64,
+}
+
+struct Idle {
+    instance: Instance,
+    since: Instant,
+}
+
+/// What a pool holds and has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolStats {
+    /// Instances waiting for work.
+    pub idle: usize,
+    /// Instances checked out.
+    pub in_use: usize,
+    /// Instances made so far.
+    pub created: u64,
+    /// Instances thrown away so far, because of a fault, an abandoned call or leaked handles; those dropped idle don't count.
+    pub discarded: u64,
+}
+
+impl InstancePool {
+    /// A pool without instances; they are made when asked for.
+    #[must_use]
+    pub fn new(code: Code, host: Arc<dyn Host>, limits: Limits) -> Self {
+        Self { shared: Arc::new(Shared { code, host, limits, state: Mutex::default() }) }
+    }
+
+    /// The code that the instances run.
+    #[must_use]
+    pub fn code(&self) -> &Code {
+        &self.shared.code
+    }
+
+    /// An instance to call: an idle one, or else a new one. Never waits for others; making one takes microseconds to milliseconds.
+    ///
+    /// Cancel safe: a dropped future leaves the pool as it was.
+    pub async fn checkout(&self) -> Result<PooledInstance, Fault> {
+        let idle = self.shared.state.lock().idle.pop();
+        let instance = match idle {
+            Some(idle) => idle.instance,
+            None => {
+                let instance =
+                    self.shared.code.instantiate(self.shared.host.clone(), &self.shared.limits).await?;
+                self.shared.state.lock().created += 1;
+                instance
+            }
+        };
+        self.shared.state.lock().in_use += 1;
+        Ok(PooledInstance { instance: Some(instance), pool: self.shared.clone() })
+    }
+
+    /// Drops the instances that have been idle for this long or longer, and says how many. An observer's instance holds what it has
+    /// learned: don't pool it.
+    pub fn drop_idle(&self, idle_for: Duration) -> usize {
+        let now = Instant::now();
+        let dropped: Vec<Idle> = {
+            let mut state = self.shared.state.lock();
+            let kept =
+                state.idle.partition_point(|idle| now.saturating_duration_since(idle.since) >= idle_for);
+            state.idle.drain(..kept).collect()
+        };
+        dropped.len()
+    }
+
+    /// What the pool holds and has done.
+    #[must_use]
+    pub fn stats(&self) -> PoolStats {
+        let state = self.shared.state.lock();
+        PoolStats {
+            idle: state.idle.len(),
+            in_use: state.in_use,
+            created: state.created,
+            discarded: state.discarded,
+        }
+    }
+}
+
+impl std::fmt::Debug for InstancePool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InstancePool").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+/// An instance checked out of a pool. Dropping it returns it, or discards it if it is no longer usable.
+pub struct PooledInstance {
+    /// Some until it is dropped.
+    instance: Option<Instance>,
+    pool: Arc<Shared>,
+}
+
+impl Deref for PooledInstance {
+    type Target = Instance;
+
+    fn deref(&self) -> &Instance {
+        self.instance.as_ref().unwrap_or_else(|| unreachable!("only drop takes the instance"))
+    }
+}
+
+impl DerefMut for PooledInstance {
+    fn deref_mut(&mut self) -> &mut Instance {
+        self.instance.as_mut().unwrap_or_else(|| unreachable!("only drop takes the instance"))
+    }
+}
+
+impl Drop for PooledInstance {
+    fn drop(&mut self) {
+        let Some(instance) = self.instance.take() else { return };
+        let mut state = self.pool.state.lock();
+        state.in_use -= 1;
+        if instance.is_usable() {
+            state.idle.push(Idle { instance, since: Instant::now() });
+        } else {
+            state.discarded += 1;
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Everything that a guest says: its log lines, standard output and standard error.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::log_gate::{LogGate, Verdict};
+use crate::{Call, Host, LogLevel, LogLine, LogSource};
+
+/// A longer message, field or line of output is cut here, in bytes.
+const MAX_TEXT: usize = 16 << 10;
+/// Fields beyond are left out.
+const MAX_FIELDS: usize = 64;
+/// How many lines of standard error a fault carries.
+const STDERR_TAIL: usize = 20;
+
+/// One instance's console, shared by the `log` import and the two standard streams, so that one rate limit covers them all.
+pub(crate) struct Console {
+    host: Arc<dyn Host>,
+    call: Call,
+    gate: LogGate,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    stderr_tail: VecDeque<String>,
+}
+
+/// Shared with the WASI streams, which live beside it in the store. Never contended: an instance runs on one thread at a time.
+pub(crate) type SharedConsole = Arc<Mutex<Console>>;
+
+/// One of the two standard streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Stdout,
+    Stderr,
+}
+
+impl Console {
+    pub(crate) fn shared(host: Arc<dyn Host>, lines_per_second: u32) -> SharedConsole {
+        Arc::new(Mutex::new(Self {
+            host,
+            call: Call::Instantiate,
+            gate: LogGate::new(lines_per_second, Instant::now()),
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            stderr_tail: VecDeque::new(),
+        }))
+    }
+
+    /// Lines from here on belong to this call.
+    pub(crate) fn begin(&mut self, call: Call) {
+        self.call = call;
+        self.stderr_tail.clear();
+    }
+
+    /// The call is over: what stands without a line end is a line.
+    pub(crate) fn end(&mut self) {
+        self.flush(Stream::Stdout);
+        self.flush(Stream::Stderr);
+    }
+
+    /// The last lines of standard error in this call.
+    pub(crate) fn take_stderr_tail(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.stderr_tail).into()
+    }
+
+    /// One line of the `log` import.
+    pub(crate) fn log(&mut self, level: LogLevel, message: &str, mut fields: Vec<(String, String)>) {
+        fields.truncate(MAX_FIELDS);
+        for (key, value) in &mut fields {
+            key.truncate(cut(key, MAX_TEXT));
+            value.truncate(cut(value, MAX_TEXT));
+        }
+        self.emit(level, LogSource::Log, &message[..cut(message, MAX_TEXT)], &fields);
+    }
+
+    /// A remark of the host about what the guest did.
+    pub(crate) fn remark(&mut self, message: &str) {
+        self.emit(LogLevel::Warn, LogSource::Host, message, &[]);
+    }
+
+    /// Bytes of a standard stream; each full line is logged.
+    pub(crate) fn write(&mut self, stream: Stream, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let buffer = self.buffer(stream);
+            let room = MAX_TEXT - buffer.len();
+            let piece = &bytes[..bytes.len().min(room)];
+            let (taken, complete) = match piece.iter().position(|byte| *byte == b'\n') {
+                Some(end) => (end + 1, true),
+                None => (piece.len(), piece.len() == room),
+            };
+            buffer.extend_from_slice(&piece[..taken]);
+            bytes = &bytes[taken..];
+            if complete {
+                self.flush(stream);
+            }
+        }
+    }
+
+    fn buffer(&mut self, stream: Stream) -> &mut Vec<u8> {
+        match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        }
+    }
+
+    fn flush(&mut self, stream: Stream) {
+        let mut line = std::mem::take(self.buffer(stream));
+        if line.is_empty() {
+            return;
+        }
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim_end_matches(['\n', '\r']);
+        match stream {
+            Stream::Stdout => self.emit(LogLevel::Info, LogSource::Stdout, text, &[]),
+            Stream::Stderr => {
+                if self.stderr_tail.len() == STDERR_TAIL {
+                    self.stderr_tail.pop_front();
+                }
+                self.stderr_tail.push_back(text.to_owned());
+                self.emit(LogLevel::Warn, LogSource::Stderr, text, &[]);
+            }
+        }
+        line.clear();
+        *self.buffer(stream) = line;
+    }
+
+    fn emit(&mut self, level: LogLevel, source: LogSource, message: &str, fields: &[(String, String)]) {
+        let Verdict::Pass { dropped_before } = self.gate.judge(Instant::now()) else { return };
+        if dropped_before > 0 {
+            let message = format!("{dropped_before} log lines dropped by the rate limit");
+            let line =
+                LogLine { level: LogLevel::Warn, source: LogSource::Host, message: &message, fields: &[] };
+            self.host.log(&self.call, line);
+        }
+        self.host.log(&self.call, LogLine { level, source, message, fields });
+    }
+}
+
+/// The length of the longest prefix of `text` of at most `max` bytes.
+pub(crate) fn cut(text: &str, max: usize) -> usize {
+    text.floor_char_boundary(max)
+}

@@ -1,0 +1,63 @@
+//! How long an instance may compute.
+
+use std::time::Duration;
+
+use wasmtime::UpdateDeadline;
+
+use super::Stop;
+
+/// Counts the engine's ticks that a guest was running in, which is its CPU time to the tick.
+///
+/// At each tick the guest gives the thread back to the runtime, so that one that never ends delays others by a tick at most, and so that
+/// the clock of the call (see `Instance`) gets to run.
+pub(crate) struct CpuMeter {
+    tick: Duration,
+    used: u64,
+    allowed: u64,
+}
+
+impl CpuMeter {
+    pub(crate) fn new(tick: Duration) -> Self {
+        Self { tick, used: 0, allowed: 0 }
+    }
+
+    /// Starts a call that may compute for this long.
+    pub(crate) fn begin(&mut self, allowed: Duration) {
+        self.used = 0;
+        let ticks = allowed.as_nanos().div_ceil(self.tick.as_nanos().max(1));
+        self.allowed = u64::try_from(ticks).unwrap_or(u64::MAX);
+    }
+
+    /// The time used in this call.
+    pub(crate) fn used(&self) -> Duration {
+        self.tick.saturating_mul(u32::try_from(self.used).unwrap_or(u32::MAX))
+    }
+
+    /// A tick passed while the guest was running.
+    pub(crate) fn on_tick(&mut self) -> wasmtime::Result<UpdateDeadline> {
+        self.used += 1;
+        if self.used > self.allowed {
+            return Err(Stop::CpuTime.into());
+        }
+        Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guest_yields_at_each_tick_and_is_stopped_when_its_time_is_used_up() {
+        let mut meter = CpuMeter::new(Duration::from_millis(10));
+        meter.begin(Duration::from_millis(25));
+        for _ in 0..3 {
+            assert!(matches!(meter.on_tick(), Ok(UpdateDeadline::YieldCustom(1, _))));
+        }
+        assert_eq!(meter.used(), Duration::from_millis(30));
+        let stopped = meter.on_tick().err().expect("the time is used up");
+        assert!(matches!(stopped.downcast_ref(), Some(Stop::CpuTime)));
+        meter.begin(Duration::from_millis(25));
+        assert_eq!(meter.used(), Duration::ZERO);
+    }
+}

@@ -1,0 +1,102 @@
+//! The state behind one instance: what it holds, what it has used up, and how it is stopped.
+
+mod console;
+mod cpu;
+mod handles;
+mod log_gate;
+mod memory;
+mod wasi;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use wasmtime::Store;
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+
+pub(crate) use console::{SharedConsole, cut};
+pub(crate) use cpu::CpuMeter;
+pub(crate) use handles::Handles;
+#[allow(unreachable_pub, reason = "the generated bindings re-export them")]
+pub use handles::{BatchHandle, ObjectHandle};
+pub(crate) use memory::MemoryLimiter;
+
+use crate::{Call, Host, Limits, Misuse};
+
+/// Why the host stops a guest. Travels through the engine as the error of a trap.
+#[derive(Clone, Debug, Error)]
+pub(crate) enum Stop {
+    #[error("{0}")]
+    Misuse(#[from] Misuse),
+    #[error("used up its CPU time")]
+    CpuTime,
+    #[error("memory of {wanted} bytes wanted, {allowed} allowed")]
+    Memory { allowed: usize, wanted: usize },
+    #[error("more than {allowed} handles")]
+    Handles { allowed: u32 },
+}
+
+/// The data of an instance's store.
+pub(crate) struct GuestState {
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) call: Call,
+    pub(crate) handles: Handles,
+    pub(crate) memory: MemoryLimiter,
+    pub(crate) cpu: CpuMeter,
+    pub(crate) console: SharedConsole,
+    /// The import that the guest waits in, for the message of a time-out.
+    pub(crate) waiting_in: Option<&'static str>,
+    /// Names of metrics that were complained about, so that it happens once.
+    pub(crate) refused_metrics: HashSet<String>,
+    wasi: WasiCtx,
+    wasi_table: ResourceTable,
+}
+
+impl GuestState {
+    /// A store with nothing in it yet, ready to instantiate in.
+    pub(crate) fn store(
+        engine: &wasmtime::Engine,
+        tick: Duration,
+        host: Arc<dyn Host>,
+        limits: &Limits,
+    ) -> Store<Self> {
+        let console = console::Console::shared(host.clone(), limits.log_lines_per_second);
+        let mut wasi_table = ResourceTable::new();
+        wasi_table.set_max_capacity(limits.handles as usize);
+        let state = Self {
+            wasi: wasi::context(&host, &console, limits),
+            host,
+            call: Call::Instantiate,
+            handles: Handles::new(limits.handles),
+            memory: MemoryLimiter::new(limits.memory),
+            cpu: CpuMeter::new(tick),
+            console,
+            waiting_in: None,
+            refused_metrics: HashSet::new(),
+            wasi_table,
+        };
+        let mut store = Store::new(engine, state);
+        store.limiter(|state| &mut state.memory);
+        store.set_hostcall_fuel(limits.message_size);
+        store.epoch_deadline_callback(|mut store| store.data_mut().cpu.on_tick());
+        store
+    }
+
+    /// Refuses what a guest may not do while it describes itself or computes index values: those must depend on their arguments alone.
+    pub(crate) fn allow(&self, function: &'static str) -> wasmtime::Result<()> {
+        match &self.call {
+            Call::Reconcile(_) | Call::Observe => Ok(()),
+            call @ (Call::Instantiate | Call::Describe | Call::IndexValues(_)) => {
+                Err(Stop::from(Misuse::NotNow { function, call: call.name() }).into())
+            }
+        }
+    }
+}
+
+impl WasiView for GuestState {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.wasi_table }
+    }
+}
