@@ -1,0 +1,161 @@
+//! The schemas of the built-in kinds, read once from the types of `k8s-openapi`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use k8s_openapi::schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value};
+
+use super::Schema;
+use super::node::{Arena, NodeId};
+use super::parse::Parser;
+use super::topology::Topology;
+
+/// A built-in kind and the definition that describes it.
+#[derive(Clone, Copy, Debug)]
+pub struct BuiltinKind {
+    /// The API group; empty for core.
+    pub group: &'static str,
+    /// The version.
+    pub version: &'static str,
+    /// The kind.
+    pub kind: &'static str,
+    add: fn(&mut SchemaGenerator) -> String,
+}
+
+/// The definitions of all built-in types as OpenAPI components, and the kinds that are made of them.
+#[derive(Debug)]
+pub struct Definitions {
+    /// OpenAPI schemas by definition name (`io.k8s.api.core.v1.Pod`), with references as
+    /// `#/components/schemas/NAME`.
+    pub schemas: Map<String, Value>,
+    /// The definition of each kind, by group, version and kind.
+    pub kinds: Vec<(BuiltinKind, String)>,
+}
+
+fn add<T: JsonSchema>(generator: &mut SchemaGenerator) -> String {
+    generator.subschema_for::<T>();
+    T::schema_name().into_owned()
+}
+
+macro_rules! kinds {
+    ($($group:literal $version:literal in $module:path { $($kind:ident),+ $(,)? })+) => {
+        &[$($({
+            use $module as module;
+            BuiltinKind { group: $group, version: $version, kind: stringify!($kind), add: add::<module::$kind> }
+        }),+),+]
+    };
+}
+
+/// Every kind with a built-in schema.
+pub const KINDS: &[BuiltinKind] = kinds! {
+    "" "v1" in k8s_openapi::api::core::v1 {
+        Binding, ComponentStatus, ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolume,
+        PersistentVolumeClaim, Pod, PodTemplate, ReplicationController, ResourceQuota, Secret, Service, ServiceAccount,
+    }
+    "apps" "v1" in k8s_openapi::api::apps::v1 { ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet }
+    "batch" "v1" in k8s_openapi::api::batch::v1 { CronJob, Job }
+    "autoscaling" "v1" in k8s_openapi::api::autoscaling::v1 { HorizontalPodAutoscaler, Scale }
+    "autoscaling" "v2" in k8s_openapi::api::autoscaling::v2 { HorizontalPodAutoscaler }
+    "networking.k8s.io" "v1" in k8s_openapi::api::networking::v1 {
+        Ingress, IngressClass, IPAddress, NetworkPolicy, ServiceCIDR,
+    }
+    "policy" "v1" in k8s_openapi::api::policy::v1 { Eviction, PodDisruptionBudget }
+    "rbac.authorization.k8s.io" "v1" in k8s_openapi::api::rbac::v1 {
+        ClusterRole, ClusterRoleBinding, Role, RoleBinding,
+    }
+    "storage.k8s.io" "v1" in k8s_openapi::api::storage::v1 {
+        CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
+    }
+    "scheduling.k8s.io" "v1" in k8s_openapi::api::scheduling::v1 { PriorityClass }
+    "coordination.k8s.io" "v1" in k8s_openapi::api::coordination::v1 { Lease }
+    "discovery.k8s.io" "v1" in k8s_openapi::api::discovery::v1 { EndpointSlice }
+    "events.k8s.io" "v1" in k8s_openapi::api::events::v1 { Event }
+    "node.k8s.io" "v1" in k8s_openapi::api::node::v1 { RuntimeClass }
+    "admissionregistration.k8s.io" "v1" in k8s_openapi::api::admissionregistration::v1 {
+        MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+        ValidatingWebhookConfiguration,
+    }
+    "certificates.k8s.io" "v1" in k8s_openapi::api::certificates::v1 { CertificateSigningRequest }
+    "authentication.k8s.io" "v1" in k8s_openapi::api::authentication::v1 {
+        SelfSubjectReview, TokenRequest, TokenReview,
+    }
+    "authorization.k8s.io" "v1" in k8s_openapi::api::authorization::v1 {
+        LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview,
+    }
+    "apiextensions.k8s.io" "v1" in k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 {
+        CustomResourceDefinition,
+    }
+    "apiregistration.k8s.io" "v1" in k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1 { APIService }
+};
+
+/// The definitions of all built-in types, built on first use.
+pub fn definitions() -> &'static Definitions {
+    static DEFINITIONS: OnceLock<Definitions> = OnceLock::new();
+    DEFINITIONS.get_or_init(|| {
+        let mut generator = SchemaGenerator::default();
+        let kinds: Vec<_> = KINDS.iter().map(|kind| (*kind, (kind.add)(&mut generator))).collect();
+        add::<k8s_openapi::apimachinery::pkg::apis::meta::v1::DeleteOptions>(&mut generator);
+        add::<k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta>(&mut generator);
+        add::<k8s_openapi::apimachinery::pkg::apis::meta::v1::Status>(&mut generator);
+        let mut schemas = generator.take_definitions(true);
+        for (_, definition) in &kinds {
+            // The generated types make metadata a plain struct, hence "required"; Kubernetes does not ask for it.
+            if let Some(required) = schemas.get_mut(definition).and_then(|schema| schema.get_mut("required"))
+            {
+                let kept =
+                    required.as_array().into_iter().flatten().filter(|name| *name != "metadata").cloned();
+                *required = kept.collect();
+            }
+        }
+        schemas.values_mut().for_each(point_to_components);
+        Definitions { schemas, kinds }
+    })
+}
+
+/// Rewrites JSON schema's references to OpenAPI's.
+fn point_to_components(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            if let Some(Value::String(target)) = object.get_mut("$ref")
+                && let Some(name) = target.rsplit('/').next()
+            {
+                *target = format!("#/components/schemas/{name}");
+            }
+            object.values_mut().for_each(point_to_components);
+        }
+        Value::Array(items) => items.iter_mut().for_each(point_to_components),
+        _ => {}
+    }
+}
+
+struct Parsed {
+    arena: Arc<Arena>,
+    kinds: HashMap<(&'static str, &'static str, &'static str), Arc<Schema>>,
+}
+
+fn parsed() -> &'static Parsed {
+    static PARSED: OnceLock<Parsed> = OnceLock::new();
+    PARSED.get_or_init(|| {
+        let definitions = definitions();
+        let mut parser = Parser::with_definitions(&definitions.schemas, Topology::built_in());
+        let roots: Vec<(BuiltinKind, NodeId)> =
+            definitions.kinds.iter().map(|(kind, name)| (*kind, parser.definition(name))).collect();
+        let arena = Arc::new(parser.finish());
+        let kinds = roots
+            .into_iter()
+            .map(|(kind, root)| {
+                let schema = Schema::built_in(Arc::clone(&arena), root, kind);
+                ((kind.group, kind.version, kind.kind), Arc::new(schema))
+            })
+            .collect();
+        Parsed { arena, kinds }
+    })
+}
+
+/// The schema of a built-in kind.
+pub(super) fn schema(group: &str, version: &str, kind: &str) -> Option<Arc<Schema>> {
+    let parsed = parsed();
+    debug_assert!(!parsed.arena.nodes.is_empty());
+    parsed.kinds.get(&(group, version, kind)).cloned()
+}

@@ -1,0 +1,210 @@
+//! Reads JSON schema (OpenAPI v3, as CRDs write it and as built-in types are described) into nodes.
+
+use std::collections::HashMap;
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use super::cel::Rules;
+use super::node::{Additional, Arena, Bound, Checks, ListType, Node, NodeId, PatchStrategy, Property, Type};
+use super::topology::{Merging, Topology};
+
+/// Reads schemas into one arena.
+pub(super) struct Parser<'a> {
+    arena: Arena,
+    definitions: Option<&'a Map<String, Value>>,
+    topology: Topology,
+    named: HashMap<String, NodeId>,
+}
+
+impl<'a> Parser<'a> {
+    /// A parser for the schema of a custom resource, which refers to no other schema.
+    pub(super) fn inline() -> Self {
+        Self {
+            arena: Arena::default(),
+            definitions: None,
+            topology: Topology::default(),
+            named: HashMap::new(),
+        }
+    }
+
+    /// A parser for schemas that refer to `definitions`, whose lists merge as `topology` says.
+    pub(super) fn with_definitions(definitions: &'a Map<String, Value>, topology: Topology) -> Self {
+        Self { arena: Arena::default(), definitions: Some(definitions), topology, named: HashMap::new() }
+    }
+
+    /// The arena with everything that was read.
+    pub(super) fn finish(self) -> Arena {
+        self.arena
+    }
+
+    /// Reads `raw` and all below it.
+    pub(super) fn node(&mut self, raw: &Value) -> NodeId {
+        if let Some(name) = raw.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next()) {
+            return self.definition(name);
+        }
+        let node = self.read(raw, None);
+        self.push(node)
+    }
+
+    /// Reads the definition `name` once; later calls give the same node, also from within the definition itself.
+    pub(super) fn definition(&mut self, name: &str) -> NodeId {
+        if let Some(id) = self.named.get(name) {
+            return *id;
+        }
+        let id = self.push(Node::default());
+        self.named.insert(name.to_owned(), id);
+        let raw = self.definitions.and_then(|all| all.get(name)).unwrap_or(&Value::Null);
+        let mut node = self.read(raw, Some(name));
+        node.definition = Some(name.to_owned());
+        node.map_atomic =
+            self.topology.get(name, ".").is_some_and(|found| found.merging == Merging::AtomicMap);
+        if node.ty == Type::Object && node.properties.is_empty() && node.additional == Additional::Unknown {
+            // Raw JSON such as RawExtension and FieldsV1 is described as an object without properties.
+            node.preserve_unknown = true;
+        }
+        if raw.get("oneOf").is_some() || name.ends_with(".v1.JSON") {
+            // Unions such as JSONSchemaPropsOrBool have no type in common, and JSON may be any value.
+            node.ty = Type::Any;
+            node.preserve_unknown = true;
+        }
+        self.arena.nodes[id.0 as usize] = node;
+        id
+    }
+
+    fn push(&mut self, node: Node) -> NodeId {
+        let id = NodeId(u32::try_from(self.arena.nodes.len()).expect("a schema has fewer than 2^32 nodes"));
+        self.arena.nodes.push(node);
+        id
+    }
+
+    fn read(&mut self, raw: &Value, definition: Option<&str>) -> Node {
+        let flag = |name: &str| raw.get(name).and_then(Value::as_bool).unwrap_or(false);
+        let mut node = Node {
+            ty: type_of(raw),
+            nullable: flag("nullable"),
+            int_or_string: flag("x-kubernetes-int-or-string"),
+            preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
+            embedded: flag("x-kubernetes-embedded-resource"),
+            required: strings(raw.get("required")),
+            list_type: list_type(raw),
+            map_atomic: raw.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic"),
+            default: raw.get("default").filter(|default| !default.is_null()).cloned(),
+            rules: Rules::read(raw).map(Box::new),
+            ..Node::default()
+        };
+        if let Some(properties) = raw.get("properties").and_then(Value::as_object) {
+            for (name, child) in properties {
+                let property = self.property(definition, name, child);
+                node.properties.insert(name.clone(), property);
+            }
+        }
+        node.additional = match raw.get("additionalProperties") {
+            None | Some(Value::Bool(false)) => Additional::Unknown,
+            Some(Value::Object(schema)) if !schema.is_empty() => {
+                Additional::Of(self.node(&Value::Object(schema.clone())))
+            }
+            Some(_) => Additional::Any,
+        };
+        node.items = raw.get("items").map(|items| self.node(items));
+        node.checks = self.checks(raw).map(Box::new);
+        node
+    }
+
+    fn property(&mut self, definition: Option<&str>, name: &str, raw: &Value) -> Property {
+        let mut id = self.node(raw);
+        let Some(found) = definition.and_then(|owner| self.topology.get(owner, name)).cloned() else {
+            return Property { node: id, patch: PatchStrategy::default() };
+        };
+        if raw.get("$ref").is_some() && found.merging != Merging::Default {
+            // The definition merges otherwise elsewhere, so this place gets a node of its own.
+            let copy = self.arena.nodes[id.0 as usize].clone();
+            id = self.push(copy);
+        }
+        let node = &mut self.arena.nodes[id.0 as usize];
+        match found.merging {
+            Merging::Default => {}
+            Merging::Set => node.list_type = ListType::Set,
+            Merging::Map(keys) => node.list_type = ListType::Map(keys),
+            Merging::AtomicMap => node.map_atomic = true,
+            Merging::GranularMap => node.map_atomic = false,
+        }
+        Property { node: id, patch: found.patch }
+    }
+
+    fn checks(&mut self, raw: &Value) -> Option<Checks> {
+        let number = |name: &str| raw.get(name).and_then(Value::as_f64);
+        let count = |name: &str| raw.get(name).and_then(Value::as_u64);
+        let bound = |name: &str, exclusive: &str| {
+            let exclusive = raw.get(exclusive).and_then(Value::as_bool).unwrap_or(false);
+            number(name).map(|value| Bound { value, exclusive })
+        };
+        let known = [
+            "format",
+            "enum",
+            "pattern",
+            "minimum",
+            "maximum",
+            "multipleOf",
+            "minLength",
+            "maxLength",
+            "minItems",
+            "maxItems",
+            "uniqueItems",
+            "minProperties",
+            "maxProperties",
+            "allOf",
+            "anyOf",
+            "oneOf",
+            "not",
+        ];
+        if !known.iter().any(|name| raw.get(name).is_some()) {
+            return None;
+        }
+        Some(Checks {
+            format: raw.get("format").and_then(Value::as_str).map(str::to_owned),
+            choices: raw.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
+            // Structural validation has refused patterns that do not compile.
+            pattern: raw.get("pattern").and_then(Value::as_str).and_then(|pattern| Regex::new(pattern).ok()),
+            minimum: bound("minimum", "exclusiveMinimum"),
+            maximum: bound("maximum", "exclusiveMaximum"),
+            multiple_of: number("multipleOf"),
+            length: (count("minLength"), count("maxLength")),
+            items: (count("minItems"), count("maxItems")),
+            properties: (count("minProperties"), count("maxProperties")),
+            unique_items: raw.get("uniqueItems").and_then(Value::as_bool).unwrap_or(false),
+            all_of: self.nodes(raw.get("allOf")),
+            any_of: self.nodes(raw.get("anyOf")),
+            one_of: self.nodes(raw.get("oneOf")),
+            not: raw.get("not").map(|schema| self.node(schema)),
+        })
+    }
+
+    fn nodes(&mut self, raw: Option<&Value>) -> Vec<NodeId> {
+        raw.and_then(Value::as_array).into_iter().flatten().map(|schema| self.node(schema)).collect()
+    }
+}
+
+fn type_of(raw: &Value) -> Type {
+    match raw.get("type").and_then(Value::as_str) {
+        Some("object") => Type::Object,
+        Some("array") => Type::Array,
+        Some("string") => Type::String,
+        Some("integer") => Type::Integer,
+        Some("number") => Type::Number,
+        Some("boolean") => Type::Boolean,
+        _ => Type::Any,
+    }
+}
+
+fn list_type(raw: &Value) -> ListType {
+    match raw.get("x-kubernetes-list-type").and_then(Value::as_str) {
+        Some("set") => ListType::Set,
+        Some("map") => ListType::Map(strings(raw.get("x-kubernetes-list-map-keys"))),
+        _ => ListType::Atomic,
+    }
+}
+
+fn strings(raw: Option<&Value>) -> Vec<String> {
+    raw.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}

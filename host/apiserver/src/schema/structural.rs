@@ -1,0 +1,393 @@
+//! The rules that a CRD's schema must keep to be structural, checked when the CRD is written.
+//!
+//! They follow `k8s.io/apiextensions-apiserver/pkg/apiserver/schema/{validation,complete}.go` and the schema part of
+//! `pkg/apis/apiextensions/validation`.
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use super::{cel, field};
+use crate::status::Cause;
+
+/// What is wrong with `schema`; nothing if it is structural. Sorted, so that answers do not depend on map order.
+pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
+    let mut checker = Checker::default();
+    match schema.as_object() {
+        Some(object) => checker.structure(object, Level::Root, path),
+        None => checker.causes.push(field::required(path, "schemas are required")),
+    }
+    let mut causes = checker.causes;
+    causes.sort_by(|a, b| (&a.field, &a.message).cmp(&(&b.field, &b.message)));
+    causes
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Root,
+    Item,
+    Field,
+}
+
+#[derive(Default)]
+struct Checker {
+    causes: Vec<Cause>,
+}
+
+type Object = Map<String, Value>;
+
+impl Checker {
+    fn structure(&mut self, schema: &Object, level: Level, path: &str) {
+        let ty = text(schema, "type");
+        self.type_is_known(schema, ty, path);
+        self.presence_of_type(schema, ty, level, path);
+        self.unsupported(schema, path);
+        self.extensions(schema, ty, path);
+        self.list_type(schema, ty, path);
+        self.identity_fields(schema, level, path);
+        for (index, problem) in cel::compile_errors(&Value::Object(schema.clone())) {
+            let at =
+                field::child(&field::index(&field::child(path, "x-kubernetes-validations"), index), "rule");
+            let rule = schema["x-kubernetes-validations"][index].get("rule").cloned().unwrap_or_default();
+            self.causes.push(field::invalid(&at, &rule, &problem));
+        }
+        self.values(schema, path);
+        self.junctors(schema, schema, path, path);
+        self.children(schema, ty, level, path);
+    }
+
+    fn children(&mut self, schema: &Object, ty: &str, level: Level, path: &str) {
+        match schema.get("items") {
+            None if ty == "array" => {
+                self.causes.push(field::required(&field::child(path, "items"), "must be specified"));
+            }
+            Some(Value::Object(items)) => self.structure(items, Level::Item, &field::child(path, "items")),
+            Some(Value::Array(_)) => {
+                let detail = "items must be a schema object and not an array";
+                self.causes.push(field::forbidden(&field::child(path, "items"), detail));
+            }
+            _ => {}
+        }
+        for (name, child) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            let root_metadata = level == Level::Root && name == "metadata";
+            if let (Some(child), false) = (child.as_object(), root_metadata) {
+                self.structure(child, Level::Field, &property(path, name));
+            }
+        }
+        let at = field::child(path, "additionalProperties");
+        match schema.get("additionalProperties") {
+            None => return,
+            Some(Value::Bool(false)) => {
+                self.causes.push(field::forbidden(&at, "additionalProperties cannot be set to false"));
+            }
+            Some(Value::Object(values)) if !values.is_empty() => self.structure(values, Level::Field, &at),
+            Some(_) => {}
+        }
+        if level == Level::Root {
+            self.causes.push(field::forbidden(&at, "must not be used at the root"));
+        }
+        if schema
+            .get("properties")
+            .and_then(Value::as_object)
+            .is_some_and(|properties| !properties.is_empty())
+        {
+            let detail = "additionalProperties and properties are mutual exclusive";
+            self.causes.push(field::forbidden(&at, detail));
+        }
+    }
+
+    fn type_is_known(&mut self, schema: &Object, ty: &str, path: &str) {
+        let at = field::child(path, "type");
+        let known = ["array", "boolean", "integer", "number", "object", "string"];
+        if ty == "null" {
+            let detail = "type cannot be set to null, use nullable as an alternative";
+            self.causes.push(field::forbidden(&at, detail));
+        } else if !ty.is_empty() && !known.contains(&ty) {
+            self.causes.push(field::not_supported(&at, &Value::from(ty), &known));
+        } else if schema.get("type").is_some_and(|ty| !ty.is_string()) {
+            self.causes.push(field::wrong_type(&at, "string", "array"));
+        }
+    }
+
+    fn presence_of_type(&mut self, schema: &Object, ty: &str, level: Level, path: &str) {
+        let at = field::child(path, "type");
+        if flag(schema, "x-kubernetes-embedded-resource") && ty != "object" {
+            let detail = "must be object if x-kubernetes-embedded-resource is true";
+            let cause = if ty.is_empty() {
+                field::required(&at, detail)
+            } else {
+                field::invalid(&at, &Value::from(ty), detail)
+            };
+            self.causes.push(cause);
+        } else if ty.is_empty()
+            && !flag(schema, "x-kubernetes-int-or-string")
+            && !flag(schema, "x-kubernetes-preserve-unknown-fields")
+        {
+            let place = match level {
+                Level::Root => "at the root",
+                Level::Item => "for specified array items",
+                Level::Field => "for specified object fields",
+            };
+            self.causes.push(field::required(&at, &format!("must not be empty {place}")));
+        }
+        if level == Level::Root && !ty.is_empty() && ty != "object" {
+            self.causes.push(field::invalid(&at, &Value::from(ty), "must be object at the root"));
+        }
+    }
+
+    fn unsupported(&mut self, schema: &Object, path: &str) {
+        for name in ["definitions", "dependencies", "id", "patternProperties", "$ref", "additionalItems"] {
+            if schema.contains_key(name) {
+                let detail = format!("{} is not supported", name.trim_start_matches('$'));
+                self.causes.push(field::forbidden(&field::child(path, name), &detail));
+            }
+        }
+        if flag(schema, "uniqueItems") {
+            let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+            self.causes.push(field::forbidden(&field::child(path, "uniqueItems"), detail));
+        }
+        if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
+            let at = field::child(path, "x-kubernetes-preserve-unknown-fields");
+            self.causes.push(field::invalid(&at, &Value::Bool(false), "must be true or undefined"));
+        }
+    }
+
+    fn extensions(&mut self, schema: &Object, ty: &str, path: &str) {
+        let int_or_string = flag(schema, "x-kubernetes-int-or-string");
+        let preserves = flag(schema, "x-kubernetes-preserve-unknown-fields");
+        let embedded = flag(schema, "x-kubernetes-embedded-resource");
+        for (set, name) in [
+            (preserves, "x-kubernetes-preserve-unknown-fields"),
+            (embedded, "x-kubernetes-embedded-resource"),
+        ] {
+            if int_or_string && set {
+                let detail = "must be false if x-kubernetes-int-or-string is true";
+                self.causes.push(field::invalid(&field::child(path, name), &Value::Bool(true), detail));
+            }
+        }
+        let named =
+            schema.get("properties").and_then(Value::as_object).is_some_and(|names| !names.is_empty());
+        if embedded && !preserves && !named {
+            let detail = "must not be empty if x-kubernetes-embedded-resource is true without \
+                          x-kubernetes-preserve-unknown-fields";
+            self.causes.push(field::required(&field::child(path, "properties"), detail));
+        }
+        let map_type = text(schema, "x-kubernetes-map-type");
+        if !map_type.is_empty() {
+            if ty != "object" {
+                let detail = "must be object if x-kubernetes-map-type is specified";
+                self.causes.push(field::invalid(&field::child(path, "type"), &Value::from(ty), detail));
+            }
+            if !["atomic", "granular"].contains(&map_type) {
+                let at = field::child(path, "x-kubernetes-map-type");
+                self.causes.push(field::not_supported(&at, &Value::from(map_type), &["atomic", "granular"]));
+            }
+        }
+    }
+
+    fn list_type(&mut self, schema: &Object, ty: &str, path: &str) {
+        let list_type = text(schema, "x-kubernetes-list-type");
+        let keys: Vec<_> = array(schema, "x-kubernetes-list-map-keys").filter_map(Value::as_str).collect();
+        let at = field::child(path, "x-kubernetes-list-type");
+        if list_type != "map" && !keys.is_empty() {
+            let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
+            let cause = if list_type.is_empty() {
+                field::required(&at, detail)
+            } else {
+                field::invalid(&at, &Value::from(list_type), detail)
+            };
+            self.causes.push(cause);
+        }
+        if list_type.is_empty() {
+            return;
+        }
+        if ty != "array" {
+            let detail = "must be array if x-kubernetes-list-type is specified";
+            let at = field::child(path, "type");
+            let cause = if ty.is_empty() {
+                field::required(&at, detail)
+            } else {
+                field::invalid(&at, &Value::from(ty), detail)
+            };
+            self.causes.push(cause);
+        }
+        match list_type {
+            "atomic" | "set" => {}
+            "map" => self.list_map(schema, &keys, path),
+            other => {
+                self.causes.push(field::not_supported(&at, &Value::from(other), &["atomic", "set", "map"]));
+            }
+        }
+    }
+
+    fn list_map(&mut self, schema: &Object, keys: &[&str], path: &str) {
+        let at = field::child(path, "x-kubernetes-list-map-keys");
+        if keys.is_empty() {
+            self.causes.push(field::required(&at, "must not be empty if x-kubernetes-list-type is map"));
+        }
+        let items_at = field::child(path, "items");
+        let Some(items) = schema.get("items").and_then(Value::as_object) else {
+            let detail = "must have a schema if x-kubernetes-list-type is map";
+            self.causes.push(field::required(&items_at, detail));
+            return;
+        };
+        if text(items, "type") != "object" {
+            let detail = "must be object if parent array's x-kubernetes-list-type is map";
+            self.causes.push(field::invalid(
+                &field::child(&items_at, "type"),
+                &items["type"].clone(),
+                detail,
+            ));
+        }
+        if flag(items, "nullable") {
+            let detail = "cannot be nullable when x-kubernetes-list-type is map";
+            self.causes.push(field::forbidden(&field::child(&items_at, "nullable"), detail));
+        }
+        let required: Vec<_> = array(items, "required").filter_map(Value::as_str).collect();
+        for (index, key) in keys.iter().enumerate() {
+            if keys[..index].contains(key) {
+                let all = Value::from(keys.to_vec());
+                self.causes.push(field::invalid(&at, &all, "must not contain duplicate entries"));
+            }
+            let Some(child) =
+                items.get("properties").and_then(|all| all.get(*key)).and_then(Value::as_object)
+            else {
+                let detail = "entries must all be names of item properties";
+                self.causes.push(field::invalid(&at, &Value::from(keys.to_vec()), detail));
+                continue;
+            };
+            let child_at = property(&items_at, key);
+            if ["array", "object"].contains(&text(child, "type")) {
+                let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                self.causes.push(field::invalid(&field::child(&child_at, "type"), &child["type"], detail));
+            }
+            if !required.contains(key) && !child.contains_key("default") {
+                let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a \
+                              required property";
+                self.causes.push(field::required(&field::child(&child_at, "default"), detail));
+            }
+        }
+    }
+
+    fn identity_fields(&mut self, schema: &Object, level: Level, path: &str) {
+        if level != Level::Root && !flag(schema, "x-kubernetes-embedded-resource") {
+            return;
+        }
+        let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+        for (name, wanted) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
+            let Some(child) = properties.get(name).and_then(Value::as_object) else { continue };
+            let at = property(path, name);
+            if text(child, "type") != wanted {
+                let found = child.get("type").cloned().unwrap_or_else(|| Value::from(""));
+                self.causes.push(field::invalid(
+                    &field::child(&at, "type"),
+                    &found,
+                    &format!("must be {wanted}"),
+                ));
+            }
+            let names_only = child.iter().all(|(word, inner)| match word.as_str() {
+                "type" | "description" => true,
+                "properties" => inner
+                    .as_object()
+                    .is_some_and(|inner| inner.keys().all(|name| name == "name" || name == "generateName")),
+                _ => false,
+            });
+            if name == "metadata" && level == Level::Root && !names_only {
+                let detail = "must not specify anything other than name and generateName, but metadata is implicitly \
+                              specified";
+                self.causes.push(field::forbidden(&at, detail));
+            }
+        }
+    }
+
+    /// Limits that must make sense by themselves.
+    fn values(&mut self, schema: &Object, path: &str) {
+        if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
+            && let Err(error) = Regex::new(pattern)
+        {
+            let detail = format!("must be a valid regular expression, but isn't: {error}");
+            self.causes.push(field::invalid(&field::child(path, "pattern"), &Value::from(pattern), &detail));
+        }
+    }
+
+    /// Checks the branches of `v`, which validate what `structure` describes.
+    fn junctors(&mut self, v: &Object, structure: &Object, path: &str, structure_path: &str) {
+        for junctor in ["anyOf", "allOf", "oneOf"] {
+            for (index, branch) in array(v, junctor).enumerate() {
+                let at = field::index(&field::child(path, junctor), index);
+                if let Some(branch) = branch.as_object() {
+                    self.branch(branch, structure, &at, structure_path);
+                }
+            }
+        }
+        if let Some(branch) = v.get("not").and_then(Value::as_object) {
+            self.branch(branch, structure, &field::child(path, "not"), structure_path);
+        }
+    }
+
+    /// A branch may only validate what has its structure outside of it.
+    fn branch(&mut self, branch: &Object, structure: &Object, path: &str, structure_path: &str) {
+        let int_or_string = flag(structure, "x-kubernetes-int-or-string");
+        for (name, detail) in [
+            ("type", "must be empty to be structural"),
+            ("additionalProperties", "must be undefined to be structural"),
+            ("default", "must be undefined to be structural"),
+            ("title", "must be empty to be structural"),
+            ("description", "must be empty to be structural"),
+            ("nullable", "must be false to be structural"),
+            ("x-kubernetes-preserve-unknown-fields", "must be false to be structural"),
+            ("x-kubernetes-embedded-resource", "must be false to be structural"),
+            ("x-kubernetes-int-or-string", "must be false to be structural"),
+            ("x-kubernetes-list-map-keys", "must be empty to be structural"),
+            ("x-kubernetes-list-type", "must be undefined to be structural"),
+            ("x-kubernetes-map-type", "must be undefined to be structural"),
+            ("x-kubernetes-validations", "must be empty to be structural"),
+        ] {
+            let allowed =
+                name == "type" && int_or_string && ["integer", "string"].contains(&text(branch, "type"));
+            if branch.contains_key(name) && !allowed {
+                self.causes.push(field::forbidden(&field::child(path, name), detail));
+            }
+        }
+        self.values(branch, path);
+        self.junctors(branch, structure, path, structure_path);
+        if let Some(items) = branch.get("items").and_then(Value::as_object) {
+            let (at, below) = (field::child(path, "items"), field::child(structure_path, "items"));
+            self.counterpart(items, structure.get("items"), &at, &below);
+        }
+        for (name, child) in branch.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            let Some(child) = child.as_object() else { continue };
+            let at = property(path, name);
+            if name == "metadata" {
+                self.causes.push(field::forbidden(&at, "must not be specified in a nested context"));
+            }
+            let described = structure.get("properties").and_then(|all| all.get(name));
+            self.counterpart(child, described, &at, &property(structure_path, name));
+        }
+    }
+
+    fn counterpart(&mut self, branch: &Object, structure: Option<&Value>, path: &str, structure_path: &str) {
+        match structure.and_then(Value::as_object) {
+            Some(structure) => self.branch(branch, structure, path, structure_path),
+            None => {
+                self.causes
+                    .push(field::required(structure_path, &format!("because it is defined in {path}")));
+            }
+        }
+    }
+}
+
+fn property(path: &str, name: &str) -> String {
+    field::key(&field::child(path, "properties"), name)
+}
+
+fn text<'a>(schema: &'a Object, name: &str) -> &'a str {
+    schema.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn flag(schema: &Object, name: &str) -> bool {
+    schema.get(name).and_then(Value::as_bool).unwrap_or(false)
+}
+
+fn array<'a>(schema: &'a Object, name: &str) -> impl Iterator<Item = &'a Value> {
+    schema.get(name).and_then(Value::as_array).into_iter().flatten()
+}
