@@ -93,6 +93,17 @@ fn fill(definition: &str, object: &mut Map<String, Value>) {
     }
 }
 
+/// The default of the field `name` of such an object, where it does not depend on other fields: keys of list items may
+/// be left out if they have one.
+pub(crate) fn default_of(schema: SchemaRef<'_>, name: &str) -> Option<Value> {
+    let node = schema.node();
+    if let Some(definition) = &node.definition {
+        let fields = table().get(definition.as_str())?;
+        return fields.iter().find(|(field, _)| *field == name).map(|(_, default)| default.clone());
+    }
+    schema.field(name)?.node().default.clone()
+}
+
 fn table() -> &'static HashMap<&'static str, Vec<(&'static str, Value)>> {
     static TABLE: OnceLock<HashMap<&'static str, Vec<(&'static str, Value)>>> = OnceLock::new();
     TABLE.get_or_init(|| {

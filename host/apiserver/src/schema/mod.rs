@@ -24,6 +24,7 @@ mod tests;
 use std::sync::Arc;
 
 pub use builtin::{BuiltinKind, Definitions, KINDS, definitions};
+pub(crate) use defaults::default_of;
 pub use node::{Additional, Checks, ListType, Node, NodeId, PatchStrategy, Property, SchemaRef, Type};
 use serde_json::Value;
 

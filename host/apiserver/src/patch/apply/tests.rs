@@ -1,0 +1,401 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn deployments() -> std::sync::Arc<Schema> {
+    Schema::builtin("apps", "v1", "Deployment").expect("built in")
+}
+
+fn widgets() -> Schema {
+    Schema::from_crd(&json!({"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {
+            "size": {"type": "integer"}, "color": {"type": "string"},
+            "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+            "plain": {"type": "array", "items": {"type": "string"}},
+            "whole": {"type": "object", "x-kubernetes-map-type": "atomic", "additionalProperties": {"type": "string"}},
+            "map": {"type": "object", "additionalProperties": {"type": "string"}},
+            "parts": {
+                "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+                "items": {"type": "object", "required": ["name"], "properties": {
+                    "name": {"type": "string"}, "weight": {"type": "integer"}, "note": {"type": "string"}}}
+            }
+        }},
+        "status": {"type": "object", "properties": {"ready": {"type": "boolean"}}}
+    }}))
+    .expect("structural")
+}
+
+fn writer(manager: &str) -> Writer<'_> {
+    Writer {
+        manager,
+        api_version: "example.com/v1",
+        subresource: "",
+        has_status: true,
+        time: "2026-01-01T00:00:00Z",
+    }
+}
+
+fn widget(spec: Value) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec})
+}
+
+fn apply_as(manager: &str, live: Option<&Value>, spec: Value) -> Result<Value, ApplyError> {
+    apply(&widgets(), live, &widget(spec), &writer(manager), false)
+}
+
+fn owned(object: &Value, manager: &str) -> Value {
+    let list = object["metadata"]["managedFields"].as_array().map_or(&[][..], Vec::as_slice);
+    list.iter()
+        .find(|entry| entry["manager"] == manager)
+        .map_or(Value::Null, |entry| entry["fieldsV1"].clone())
+}
+
+#[test]
+fn an_apply_that_creates_owns_what_it_sets() {
+    let object =
+        apply_as("a", None, json!({"size": 1, "parts": [{"name": "x", "weight": 2}], "tags": ["t"]}));
+    let object = object.expect("no conflict");
+    assert_eq!(
+        object["metadata"]["managedFields"],
+        json!([{
+            "manager": "a", "operation": "Apply", "apiVersion": "example.com/v1", "time": "2026-01-01T00:00:00Z",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:spec": {
+                "f:size": {},
+                "f:parts": {"k:{\"name\":\"x\"}": {".": {}, "f:name": {}, "f:weight": {}}},
+                "f:tags": {"v:\"t\"": {}}
+            }}
+        }])
+    );
+}
+
+#[test]
+fn managers_of_different_fields_share_an_object() {
+    let first =
+        apply_as("a", None, json!({"size": 1, "parts": [{"name": "x", "weight": 1}]})).expect("creates");
+    let parts = json!([{"name": "x", "note": "n"}, {"name": "y"}]);
+    let second = apply_as("b", Some(&first), json!({"color": "red", "parts": parts})).expect("no conflict");
+    assert_eq!(
+        second["spec"],
+        json!({"size": 1, "color": "red", "parts": [{"name": "x", "weight": 1, "note": "n"}, {"name": "y"}]})
+    );
+}
+
+#[test]
+fn another_managers_field_is_a_conflict_unless_equal_or_forced() {
+    let live = apply_as("a", None, json!({"size": 1, "color": "red"})).expect("creates");
+    let equal = apply_as("b", Some(&live), json!({"size": 1})).expect("equal values are shared");
+    assert_eq!(owned(&equal, "a"), json!({"f:spec": {"f:color": {}, "f:size": {}}}));
+    assert_eq!(owned(&equal, "b"), json!({"f:spec": {"f:size": {}}}));
+
+    let Err(ApplyError::Conflict { message, causes }) = apply_as("b", Some(&live), json!({"size": 2})) else {
+        panic!("size belongs to a")
+    };
+    assert_eq!(message, r#"Apply failed with 1 conflict: conflict with "a": .spec.size"#);
+    assert_eq!(causes[0].reason, "FieldManagerConflict");
+    assert_eq!(causes[0].field, ".spec.size");
+    assert_eq!(causes[0].message, r#"conflict with "a""#);
+
+    let forced =
+        apply(&widgets(), Some(&live), &widget(json!({"size": 2})), &writer("b"), true).expect("forced");
+    assert_eq!(forced["spec"], json!({"size": 2, "color": "red"}));
+    assert_eq!(owned(&forced, "a"), json!({"f:spec": {"f:color": {}}}));
+}
+
+#[test]
+fn several_conflicts_are_listed_by_manager() {
+    let mut live = apply_as("a", None, json!({"size": 1})).expect("creates");
+    let old = live.clone();
+    live["spec"]["color"] = json!("red");
+    track_update(&widgets(), Some(&old), &mut live, &writer("editor"));
+    let Err(ApplyError::Conflict { message, causes }) =
+        apply_as("b", Some(&live), json!({"size": 2, "color": "blue"}))
+    else {
+        panic!("both fields are owned")
+    };
+    assert_eq!(
+        message,
+        "Apply failed with 2 conflicts: conflicts with \"a\":\n- .spec.size\n\
+         conflicts with \"editor\" using example.com/v1:\n- .spec.color"
+    );
+    assert_eq!(causes.len(), 2);
+}
+
+#[test]
+fn what_a_manager_stops_applying_disappears_unless_another_owns_it() {
+    let parts = json!([{"name": "x", "weight": 1}, {"name": "y", "weight": 1}]);
+    let live = apply_as(
+        "a",
+        None,
+        json!({"size": 1, "color": "red", "tags": ["p", "q"], "parts": parts, "map": {"k": "v"}}),
+    );
+    let live =
+        apply_as("b", Some(&live.expect("creates")), json!({"color": "red", "parts": [{"name": "y"}]}));
+    let after = apply_as("a", Some(&live.expect("shares")), json!({"tags": ["q"]})).expect("no conflict");
+    assert_eq!(
+        after["spec"],
+        json!({"color": "red", "tags": ["q"], "parts": [{"name": "y"}]}),
+        "b still owns color and the part y, but not the weight"
+    );
+}
+
+#[test]
+fn fields_that_nobody_owns_go_with_the_item_that_holds_them() {
+    let mut live = apply_as("a", None, json!({"size": 1, "parts": [{"name": "x"}]})).expect("creates");
+    live["spec"]["parts"][0]["weight"] = json!(7);
+    live["spec"]["color"] = json!("defaulted");
+    let after = apply_as("a", Some(&live), json!({"size": 1})).expect("no conflict");
+    assert_eq!(after["spec"], json!({"size": 1, "color": "defaulted"}));
+}
+
+#[test]
+fn atomic_lists_and_maps_are_owned_as_a_whole() {
+    let live = apply_as("a", None, json!({"plain": ["x"], "whole": {"k": "v"}})).expect("creates");
+    assert_eq!(owned(&live, "a"), json!({"f:spec": {"f:plain": {}, "f:whole": {}}}));
+    assert!(apply_as("b", Some(&live), json!({"plain": ["x", "y"]})).is_err());
+    assert!(apply_as("b", Some(&live), json!({"whole": {"other": "v"}})).is_err());
+    let after = apply_as("a", Some(&live), json!({"plain": ["z"], "whole": {"n": "m"}})).expect("own fields");
+    assert_eq!(after["spec"], json!({"plain": ["z"], "whole": {"n": "m"}}));
+}
+
+#[test]
+fn an_update_takes_what_it_changes_and_gives_up_what_it_removes() {
+    let mut live = widget(json!({"size": 1, "color": "red"}));
+    track_update(&widgets(), None, &mut live, &writer("creator"));
+    assert_eq!(owned(&live, "creator"), json!({"f:spec": {".": {}, "f:color": {}, "f:size": {}}}));
+    let mut new = live.clone();
+    new["spec"] = json!({"size": 2});
+    track_update(&widgets(), Some(&live), &mut new, &writer("editor"));
+    assert_eq!(owned(&new, "creator"), json!({"f:spec": {}}));
+    assert_eq!(owned(&new, "editor"), json!({"f:spec": {"f:size": {}}}));
+    assert_eq!(new["metadata"]["managedFields"][0]["operation"], "Update");
+}
+
+#[test]
+fn an_update_without_change_keeps_times() {
+    let mut live = widget(json!({"size": 1}));
+    track_update(&widgets(), None, &mut live, &writer("creator"));
+    let mut new = live.clone();
+    track_update(
+        &widgets(),
+        Some(&live),
+        &mut new,
+        &Writer { time: "2030-01-01T00:00:00Z", ..writer("creator") },
+    );
+    assert_eq!(new, live);
+}
+
+#[test]
+fn an_update_may_clear_managed_fields() {
+    let mut live = widget(json!({"size": 1}));
+    track_update(&widgets(), None, &mut live, &writer("creator"));
+    let mut new = live.clone();
+    new["metadata"]["managedFields"] = json!([{}]);
+    track_update(&widgets(), Some(&live), &mut new, &writer("editor"));
+    assert!(new["metadata"].get("managedFields").is_none());
+}
+
+#[test]
+fn subresources_have_managers_of_their_own() {
+    let mut live = widget(json!({"size": 1}));
+    live["status"] = json!({"ready": false});
+    track_update(&widgets(), None, &mut live, &writer("c"));
+    assert_eq!(
+        owned(&live, "c"),
+        json!({"f:spec": {".": {}, "f:size": {}}}),
+        "status is not the main resource's"
+    );
+    let mut new = live.clone();
+    new["status"] = json!({"ready": true});
+    track_update(&widgets(), Some(&live), &mut new, &Writer { subresource: "status", ..writer("c") });
+    let entries = new["metadata"]["managedFields"].as_array().expect("two entries");
+    assert_eq!(entries.len(), 2);
+    assert_eq!(entries[1]["subresource"], "status");
+    assert_eq!(entries[1]["fieldsV1"], json!({"f:status": {"f:ready": {}}}));
+
+    let config = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"},
+                        "spec": {"size": 9}, "status": {"ready": true}});
+    let status = Writer { subresource: "status", ..writer("d") };
+    let applied = apply(&widgets(), Some(&new), &config, &status, false).expect("spec is not touched");
+    assert_eq!(applied["spec"]["size"], 1);
+    assert_eq!(owned(&applied, "d"), json!({"f:status": {"f:ready": {}}}));
+}
+
+#[test]
+fn an_object_from_before_tracking_belongs_to_its_past() {
+    let live = widget(json!({"size": 1}));
+    let error = apply_as("a", Some(&live), json!({"size": 2})).expect_err("somebody set the size");
+    assert!(error.to_string().contains("before-first-apply"), "{error}");
+}
+
+#[test]
+fn kubectl_moves_from_client_side_to_server_side_apply() {
+    let schema = deployments();
+    let manifest = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {"replicas": 1, "paused": false}
+    });
+    let mut live = manifest.clone();
+    live["metadata"]["annotations"] =
+        json!({"kubectl.kubernetes.io/last-applied-configuration": manifest.to_string()});
+    let apps = |manager| Writer { api_version: "apps/v1", ..writer(manager) };
+    track_update(&schema, None, &mut live, &apps("kubectl-client-side-apply"));
+    let mut wanted = manifest;
+    wanted["spec"]["replicas"] = json!(3);
+    let moved = apply(&schema, Some(&live), &wanted, &apps("kubectl"), false).expect("its own fields");
+    assert_eq!(moved["spec"]["replicas"], 3);
+    assert!(apply(&schema, Some(&live), &wanted, &apps("somebody"), false).is_err());
+}
+
+#[test]
+fn ports_are_told_apart_by_number_and_default_protocol() {
+    let schema = Schema::builtin("", "v1", "Service").expect("built in");
+    let service = |ports: Value| json!({"metadata": {"name": "s"}, "spec": {"ports": ports}});
+    let writer = Writer { api_version: "v1", ..writer("a") };
+    let live = apply(&schema, None, &service(json!([{"port": 80}])), &writer, false).expect("creates");
+    assert_eq!(
+        owned(&live, "a"),
+        json!({"f:spec": {"f:ports": {"k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}}}}})
+    );
+    let mut defaulted = live.clone();
+    defaulted["spec"]["ports"][0]["protocol"] = json!("TCP");
+    let config =
+        service(json!([{"port": 80, "name": "http"}, {"port": 80, "protocol": "UDP", "name": "dns"}]));
+    let after = apply(&schema, Some(&defaulted), &config, &writer, false).expect("no conflict");
+    assert_eq!(
+        after["spec"]["ports"],
+        json!([{"port": 80, "protocol": "TCP", "name": "http"}, {"port": 80, "protocol": "UDP", "name": "dns"}])
+    );
+}
+
+#[test]
+fn items_without_keys_and_twins_are_refused() {
+    let missing = apply_as("a", None, json!({"parts": [{"weight": 1}]})).expect_err("no name");
+    assert!(missing.to_string().contains(r#"omits key field "name""#), "{missing}");
+    let twins = apply_as("a", None, json!({"parts": [{"name": "x"}, {"name": "x"}]})).expect_err("twice");
+    assert!(twins.to_string().contains("duplicate entries for key"), "{twins}");
+    let mut own = widget(json!({}));
+    own["metadata"]["managedFields"] = json!([{"manager": "x"}]);
+    let error = apply(&widgets(), None, &own, &writer("a"), false).expect_err("managed fields");
+    assert_eq!(error.to_string(), "metadata.managedFields must be nil");
+}
+
+#[test]
+fn update_managers_are_capped() {
+    let mut live = widget(json!({"map": {}}));
+    for number in 0..15 {
+        let (name, time) = (format!("m{number}"), format!("2026-01-01T00:00:{number:02}Z"));
+        let mut new = live.clone();
+        new["spec"]["map"][&name] = json!("v");
+        track_update(&widgets(), Some(&live), &mut new, &Writer { time: &time, ..writer(&name) });
+        live = new;
+    }
+    let entries = live["metadata"]["managedFields"].as_array().expect("entries");
+    assert_eq!(entries.len(), 10);
+    assert!(owned(&live, "ancient-changes")["f:spec"]["f:map"].get("f:m0").is_some());
+    assert_ne!(owned(&live, "m14"), Value::Null);
+}
+
+fn specs() -> impl Strategy<Value = Value> {
+    let part = ("[xyz]", proptest::option::of(0..3_i64)).prop_map(|(name, weight)| match weight {
+        Some(weight) => json!({"name": name, "weight": weight}),
+        None => json!({"name": name}),
+    });
+    let parts = proptest::collection::vec(part, 0..3).prop_map(|mut parts| {
+        parts.sort_by_key(|part| part["name"].to_string());
+        parts.dedup_by_key(|part| part["name"].to_string());
+        parts
+    });
+    let tags = proptest::collection::btree_set("[pqr]", 0..3);
+    let map = proptest::collection::btree_map("[klm]", "[01]", 0..3);
+    (proptest::option::of(0..3_i64), proptest::option::of("red|blue"), parts, tags, map).prop_map(
+        |(size, color, parts, tags, map)| {
+            let mut spec = json!({"parts": parts, "tags": tags, "map": map});
+            if let Some(size) = size {
+                spec["size"] = json!(size);
+            }
+            if let Some(color) = color {
+                spec["color"] = json!(color);
+            }
+            spec
+        },
+    )
+}
+
+/// The same fields under names that no other manager uses.
+fn apart(spec: &Value, suffix: &str) -> Value {
+    let rename = |list: &Value| -> Vec<Value> {
+        let parts = list.as_array().into_iter().flatten().cloned();
+        parts
+            .map(|mut part| {
+                part["name"] = json!(format!("{}{suffix}", part["name"].as_str().unwrap_or_default()));
+                part
+            })
+            .collect()
+    };
+    let tags: Vec<_> = spec["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let tags: Vec<_> = tags.iter().map(|tag| format!("{tag}{suffix}")).collect();
+    json!({"parts": rename(&spec["parts"]), "tags": tags})
+}
+
+proptest! {
+    #[test]
+    fn apply_is_idempotent(first in specs(), second in specs()) {
+        let live = apply_as("other", None, first).expect("creates");
+        let once = apply(&widgets(), Some(&live), &widget(second.clone()), &writer("a"), true).expect("forced");
+        let twice = apply(&widgets(), Some(&once), &widget(second), &writer("a"), true).expect("forced");
+        prop_assert_eq!(once, twice);
+    }
+
+    #[test]
+    fn managers_of_disjoint_fields_never_conflict(one in specs(), two in specs(), three in specs()) {
+        let live = apply_as("a", None, apart(&one, "-a")).expect("creates");
+        let live = apply_as("b", Some(&live), apart(&two, "-b"));
+        prop_assert!(live.is_ok(), "{:?}", live);
+        let live = apply_as("a", live.as_ref().ok(), apart(&three, "-a"));
+        prop_assert!(live.is_ok(), "{:?}", live);
+    }
+
+    #[test]
+    fn the_only_manager_gets_exactly_what_it_applies(one in specs(), two in specs()) {
+        let live = apply_as("a", None, one).expect("creates");
+        let after = apply_as("a", Some(&live), two.clone()).expect("own fields");
+        let alone = apply_as("a", None, two).expect("creates");
+        // The order of items may come from the live object, and a list that lost its last item stays as an empty one.
+        let sorted = |object: &Value, list: &str| -> Vec<String> {
+            let items = object["spec"][list].as_array().into_iter().flatten();
+            let mut texts: Vec<_> = items.map(Value::to_string).collect();
+            texts.sort();
+            texts
+        };
+        prop_assert_eq!(sorted(&after, "parts"), sorted(&alone, "parts"));
+        prop_assert_eq!(sorted(&after, "tags"), sorted(&alone, "tags"));
+        prop_assert_eq!(after["spec"].get("size"), alone["spec"].get("size"));
+        prop_assert_eq!(after["spec"].get("color"), alone["spec"].get("color"));
+        prop_assert_eq!(&after["spec"]["map"], &alone["spec"]["map"]);
+        prop_assert_eq!(owned(&after, "a"), owned(&alone, "a"));
+    }
+
+    #[test]
+    fn what_changed_is_owned_by_the_updater_alone(one in specs(), two in specs()) {
+        let live = apply_as("a", None, one).expect("creates");
+        let mut new = live.clone();
+        new["spec"] = two;
+        track_update(&widgets(), Some(&live), &mut new, &writer("b"));
+        let applied = FieldSet::from_json(&owned(&new, "a"));
+        let updated = FieldSet::from_json(&owned(&new, "b"));
+        prop_assert!(applied.intersection(&updated).is_empty());
+    }
+
+    #[test]
+    fn field_sets_keep_the_laws_of_sets(one in specs(), two in specs()) {
+        let schema = widgets();
+        let a = diff::fields_of(schema.root(), &widget(one));
+        let b = diff::fields_of(schema.root(), &widget(two));
+        prop_assert_eq!(a.union(&b), b.union(&a));
+        prop_assert_eq!(a.difference(&b).union(&a.intersection(&b)), a.clone());
+        prop_assert!(a.difference(&b).intersection(&b).is_empty());
+        prop_assert_eq!(FieldSet::from_json(&a.to_json()), a);
+    }
+}

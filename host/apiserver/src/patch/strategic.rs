@@ -1,0 +1,392 @@
+//! Strategic merge patch: a merge patch that merges the lists whose items have keys.
+//!
+//! It follows the behaviour of `k8s.io/apimachinery/pkg/util/strategicpatch`, including the directives `$patch`,
+//! `$deleteFromPrimitiveList`, `$setElementOrder` and `$retainKeys`.
+
+use serde_json::{Map, Value};
+
+use super::PatchError;
+use crate::schema::{PatchStrategy, Schema, SchemaRef};
+
+const DIRECTIVE: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
+const ELEMENT_ORDER: &str = "$setElementOrder/";
+
+type Object = Map<String, Value>;
+type Result<T> = std::result::Result<T, PatchError>;
+
+/// Applies `patch` to an object of a built-in kind.
+///
+/// # Errors
+/// [`PatchError::Malformed`] for unknown directives, and for list items without their merge key.
+pub fn strategic_merge_patch(schema: &Schema, target: &Value, patch: &Value) -> Result<Value> {
+    let (Some(target), Some(patch)) = (target.as_object(), patch.as_object()) else {
+        return Err(PatchError::Malformed("a strategic merge patch must be a JSON object".into()));
+    };
+    merge_objects(target.clone(), patch, Some(schema.root())).map(Value::Object)
+}
+
+fn merge_objects(mut target: Object, patch: &Object, schema: Option<SchemaRef<'_>>) -> Result<Object> {
+    match directive(patch)? {
+        Some(Directive::Replace) => {
+            let mut replacement = patch.clone();
+            replacement.remove(DIRECTIVE);
+            return Ok(replacement);
+        }
+        Some(Directive::Delete) => return Ok(Object::new()),
+        Some(Directive::Merge) | None => {}
+    }
+    retain_keys(&mut target, patch)?;
+    let orders = element_orders(&target, patch)?;
+    for (directive, value) in patch {
+        if let Some(name) = directive.strip_prefix(DELETE_FROM) {
+            delete_from(&mut target, name, list(directive, value)?);
+        }
+    }
+    for (name, value) in patch.iter().filter(|(name, _)| !name.starts_with('$')) {
+        if value.is_null() {
+            target.remove(name);
+            continue;
+        }
+        let below = schema.and_then(|schema| schema.field(name));
+        let strategy = schema.and_then(|schema| schema.patch_strategy(name));
+        let merged = match (target.remove(name), value) {
+            (Some(Value::Object(old)), Value::Object(new)) if !strategy.is_some_and(|s| s.replace) => {
+                Value::Object(merge_objects(old, new, below)?)
+            }
+            (Some(Value::Array(old)), Value::Array(new)) => {
+                match strategy.filter(|strategy| strategy.merge) {
+                    Some(strategy) => Value::Array(merge_lists(name, old, new, strategy, below)?),
+                    None => without_directives(value)?,
+                }
+            }
+            _ => without_directives(value)?,
+        };
+        target.insert(name.clone(), merged);
+    }
+    for order in orders {
+        let key = schema.and_then(|schema| schema.patch_strategy(order.name)?.merge_key.as_deref());
+        if let Some(items) = target.get_mut(order.name).and_then(Value::as_array_mut) {
+            order.restore(items, key);
+        }
+    }
+    Ok(target)
+}
+
+enum Directive {
+    Replace,
+    Delete,
+    Merge,
+}
+
+fn directive(patch: &Object) -> Result<Option<Directive>> {
+    match patch.get(DIRECTIVE) {
+        None => Ok(None),
+        Some(Value::String(word)) if word == "replace" => Ok(Some(Directive::Replace)),
+        Some(Value::String(word)) if word == "delete" => Ok(Some(Directive::Delete)),
+        Some(Value::String(word)) if word == "merge" => Ok(Some(Directive::Merge)),
+        Some(other) => Err(PatchError::Malformed(format!(
+            "unknown value {other} of the directive $patch: use replace, merge or delete"
+        ))),
+    }
+}
+
+fn list<'a>(directive: &str, value: &'a Value) -> Result<&'a [Value]> {
+    value.as_array().map(Vec::as_slice).ok_or_else(|| {
+        PatchError::Malformed(format!("the directive {directive} must be a list, it is {value}"))
+    })
+}
+
+/// Removes the members that `$retainKeys` does not name: one of several alternatives replaces another.
+fn retain_keys(target: &mut Object, patch: &Object) -> Result<()> {
+    let Some(value) = patch.get(RETAIN_KEYS) else { return Ok(()) };
+    let kept = list(RETAIN_KEYS, value)?;
+    if let Some(stray) =
+        patch.keys().find(|name| !name.starts_with('$') && !kept.iter().any(|one| one == *name))
+    {
+        let message = format!("{RETAIN_KEYS} must list all fields of the patch, {stray:?} is not in {value}");
+        return Err(PatchError::Malformed(message));
+    }
+    target.retain(|name, _| kept.iter().any(|one| one == name));
+    Ok(())
+}
+
+fn delete_from(target: &mut Object, name: &str, gone: &[Value]) {
+    if let Some(items) = target.get_mut(name).and_then(Value::as_array_mut) {
+        items.retain(|item| !gone.contains(item));
+    }
+}
+
+fn merge_lists(
+    name: &str,
+    mut old: Vec<Value>,
+    new: &[Value],
+    strategy: &PatchStrategy,
+    schema: Option<SchemaRef<'_>>,
+) -> Result<Vec<Value>> {
+    let Some(key) = &strategy.merge_key else {
+        for item in new {
+            if !old.contains(item) {
+                old.push(item.clone());
+            }
+        }
+        return Ok(old);
+    };
+    let of_items = schema.and_then(SchemaRef::items);
+    let mut replace = false;
+    let mut additions = Vec::new();
+    for item in new {
+        let Some(object) = item.as_object() else {
+            let message = format!("items of {name} must be objects, {item} is none");
+            return Err(PatchError::Malformed(message));
+        };
+        match directive(object)? {
+            Some(Directive::Replace) => {
+                replace = true;
+                if object.len() > 1 {
+                    additions.push(object);
+                }
+            }
+            Some(Directive::Delete) => {
+                let wanted = merge_key(name, object, key)?;
+                old.retain(|candidate| candidate.get(key) != Some(wanted));
+            }
+            Some(Directive::Merge) | None => additions.push(object),
+        }
+    }
+    if replace {
+        let kept = additions.into_iter().map(|object| without_directives(&Value::Object(object.clone())));
+        return kept.collect();
+    }
+    for object in additions {
+        let wanted = merge_key(name, object, key)?;
+        match old.iter_mut().find(|candidate| candidate.get(key) == Some(wanted)) {
+            Some(found) => {
+                let current = found.as_object_mut().map(std::mem::take).unwrap_or_default();
+                *found = Value::Object(merge_objects(current, object, of_items)?);
+            }
+            None => old.push(without_directives(&Value::Object(object.clone()))?),
+        }
+    }
+    Ok(old)
+}
+
+fn merge_key<'a>(name: &str, item: &'a Object, key: &str) -> Result<&'a Value> {
+    item.get(key).ok_or_else(|| {
+        let item = Value::Object(item.clone());
+        PatchError::Malformed(format!(
+            "an item of {name} does not contain the declared merge key {key}: {item}"
+        ))
+    })
+}
+
+/// What `$setElementOrder` says of one list.
+struct ElementOrder<'a> {
+    name: &'a str,
+    /// The items that the client knows, in its order.
+    client: &'a [Value],
+    /// All items before the patch, in the server's order.
+    server: Vec<Value>,
+}
+
+fn element_orders<'a>(target: &Object, patch: &'a Object) -> Result<Vec<ElementOrder<'a>>> {
+    let mut orders = Vec::new();
+    for (directive, value) in patch {
+        if let Some(name) = directive.strip_prefix(ELEMENT_ORDER) {
+            let server = target.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+            orders.push(ElementOrder { name, client: list(directive, value)?, server });
+        }
+    }
+    Ok(orders)
+}
+
+impl ElementOrder<'_> {
+    /// Puts the items that the client knows into its order. Items that only the server knows keep their order among
+    /// themselves, and stay before those items of the client that followed them.
+    fn restore(&self, items: &mut Vec<Value>, key: Option<&str>) {
+        let same = |a: &Value, b: &Value| match key {
+            Some(key) => a.get(key).is_some() && a.get(key) == b.get(key),
+            None => a == b,
+        };
+        let place_in = |order: &[Value], item: &Value| order.iter().position(|one| same(one, item));
+        let all = std::mem::take(items);
+        let (mut known, others): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|item| place_in(self.client, item).is_some());
+        known.sort_by_key(|item| place_in(self.client, item));
+        let (mut known, mut others) = (known.into_iter().peekable(), others.into_iter().peekable());
+        loop {
+            let next = match (others.peek(), known.peek()) {
+                (Some(other), Some(one)) => {
+                    match (place_in(&self.server, other), place_in(&self.server, one)) {
+                        (Some(left), Some(right)) if left < right => others.next(),
+                        _ => known.next(),
+                    }
+                }
+                (Some(_), None) => others.next(),
+                (None, _) => known.next(),
+            };
+            let Some(next) = next else { return };
+            items.push(next);
+        }
+    }
+}
+
+/// A value that is taken over whole, without directives that were meant for merging and without nulls.
+fn without_directives(value: &Value) -> Result<Value> {
+    match value {
+        Value::Object(object) => {
+            if let Some(Directive::Delete) = directive(object)? {
+                return Ok(Value::Object(Object::new()));
+            }
+            let mut plain = Object::new();
+            for (name, child) in
+                object.iter().filter(|(name, child)| !name.starts_with('$') && !child.is_null())
+            {
+                plain.insert(name.clone(), without_directives(child)?);
+            }
+            Ok(Value::Object(plain))
+        }
+        Value::Array(items) => {
+            let mut plain = Vec::with_capacity(items.len());
+            for item in items {
+                let special = item.as_object().is_some_and(|object| {
+                    object.get(DIRECTIVE).is_some_and(|word| word == "delete" || object.len() == 1)
+                });
+                if !special {
+                    plain.push(without_directives(item)?);
+                }
+            }
+            Ok(Value::Array(plain))
+        }
+        scalar => Ok(scalar.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn pods() -> Arc<Schema> {
+        Schema::builtin("", "v1", "Pod").expect("Pod is built in")
+    }
+
+    fn patched(spec: Value, patch: Value) -> Value {
+        let result = strategic_merge_patch(&pods(), &json!({"spec": spec}), &json!({"spec": patch}));
+        result.expect("the patch applies")["spec"].clone()
+    }
+
+    #[test]
+    fn lists_with_a_merge_key_are_merged_and_others_replaced() {
+        let spec = json!({
+            "containers": [{"name": "a", "image": "1", "args": ["x"]}, {"name": "b", "image": "1"}],
+            "tolerations": [{"key": "x"}]
+        });
+        let patch = json!({
+            "containers": [{"name": "b", "image": "2"}, {"name": "c", "image": "3"}],
+            "tolerations": [{"key": "y"}]
+        });
+        assert_eq!(
+            patched(spec, patch),
+            json!({
+                "containers": [
+                    {"name": "a", "image": "1", "args": ["x"]}, {"name": "b", "image": "2"}, {"name": "c", "image": "3"}
+                ],
+                "tolerations": [{"key": "y"}]
+            })
+        );
+    }
+
+    #[test]
+    fn nested_lists_merge_by_their_own_keys_and_null_removes() {
+        let spec = json!({"containers": [{
+            "name": "a", "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}], "tty": true,
+            "ports": [{"containerPort": 80, "name": "http"}]
+        }]});
+        let patch = json!({"containers": [{
+            "name": "a", "tty": null, "env": [{"name": "Y", "value": "3"}], "ports": [{"containerPort": 80, "name": "web"}]
+        }]});
+        assert_eq!(
+            patched(spec, patch),
+            json!({"containers": [{
+                "name": "a", "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "3"}],
+                "ports": [{"containerPort": 80, "name": "web"}]
+            }]})
+        );
+    }
+
+    #[test]
+    fn the_patch_directive_deletes_and_replaces() {
+        let spec =
+            || json!({"containers": [{"name": "a"}, {"name": "b"}], "securityContext": {"runAsUser": 1}});
+        let delete = json!({"containers": [{"$patch": "delete", "name": "a"}]});
+        assert_eq!(patched(spec(), delete)["containers"], json!([{"name": "b"}]));
+        let replace = json!({"containers": [{"$patch": "replace"}, {"name": "c"}]});
+        assert_eq!(patched(spec(), replace)["containers"], json!([{"name": "c"}]));
+        let object = json!({"securityContext": {"$patch": "replace", "runAsGroup": 2}});
+        assert_eq!(patched(spec(), object)["securityContext"], json!({"runAsGroup": 2}));
+        let gone = json!({"securityContext": {"$patch": "delete"}});
+        assert_eq!(patched(spec(), gone)["securityContext"], json!({}));
+    }
+
+    #[test]
+    fn lists_of_scalars_merge_as_sets_and_lose_what_is_deleted() {
+        let target = json!({"metadata": {"finalizers": ["a", "b"]}});
+        let patch = json!({"metadata": {
+            "finalizers": ["c"], "$deleteFromPrimitiveList/finalizers": ["a"],
+            "$setElementOrder/finalizers": ["c", "b"]
+        }});
+        let result = strategic_merge_patch(&pods(), &target, &patch).expect("applies");
+        assert_eq!(result, json!({"metadata": {"finalizers": ["c", "b"]}}));
+    }
+
+    #[test]
+    fn the_element_order_of_the_client_holds_around_items_of_the_server() {
+        let spec = json!({"containers": [{"name": "sidecar"}, {"name": "a"}, {"name": "b"}]});
+        let patch = json!({
+            "$setElementOrder/containers": [{"name": "b"}, {"name": "new"}, {"name": "a"}],
+            "containers": [{"name": "new"}]
+        });
+        assert_eq!(
+            patched(spec, patch)["containers"],
+            json!([{"name": "sidecar"}, {"name": "b"}, {"name": "new"}, {"name": "a"}])
+        );
+    }
+
+    #[test]
+    fn retain_keys_switches_between_alternatives() {
+        let schema = Schema::builtin("apps", "v1", "Deployment").expect("built in");
+        let target =
+            json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}});
+        let patch = json!({"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}});
+        let result = strategic_merge_patch(&schema, &target, &patch).expect("applies");
+        assert_eq!(result, json!({"spec": {"strategy": {"type": "Recreate"}}}));
+    }
+
+    #[test]
+    fn a_new_list_carries_no_directives() {
+        let patch = json!({
+            "$setElementOrder/containers": [{"name": "a"}],
+            "containers": [{"name": "a", "tty": null}, {"$patch": "delete", "name": "b"}]
+        });
+        assert_eq!(patched(json!({}), patch), json!({"containers": [{"name": "a"}]}));
+    }
+
+    #[test]
+    fn malformed_patches_say_what_is_wrong() {
+        let wrong = |patch: Value| {
+            let target = json!({"spec": {"containers": [{"name": "a"}]}});
+            strategic_merge_patch(&pods(), &target, &json!({"spec": patch}))
+                .expect_err("malformed")
+                .to_string()
+        };
+        let key = wrong(json!({"containers": [{"image": "x"}]}));
+        assert!(key.contains("does not contain the declared merge key name"), "{key}");
+        assert!(wrong(json!({"$patch": "explode"})).contains("explode"));
+        assert!(wrong(json!({"$retainKeys": ["a"], "b": 1})).contains("\"b\""));
+    }
+}
