@@ -1,0 +1,217 @@
+//! The queue behind the delta queue and behind each subscriber's backlog: exact while it is short, bounded by live
+//! objects when it is not (B19).
+//!
+//! Up to `limit` items are kept as they came, so a consumer that keeps up gets every event. When an item more arrives, the
+//! queue merges: from then until it has been emptied, each key has at most two pending items, a deletion of what the
+//! consumer knows and an addition of what is there now. A key has a pending item only if the object is live or the
+//! consumer was told of it; hence the bound `max(limit, 2 · (live + told))`, whatever the speed of events.
+//!
+//! Order: the items of one key leave in the order in which they came; across keys the order is that of first positions,
+//! and a merged item keeps the place of its first (B11).
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use pilothouse_model::ObjectKey;
+
+/// An item that can be merged with later items of the same key.
+pub(crate) trait Coalesce: Sized {
+    fn key(&self) -> &ObjectKey;
+
+    /// What is left of `pending` and the later `next`: nothing when they cancel out. `known` says whether the consumer
+    /// knew the key's object before the first pending item.
+    fn merge(pending: Pending<Self>, next: Self, known: &dyn Fn(&ObjectKey) -> bool)
+    -> Option<Pending<Self>>;
+}
+
+/// The pending items of one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Pending<T> {
+    One(T),
+    /// A deletion, then an addition.
+    Two(T, T),
+}
+
+/// Invariants: `exact` is empty while merging, `merged` is empty while not; `len` counts items; positions grow and are
+/// never reused; while merging, `places` has exactly the keys of `merged`; while not, it has the last position of every
+/// key in `exact` if `track`, and is empty otherwise.
+pub(crate) struct CoalescingQueue<T> {
+    limit: usize,
+    track: bool,
+    exact: VecDeque<T>,
+    /// Position of the first item in `exact`; the others follow without a hole.
+    exact_start: u64,
+    merging: bool,
+    merged: BTreeMap<u64, Pending<T>>,
+    places: HashMap<ObjectKey, u64>,
+    next_position: u64,
+    len: usize,
+}
+
+impl<T: Coalesce> CoalescingQueue<T> {
+    /// `track` keeps [`latest_mut`](Self::latest_mut) cheap for an exact queue, at the cost of a map entry for each item.
+    pub(crate) fn new(limit: usize, track: bool) -> Self {
+        Self {
+            limit,
+            track,
+            exact: VecDeque::new(),
+            exact_start: 0,
+            merging: false,
+            merged: BTreeMap::new(),
+            places: HashMap::new(),
+            next_position: 0,
+            len: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The position that the next item would get.
+    pub(crate) fn next_position(&self) -> u64 {
+        self.next_position
+    }
+
+    /// The position of the first pending item.
+    pub(crate) fn first_position(&self) -> Option<u64> {
+        if self.merging {
+            self.merged.keys().next().copied()
+        } else {
+            (self.len > 0).then_some(self.exact_start)
+        }
+    }
+
+    pub(crate) fn push(&mut self, item: T, known: &dyn Fn(&ObjectKey) -> bool) {
+        if !self.merging && self.len >= self.limit {
+            self.start_merging(known);
+        }
+        let position = self.next_position;
+        self.next_position += 1;
+        if self.merging {
+            self.fold(position, item, known);
+            return;
+        }
+        if self.exact.is_empty() {
+            self.exact_start = position;
+        }
+        if self.track {
+            self.places.insert(item.key().clone(), position);
+        }
+        self.exact.push_back(item);
+        self.len += 1;
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        let item = if self.merging { self.pop_merged() } else { self.pop_exact() };
+        if item.is_some() {
+            self.len -= 1;
+        }
+        if self.len == 0 {
+            self.stop_merging();
+        }
+        item
+    }
+
+    /// The last pending item of a key.
+    pub(crate) fn latest_mut(&mut self, key: &ObjectKey) -> Option<&mut T> {
+        let place = *self.places.get(key)?;
+        if self.merging {
+            return self.merged.get_mut(&place).map(|pending| match pending {
+                Pending::One(item) | Pending::Two(_, item) => item,
+            });
+        }
+        let index = usize::try_from(place.checked_sub(self.exact_start)?).ok()?;
+        self.exact.get_mut(index)
+    }
+
+    /// The last pending item of a key.
+    pub(crate) fn latest(&self, key: &ObjectKey) -> Option<&T> {
+        let place = *self.places.get(key)?;
+        if self.merging {
+            return self.merged.get(&place).map(|pending| match pending {
+                Pending::One(item) | Pending::Two(_, item) => item,
+            });
+        }
+        self.exact.get(usize::try_from(place.checked_sub(self.exact_start)?).ok()?)
+    }
+
+    fn pop_exact(&mut self) -> Option<T> {
+        let item = self.exact.pop_front()?;
+        if self.track && self.places.get(item.key()) == Some(&self.exact_start) {
+            self.places.remove(item.key());
+        }
+        self.exact_start += 1;
+        Some(item)
+    }
+
+    fn pop_merged(&mut self) -> Option<T> {
+        let entry = self.merged.first_entry()?;
+        let item = match entry.get() {
+            Pending::Two(..) => {
+                // Half of the pair leaves; the other half keeps the place.
+                let position = *entry.key();
+                let Pending::Two(first, second) = entry.remove() else { return None };
+                self.merged.insert(position, Pending::One(second));
+                return Some(first);
+            }
+            Pending::One(_) => match entry.remove() {
+                Pending::One(item) | Pending::Two(item, _) => item,
+            },
+        };
+        self.places.remove(item.key());
+        Some(item)
+    }
+
+    fn start_merging(&mut self, known: &dyn Fn(&ObjectKey) -> bool) {
+        self.merging = true;
+        self.places.clear();
+        self.len = 0;
+        let exact = std::mem::take(&mut self.exact);
+        for (position, item) in (self.exact_start..).zip(exact) {
+            self.fold(position, item, known);
+        }
+    }
+
+    /// Merging ends when the consumer has caught up, never by cancellation alone: a stuck consumer of an object that
+    /// comes and goes must not fall back to collecting `limit` items time and again.
+    fn stop_merging(&mut self) {
+        if self.merging {
+            self.merging = false;
+            self.places = HashMap::new();
+        }
+    }
+
+    fn fold(&mut self, position: u64, item: T, known: &dyn Fn(&ObjectKey) -> bool) {
+        let Some(place) = self.places.get(item.key()).copied() else {
+            self.places.insert(item.key().clone(), position);
+            self.merged.insert(position, Pending::One(item));
+            self.len += 1;
+            return;
+        };
+        let Some(pending) = self.merged.remove(&place) else { return };
+        self.len -= pending.len();
+        let key = item.key().clone();
+        match T::merge(pending, item, known) {
+            Some(pending) => {
+                self.len += pending.len();
+                self.merged.insert(place, pending);
+            }
+            None => {
+                self.places.remove(&key);
+            }
+        }
+    }
+}
+
+impl<T> Pending<T> {
+    fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Two(..) => 2,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+use std::borrow::Cow;
+
+use pilothouse_model::Object;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{DecodeError, ObjectFormat};
+use crate::failure::Failure;
+
+/// One event of a watch.
+#[derive(Debug)]
+pub(crate) enum WatchEvent {
+    Added(Object),
+    Modified(Object),
+    Deleted(Object),
+    Bookmark {
+        resource_version: String,
+        /// Whether it ends the initial events of a streaming list.
+        initial_events_end: bool,
+    },
+    Error(Failure),
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Bookmark<'a> {
+    #[serde(borrow)]
+    metadata: BookmarkMeta<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BookmarkMeta<'a> {
+    #[serde(borrow)]
+    resource_version: Cow<'a, str>,
+    #[serde(default)]
+    annotations: std::collections::BTreeMap<String, String>,
+}
+
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// Reads one line of a watch.
+pub(crate) fn decode_event(line: &[u8], format: &ObjectFormat) -> Result<WatchEvent, DecodeError> {
+    if let Some((kind, object)) = split_usual_form(line)
+        && let Ok(event) = decode(kind, object, format)
+    {
+        return Ok(event);
+    }
+    let envelope: Envelope<'_> = serde_json::from_slice(line)?;
+    decode(&envelope.kind, envelope.object.get().as_bytes(), format)
+}
+
+fn decode(kind: &str, object: &[u8], format: &ObjectFormat) -> Result<WatchEvent, DecodeError> {
+    let with_version = |object: Object| {
+        if object.resource_version().is_empty() {
+            Err(DecodeError::NoResourceVersion(object.key().to_string()))
+        } else {
+            Ok(object)
+        }
+    };
+    match kind {
+        "ADDED" => format.object(object).and_then(with_version).map(WatchEvent::Added),
+        "MODIFIED" => format.object(object).and_then(with_version).map(WatchEvent::Modified),
+        "DELETED" => format.object(object).and_then(with_version).map(WatchEvent::Deleted),
+        "BOOKMARK" => {
+            let Bookmark { metadata } = serde_json::from_slice(object)?;
+            if metadata.resource_version.is_empty() {
+                return Err(DecodeError::NoResourceVersion("of a bookmark".to_owned()));
+            }
+            Ok(WatchEvent::Bookmark {
+                resource_version: metadata.resource_version.into_owned(),
+                initial_events_end: metadata
+                    .annotations
+                    .get(INITIAL_EVENTS_END)
+                    .is_some_and(|value| value == "true"),
+            })
+        }
+        "ERROR" => Ok(WatchEvent::Error(Failure::status(object)?)),
+        other => Err(DecodeError::EventType(other.chars().take(40).collect())),
+    }
+}
+
+/// The type and the object of an event written as Kubernetes writes it, found without a parse of the whole line: the
+/// object's own parser validates it anyway. When more follows the object, that parser fails, and the line is read anew.
+fn split_usual_form(line: &[u8]) -> Option<(&str, &[u8])> {
+    let rest = line.strip_prefix(br#"{"type":""#)?;
+    let end = rest.iter().take(10).position(|byte| *byte == b'"')?;
+    let kind = std::str::from_utf8(&rest[..end]).ok()?;
+    let object = rest[end..].strip_prefix(br#"","object":"#)?.trim_ascii_end().strip_suffix(b"}")?;
+    Some((kind, object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::tests_support::{pod_format, pod_item};
+
+    fn read(line: &str) -> Result<WatchEvent, DecodeError> {
+        decode_event(line.as_bytes(), &pod_format())
+    }
+
+    fn pod() -> String {
+        format!(r#"{{"apiVersion":"v1","kind":"Pod",{}"#, &pod_item("a", "5")[1..])
+    }
+
+    #[test]
+    fn events_are_read_in_the_usual_form_and_in_any_other() {
+        for line in [
+            format!(r#"{{"type":"ADDED","object":{}}}"#, pod()),
+            format!(r#"{{ "object": {}, "type": "ADDED" }}"#, pod()),
+            format!(r#"{{"type":"ADDED","object":{} }}  "#, pod()),
+            format!(r#"{{"type":"ADDED","object":{},"more":{}}}"#, pod(), pod()),
+        ] {
+            let event = read(&line).unwrap_or_else(|error| panic!("{line}: {error}"));
+            let WatchEvent::Added(object) = event else { panic!("{event:?}") };
+            assert_eq!((object.key().as_str(), object.resource_version()), ("ns/a", "5"));
+        }
+    }
+
+    #[test]
+    fn b09_an_object_has_the_same_bytes_by_list_and_by_watch() {
+        let Ok(WatchEvent::Modified(by_watch)) =
+            read(&format!(r#"{{"type":"MODIFIED","object":{}}}"#, pod()))
+        else {
+            panic!("not an event");
+        };
+        let by_list = pod_format().object(pod_item("a", "5").as_bytes()).expect("an item");
+        assert_eq!(by_watch.json(), by_list.json());
+    }
+
+    #[test]
+    fn bookmarks_say_whether_they_end_the_initial_events() {
+        let bookmark = |annotations: &str| {
+            format!(
+                r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","metadata":{{"resourceVersion":"8"{annotations}}}}}}}"#
+            )
+        };
+        let event = read(&bookmark("")).expect("a bookmark");
+        let WatchEvent::Bookmark { resource_version, initial_events_end: false } = event else {
+            panic!("{event:?}")
+        };
+        assert_eq!(resource_version, "8");
+        let event =
+            read(&bookmark(r#","annotations":{"k8s.io/initial-events-end":"true"}"#)).expect("a bookmark");
+        assert!(matches!(event, WatchEvent::Bookmark { initial_events_end: true, .. }), "{event:?}");
+    }
+
+    #[test]
+    fn b03_events_that_cannot_be_trusted_are_refused() {
+        for line in [
+            "{".to_owned(),
+            r#"{"type":"ADDED"}"#.to_owned(),
+            format!(r#"{{"type":"RENAMED","object":{}}}"#, pod()),
+            format!(r#"{{"type":"ADDED","object":{}}}"#, pod().replace("Pod", "Node")),
+            format!(r#"{{"type":"ADDED","object":{}}}"#, pod().replace("\"v1\"", "\"v2\"")),
+            format!(r#"{{"type":"ADDED","object":{}}}"#, pod().replace("\"name\":\"a\",", "")),
+            format!(
+                r#"{{"type":"ADDED","object":{}}}"#,
+                pod().replace("\"resourceVersion\":\"5\"", "\"x\":1")
+            ),
+            r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":""}}}"#.to_owned(),
+        ] {
+            let read = read(&line);
+            assert!(read.is_err(), "{line}: {read:?}");
+        }
+    }
+}

@@ -1,0 +1,287 @@
+use pilothouse_model::Object;
+use serde::Deserialize;
+
+use super::{DecodeError, ObjectFormat};
+
+/// The metadata of one page of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ListPage {
+    pub(crate) resource_version: String,
+    /// The token for the next page, if there is one.
+    pub(crate) next: Option<String>,
+}
+
+/// Reads a list while its body arrives: each item becomes an object as soon as it is complete, so that at no time the whole
+/// body is in memory beside the objects.
+///
+/// Only the places of brackets, quotes and the member name `items` are looked at here; whether an item, or what is
+/// around the items, is well-formed JSON, its own parser says.
+pub(crate) struct ListDecoder {
+    /// The text outside the items.
+    envelope: Vec<u8>,
+    /// The part of the current item that has come.
+    item: Vec<u8>,
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+    /// The last string at depth 1, in `envelope`: where it starts and ends, without quotes.
+    string_start: usize,
+    last_name: (usize, usize),
+    place: Place,
+    limit: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Around the items.
+    Envelope,
+    /// In the list, between two items.
+    Between,
+    /// In an item.
+    Item,
+}
+
+#[derive(Deserialize)]
+struct Envelope {
+    #[serde(default)]
+    metadata: Option<ListMeta>,
+    #[serde(default)]
+    items: Option<Vec<serde::de::IgnoredAny>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMeta {
+    #[serde(default)]
+    resource_version: Option<String>,
+    #[serde(default, rename = "continue")]
+    next: Option<String>,
+}
+
+impl ListDecoder {
+    /// `limit` bounds one item, and the text around the items.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            envelope: Vec::new(),
+            item: Vec::new(),
+            depth: 0,
+            in_string: false,
+            escaped: false,
+            string_start: 0,
+            last_name: (0, 0),
+            place: Place::Envelope,
+            limit,
+        }
+    }
+
+    /// Takes the next part of the body; completed items are appended to `items`.
+    pub(crate) fn feed(
+        &mut self,
+        chunk: &[u8],
+        format: &ObjectFormat,
+        items: &mut Vec<Object>,
+    ) -> Result<(), DecodeError> {
+        // Where the current item starts in this chunk.
+        let mut start = 0;
+        for (at, &byte) in chunk.iter().enumerate() {
+            match self.place {
+                Place::Envelope => {
+                    self.envelope.push(byte);
+                    self.scan_envelope(byte);
+                }
+                Place::Between => match byte {
+                    b'{' => {
+                        self.place = Place::Item;
+                        self.depth = 1;
+                        start = at;
+                    }
+                    b']' => {
+                        self.envelope.push(byte);
+                        self.place = Place::Envelope;
+                        self.depth = 1;
+                    }
+                    b',' | b' ' | b'\n' | b'\r' | b'\t' => {}
+                    _ => return Err(DecodeError::NotAList("an item is not an object")),
+                },
+                Place::Item => {
+                    if self.scan_item(byte) {
+                        let tail = &chunk[start..=at];
+                        if self.item.is_empty() {
+                            items.push(format.object(tail)?);
+                        } else {
+                            self.item.extend_from_slice(tail);
+                            items.push(format.object(&self.item)?);
+                            self.item.clear();
+                        }
+                        self.place = Place::Between;
+                    }
+                }
+            }
+        }
+        if self.place == Place::Item {
+            self.item.extend_from_slice(&chunk[start..]);
+        }
+        if self.item.len().max(self.envelope.len()) > self.limit {
+            return Err(DecodeError::TooLong { limit: self.limit });
+        }
+        Ok(())
+    }
+
+    /// Ends the body.
+    pub(crate) fn finish(self) -> Result<ListPage, DecodeError> {
+        if self.place != Place::Envelope || self.depth != 0 {
+            return Err(DecodeError::NotAList("the body ends early"));
+        }
+        let envelope: Envelope = serde_json::from_slice(&self.envelope)?;
+        if envelope.items.is_none() && !self.has_null_items() {
+            return Err(DecodeError::NotAList("it has no items"));
+        }
+        let metadata = envelope.metadata.unwrap_or_default();
+        let resource_version = metadata.resource_version.filter(|version| !version.is_empty());
+        let Some(resource_version) = resource_version else {
+            return Err(DecodeError::NotAList("it has no metadata.resourceVersion to watch from"));
+        };
+        Ok(ListPage { resource_version, next: metadata.next.filter(|next| !next.is_empty()) })
+    }
+
+    /// An empty list is `null` in what some servers write.
+    fn has_null_items(&self) -> bool {
+        #[derive(Deserialize)]
+        struct Items {
+            #[allow(dead_code)]
+            items: (),
+        }
+        serde_json::from_slice::<Items>(&self.envelope).is_ok()
+    }
+
+    fn scan_envelope(&mut self, byte: u8) {
+        if self.in_string {
+            if self.scan_string(byte) && self.depth == 1 {
+                self.last_name = (self.string_start, self.envelope.len() - 1);
+            }
+            return;
+        }
+        match byte {
+            b'"' => {
+                self.in_string = true;
+                self.string_start = self.envelope.len();
+            }
+            b'[' if self.depth == 1 && self.is_value_of_items() => self.place = Place::Between,
+            b'{' | b'[' => self.depth += 1,
+            b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    /// Whether the bracket just read follows `"items":` at the top level.
+    fn is_value_of_items(&self) -> bool {
+        let (start, end) = self.last_name;
+        let between = self.envelope.get(end + 1..self.envelope.len() - 1).unwrap_or_default();
+        self.envelope.get(start..end) == Some(b"items")
+            && between.iter().filter(|byte| !byte.is_ascii_whitespace()).eq([b':'].iter())
+    }
+
+    /// Returns whether the byte ends the item.
+    fn scan_item(&mut self, byte: u8) -> bool {
+        if self.in_string {
+            self.scan_string(byte);
+            return false;
+        }
+        match byte {
+            b'"' => self.in_string = true,
+            b'{' | b'[' => self.depth += 1,
+            b'}' | b']' => self.depth -= 1,
+            _ => {}
+        }
+        self.depth == 0
+    }
+
+    /// Returns whether the byte ends the string.
+    fn scan_string(&mut self, byte: u8) -> bool {
+        match byte {
+            _ if self.escaped => self.escaped = false,
+            b'\\' => self.escaped = true,
+            b'"' => self.in_string = false,
+            _ => {}
+        }
+        !self.in_string
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::tests_support::{pod_format, pod_item};
+
+    fn decode(chunks: &[&[u8]]) -> Result<(Vec<String>, ListPage), DecodeError> {
+        let mut decoder = ListDecoder::new(4096);
+        let mut items = Vec::new();
+        for chunk in chunks {
+            decoder.feed(chunk, &pod_format(), &mut items)?;
+        }
+        let page = decoder.finish()?;
+        Ok((items.iter().map(|item| item.key().to_string()).collect(), page))
+    }
+
+    fn list() -> String {
+        format!(
+            r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"7","continue":"c\"}}","items":[{{}}]}},
+            "items" : [ {}, {} ,{}]}}"#,
+            pod_item("a", "1"),
+            pod_item("b", "2").replace("\"spec\":{}", r#""spec":{"text":"}]\"{[","items":[{"x":[]}]}"#),
+            pod_item("c", "3"),
+        )
+    }
+
+    #[test]
+    fn items_are_whole_wherever_the_body_is_cut() {
+        let text = list();
+        for cut in 0..text.len() {
+            let (head, tail) = text.as_bytes().split_at(cut);
+            let (keys, page) = decode(&[head, tail]).unwrap_or_else(|error| panic!("cut at {cut}: {error}"));
+            assert_eq!(keys, ["ns/a", "ns/b", "ns/c"], "cut at {cut}");
+            assert_eq!((page.resource_version.as_str(), page.next.as_deref()), ("7", Some("c\"}")));
+        }
+    }
+
+    #[test]
+    fn metadata_may_follow_the_items() {
+        let text = format!(r#"{{"items":[{}],"metadata":{{"resourceVersion":"9"}}}}"#, pod_item("a", "1"));
+        let (keys, page) = decode(&[text.as_bytes()]).expect("a list");
+        assert_eq!((keys.len(), page.resource_version.as_str(), page.next), (1, "9", None));
+    }
+
+    #[test]
+    fn empty_and_null_items_are_an_empty_list() {
+        for items in ["[]", " [ ] ", "null"] {
+            let text = format!(r#"{{"metadata":{{"resourceVersion":"9"}},"items":{items}}}"#);
+            assert!(decode(&[text.as_bytes()]).expect(items).0.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused() {
+        let cut = list();
+        let cut = &cut[..cut.len() - 1];
+        for text in [
+            "",
+            "[]",
+            "no json",
+            r#"{"kind":"Status"}"#,
+            r#"{"items":[]}"#,
+            r#"{"metadata":{"resourceVersion":""},"items":[]}"#,
+            r#"{"metadata":{"resourceVersion":"1"},"items":[3]}"#,
+            r#"{"metadata":{"resourceVersion":"1"},"items":[{"kind":"Pod"}]}"#,
+            r#"{"metadata":{"resourceVersion":"1"},"items":{}}"#,
+            cut,
+        ] {
+            assert!(decode(&[text.as_bytes()]).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_item_above_the_limit_is_refused() {
+        let text = format!(r#"{{"items":[{{"x":"{}"#, "y".repeat(5000));
+        assert!(matches!(decode(&[text.as_bytes()]), Err(DecodeError::TooLong { .. })));
+    }
+}

@@ -1,0 +1,81 @@
+//! From the bytes of a response body to objects, as the bytes arrive.
+
+mod event;
+mod lines;
+mod list;
+
+pub(crate) use event::{WatchEvent, decode_event};
+pub(crate) use lines::LineSplitter;
+pub(crate) use list::{ListDecoder, ListPage};
+
+use pilothouse_model::{Object, ObjectError, ParseOptions, Transform};
+
+use crate::InformerKey;
+
+/// How objects of one informer are read.
+#[derive(Debug)]
+pub(crate) struct ObjectFormat {
+    api_version: String,
+    kind: String,
+    transform: Transform,
+}
+
+/// Why something in a body is not what was asked for.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DecodeError {
+    #[error("{0}")]
+    Object(#[from] ObjectError),
+    #[error("expected {expected}, found {found}")]
+    Kind { expected: String, found: String },
+    #[error("the object {0} has no metadata.resourceVersion")]
+    NoResourceVersion(String),
+    #[error("not JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("an event of type {0:?}, which is none of ADDED, MODIFIED, DELETED, BOOKMARK and ERROR")]
+    EventType(String),
+    #[error("not a list: {0}")]
+    NotAList(&'static str),
+    #[error("more than {limit} bytes without an end; raise max_object_bytes if the object is that large")]
+    TooLong { limit: usize },
+}
+
+impl ObjectFormat {
+    pub(crate) fn new(key: &InformerKey) -> Self {
+        Self {
+            api_version: key.resource.api_version(),
+            kind: key.resource.kind.clone(),
+            transform: key.transform.clone(),
+        }
+    }
+
+    /// Reads one object; its type is put in where it has none, and must be the informer's.
+    pub(crate) fn object(&self, json: &[u8]) -> Result<Object, DecodeError> {
+        let options =
+            ParseOptions { api_version: &self.api_version, kind: &self.kind, transform: &self.transform };
+        let object = Object::parse(json, &options)?;
+        if object.kind() != self.kind || object.api_version() != self.api_version {
+            return Err(DecodeError::Kind {
+                expected: format!("{} {}", self.api_version, self.kind),
+                found: format!("{} {}", object.api_version(), object.kind()),
+            });
+        }
+        Ok(object)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests_support {
+    use super::ObjectFormat;
+    use pilothouse_model::Transform;
+
+    pub(crate) fn pod_format() -> ObjectFormat {
+        ObjectFormat { api_version: "v1".into(), kind: "Pod".into(), transform: Transform::standard() }
+    }
+
+    /// A pod as a list has it: without its type.
+    pub(crate) fn pod_item(name: &str, version: &str) -> String {
+        format!(
+            r#"{{"metadata":{{"name":"{name}","namespace":"ns","uid":"uid-{name}","resourceVersion":"{version}"}},"spec":{{}}}}"#
+        )
+    }
+}

@@ -1,0 +1,282 @@
+//! What can go wrong with a request, told apart by what has to be done about it.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// What kind of failure it is; the reflector's next step depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// 401: the credentials are missing or refused.
+    Unauthorized,
+    /// 403: the credentials lack a right.
+    Forbidden,
+    /// 404: the server does not serve the resource (a CRD that is not installed, say).
+    NotFound,
+    /// 410, or the reason `Expired`: the resource version or the continue token is too old.
+    Expired,
+    /// The resource version is one that this server has not seen yet.
+    TooLargeResourceVersion,
+    /// 429: the server asks for a pause.
+    TooManyRequests,
+    /// 400, 405, 406, 415 or 422: the server does not understand the request.
+    Rejected,
+    /// 5xx.
+    Server,
+    /// Nobody listens.
+    ConnectionRefused,
+    /// The connection failed or was cut.
+    Connection,
+    /// Nothing came for too long.
+    TimedOut,
+    /// The answer is not what Kubernetes answers.
+    Malformed,
+}
+
+/// A failed list or watch, with what an operator needs to know.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What kind it is.
+    pub kind: FailureKind,
+    /// The HTTP status, if there was an answer.
+    pub code: Option<u16>,
+    /// What the server or the transport said.
+    pub message: String,
+    /// How long the server asks to wait.
+    pub retry_after: Option<Duration>,
+    request: Option<Arc<RequestName>>,
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+/// Which request failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RequestName {
+    pub(crate) verb: &'static str,
+    /// `pods.v1`.
+    pub(crate) resource: String,
+    pub(crate) path: String,
+}
+
+/// A Kubernetes `Status`, as far as it is used.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct StatusBody {
+    code: Option<u16>,
+    reason: Option<String>,
+    message: Option<String>,
+    details: Option<StatusDetails>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct StatusDetails {
+    retry_after_seconds: Option<u64>,
+    causes: Option<Vec<StatusCause>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct StatusCause {
+    reason: Option<String>,
+    message: Option<String>,
+}
+
+impl Failure {
+    /// A failure without an HTTP answer.
+    #[must_use]
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self { kind, code: None, message: message.into(), retry_after: None, request: None, source: None }
+    }
+
+    /// A failure of the transport; a refused connection is found in the chain of sources.
+    #[must_use]
+    pub fn transport(error: impl Error + Send + Sync + 'static) -> Self {
+        let mut kind = FailureKind::Connection;
+        let mut messages = vec![error.to_string()];
+        let mut source = error.source();
+        while let Some(cause) = source {
+            if let Some(io) = cause.downcast_ref::<std::io::Error>() {
+                kind = match io.kind() {
+                    std::io::ErrorKind::ConnectionRefused => FailureKind::ConnectionRefused,
+                    std::io::ErrorKind::TimedOut => FailureKind::TimedOut,
+                    _ => kind,
+                };
+            }
+            let message = cause.to_string();
+            if !messages.iter().any(|known| known.contains(&message)) {
+                messages.push(message);
+            }
+            source = cause.source();
+        }
+        Self { source: Some(Arc::new(error)), ..Self::new(kind, messages.join(": ")) }
+    }
+
+    /// A failure that the server answered. `body` is the response's body, a `Status` on a real server;
+    /// `retry_after` is that header, in seconds.
+    #[must_use]
+    pub fn response(code: u16, retry_after: Option<&str>, body: &[u8]) -> Self {
+        let status: StatusBody = serde_json::from_slice(body).unwrap_or_else(|_| StatusBody {
+            message: Some(String::from_utf8_lossy(body).chars().take(300).collect()),
+            ..StatusBody::default()
+        });
+        let header = retry_after.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
+        let mut failure = Self::from_status(StatusBody { code: Some(code), ..status });
+        failure.retry_after = header.or(failure.retry_after);
+        failure
+    }
+
+    /// A `Status` object, as in an ERROR event.
+    pub(crate) fn status(json: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(json).map(Self::from_status)
+    }
+
+    /// The error that the transport reported, if it was one.
+    #[must_use]
+    pub fn source_error(&self) -> Option<&(dyn Error + Send + Sync)> {
+        self.source.as_deref()
+    }
+
+    pub(crate) fn in_request(mut self, request: &Arc<RequestName>) -> Self {
+        self.request = Some(Arc::clone(request));
+        self
+    }
+
+    fn from_status(status: StatusBody) -> Self {
+        let details = status.details.unwrap_or_default();
+        let too_large =
+            details.causes.iter().flatten().any(|cause| {
+                cause.reason.as_deref() == Some("ResourceVersionTooLarge")
+                    || cause.message.as_deref() == Some("Too large resource version")
+            }) || status.message.as_deref().is_some_and(|text| text.contains("Too large resource version"));
+        let kind = match (status.code.unwrap_or(0), status.reason.as_deref().unwrap_or_default()) {
+            _ if too_large => FailureKind::TooLargeResourceVersion,
+            (410, _) | (_, "Expired" | "Gone") => FailureKind::Expired,
+            (429, _) | (_, "TooManyRequests") => FailureKind::TooManyRequests,
+            (401, _) | (_, "Unauthorized") => FailureKind::Unauthorized,
+            (403, _) | (_, "Forbidden") => FailureKind::Forbidden,
+            (404, _) | (_, "NotFound") => FailureKind::NotFound,
+            (400 | 405 | 406 | 415 | 422, _) | (_, "Invalid" | "BadRequest") => FailureKind::Rejected,
+            (500..=599, _) | (_, "InternalError" | "ServiceUnavailable" | "Timeout" | "ServerTimeout") => {
+                FailureKind::Server
+            }
+            _ => FailureKind::Malformed,
+        };
+        Self {
+            kind,
+            code: status.code,
+            message: status.message.or(status.reason).unwrap_or_default(),
+            retry_after: details.retry_after_seconds.map(Duration::from_secs),
+            request: None,
+            source: None,
+        }
+    }
+
+    fn remedy(&self) -> &'static str {
+        match self.kind {
+            FailureKind::Unauthorized => {
+                "check the credentials in the kubeconfig or the service account's token"
+            }
+            FailureKind::Forbidden => {
+                "grant the verbs list and watch on this resource, in this namespace or in all"
+            }
+            FailureKind::NotFound => {
+                "install the CRD, or ask for a version that the server has; retrying until then"
+            }
+            FailureKind::Expired => "listing again",
+            FailureKind::TooLargeResourceVersion => "reading the current state",
+            FailureKind::TooManyRequests => "waiting as long as the server asks",
+            FailureKind::Rejected => "check the selectors; retrying",
+            FailureKind::Server => "look at the server's log; retrying",
+            FailureKind::ConnectionRefused => "is the API server running at this address? retrying",
+            FailureKind::Connection | FailureKind::TimedOut => "retrying",
+            FailureKind::Malformed => "is this a Kubernetes API server? listing again",
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.request {
+            Some(request) => {
+                write!(f, "cannot {} {} (GET {}): ", request.verb, request.resource, request.path)?
+            }
+            None => f.write_str("request failed: ")?,
+        }
+        if let Some(code) = self.code {
+            write!(f, "HTTP {code}: ")?;
+        }
+        let message = if self.message.is_empty() { "no message" } else { self.message.trim_end_matches('.') };
+        write!(f, "{message}; {}", self.remedy())
+    }
+}
+
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_told_apart_by_code_and_reason() {
+        for (code, body, kind) in [
+            (403, r#"{"reason":"Forbidden","message":"no"}"#, FailureKind::Forbidden),
+            (404, "404 page not found", FailureKind::NotFound),
+            (410, r#"{"reason":"Expired"}"#, FailureKind::Expired),
+            (429, "", FailureKind::TooManyRequests),
+            (422, r#"{"reason":"Invalid"}"#, FailureKind::Rejected),
+            (500, r#"{"reason":"InternalError"}"#, FailureKind::Server),
+            (503, "<html>", FailureKind::Server),
+            (
+                504,
+                r#"{"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]}}"#,
+                FailureKind::TooLargeResourceVersion,
+            ),
+            (302, "", FailureKind::Malformed),
+        ] {
+            assert_eq!(Failure::response(code, None, body.as_bytes()).kind, kind, "{code} {body}");
+        }
+    }
+
+    #[test]
+    fn b06_retry_after_is_read_from_the_header_and_from_the_status() {
+        let body = br#"{"code":429,"details":{"retryAfterSeconds":7}}"#;
+        assert_eq!(Failure::response(429, None, body).retry_after, Some(Duration::from_secs(7)));
+        assert_eq!(Failure::response(429, Some("3"), body).retry_after, Some(Duration::from_secs(3)));
+        assert_eq!(Failure::response(429, Some("soon"), b"").retry_after, None);
+    }
+
+    #[test]
+    fn a_refused_connection_is_found_in_the_chain() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("client error (Connect)")]
+        struct Outer(#[source] std::io::Error);
+        let refused = Outer(std::io::Error::from(std::io::ErrorKind::ConnectionRefused));
+        assert_eq!(Failure::transport(refused).kind, FailureKind::ConnectionRefused);
+        let cut = Outer(std::io::Error::from(std::io::ErrorKind::UnexpectedEof));
+        assert_eq!(Failure::transport(cut).kind, FailureKind::Connection);
+    }
+
+    #[test]
+    fn the_text_names_the_request_and_the_remedy() {
+        let request = RequestName {
+            verb: "list",
+            resource: "pods.v1".into(),
+            path: "/api/v1/namespaces/x/pods".into(),
+        };
+        let failure = Failure::response(403, None, br#"{"message":"pods is forbidden."}"#)
+            .in_request(&Arc::new(request));
+        assert_eq!(
+            failure.to_string(),
+            "cannot list pods.v1 (GET /api/v1/namespaces/x/pods): HTTP 403: pods is forbidden; grant the verbs list and \
+             watch on this resource, in this namespace or in all"
+        );
+    }
+}

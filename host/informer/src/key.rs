@@ -1,0 +1,212 @@
+use std::fmt;
+
+use pilothouse_model::{FieldSelector, LabelSelector, Object, ResourceType, Transform};
+
+/// What a shared informer watches. Subscribers with equal keys share one reflector and one cache (B30).
+///
+/// ```
+/// use pilothouse_informer::InformerKey;
+/// use pilothouse_model::{LabelSelector, ResourceType};
+///
+/// let pods = ResourceType {
+///     group: String::new(), version: "v1".into(), kind: "Pod".into(), plural: "pods".into(), namespaced: true,
+/// };
+/// let all = InformerKey::new(pods);
+/// let narrow = all.clone().in_namespace("default").with_labels(LabelSelector::parse("app=web").unwrap());
+/// assert!(all.restriction_for(&narrow).is_some(), "the wide informer can serve the narrow request");
+/// assert!(narrow.restriction_for(&all).is_none(), "but not the other way round");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct InformerKey {
+    /// The resource, in one exact version.
+    pub resource: ResourceType,
+    /// Only this namespace; `None` for all of them and for cluster scope.
+    pub namespace: Option<String>,
+    /// Only objects with these labels, judged by the server.
+    pub label_selector: LabelSelector,
+    /// Only objects with these fields, judged by the server.
+    pub field_selector: FieldSelector,
+    /// What is taken out of each object before it is cached.
+    pub transform: Transform,
+}
+
+/// What a narrower request leaves of a wider informer's objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restriction {
+    pub(crate) namespace: Option<String>,
+    label_selector: LabelSelector,
+    field_selector: FieldSelector,
+}
+
+impl InformerKey {
+    /// All objects of a resource, with [`Transform::standard`].
+    #[must_use]
+    pub fn new(resource: ResourceType) -> Self {
+        Self {
+            resource,
+            namespace: None,
+            label_selector: LabelSelector::everything(),
+            field_selector: FieldSelector::everything(),
+            transform: Transform::standard(),
+        }
+    }
+
+    /// Only one namespace. Ignored for cluster-scoped resources; "" stands for all namespaces.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace =
+            Some(namespace.into()).filter(|namespace| self.resource.namespaced && !namespace.is_empty());
+        self
+    }
+
+    /// Only objects that match these labels.
+    #[must_use]
+    pub fn with_labels(mut self, selector: LabelSelector) -> Self {
+        self.label_selector = selector;
+        self
+    }
+
+    /// Only objects that match these fields.
+    #[must_use]
+    pub fn with_fields(mut self, selector: FieldSelector) -> Self {
+        self.field_selector = selector;
+        self
+    }
+
+    /// Another transform than the standard one.
+    #[must_use]
+    pub fn with_transform(mut self, transform: Transform) -> Self {
+        self.transform = transform;
+        self
+    }
+
+    /// The URL path that is listed and watched.
+    #[must_use]
+    pub fn url_path(&self) -> String {
+        self.resource.url_path(self.namespace.as_deref())
+    }
+
+    /// How an informer of this key serves the request `narrower`: `None` when it cannot.
+    ///
+    /// Namespace, labels, `metadata.name` and `metadata.namespace` can be judged here; what other field selectors mean,
+    /// only the server knows, so those must be equal.
+    #[must_use]
+    pub fn restriction_for(&self, narrower: &Self) -> Option<Restriction> {
+        if self.resource != narrower.resource || self.transform != narrower.transform {
+            return None;
+        }
+        let mut restriction = Restriction::default();
+        if self.namespace != narrower.namespace {
+            if self.namespace.is_some() {
+                return None;
+            }
+            restriction.namespace.clone_from(&narrower.namespace);
+        }
+        if self.label_selector != narrower.label_selector {
+            if !self.label_selector.is_empty() {
+                return None;
+            }
+            restriction.label_selector = narrower.label_selector.clone();
+        }
+        if self.field_selector != narrower.field_selector {
+            let judged_here = |path: &str| matches!(path, "metadata.name" | "metadata.namespace");
+            let all_judged = narrower
+                .field_selector
+                .requirements()
+                .iter()
+                .all(|requirement| judged_here(&requirement.path));
+            if !self.field_selector.is_empty() || !all_judged {
+                return None;
+            }
+            restriction.field_selector = narrower.field_selector.clone();
+        }
+        Some(restriction)
+    }
+}
+
+impl fmt::Display for InformerKey {
+    /// What an operator would type: `pods.v1 -n default -l app=web`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.resource)?;
+        if let Some(namespace) = &self.namespace {
+            write!(f, " -n {namespace}")?;
+        }
+        if !self.label_selector.is_empty() {
+            write!(f, " -l {}", self.label_selector)?;
+        }
+        if !self.field_selector.is_empty() {
+            write!(f, " --field-selector {}", self.field_selector)?;
+        }
+        Ok(())
+    }
+}
+
+impl Restriction {
+    /// Whether everything passes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether the subscriber sees this state of the object.
+    #[must_use]
+    pub fn matches(&self, object: &Object) -> bool {
+        self.namespace.as_deref().is_none_or(|namespace| namespace == object.namespace())
+            && self.label_selector.matches_object(object)
+            && self.field_selector.matches_object(object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> InformerKey {
+        InformerKey::new(ResourceType {
+            group: "apps".into(),
+            version: "v1".into(),
+            kind: "Deployment".into(),
+            plural: "deployments".into(),
+            namespaced: true,
+        })
+    }
+
+    fn fields(text: &str) -> FieldSelector {
+        FieldSelector::parse(text).expect("a field selector")
+    }
+
+    #[test]
+    fn b30_only_selectors_that_can_be_judged_here_are_narrowed() {
+        let all = key();
+        assert_eq!(all.restriction_for(&key()), Some(Restriction::default()));
+        let named = key().with_fields(fields("metadata.name=web"));
+        assert!(all.restriction_for(&named).is_some_and(|restriction| !restriction.is_empty()));
+        let phase = key().with_fields(fields("status.phase=Running"));
+        assert_eq!(all.restriction_for(&phase), None);
+        assert_eq!(
+            phase.restriction_for(&phase.clone().in_namespace("a")).and_then(|r| r.namespace),
+            Some("a".into())
+        );
+        assert_eq!(phase.restriction_for(&all), None);
+    }
+
+    #[test]
+    fn b30_other_resources_projections_and_selectors_are_not_shared() {
+        let all = key();
+        let mut other_version = key();
+        other_version.resource.version = "v1beta1".into();
+        assert_eq!(all.restriction_for(&other_version), None);
+        assert_eq!(all.restriction_for(&key().with_transform(Transform::default())), None);
+        let web = key().with_labels(LabelSelector::parse("app=web").expect("labels"));
+        let db = key().with_labels(LabelSelector::parse("app=db").expect("labels"));
+        assert_eq!(web.restriction_for(&db), None);
+        assert_eq!(key().in_namespace("a").restriction_for(&key().in_namespace("b")), None);
+    }
+
+    #[test]
+    fn a_key_reads_like_a_command_line() {
+        let key = key().in_namespace("prod").with_fields(fields("metadata.name=web"));
+        assert_eq!(key.to_string(), "deployments.v1.apps -n prod --field-selector metadata.name=web");
+        assert_eq!(key.in_namespace("").namespace, None);
+    }
+}

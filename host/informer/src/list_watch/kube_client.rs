@@ -1,0 +1,76 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use http_body_util::{BodyExt, Limited};
+use kube::client::Body;
+
+use super::{ByteStream, ListParams, ListWatch, ListWatchFactory, WatchParams};
+use crate::failure::Failure;
+use crate::key::InformerKey;
+
+/// How much of an error's body is read.
+const MAX_ERROR_BODY: usize = 64 * 1024;
+
+/// Lists and watches through a [`kube::Client`], which brings configuration, TLS and credentials.
+pub struct KubeListWatch {
+    client: kube::Client,
+    key: InformerKey,
+}
+
+/// Makes a [`KubeListWatch`] for each informer.
+pub struct KubeListWatches {
+    client: kube::Client,
+}
+
+impl KubeListWatches {
+    /// All informers use this client.
+    #[must_use]
+    pub fn new(client: kube::Client) -> Self {
+        Self { client }
+    }
+}
+
+impl ListWatchFactory for KubeListWatches {
+    fn list_watch(&self, key: &InformerKey) -> Arc<dyn ListWatch> {
+        Arc::new(KubeListWatch::new(self.client.clone(), key.clone()))
+    }
+}
+
+impl KubeListWatch {
+    /// The list-watch of one informer.
+    #[must_use]
+    pub fn new(client: kube::Client, key: InformerKey) -> Self {
+        Self { client, key }
+    }
+
+    async fn get(&self, path_and_query: String) -> Result<ByteStream, Failure> {
+        let request = http::Request::get(path_and_query)
+            .header(http::header::ACCEPT, "application/json")
+            .body(Body::empty())
+            .map_err(Failure::transport)?;
+        let response = self.client.send(request).await.map_err(Failure::transport)?;
+        let (head, body) = response.into_parts();
+        if head.status.is_success() {
+            return Ok(body.into_data_stream().map_err(Failure::transport).boxed());
+        }
+        let retry_after = head.headers.get(http::header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let body = match Limited::new(body, MAX_ERROR_BODY).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(_) => Bytes::from_static(b"the body of the error could not be read"),
+        };
+        Err(Failure::response(head.status.as_u16(), retry_after, &body))
+    }
+}
+
+#[async_trait]
+impl ListWatch for KubeListWatch {
+    async fn list(&self, params: &ListParams) -> Result<ByteStream, Failure> {
+        self.get(params.path_and_query(&self.key)).await
+    }
+
+    async fn watch(&self, params: &WatchParams) -> Result<ByteStream, Failure> {
+        self.get(params.path_and_query(&self.key)).await
+    }
+}

@@ -1,0 +1,48 @@
+//! The seam to the API server: where bodies of lists and watches come from.
+
+mod kube_client;
+mod params;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+
+pub use kube_client::{KubeListWatch, KubeListWatches};
+pub use params::{ListParams, WatchParams};
+
+use crate::failure::Failure;
+use crate::key::InformerKey;
+
+/// A response body as it arrives. It ends with `None`; an error means that it was cut. Dropping it ends the request.
+pub type ByteStream = BoxStream<'static, Result<Bytes, Failure>>;
+
+/// Where a reflector gets its lists and watches from (client-go's `ListerWatcher`). One per informer: resource, namespace
+/// and selectors are the implementation's, the parameters say the rest.
+///
+/// An implementation returns as soon as the response's head is there, and treats a status that is not 2xx as a
+/// [`Failure`] ([`Failure::response`]). Dropping a call ends the request.
+#[async_trait]
+pub trait ListWatch: Send + Sync + 'static {
+    /// Starts a list.
+    async fn list(&self, params: &ListParams) -> Result<ByteStream, Failure>;
+
+    /// Starts a watch.
+    async fn watch(&self, params: &WatchParams) -> Result<ByteStream, Failure>;
+}
+
+/// Makes the list-watch of each informer that a registry starts.
+pub trait ListWatchFactory: Send + Sync + 'static {
+    /// The list-watch for an informer.
+    fn list_watch(&self, key: &InformerKey) -> Arc<dyn ListWatch>;
+}
+
+impl<F> ListWatchFactory for F
+where
+    F: Fn(&InformerKey) -> Arc<dyn ListWatch> + Send + Sync + 'static,
+{
+    fn list_watch(&self, key: &InformerKey) -> Arc<dyn ListWatch> {
+        self(key)
+    }
+}

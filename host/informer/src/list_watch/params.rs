@@ -1,0 +1,150 @@
+use std::fmt::Write;
+
+use crate::key::InformerKey;
+
+/// The parameters of a list that the reflector varies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListParams {
+    /// How fresh the list has to be: `Some("0")` takes any cached state, another version one at least as new, `None` a
+    /// consistent read.
+    pub resource_version: Option<String>,
+    /// How many items a page may have.
+    pub limit: Option<u32>,
+    /// The token of the next page.
+    pub continue_token: Option<String>,
+}
+
+/// The parameters of a watch that the reflector varies. Bookmarks are always asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WatchParams {
+    /// From where to watch; `None` only for a streaming list that has to be a consistent read.
+    pub resource_version: Option<String>,
+    /// After how many seconds the server ends the watch.
+    pub timeout_seconds: u32,
+    /// Whether the watch begins with the current state (a streaming list, `WatchList`).
+    pub send_initial_events: bool,
+}
+
+impl ListParams {
+    /// The path and query of the list for an informer.
+    #[must_use]
+    pub fn path_and_query(&self, key: &InformerKey) -> String {
+        let mut query = Query::new(key);
+        if let Some(version) = &self.resource_version {
+            query.push("resourceVersion", version);
+        }
+        if let Some(limit) = self.limit {
+            query.push("limit", &limit.to_string());
+        }
+        if let Some(token) = &self.continue_token {
+            query.push("continue", token);
+        }
+        query.text
+    }
+}
+
+impl WatchParams {
+    /// The path and query of the watch for an informer.
+    #[must_use]
+    pub fn path_and_query(&self, key: &InformerKey) -> String {
+        let mut query = Query::new(key);
+        query.push("watch", "true");
+        query.push("allowWatchBookmarks", "true");
+        query.push("timeoutSeconds", &self.timeout_seconds.to_string());
+        if let Some(version) = &self.resource_version {
+            query.push("resourceVersion", version);
+        }
+        if self.send_initial_events {
+            query.push("sendInitialEvents", "true");
+            query.push("resourceVersionMatch", "NotOlderThan");
+        }
+        query.text
+    }
+}
+
+struct Query {
+    text: String,
+    separator: char,
+}
+
+impl Query {
+    /// The informer's path and selectors.
+    fn new(key: &InformerKey) -> Self {
+        let mut query = Self { text: key.url_path(), separator: '?' };
+        if !key.label_selector.is_empty() {
+            query.push("labelSelector", &key.label_selector.to_string());
+        }
+        if !key.field_selector.is_empty() {
+            query.push("fieldSelector", &key.field_selector.to_string());
+        }
+        query
+    }
+
+    fn push(&mut self, name: &str, value: &str) {
+        self.text.push(std::mem::replace(&mut self.separator, '&'));
+        self.text.push_str(name);
+        self.text.push('=');
+        for byte in value.bytes() {
+            if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+                self.text.push(byte as char);
+            } else {
+                // Writing to a string cannot fail.
+                let _ = write!(self.text, "%{byte:02X}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pilothouse_model::{FieldSelector, LabelSelector, ResourceType};
+
+    fn key() -> InformerKey {
+        InformerKey::new(ResourceType {
+            group: String::new(),
+            version: "v1".into(),
+            kind: "Pod".into(),
+            plural: "pods".into(),
+            namespaced: true,
+        })
+    }
+
+    #[test]
+    fn b02_list_and_watch_carry_the_same_selectors_and_the_watch_asks_for_bookmarks() {
+        let key = key()
+            .in_namespace("a")
+            .with_labels(LabelSelector::parse("app=web,!old").expect("labels"))
+            .with_fields(FieldSelector::parse("metadata.name=x").expect("fields"));
+        let selectors =
+            "/api/v1/namespaces/a/pods?labelSelector=app%3Dweb%2C%21old&fieldSelector=metadata.name%3Dx";
+        let list = ListParams { resource_version: Some("0".into()), ..ListParams::default() };
+        assert_eq!(list.path_and_query(&key), format!("{selectors}&resourceVersion=0"));
+        let watch = WatchParams {
+            resource_version: Some("7".into()),
+            timeout_seconds: 300,
+            send_initial_events: false,
+        };
+        assert_eq!(
+            watch.path_and_query(&key),
+            format!("{selectors}&watch=true&allowWatchBookmarks=true&timeoutSeconds=300&resourceVersion=7")
+        );
+    }
+
+    #[test]
+    fn b07_a_streaming_list_asks_for_initial_events() {
+        let watch = WatchParams { resource_version: None, timeout_seconds: 300, send_initial_events: true };
+        assert_eq!(
+            watch.path_and_query(&key()),
+            "/api/v1/pods?watch=true&allowWatchBookmarks=true&timeoutSeconds=300&sendInitialEvents=true\
+             &resourceVersionMatch=NotOlderThan"
+        );
+    }
+
+    #[test]
+    fn b01_pages_carry_limit_and_token() {
+        let list =
+            ListParams { resource_version: None, limit: Some(500), continue_token: Some("a/b=".into()) };
+        assert_eq!(list.path_and_query(&key()), "/api/v1/pods?limit=500&continue=a%2Fb%3D");
+    }
+}

@@ -1,0 +1,34 @@
+use std::time::Duration;
+
+/// How informers list, watch and deliver. The defaults are what a controller against a real API server wants.
+#[derive(Clone, Debug)]
+pub struct InformerOptions {
+    /// Whether to try a streaming list (`WatchList`) first. A server without it costs one refused request.
+    pub streaming_list: bool,
+    /// How many items a page of a consistent list has (B01).
+    pub page_size: u32,
+    /// How many deltas may wait for the store before the reflector stops reading.
+    pub delta_capacity: usize,
+    /// After how long without a byte a list or watch counts as dead (B02). A real server sends a bookmark each minute.
+    pub idle_timeout: Duration,
+    /// After how long without a byte a streaming list counts as not understood by the server (B07).
+    pub initial_events_timeout: Duration,
+    /// The largest object that is read, in bytes of JSON. It bounds the memory that a broken server can take.
+    pub max_object_bytes: usize,
+    /// Seed of the jitter, so that a test or a replay repeats. `None` draws one.
+    pub seed: Option<u64>,
+}
+
+impl Default for InformerOptions {
+    fn default() -> Self {
+        Self {
+            streaming_list: true,
+            page_size: 500,
+            delta_capacity: 1024,
+            idle_timeout: Duration::from_secs(120),
+            initial_events_timeout: Duration::from_secs(10),
+            max_object_bytes: 32 * 1024 * 1024,
+            seed: None,
+        }
+    }
+}

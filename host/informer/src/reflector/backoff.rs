@@ -1,0 +1,89 @@
+use std::time::Duration;
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use tokio::time::Instant;
+
+/// The shortest wait.
+const BASE: Duration = Duration::from_millis(800);
+/// No wait reaches this.
+const MAX: Duration = Duration::from_secs(30);
+/// After this long without a failure the next wait is the shortest again.
+const RESET_AFTER: Duration = Duration::from_secs(120);
+
+/// Exponential backoff with jitter (B06): the n-th wait is drawn from `[d, 2d)`, d = 800 ms · 2ⁿ up to 15 s.
+#[derive(Debug)]
+pub(super) struct Backoff {
+    failures: u32,
+    last_end: Option<Instant>,
+    rng: SmallRng,
+}
+
+impl Backoff {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { failures: 0, last_end: None, rng: SmallRng::seed_from_u64(seed) }
+    }
+
+    /// How long to wait after a failure now.
+    pub(super) fn next(&mut self, now: Instant) -> Duration {
+        if self.last_end.is_some_and(|end| now.saturating_duration_since(end) >= RESET_AFTER) {
+            self.failures = 0;
+        }
+        let floor = BASE.saturating_mul(1 << self.failures.min(10)).min(MAX / 2);
+        self.failures = self.failures.saturating_add(1);
+        let wait = self.rng.random_range(floor..floor * 2);
+        self.last_end = Some(now + wait);
+        wait
+    }
+
+    /// The server's time-out of a watch, in seconds: drawn from [5, 10) minutes (B02), so that watches that began together
+    /// do not end together.
+    pub(super) fn watch_timeout(&mut self) -> u32 {
+        self.rng.random_range(300..600)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn b06_waits_grow_from_800_ms_and_stay_below_30_s_with_jitter() {
+        let now = Instant::now();
+        let mut first = Vec::new();
+        for seed in 0..100 {
+            let mut backoff = Backoff::new(seed);
+            let waits: Vec<_> = (0..12).map(|_| backoff.next(now)).collect();
+            assert!((BASE..BASE * 2).contains(&waits[0]), "{waits:?}");
+            assert!((BASE * 2..BASE * 4).contains(&waits[1]), "{waits:?}");
+            assert!(waits.iter().all(|wait| *wait < MAX), "{waits:?}");
+            assert!(waits[11] >= MAX / 2, "{waits:?}");
+            first.push(waits[0]);
+        }
+        first.sort_unstable();
+        first.dedup();
+        assert!(first.len() > 50, "jitter");
+    }
+
+    #[test]
+    fn b06_two_minutes_of_health_reset_the_backoff() {
+        let mut now = Instant::now();
+        let mut backoff = Backoff::new(1);
+        for _ in 0..6 {
+            now += backoff.next(now);
+        }
+        assert!(backoff.next(now + Duration::from_secs(60)) >= MAX / 2);
+        let healthy = now + Duration::from_secs(60 + 30 + 120);
+        assert!(backoff.next(healthy) < BASE * 2);
+    }
+
+    #[test]
+    fn b02_watch_timeouts_are_drawn_from_five_to_ten_minutes() {
+        let mut backoff = Backoff::new(3);
+        let timeouts: Vec<_> = (0..1000).map(|_| backoff.watch_timeout()).collect();
+        assert!(timeouts.iter().all(|timeout| (300..600).contains(timeout)));
+        assert!(
+            timeouts.iter().any(|timeout| *timeout < 330) && timeouts.iter().any(|timeout| *timeout > 570)
+        );
+    }
+}

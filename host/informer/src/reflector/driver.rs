@@ -1,0 +1,262 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use pilothouse_model::Delta;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::machine::{Action, Input, Machine};
+use crate::InformerKey;
+use crate::decode::{DecodeError, LineSplitter, ListDecoder, ObjectFormat, WatchEvent, decode_event};
+use crate::delta_queue::DeltaQueue;
+use crate::failure::{Failure, FailureKind, RequestName};
+use crate::list_watch::{ByteStream, ListParams, ListWatch, WatchParams};
+use crate::options::InformerOptions;
+use crate::status::{InformerPhase, InformerStatus};
+
+/// Keeps a delta queue up to date with a collection of the API server (client-go's `Reflector`). See the
+/// [module documentation](super) for what it does when.
+pub struct Reflector {
+    list_watch: Arc<dyn ListWatch>,
+    queue: Arc<DeltaQueue>,
+    format: ObjectFormat,
+    options: InformerOptions,
+    status: watch::Sender<InformerStatus>,
+    machine: Machine,
+    /// Deltas of the chunk being read.
+    deltas: Vec<Delta>,
+    list_name: Arc<RequestName>,
+    watch_name: Arc<RequestName>,
+}
+
+impl Reflector {
+    /// A reflector that has not started. It reports to `status`.
+    #[must_use]
+    pub fn new(
+        key: &InformerKey,
+        list_watch: Arc<dyn ListWatch>,
+        queue: Arc<DeltaQueue>,
+        options: &InformerOptions,
+        status: watch::Sender<InformerStatus>,
+    ) -> Self {
+        let seed = options.seed.unwrap_or_else(rand::random);
+        let name =
+            |verb| Arc::new(RequestName { verb, resource: key.resource.to_string(), path: key.url_path() });
+        Self {
+            list_watch,
+            queue,
+            format: ObjectFormat::new(key),
+            options: options.clone(),
+            status,
+            machine: Machine::new(options.streaming_list, options.page_size, seed),
+            deltas: Vec::new(),
+            list_name: name("list"),
+            watch_name: name("watch"),
+        }
+    }
+
+    /// Runs until `stop` is cancelled; then the request under way is dropped at once and nothing more is queued (B08).
+    ///
+    /// # Cancellation safety
+    /// Dropping the future is as good as cancelling `stop`.
+    pub async fn run(mut self, stop: &CancellationToken) {
+        let status = self.status.clone();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = self.drive() => {}
+        }
+        status.send_modify(|status| status.phase = InformerPhase::Stopped);
+    }
+
+    async fn drive(&mut self) {
+        let mut action = self.step(Input::Start);
+        loop {
+            self.flush();
+            action = match action {
+                Action::Wait(wait) => {
+                    self.report(InformerPhase::BackingOff, |_| {});
+                    sleep(wait).await;
+                    self.step(Input::Elapsed)
+                }
+                Action::List(params) => {
+                    self.report(InformerPhase::Listing, |status| status.list_requests += 1);
+                    self.list(&params).await
+                }
+                Action::Watch(params) => {
+                    let phase = if params.send_initial_events {
+                        InformerPhase::Listing
+                    } else {
+                        InformerPhase::Watching
+                    };
+                    self.report(phase, |status| status.watch_requests += 1);
+                    self.watch(&params).await
+                }
+                // There is nothing to read any more.
+                Action::Read => self.step(Input::Ended),
+            };
+        }
+    }
+
+    async fn list(&mut self, params: &ListParams) -> Action {
+        let input = match self.read_list(params).await {
+            Ok(input) => input,
+            Err(failure) => Input::Failed(self.failed(failure, &Arc::clone(&self.list_name))),
+        };
+        self.step(input)
+    }
+
+    async fn read_list(&self, params: &ListParams) -> Result<Input, Failure> {
+        let idle = self.options.idle_timeout;
+        let mut body = timeout(idle, self.list_watch.list(params)).await.map_err(|_| silent(idle))??;
+        let mut decoder = ListDecoder::new(self.options.max_object_bytes);
+        let mut items = Vec::new();
+        while let Some(chunk) = timeout(idle, body.next()).await.map_err(|_| silent(idle))? {
+            decoder.feed(&chunk?, &self.format, &mut items)?;
+        }
+        Ok(Input::Page { page: decoder.finish()?, items })
+    }
+
+    async fn watch(&mut self, params: &WatchParams) -> Action {
+        let idle = self.idle_timeout();
+        let opened = timeout(idle, self.list_watch.watch(params)).await;
+        let mut body = match opened.unwrap_or_else(|_| Err(silent(idle))) {
+            Ok(body) => body,
+            Err(failure) => return self.watch_failed(failure),
+        };
+        let action = self.step(Input::Opened);
+        if action != Action::Read {
+            return action;
+        }
+        self.report_state();
+        let mut lines = LineSplitter::new(self.options.max_object_bytes);
+        loop {
+            // Backpressure: what the store has not taken yet is not added to.
+            self.queue.ready().await;
+            let chunk = match self.next_chunk(&mut body).await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => return self.step(Input::Ended),
+                Err(failure) => return self.watch_failed(failure),
+            };
+            match self.read_chunk(&chunk, &mut lines) {
+                Ok(Action::Read) => {}
+                Ok(action) => return action,
+                Err(failure) => return self.watch_failed(failure),
+            }
+            self.flush();
+            self.report_state();
+        }
+    }
+
+    async fn next_chunk(&self, body: &mut ByteStream) -> Result<Option<Bytes>, Failure> {
+        let idle = self.idle_timeout();
+        match timeout(idle, body.next()).await {
+            Err(_) => Err(silent(idle)),
+            Ok(chunk) => chunk.transpose(),
+        }
+    }
+
+    /// Steps through the events that the chunk completes; stops at the first that ends the watch.
+    fn read_chunk(&mut self, chunk: &[u8], lines: &mut LineSplitter) -> Result<Action, Failure> {
+        enum Stop {
+            Action(Action),
+            Failure(DecodeError),
+        }
+        impl From<DecodeError> for Stop {
+            fn from(error: DecodeError) -> Self {
+                Self::Failure(error)
+            }
+        }
+        let now = Instant::now();
+        let mut events = 0;
+        let (machine, deltas, format, request) =
+            (&mut self.machine, &mut self.deltas, &self.format, &self.watch_name);
+        let result = lines.feed(chunk, |line| {
+            events += 1;
+            let mut event = decode_event(line, format)?;
+            if let WatchEvent::Error(failure) = event {
+                let failure = failure.in_request(request);
+                tracing::debug!("{failure}");
+                event = WatchEvent::Error(failure);
+            }
+            match machine.step(Input::Event(event), now, deltas) {
+                Action::Read => Ok(()),
+                action => Err(Stop::Action(action)),
+            }
+        });
+        self.status.send_if_modified(|status| {
+            status.events += events;
+            false
+        });
+        match result {
+            Ok(()) => Ok(Action::Read),
+            Err(Stop::Action(action)) => Ok(action),
+            Err(Stop::Failure(error)) => Err(error.into()),
+        }
+    }
+
+    fn watch_failed(&mut self, failure: Failure) -> Action {
+        let failure = self.failed(failure, &Arc::clone(&self.watch_name));
+        self.step(Input::Failed(failure))
+    }
+
+    fn failed(&self, failure: Failure, request: &Arc<RequestName>) -> Failure {
+        let failure = failure.in_request(request);
+        match failure.kind {
+            // Part of the life of a watch.
+            FailureKind::Expired | FailureKind::Connection | FailureKind::TimedOut => {
+                tracing::debug!("{failure}")
+            }
+            FailureKind::Rejected if self.machine.is_streaming() => tracing::debug!("{failure}"),
+            _ => tracing::warn!("{failure}"),
+        }
+        failure
+    }
+
+    fn idle_timeout(&self) -> std::time::Duration {
+        if self.machine.is_streaming() {
+            self.options.initial_events_timeout
+        } else {
+            self.options.idle_timeout
+        }
+    }
+
+    fn step(&mut self, input: Input) -> Action {
+        self.machine.step(input, Instant::now(), &mut self.deltas)
+    }
+
+    fn flush(&mut self) {
+        if !self.deltas.is_empty() {
+            self.queue.push_all(self.deltas.drain(..));
+        }
+    }
+
+    fn report(&self, phase: InformerPhase, count: impl FnOnce(&mut InformerStatus)) {
+        let observed = self.machine.observed();
+        self.status.send_modify(|status| {
+            status.phase = phase;
+            status.resource_version.clone_from(&observed.last_version);
+            status.error.clone_from(&observed.error);
+            status.failures = observed.failures;
+            count(status);
+        });
+    }
+
+    fn report_state(&self) {
+        let phase =
+            if self.machine.is_streaming() { InformerPhase::Listing } else { InformerPhase::Watching };
+        self.report(phase, |_| {});
+    }
+}
+
+fn silent(idle: std::time::Duration) -> Failure {
+    Failure::new(FailureKind::TimedOut, format!("nothing came for {} s", idle.as_secs()))
+}
+
+impl From<DecodeError> for Failure {
+    fn from(error: DecodeError) -> Self {
+        Self::new(FailureKind::Malformed, error.to_string())
+    }
+}

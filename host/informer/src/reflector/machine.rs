@@ -1,0 +1,441 @@
+//! The reflector without I/O: what happened goes in, deltas and the next action come out.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_model::{Deletion, Delta, Object, ObjectKey, Replacement};
+use tokio::time::Instant;
+
+use super::backoff::Backoff;
+use crate::decode::{ListPage, WatchEvent};
+use crate::failure::{Failure, FailureKind};
+use crate::list_watch::{ListParams, WatchParams};
+
+/// A watch that ends sooner, without having brought anything, is a fault (B05).
+const VERY_SHORT_WATCH: Duration = Duration::from_secs(1);
+/// How often a watch is resumed after an internal error of the server, before a relist (B03).
+const INTERNAL_ERROR_RESUMES: u32 = 3;
+/// How many streaming lists may be cut before lists are read in the plain way (B07).
+const STREAMING_LIST_TRIES: u32 = 2;
+
+/// What happened.
+#[derive(Debug)]
+pub(crate) enum Input {
+    Start,
+    /// The wait is over.
+    Elapsed,
+    /// A page of a list came whole.
+    Page {
+        page: ListPage,
+        items: Vec<Object>,
+    },
+    /// The head of a watch's response came.
+    Opened,
+    Event(WatchEvent),
+    /// The watch ended, by the server's time-out or cut on the way: the same, since nothing but whole events was used.
+    Ended,
+    /// The request failed, or its body could not be read.
+    Failed(Failure),
+}
+
+/// What to do next. Anything but `Read` ends the request under way.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Go on reading the watch.
+    Read,
+    List(ListParams),
+    Watch(WatchParams),
+    Wait(Duration),
+}
+
+/// Counts and flags that the driver shows to others.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Observed {
+    pub(crate) last_version: Option<String>,
+    pub(crate) error: Option<Arc<Failure>>,
+    pub(crate) failures: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Machine {
+    phase: Phase,
+    page_size: u32,
+    streaming: Streaming,
+    /// The last list answered that the version is too old or too new: only a consistent read can help (B01).
+    version_unavailable: bool,
+    /// Resumes after internal errors, without an event since.
+    internal_errors: u32,
+    backoff: Backoff,
+    observed: Observed,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Idle,
+    Listing(Listing),
+    /// Reading the initial events of a streaming list.
+    Streaming(Collected),
+    Watching(Watching),
+    Waiting(Next),
+}
+
+/// What follows a wait.
+#[derive(Debug)]
+enum Next {
+    List,
+    /// The same page of a list that is under way.
+    Page(Listing),
+    Watch,
+}
+
+#[derive(Debug)]
+struct Listing {
+    params: ListParams,
+    /// The version of the first page.
+    version: Option<String>,
+    items: Vec<Object>,
+}
+
+/// Objects of initial events, in order of arrival.
+#[derive(Debug, Default)]
+struct Collected {
+    items: Vec<Option<Object>>,
+    places: HashMap<ObjectKey, usize>,
+}
+
+#[derive(Debug)]
+struct Watching {
+    opened_at: Option<Instant>,
+    progressed: bool,
+}
+
+#[derive(Debug)]
+enum Streaming {
+    Off,
+    /// To be tried; so many were cut so far.
+    On {
+        cut: u32,
+    },
+}
+
+impl Machine {
+    pub(crate) fn new(streaming_list: bool, page_size: u32, seed: u64) -> Self {
+        Self {
+            phase: Phase::Idle,
+            page_size,
+            streaming: if streaming_list { Streaming::On { cut: 0 } } else { Streaming::Off },
+            version_unavailable: false,
+            internal_errors: 0,
+            backoff: Backoff::new(seed),
+            observed: Observed::default(),
+        }
+    }
+
+    pub(crate) fn observed(&self) -> &Observed {
+        &self.observed
+    }
+
+    /// Whether the watch under way still sends the initial events of a streaming list.
+    pub(crate) fn is_streaming(&self) -> bool {
+        matches!(self.phase, Phase::Streaming(_))
+    }
+
+    /// One transition; see the table in the [module documentation](super). Deltas are appended in order.
+    pub(crate) fn step(&mut self, input: Input, now: Instant, deltas: &mut Vec<Delta>) -> Action {
+        let phase = std::mem::replace(&mut self.phase, Phase::Idle);
+        if let Input::Failed(failure) = &input {
+            self.note_failure(failure.clone());
+        }
+        match (phase, input) {
+            (Phase::Idle, _) => self.start_list(),
+            (Phase::Waiting(next), _) => self.after_wait(next),
+            (Phase::Listing(listing), Input::Page { page, items }) => self.page(listing, page, items, deltas),
+            (Phase::Listing(listing), Input::Failed(failure)) => self.list_failed(listing, &failure, now),
+            (Phase::Listing(listing), _) => {
+                let params = listing.params.clone();
+                self.phase = Phase::Listing(listing);
+                Action::List(params)
+            }
+            (Phase::Streaming(collected), Input::Event(event)) => {
+                self.initial_event(collected, event, now, deltas)
+            }
+            (Phase::Streaming(_), Input::Failed(failure)) => self.streaming_failed(&failure, now),
+            (Phase::Streaming(_), Input::Ended) => self.streaming_cut(now),
+            (Phase::Streaming(collected), _) => {
+                self.phase = Phase::Streaming(collected);
+                Action::Read
+            }
+            (Phase::Watching(watching), Input::Event(event)) => self.event(watching, event, now, deltas),
+            (Phase::Watching(watching), Input::Ended) => self.watch_ended(&watching, now),
+            (Phase::Watching(watching), Input::Failed(failure)) => {
+                self.watch_failed(&watching, &failure, now)
+            }
+            (Phase::Watching(watching), _) => {
+                self.observed.error = None;
+                self.phase = Phase::Watching(Watching { opened_at: Some(now), ..watching });
+                Action::Read
+            }
+        }
+    }
+
+    /// The version that a list asks for: any at first, then one not older than what was seen, and a consistent read only
+    /// when that was refused (B01).
+    fn list_version(&self) -> Option<String> {
+        if self.version_unavailable {
+            return None;
+        }
+        Some(self.observed.last_version.clone().unwrap_or_else(|| "0".to_owned()))
+    }
+
+    fn start_list(&mut self) -> Action {
+        if matches!(self.streaming, Streaming::On { .. }) {
+            self.phase = Phase::Streaming(Collected::default());
+            return Action::Watch(WatchParams {
+                resource_version: self.list_version(),
+                timeout_seconds: self.backoff.watch_timeout(),
+                send_initial_events: true,
+            });
+        }
+        let resource_version = self.list_version();
+        let limit = resource_version.is_none().then_some(self.page_size);
+        self.list(ListParams { resource_version, limit, continue_token: None })
+    }
+
+    fn list(&mut self, params: ListParams) -> Action {
+        self.phase = Phase::Listing(Listing { params: params.clone(), version: None, items: Vec::new() });
+        Action::List(params)
+    }
+
+    fn after_wait(&mut self, next: Next) -> Action {
+        match next {
+            Next::List => self.start_list(),
+            Next::Watch => self.resume(),
+            Next::Page(listing) => {
+                let params = listing.params.clone();
+                self.phase = Phase::Listing(listing);
+                Action::List(params)
+            }
+        }
+    }
+
+    fn page(
+        &mut self,
+        mut listing: Listing,
+        page: ListPage,
+        items: Vec<Object>,
+        deltas: &mut Vec<Delta>,
+    ) -> Action {
+        if listing.items.is_empty() {
+            listing.items = items;
+        } else {
+            listing.items.extend(items);
+        }
+        let version = listing.version.get_or_insert(page.resource_version).clone();
+        if let Some(token) = page.next {
+            // A token carries the version; a limit goes with it where the first page had one.
+            let limit = listing.params.limit;
+            listing.params = ListParams { resource_version: None, limit, continue_token: Some(token) };
+            let params = listing.params.clone();
+            self.phase = Phase::Listing(listing);
+            return Action::List(params);
+        }
+        self.replace(listing.items, version, deltas);
+        self.resume()
+    }
+
+    fn replace(&mut self, items: Vec<Object>, version: String, deltas: &mut Vec<Delta>) {
+        self.version_unavailable = false;
+        self.observed.error = None;
+        self.observed.last_version = Some(version.clone());
+        deltas.push(Delta::Replaced(Replacement { items, resource_version: version }));
+    }
+
+    fn list_failed(&mut self, listing: Listing, failure: &Failure, now: Instant) -> Action {
+        match failure.kind {
+            FailureKind::Expired if listing.params.continue_token.is_some() => {
+                // The token is too old: one list in one piece instead.
+                self.list(ListParams::default())
+            }
+            FailureKind::Expired | FailureKind::TooLargeResourceVersion if !self.version_unavailable => {
+                self.version_unavailable = true;
+                self.start_list()
+            }
+            FailureKind::TooManyRequests => self.wait_for_server(Next::Page(listing), failure, now),
+            _ => self.back_off(Next::List, now),
+        }
+    }
+
+    fn initial_event(
+        &mut self,
+        mut collected: Collected,
+        event: WatchEvent,
+        now: Instant,
+        deltas: &mut Vec<Delta>,
+    ) -> Action {
+        match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => collected.put(object),
+            WatchEvent::Deleted(object) => collected.remove(object.key()),
+            WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
+                self.streaming = Streaming::On { cut: 0 };
+                self.internal_errors = 0;
+                self.replace(collected.items.into_iter().flatten().collect(), resource_version, deltas);
+                self.phase = Phase::Watching(Watching { opened_at: Some(now), progressed: true });
+                return Action::Read;
+            }
+            // The versions of initial events are not in order, so nothing can be resumed from them (B04).
+            WatchEvent::Bookmark { .. } => {}
+            WatchEvent::Error(failure) => {
+                self.note_failure(failure.clone());
+                return self.streaming_failed(&failure, now);
+            }
+        }
+        self.phase = Phase::Streaming(collected);
+        Action::Read
+    }
+
+    fn streaming_failed(&mut self, failure: &Failure, now: Instant) -> Action {
+        match failure.kind {
+            FailureKind::Rejected => {
+                tracing::debug!(%failure, "the server has no streaming lists; listing in the plain way");
+                self.streaming = Streaming::Off;
+                self.observed.error = None;
+                self.start_list()
+            }
+            FailureKind::Expired | FailureKind::TooLargeResourceVersion if !self.version_unavailable => {
+                self.version_unavailable = true;
+                self.start_list()
+            }
+            FailureKind::TooManyRequests => self.wait_for_server(Next::List, failure, now),
+            FailureKind::TimedOut | FailureKind::Connection => self.streaming_cut(now),
+            _ => self.back_off(Next::List, now),
+        }
+    }
+
+    /// Nothing of a streaming list that was cut is kept (B04). Where it never gets to its end, the plain list is used.
+    fn streaming_cut(&mut self, now: Instant) -> Action {
+        if let Streaming::On { cut } = &mut self.streaming {
+            *cut += 1;
+            if *cut >= STREAMING_LIST_TRIES {
+                tracing::info!("streaming lists do not get to their end here; listing in the plain way");
+                self.streaming = Streaming::Off;
+            }
+        }
+        self.back_off(Next::List, now)
+    }
+
+    fn resume(&mut self) -> Action {
+        self.phase = Phase::Watching(Watching { opened_at: None, progressed: false });
+        Action::Watch(WatchParams {
+            resource_version: self.observed.last_version.clone(),
+            timeout_seconds: self.backoff.watch_timeout(),
+            send_initial_events: false,
+        })
+    }
+
+    fn event(
+        &mut self,
+        mut watching: Watching,
+        event: WatchEvent,
+        now: Instant,
+        deltas: &mut Vec<Delta>,
+    ) -> Action {
+        let (version, delta) = match event {
+            WatchEvent::Added(object) => (object.resource_version().to_owned(), Some(Delta::Added(object))),
+            WatchEvent::Modified(object) => {
+                (object.resource_version().to_owned(), Some(Delta::Updated(object)))
+            }
+            WatchEvent::Deleted(object) => {
+                (object.resource_version().to_owned(), Some(Delta::Deleted(Deletion::observed(object))))
+            }
+            WatchEvent::Bookmark { resource_version, .. } => (resource_version, None),
+            WatchEvent::Error(failure) => {
+                self.note_failure(failure.clone());
+                return self.watch_refused(&failure, now);
+            }
+        };
+        if self.observed.last_version.as_ref() != Some(&version) {
+            watching.progressed = true;
+            self.internal_errors = 0;
+            self.observed.last_version = Some(version);
+        }
+        deltas.extend(delta);
+        self.phase = Phase::Watching(watching);
+        Action::Read
+    }
+
+    fn watch_ended(&mut self, watching: &Watching, now: Instant) -> Action {
+        let lasted = watching.opened_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        if watching.progressed || lasted >= VERY_SHORT_WATCH {
+            self.resume()
+        } else {
+            self.back_off(Next::Watch, now)
+        }
+    }
+
+    fn watch_failed(&mut self, watching: &Watching, failure: &Failure, now: Instant) -> Action {
+        match failure.kind {
+            // Cut after it was opened: as if the server had ended it.
+            FailureKind::Connection | FailureKind::TimedOut if watching.opened_at.is_some() => {
+                self.watch_ended(watching, now)
+            }
+            _ => self.watch_refused(failure, now),
+        }
+    }
+
+    /// The watch was answered with an error, by its status or by an ERROR event.
+    fn watch_refused(&mut self, failure: &Failure, now: Instant) -> Action {
+        match failure.kind {
+            FailureKind::TooManyRequests => self.wait_for_server(Next::Watch, failure, now),
+            FailureKind::ConnectionRefused | FailureKind::Connection | FailureKind::TimedOut => {
+                self.back_off(Next::Watch, now)
+            }
+            FailureKind::Server if self.internal_errors < INTERNAL_ERROR_RESUMES => {
+                self.internal_errors += 1;
+                self.back_off(Next::Watch, now)
+            }
+            _ => {
+                self.internal_errors = 0;
+                self.back_off(Next::List, now)
+            }
+        }
+    }
+
+    fn back_off(&mut self, next: Next, now: Instant) -> Action {
+        self.phase = Phase::Waiting(next);
+        Action::Wait(self.backoff.next(now))
+    }
+
+    fn wait_for_server(&mut self, next: Next, failure: &Failure, now: Instant) -> Action {
+        match failure.retry_after {
+            Some(wait) => {
+                self.phase = Phase::Waiting(next);
+                Action::Wait(wait)
+            }
+            None => self.back_off(next, now),
+        }
+    }
+
+    fn note_failure(&mut self, failure: Failure) {
+        self.observed.failures += 1;
+        self.observed.error = Some(Arc::new(failure));
+    }
+}
+
+impl Collected {
+    fn put(&mut self, object: Object) {
+        match self.places.get(object.key()) {
+            Some(place) => self.items[*place] = Some(object),
+            None => {
+                self.places.insert(object.key().clone(), self.items.len());
+                self.items.push(Some(object));
+            }
+        }
+    }
+
+    fn remove(&mut self, key: &ObjectKey) {
+        if let Some(place) = self.places.remove(key) {
+            self.items[place] = None;
+        }
+    }
+}

@@ -1,0 +1,110 @@
+use pilothouse_model::{Notification, ObjectKey};
+
+use crate::coalesce::{Coalesce, CoalescingQueue, Pending};
+
+/// What one subscriber has not taken yet.
+pub(super) struct Backlog {
+    queue: CoalescingQueue<Notification>,
+    /// The position after the last notification of the initial list.
+    initial_end: Option<u64>,
+    closed: bool,
+}
+
+impl Backlog {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { queue: CoalescingQueue::new(limit.max(1), false), initial_end: None, closed: false }
+    }
+
+    /// Appends a notification; returns whether there was none before.
+    pub(super) fn offer(&mut self, notification: Notification) -> bool {
+        if self.closed {
+            return false;
+        }
+        let was_empty = self.queue.is_empty();
+        // An addition that nobody took was never told.
+        self.queue.push(notification, &|_| true);
+        was_empty
+    }
+
+    /// All notifications of the initial list have been offered.
+    pub(super) fn end_initial(&mut self) {
+        if self.initial_end.is_none() {
+            self.initial_end = Some(self.queue.next_position());
+        }
+    }
+
+    /// Whether the whole initial list has been taken (B36).
+    pub(super) fn has_synced(&self) -> bool {
+        self.initial_end.is_some_and(|end| self.queue.first_position().is_none_or(|first| first >= end))
+    }
+
+    pub(super) fn take(&mut self, limit: usize) -> Vec<Notification> {
+        let mut batch = Vec::with_capacity(self.queue.len().min(limit));
+        while batch.len() < limit {
+            let Some(notification) = self.queue.pop() else { break };
+            batch.push(notification);
+        }
+        batch
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        self.queue = CoalescingQueue::new(1, false);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+}
+
+impl Coalesce for Notification {
+    fn key(&self) -> &ObjectKey {
+        Notification::key(self)
+    }
+
+    fn merge(pending: Pending<Self>, next: Self, _: &dyn Fn(&ObjectKey) -> bool) -> Option<Pending<Self>> {
+        use Pending::{One, Two};
+        Some(match (pending, next) {
+            // Never told of, so its end is nothing to tell either.
+            (One(Self::Added { .. }), Self::Deleted { .. }) => return None,
+            (One(added @ Self::Added { .. }), present) => One(newer(added, present)),
+            (One(updated @ Self::Updated { .. }), present @ Self::Updated { .. }) => {
+                One(newer(updated, present))
+            }
+            (One(Self::Updated { .. }), deleted @ Self::Deleted { .. }) => One(deleted),
+            (One(Self::Updated { old, .. }), added @ Self::Added { .. }) => {
+                Two(Self::Deleted { last: old, final_state_unknown: true }, added)
+            }
+            (One(deleted @ Self::Deleted { .. }), again @ Self::Deleted { .. }) => {
+                One(better_deletion(deleted, again))
+            }
+            (One(deleted @ Self::Deleted { .. }), present) => Two(deleted, present),
+            (Two(deleted, _), Self::Deleted { .. }) => One(deleted),
+            (Two(deleted, added), present) => Two(deleted, newer(added, present)),
+        })
+    }
+}
+
+/// The first's old state and the second's new one.
+fn newer(first: Notification, second: Notification) -> Notification {
+    let object = second.object().clone();
+    match first {
+        Notification::Added { initial, .. } => Notification::Added { object, initial },
+        Notification::Updated { old, .. } => Notification::Updated { old, new: object },
+        Notification::Deleted { .. } => second,
+    }
+}
+
+fn better_deletion(first: Notification, second: Notification) -> Notification {
+    match (&first, &second) {
+        (
+            Notification::Deleted { final_state_unknown: false, .. },
+            Notification::Deleted { final_state_unknown: true, .. },
+        ) => first,
+        _ => second,
+    }
+}

@@ -1,0 +1,441 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pilothouse_model::{Deletion, Delta, Object, Replacement, ResourceVersion};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::outlet::{Change, Outlet};
+use crate::delta_queue::DeltaQueue;
+use crate::failure::FailureKind;
+use crate::key::{InformerKey, Restriction};
+use crate::options::InformerOptions;
+use crate::reflector::Reflector;
+use crate::status::{InformerPhase, InformerStatus};
+use crate::store::{ByKey, Scope, Store};
+
+/// After so many deltas without a wait, other tasks get their turn.
+const DELTAS_PER_TURN: usize = 256;
+
+/// One reflector, its cache, and those who are told of its changes. One task runs it all.
+///
+/// Lock order: the registry, `Outlet::home`, the delta queue, `hub`, then the store or a backlog. `hub` is held while a
+/// delta is applied to the store and offered to all, so whoever joins does so between two deltas: it is told of each
+/// object once, by its initial notification or by a live one (B34).
+pub(crate) struct Informer {
+    pub(crate) key: InformerKey,
+    pub(crate) store: Arc<Store>,
+    queue: Arc<DeltaQueue>,
+    hub: Mutex<Hub>,
+    status: watch::Sender<InformerStatus>,
+    stop: CancellationToken,
+    resyncs_changed: Notify,
+}
+
+#[derive(Default)]
+struct Hub {
+    seats: Vec<Seat>,
+    synced: bool,
+    stopped: bool,
+    next_tick: Option<Instant>,
+}
+
+struct Seat {
+    outlet: Arc<Outlet>,
+    restriction: Option<Restriction>,
+    /// What the subscriber saw in the cache that it came from, until this one is synced.
+    moved_from: Option<HashSet<ByKey>>,
+    resync: Option<Resync>,
+}
+
+struct Resync {
+    period: Duration,
+    due: Instant,
+    /// Whether the resync under way is for this subscriber.
+    running: bool,
+}
+
+/// What a subscriber takes along when it is moved to another informer.
+pub(super) struct Luggage {
+    seen: HashSet<ByKey>,
+    resync: Option<Duration>,
+}
+
+/// The informer has stopped; nobody can join.
+#[derive(Debug)]
+pub(super) struct Stopped;
+
+impl Informer {
+    pub(super) fn new(key: InformerKey, options: &InformerOptions) -> Self {
+        let store = Arc::new(Store::new());
+        Self {
+            key,
+            queue: Arc::new(DeltaQueue::new(Arc::clone(&store), options.delta_capacity)),
+            store,
+            hub: Mutex::new(Hub::default()),
+            status: watch::Sender::new(InformerStatus::default()),
+            stop: CancellationToken::new(),
+            resyncs_changed: Notify::new(),
+        }
+    }
+
+    pub(super) fn reflector(
+        &self,
+        list_watch: Arc<dyn crate::list_watch::ListWatch>,
+        options: &InformerOptions,
+    ) -> Reflector {
+        Reflector::new(&self.key, list_watch, Arc::clone(&self.queue), options, self.status.clone())
+    }
+
+    /// The informer's task. `forbidden` is called each time the server says that a right is missing.
+    pub(super) async fn run(self: Arc<Self>, reflector: Reflector, forbidden: impl Fn(&Arc<Self>)) {
+        let _stopped = StopOnDrop(&self);
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => {}
+            () = reflector.run(&self.stop) => {}
+            () = self.process() => {}
+            () = self.tick() => {}
+            () = self.watch_rights(forbidden) => {}
+        }
+    }
+
+    /// Ends the task and all deliveries. Idempotent.
+    pub(super) fn stop(&self) {
+        self.stop.cancel();
+        self.queue.close();
+        let mut hub = self.hub.lock();
+        hub.stopped = true;
+        for seat in hub.seats.drain(..) {
+            seat.outlet.close();
+        }
+        drop(hub);
+        self.status.send_modify(|status| status.phase = InformerPhase::Stopped);
+    }
+
+    pub(crate) fn status(&self) -> InformerStatus {
+        self.status.borrow().clone()
+    }
+
+    pub(crate) fn status_changes(&self) -> watch::Receiver<InformerStatus> {
+        self.status.subscribe()
+    }
+
+    pub(super) fn is_forbidden(&self) -> bool {
+        self.status.borrow().error.as_ref().is_some_and(|error| error.kind == FailureKind::Forbidden)
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    pub(super) fn is_unused(&self) -> bool {
+        self.hub.lock().seats.is_empty()
+    }
+
+    pub(super) fn pending_deltas(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Calls `visit` for each subscriber: its request, its backlog, whether it has synced.
+    pub(super) fn visit_subscribers(&self, mut visit: impl FnMut(&InformerKey, usize, bool)) {
+        for seat in &self.hub.lock().seats {
+            visit(&seat.outlet.key, seat.outlet.backlog_len(), seat.outlet.has_synced());
+        }
+    }
+
+    /// The subscriber's view of this informer's cache.
+    pub(super) fn scope(&self, id: u64, restriction: Option<Restriction>) -> Scope {
+        Scope { store: Arc::clone(&self.store), restriction, id }
+    }
+
+    /// Adds a subscriber: it is told of every object in the cache, then of every change (B34).
+    pub(super) fn join(
+        &self,
+        outlet: &Arc<Outlet>,
+        restriction: Option<Restriction>,
+        resync: Option<Duration>,
+    ) -> Result<(), Stopped> {
+        let mut hub = self.hub.lock();
+        if hub.stopped {
+            return Err(Stopped);
+        }
+        let objects = self.store.list();
+        let initial = objects.iter().map(|object| Change::Added { object, initial: true });
+        outlet.offer(initial, restriction.as_ref());
+        if hub.synced {
+            outlet.end_initial();
+        }
+        self.take_seat(&mut hub, Seat::new(outlet, restriction, resync));
+        Ok(())
+    }
+
+    /// Adds a subscriber that was served by another cache: it is told of the difference, now or when this one is synced.
+    pub(super) fn join_from(&self, outlet: &Arc<Outlet>, luggage: Luggage) -> Result<(), Stopped> {
+        let mut hub = self.hub.lock();
+        if hub.stopped {
+            return Err(Stopped);
+        }
+        let mut seat = Seat::new(outlet, None, luggage.resync);
+        if hub.synced {
+            self.move_in(&mut seat, &luggage.seen, &self.store.list());
+        } else {
+            seat.moved_from = Some(luggage.seen);
+        }
+        self.take_seat(&mut hub, seat);
+        Ok(())
+    }
+
+    fn take_seat(&self, hub: &mut Hub, seat: Seat) {
+        if let Some(resync) = &seat.resync {
+            hub.next_tick = Some(hub.next_tick.map_or(resync.due, |tick| tick.min(resync.due)));
+            self.resyncs_changed.notify_one();
+        }
+        hub.seats.push(seat);
+    }
+
+    /// Removes a subscriber; nothing is delivered to it afterwards (B34).
+    pub(super) fn leave(&self, outlet: &Arc<Outlet>) {
+        self.hub.lock().seats.retain(|seat| !Arc::ptr_eq(&seat.outlet, outlet));
+        self.store.drop_scope(outlet.id);
+    }
+
+    /// Takes out the subscribers that are served from this cache with a restriction, for narrower informers to serve.
+    pub(super) fn evict_narrowed(&self) -> Vec<(Arc<Outlet>, Luggage)> {
+        let mut hub = self.hub.lock();
+        let (evicted, kept) = std::mem::take(&mut hub.seats).into_iter().partition(Seat::is_narrowed);
+        hub.seats = kept;
+        let objects = self.store.list();
+        let luggage = |seat: Seat| {
+            let seen = objects.iter().filter(|object| seat.sees(object)).cloned().map(ByKey).collect();
+            (seat.outlet, Luggage { seen, resync: seat.resync.map(|resync| resync.period) })
+        };
+        Vec::into_iter(evicted).map(luggage).collect()
+    }
+
+    /// Applies deltas and tells everybody.
+    async fn process(&self) {
+        while self.queue.pop(|delta| self.apply(delta)).await.is_some() {
+            for _ in 0..DELTAS_PER_TURN {
+                if self.queue.try_pop(|delta| self.apply(delta)).is_none() {
+                    break;
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn apply(&self, delta: Delta) {
+        let mut hub = self.hub.lock();
+        if hub.stopped {
+            return;
+        }
+        match delta {
+            Delta::Added(object) | Delta::Updated(object) => self.apply_present(&hub, object),
+            Delta::Deleted(deletion) => self.apply_deletion(&hub, &deletion),
+            Delta::Sync(object) => self.apply_sync(&hub, &object),
+            Delta::Replaced(replacement) => self.apply_replacement(&mut hub, &replacement),
+        }
+    }
+
+    fn apply_present(&self, hub: &Hub, object: Object) {
+        if self.store.get(object.key()).is_some_and(|stored| is_stale(&object, &stored)) {
+            // Repeated by the server: the cache has this or something newer.
+            tracing::debug!(?object, "an event older than the cached object was passed over");
+            self.status.send_if_modified(|status| {
+                status.stale_events += 1;
+                false
+            });
+            return;
+        }
+        let new = object.clone();
+        let old = self.store.update(object);
+        hub.tell(|| transition(old.as_ref(), &new, false));
+    }
+
+    fn apply_deletion(&self, hub: &Hub, deletion: &Deletion) {
+        let last = &deletion.last;
+        let Some(stored) = self.store.get(last.key()) else { return };
+        if !same_uid(&stored, last) {
+            // The end of an earlier object of this name, which was told already.
+            return;
+        }
+        self.store.delete(last.key(), Some(last.resource_version()));
+        let final_state_unknown = deletion.final_state_unknown;
+        hub.tell(|| Some(Change::Deleted { stored: &stored, last, final_state_unknown }));
+    }
+
+    fn apply_sync(&self, hub: &Hub, object: &Object) {
+        let Some(stored) = self.store.get(object.key()) else { return };
+        for seat in hub.seats.iter().filter(|seat| seat.resync.as_ref().is_some_and(|resync| resync.running))
+        {
+            seat.outlet.offer([Change::Updated { old: &stored, new: &stored }], seat.restriction.as_ref());
+        }
+    }
+
+    fn apply_replacement(&self, hub: &mut Hub, replacement: &Replacement) {
+        let initial = !hub.synced;
+        let previous = self.store.replace(&replacement.items, &replacement.resource_version);
+        for seat in &mut hub.seats {
+            match seat.moved_from.take() {
+                Some(seen) => self.move_in(seat, &seen, &replacement.items),
+                None => {
+                    let changes = self.difference(&previous, &replacement.items, initial);
+                    seat.outlet.offer(changes, seat.restriction.as_ref());
+                }
+            }
+            seat.outlet.end_initial();
+        }
+        hub.synced = true;
+        self.status.send_if_modified(|status| !std::mem::replace(&mut status.synced, true));
+    }
+
+    /// Gives a subscriber that came from another cache this one, and tells it what is different.
+    fn move_in(&self, seat: &mut Seat, seen: &HashSet<ByKey>, items: &[Object]) {
+        let outlet = &seat.outlet;
+        for (name, function) in outlet.indexes.lock().iter() {
+            if let Err(error) = self.store.add_scoped_index(outlet.id, name, function.clone()) {
+                tracing::error!(%error, "an index was not carried over to another cache");
+            }
+        }
+        outlet.source.store(Arc::new(self.scope(outlet.id, None)));
+        outlet.offer(self.difference(seen, items, false), None);
+        outlet.end_initial();
+    }
+
+    /// From `previous` to `items`, which the store holds now: tombstones first, by key, then the items in order (B14, B32).
+    fn difference<'a>(
+        &self,
+        previous: &'a HashSet<ByKey>,
+        items: &'a [Object],
+        initial: bool,
+    ) -> Vec<Change<'a>> {
+        let mut gone: Vec<_> = previous
+            .iter()
+            .map(|ByKey(object)| object)
+            .filter(|o| self.store.get(o.key()).is_none())
+            .collect();
+        gone.sort_unstable_by(|left, right| left.key().cmp(right.key()));
+        let tombstones =
+            gone.into_iter().map(|last| Change::Deleted { stored: last, last, final_state_unknown: true });
+        let mut changes: Vec<_> = tombstones.collect();
+        for new in items {
+            // Of two items with one key the later counts.
+            if self.store.get(new.key()).is_some_and(|stored| stored.ptr_eq(new)) {
+                changes.extend(transition(previous.get(new.key()).map(|ByKey(old)| old), new, initial));
+            }
+        }
+        changes
+    }
+
+    /// Starts resyncs: ticks at the smallest period, for those that are due (B35).
+    async fn tick(&self) {
+        loop {
+            let next = self.hub.lock().next_tick;
+            match next {
+                None => self.resyncs_changed.notified().await,
+                Some(at) => tokio::select! {
+                    () = sleep_until(at) => self.resync(at),
+                    () = self.resyncs_changed.notified() => {}
+                },
+            }
+        }
+    }
+
+    fn resync(&self, now: Instant) {
+        let due = {
+            let mut hub = self.hub.lock();
+            let synced = hub.synced;
+            let mut due = false;
+            let mut smallest: Option<Duration> = None;
+            for resync in hub.seats.iter_mut().filter_map(|seat| seat.resync.as_mut()) {
+                resync.running = synced && resync.due <= now;
+                if resync.due <= now {
+                    resync.due = now + resync.period;
+                }
+                due |= resync.running;
+                smallest = Some(smallest.map_or(resync.period, |period| period.min(resync.period)));
+            }
+            hub.next_tick = smallest.map(|period| now + period);
+            due
+        };
+        if due {
+            self.queue.resync();
+        }
+    }
+
+    async fn watch_rights(self: &Arc<Self>, forbidden: impl Fn(&Arc<Self>)) {
+        let mut status = self.status.subscribe();
+        while status.changed().await.is_ok() {
+            let is_forbidden =
+                status.borrow_and_update().error.as_ref().is_some_and(|e| e.kind == FailureKind::Forbidden);
+            if is_forbidden {
+                forbidden(self);
+            }
+        }
+    }
+}
+
+impl Hub {
+    fn tell<'a, C: IntoIterator<Item = Change<'a>>>(&self, changes: impl Fn() -> C) {
+        for seat in &self.seats {
+            seat.outlet.offer(changes(), seat.restriction.as_ref());
+        }
+    }
+}
+
+impl Seat {
+    fn new(outlet: &Arc<Outlet>, restriction: Option<Restriction>, resync: Option<Duration>) -> Self {
+        let resync = resync.map(|period| Resync { period, due: Instant::now() + period, running: false });
+        Self { outlet: Arc::clone(outlet), restriction, moved_from: None, resync }
+    }
+
+    fn is_narrowed(&self) -> bool {
+        self.restriction.is_some()
+    }
+
+    fn sees(&self, object: &Object) -> bool {
+        self.restriction.as_ref().is_none_or(|restriction| restriction.matches(object))
+    }
+}
+
+/// What an object's new state means after the old one: another UID is another object (B32).
+fn transition<'a>(
+    old: Option<&'a Object>,
+    new: &'a Object,
+    initial: bool,
+) -> impl Iterator<Item = Change<'a>> {
+    let (first, second) = match old {
+        None => (Change::Added { object: new, initial }, None),
+        Some(old) if same_uid(old, new) => (Change::Updated { old, new }, None),
+        Some(old) => (
+            Change::Deleted { stored: old, last: old, final_state_unknown: true },
+            Some(Change::Added { object: new, initial: false }),
+        ),
+    };
+    std::iter::once(first).chain(second)
+}
+
+/// Whether both are the same object; one without a UID passes for any of its name.
+fn same_uid(left: &Object, right: &Object) -> bool {
+    left.uid() == right.uid() || left.uid().is_empty() || right.uid().is_empty()
+}
+
+/// Whether an event tells what the cache is past already: the same object at an earlier version, where versions can be
+/// compared.
+fn is_stale(event: &Object, stored: &Object) -> bool {
+    let order = ResourceVersion::compare_text(event.resource_version(), stored.resource_version());
+    order == Some(std::cmp::Ordering::Less) && event.uid() == stored.uid()
+}
+
+/// Ends the informer with its task, however the task ends.
+struct StopOnDrop<'a>(&'a Informer);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}

@@ -1,0 +1,14 @@
+//! Shared informers: one reflector and one cache for all who ask for the same objects, or for some of them.
+
+mod backlog;
+mod dump;
+mod informer;
+mod outlet;
+mod registry;
+mod subscription;
+#[cfg(test)]
+mod tests;
+
+pub use dump::{InformerDump, SubscriberDump};
+pub use registry::{InformerRegistry, SubscribeError};
+pub use subscription::{SubscribeOptions, Subscription, wait_for_cache_sync};

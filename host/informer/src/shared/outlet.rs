@@ -1,0 +1,173 @@
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pilothouse_model::{Notification, Object};
+use tokio::sync::{Notify, watch};
+
+use super::backlog::Backlog;
+use super::informer::Informer;
+use crate::key::{InformerKey, Restriction};
+use crate::store::{IndexFn, ReaderSource, Scope, ScopeId};
+
+/// One subscriber, as the informer sees it: a place to put notifications, which never blocks.
+pub(crate) struct Outlet {
+    pub(crate) id: ScopeId,
+    /// What the subscriber asked for.
+    pub(crate) key: InformerKey,
+    batch: usize,
+    backlog: Mutex<Backlog>,
+    filled: Notify,
+    synced: watch::Sender<bool>,
+    pub(crate) source: Arc<ReaderSource>,
+    /// The subscriber's indexes, for when it is moved to another cache.
+    pub(crate) indexes: Mutex<Vec<(String, IndexFn)>>,
+    /// The informer that serves it; none after it has left.
+    pub(crate) home: Mutex<Option<Arc<Informer>>>,
+}
+
+/// A change of the store, before it is restricted to what a subscriber sees.
+pub(super) enum Change<'a> {
+    Added {
+        object: &'a Object,
+        initial: bool,
+    },
+    Updated {
+        old: &'a Object,
+        new: &'a Object,
+    },
+    /// `stored` is what the cache had, `last` what the server sent with the deletion.
+    Deleted {
+        stored: &'a Object,
+        last: &'a Object,
+        final_state_unknown: bool,
+    },
+}
+
+impl Change<'_> {
+    /// What a subscriber is told: an object that leaves its restriction is deleted for it, one that enters is added (B30).
+    fn seen_through(&self, restriction: Option<&Restriction>) -> Option<Notification> {
+        let sees = |object: &Object| restriction.is_none_or(|restriction| restriction.matches(object));
+        match *self {
+            Self::Added { object, initial } => {
+                sees(object).then(|| Notification::Added { object: object.clone(), initial })
+            }
+            Self::Updated { old, new } => match (sees(old), sees(new)) {
+                (true, true) => Some(Notification::Updated { old: old.clone(), new: new.clone() }),
+                (true, false) => {
+                    Some(Notification::Deleted { last: old.clone(), final_state_unknown: false })
+                }
+                (false, true) => Some(Notification::Added { object: new.clone(), initial: false }),
+                (false, false) => None,
+            },
+            Self::Deleted { stored, last, final_state_unknown } => {
+                sees(stored).then(|| Notification::Deleted { last: last.clone(), final_state_unknown })
+            }
+        }
+    }
+}
+
+impl Outlet {
+    pub(super) fn new(id: ScopeId, key: InformerKey, batch: usize, backlog: usize, scope: Scope) -> Self {
+        Self {
+            id,
+            key,
+            batch: batch.max(1),
+            backlog: Mutex::new(Backlog::new(backlog)),
+            filled: Notify::new(),
+            synced: watch::Sender::new(false),
+            source: Arc::new(ReaderSource::from_pointee(scope)),
+            indexes: Mutex::new(Vec::new()),
+            home: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn offer<'a>(
+        &self,
+        changes: impl IntoIterator<Item = Change<'a>>,
+        restriction: Option<&Restriction>,
+    ) {
+        let mut backlog = self.backlog.lock();
+        let mut wake = false;
+        for change in changes {
+            if let Some(notification) = change.seen_through(restriction) {
+                wake |= backlog.offer(notification);
+            }
+        }
+        drop(backlog);
+        if wake {
+            self.filled.notify_one();
+        }
+    }
+
+    /// All of the initial list has been offered.
+    pub(super) fn end_initial(&self) {
+        let mut backlog = self.backlog.lock();
+        backlog.end_initial();
+        self.publish_synced(&backlog);
+    }
+
+    pub(crate) async fn next_batch(&self) -> Option<Vec<Notification>> {
+        loop {
+            let filled = self.filled.notified();
+            tokio::pin!(filled);
+            filled.as_mut().enable();
+            if let Some(batch) = self.try_take() {
+                return batch;
+            }
+            filled.await;
+        }
+    }
+
+    /// A batch if there is one, `Some(None)` when there never will be.
+    fn try_take(&self) -> Option<Option<Vec<Notification>>> {
+        let mut backlog = self.backlog.lock();
+        if backlog.is_closed() {
+            return Some(None);
+        }
+        let batch = backlog.take(self.batch);
+        if batch.is_empty() {
+            return None;
+        }
+        if backlog.len() > 0 {
+            self.filled.notify_one();
+        }
+        self.publish_synced(&backlog);
+        Some(Some(batch))
+    }
+
+    pub(crate) fn has_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// Waits until the initial list has been taken whole; `false` when the subscription ended before.
+    pub(crate) async fn synced(&self) -> bool {
+        let mut synced = self.synced.subscribe();
+        loop {
+            if *synced.borrow_and_update() {
+                return true;
+            }
+            if self.backlog.lock().is_closed() || synced.changed().await.is_err() {
+                return false;
+            }
+        }
+    }
+
+    pub(super) fn backlog_len(&self) -> usize {
+        self.backlog.lock().len()
+    }
+
+    /// Nothing is delivered any more, not even what waits (B08).
+    pub(crate) fn close(&self) {
+        self.backlog.lock().close();
+        self.filled.notify_one();
+        self.filled.notify_waiters();
+        // Wakes those who wait for the sync.
+        self.synced.send_modify(|_| {});
+    }
+
+    fn publish_synced(&self, backlog: &Backlog) {
+        if backlog.has_synced() {
+            self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+        }
+    }
+}

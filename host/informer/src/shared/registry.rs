@@ -1,0 +1,224 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
+
+use super::dump::InformerDump;
+use super::informer::Informer;
+use super::outlet::Outlet;
+use super::subscription::{SubscribeOptions, Subscription};
+use crate::key::InformerKey;
+use crate::list_watch::ListWatchFactory;
+use crate::options::InformerOptions;
+
+const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
+
+/// Shared informers: one for each distinct [`InformerKey`], started by its first subscriber and stopped by its last (B30).
+/// Cloning makes another handle.
+///
+/// A narrower request is served from a wider informer that runs already. If the server forbids the wider watch, those
+/// subscribers are moved to informers of their own.
+///
+/// ```no_run
+/// # async fn example(pods: pilothouse_model::ResourceType) -> Result<(), Box<dyn std::error::Error>> {
+/// use pilothouse_informer::{InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions};
+///
+/// let client = kube::Client::try_default().await?;
+/// let registry = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
+/// let subscription = registry.subscribe(InformerKey::new(pods), SubscribeOptions::default())?;
+/// while let Some(batch) = subscription.next_batch().await {
+///     for notification in batch {
+///         println!("{notification:?}, {} cached", subscription.store().len());
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct InformerRegistry {
+    shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    factory: Box<dyn ListWatchFactory>,
+    options: InformerOptions,
+    running: Mutex<Running>,
+    tasks: TaskTracker,
+    next_id: AtomicU64,
+}
+
+#[derive(Default)]
+struct Running {
+    informers: Vec<Arc<Informer>>,
+    stopped: bool,
+}
+
+/// Why a subscription was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubscribeError {
+    /// The registry was stopped.
+    #[error("the informers have been stopped; nobody can subscribe any more")]
+    Stopped,
+    /// There is no tokio runtime to run the informer on.
+    #[error("no tokio runtime to run the informer on; subscribe from inside one")]
+    NoRuntime,
+}
+
+impl InformerRegistry {
+    /// A registry without informers.
+    #[must_use]
+    pub fn new(factory: impl ListWatchFactory, options: InformerOptions) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                factory: Box::new(factory),
+                options,
+                running: Mutex::new(Running::default()),
+                tasks: TaskTracker::new(),
+                // 0 is the scope of a store's own indexes.
+                next_id: AtomicU64::new(1),
+            }),
+        }
+    }
+
+    /// Subscribes to objects, starting an informer if none that runs can serve the request.
+    ///
+    /// # Errors
+    /// After [`stop`](Self::stop), and outside a tokio runtime.
+    pub fn subscribe(
+        &self,
+        key: InformerKey,
+        options: SubscribeOptions,
+    ) -> Result<Subscription, SubscribeError> {
+        let runtime = Handle::try_current().map_err(|_| SubscribeError::NoRuntime)?;
+        let shared = &self.shared;
+        let resync = options.resync.map(|period| {
+            if period < SHORTEST_RESYNC {
+                tracing::warn!(%key, ?period, "a resync period below one second was raised to one");
+            }
+            period.max(SHORTEST_RESYNC)
+        });
+        let mut running = shared.running.lock();
+        if running.stopped {
+            return Err(SubscribeError::Stopped);
+        }
+        let informer =
+            running.find(&key).unwrap_or_else(|| shared.start(&mut running, key.clone(), &runtime));
+        let restriction = informer.key.restriction_for(&key).filter(|restriction| !restriction.is_empty());
+        let id = shared.next_id.fetch_add(1, Ordering::Relaxed);
+        let scope = informer.scope(id, restriction.clone());
+        let outlet = Arc::new(Outlet::new(id, key, options.batch, options.backlog, scope));
+        *outlet.home.lock() = Some(Arc::clone(&informer));
+        // The informer cannot stop meanwhile: only its last subscriber, the registry or a defect stops it.
+        informer.join(&outlet, restriction, resync).map_err(|_| SubscribeError::Stopped)?;
+        Ok(Subscription::new(outlet, Arc::clone(shared)))
+    }
+
+    /// The state of all informers, for a bug report.
+    #[must_use]
+    pub fn informers(&self) -> Vec<InformerDump> {
+        let informers = self.shared.running.lock().informers.clone();
+        informers.iter().map(|informer| InformerDump::of(informer)).collect()
+    }
+
+    /// Stops all informers and waits for their tasks. Nothing is delivered afterwards; subscriptions end. Idempotent.
+    ///
+    /// # Cancellation safety
+    /// Dropping the future ends the wait, not the stop.
+    pub async fn stop(&self) {
+        let informers = {
+            let mut running = self.shared.running.lock();
+            running.stopped = true;
+            std::mem::take(&mut running.informers)
+        };
+        for informer in informers {
+            informer.stop();
+        }
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+    }
+}
+
+impl Running {
+    /// An informer that can serve the request: its own, or a wider one that is allowed to watch.
+    fn find(&self, key: &InformerKey) -> Option<Arc<Informer>> {
+        let live = || self.informers.iter().filter(|informer| !informer.is_stopped());
+        let own = live().find(|informer| informer.key == *key);
+        let wider = || {
+            live().find(|informer| informer.key.restriction_for(key).is_some() && !informer.is_forbidden())
+        };
+        own.or_else(wider).cloned()
+    }
+}
+
+impl Shared {
+    fn start(self: &Arc<Self>, running: &mut Running, key: InformerKey, runtime: &Handle) -> Arc<Informer> {
+        tracing::debug!(%key, "starting an informer");
+        let informer = Arc::new(Informer::new(key, &self.options));
+        let list_watch = self.factory.list_watch(&informer.key);
+        let reflector = informer.reflector(list_watch, &self.options);
+        let registry = Arc::downgrade(self);
+        let forbidden = move |informer: &Arc<Informer>| {
+            if let Some(registry) = registry.upgrade() {
+                registry.rehouse_narrowed(informer);
+            }
+        };
+        self.tasks.spawn_on(Arc::clone(&informer).run(reflector, forbidden), runtime);
+        running.informers.retain(|informer| !informer.is_stopped());
+        running.informers.push(Arc::clone(&informer));
+        informer
+    }
+
+    /// The server forbids this informer's watch: those who asked for less get informers of their own (B30).
+    fn rehouse_narrowed(self: &Arc<Self>, wide: &Arc<Informer>) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        let mut running = self.running.lock();
+        if running.stopped {
+            return;
+        }
+        for (outlet, luggage) in wide.evict_narrowed() {
+            let own = running
+                .informers
+                .iter()
+                .find(|informer| informer.key == outlet.key && !informer.is_stopped());
+            let own = match own {
+                Some(informer) => Arc::clone(informer),
+                None => self.start(&mut running, outlet.key.clone(), &runtime),
+            };
+            tracing::info!(wide = %wide.key, own = %own.key, "the wider watch is forbidden; watching the narrower");
+            *outlet.home.lock() = Some(Arc::clone(&own));
+            if own.join_from(&outlet, luggage).is_err() {
+                outlet.close();
+            }
+        }
+        Self::stop_unused(&mut running, wide);
+    }
+
+    pub(super) fn unsubscribe(&self, outlet: &Arc<Outlet>) {
+        let mut running = self.running.lock();
+        let home = outlet.home.lock().take();
+        outlet.close();
+        if let Some(informer) = home {
+            informer.leave(outlet);
+            Self::stop_unused(&mut running, &informer);
+        }
+    }
+
+    fn stop_unused(running: &mut Running, informer: &Arc<Informer>) {
+        if informer.is_unused() {
+            tracing::debug!(key = %informer.key, "stopping an informer that nobody uses");
+            running.informers.retain(|other| !Arc::ptr_eq(other, informer));
+            informer.stop();
+        }
+    }
+}
+
+impl fmt::Debug for InformerRegistry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.informers()).finish()
+    }
+}

@@ -1,0 +1,146 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_model::Notification;
+use tokio::sync::watch;
+
+use super::outlet::Outlet;
+use super::registry::Shared;
+use crate::key::InformerKey;
+use crate::status::{InformerPhase, InformerStatus};
+use crate::store::{IndexError, IndexFn, StoreReader};
+
+/// How a subscriber is served.
+#[derive(Clone, Debug)]
+pub struct SubscribeOptions {
+    /// How often every object is told again, unchanged. Periods below a second are raised to one (B35).
+    pub resync: Option<Duration>,
+    /// How many notifications a batch has at most.
+    pub batch: usize,
+    /// How many notifications may wait before those of one object are merged. Merged, at most two wait for each object that
+    /// is live or that the subscriber was told of (B19).
+    pub backlog: usize,
+}
+
+impl Default for SubscribeOptions {
+    fn default() -> Self {
+        Self { resync: None, batch: 256, backlog: 1024 }
+    }
+}
+
+/// One subscriber's notifications and its view of the shared cache. Dropping it unsubscribes; nothing is delivered after
+/// that, and the informer stops with its last subscriber (B30).
+///
+/// Notifications are taken in batches, one after the other and in order (B33). What they tell is never newer than what
+/// [`store`](Self::store) returns (B31). A subscriber that does not take them costs the others nothing.
+pub struct Subscription {
+    outlet: Arc<Outlet>,
+    registry: Arc<Shared>,
+    store: StoreReader,
+}
+
+impl Subscription {
+    pub(super) fn new(outlet: Arc<Outlet>, registry: Arc<Shared>) -> Self {
+        let store = StoreReader::new(Arc::clone(&outlet.source));
+        Self { outlet, registry, store }
+    }
+
+    /// What was asked for.
+    #[must_use]
+    pub fn key(&self) -> &InformerKey {
+        &self.outlet.key
+    }
+
+    /// Waits for notifications; `None` once the informer has stopped.
+    ///
+    /// # Cancellation safety
+    /// A call that is dropped has taken nothing. A batch that was returned is not returned again.
+    pub async fn next_batch(&self) -> Option<Vec<Notification>> {
+        self.outlet.next_batch().await
+    }
+
+    /// The cache, restricted to what was asked for.
+    #[must_use]
+    pub fn store(&self) -> StoreReader {
+        self.store.clone()
+    }
+
+    /// Whether the whole initial list has been taken by [`next_batch`](Self::next_batch) (B36).
+    #[must_use]
+    pub fn has_synced(&self) -> bool {
+        self.outlet.has_synced()
+    }
+
+    /// Waits for [`has_synced`](Self::has_synced). `false` when the informer stopped before.
+    ///
+    /// # Cancellation safety
+    /// Safe.
+    pub async fn synced(&self) -> bool {
+        self.outlet.synced().await
+    }
+
+    /// What the informer behind this subscription is doing, and what keeps it from doing so.
+    #[must_use]
+    pub fn status(&self) -> InformerStatus {
+        match &*self.outlet.home.lock() {
+            Some(informer) => informer.status(),
+            None => InformerStatus { phase: InformerPhase::Stopped, ..InformerStatus::default() },
+        }
+    }
+
+    /// Changes of [`status`](Self::status). It ends when the informer stops or when the subscription is moved to another
+    /// informer: then ask again.
+    #[must_use]
+    pub fn status_changes(&self) -> watch::Receiver<InformerStatus> {
+        match &*self.outlet.home.lock() {
+            Some(informer) => informer.status_changes(),
+            None => watch::Sender::new(InformerStatus::default()).subscribe(),
+        }
+    }
+
+    /// Adds an index over the cached objects, complete when the call returns (B22). Its name is this subscriber's own.
+    ///
+    /// # Errors
+    /// When this subscriber has an index of that name.
+    pub fn add_index(&self, name: &str, function: IndexFn) -> Result<(), IndexError> {
+        let mut indexes = self.outlet.indexes.lock();
+        if indexes.iter().any(|(known, _)| known == name) {
+            return Err(IndexError::Exists { name: name.to_owned() });
+        }
+        let scope = self.outlet.source.load();
+        scope.store.add_scoped_index(self.outlet.id, name, function.clone())?;
+        indexes.push((name.to_owned(), function));
+        Ok(())
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.registry.unsubscribe(&self.outlet);
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription")
+            .field("key", &self.outlet.key.to_string())
+            .field("store", &self.store)
+            .field("synced", &self.has_synced())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Waits until all subscriptions have been given their initial lists (B37, client-go's `WaitForCacheSync`). `false` when one
+/// of them stopped before. Something else must take the notifications meanwhile.
+///
+/// # Cancellation safety
+/// Safe.
+pub async fn wait_for_cache_sync<'a>(subscriptions: impl IntoIterator<Item = &'a Subscription>) -> bool {
+    for subscription in subscriptions {
+        if !subscription.synced().await {
+            return false;
+        }
+    }
+    true
+}

@@ -1,0 +1,147 @@
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use pilothouse_model::Object;
+
+use super::field_path::{FieldPath, FieldPathError};
+
+type Function = dyn Fn(&Object) -> Vec<String> + Send + Sync;
+
+/// The values under which an index finds an object: none, one or several (B21).
+///
+/// ```
+/// use pilothouse_informer::IndexFn;
+/// use pilothouse_model::Object;
+///
+/// let images = IndexFn::field(".spec.containers[*].image").unwrap();
+/// let pod = Object::from_json(
+///     r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"image":"nginx"}]}}"#,
+/// ).unwrap();
+/// assert_eq!(images.values(&pod), ["nginx"]);
+/// ```
+#[derive(Clone)]
+pub struct IndexFn {
+    /// Equal texts mean equal functions, so that subscribers share the index. `None`: nobody can tell.
+    identity: Option<Arc<str>>,
+    function: Arc<Function>,
+}
+
+/// Why an index could not be added or read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IndexError {
+    /// No index has this name.
+    #[error("there is no index {name:?}; {}", known(.indexes))]
+    Unknown {
+        /// The name that was asked for.
+        name: String,
+        /// The names that there are.
+        indexes: Vec<String>,
+    },
+    /// An index with this name exists.
+    #[error("an index {name:?} exists already; choose another name, or use the one there is")]
+    Exists {
+        /// The name.
+        name: String,
+    },
+}
+
+fn known(indexes: &[String]) -> String {
+    if indexes.is_empty() {
+        "none was added".to_owned()
+    } else {
+        format!("there are: {}", indexes.join(", "))
+    }
+}
+
+impl IndexFn {
+    fn declared(identity: String, function: impl Fn(&Object) -> Vec<String> + Send + Sync + 'static) -> Self {
+        Self { identity: Some(identity.into()), function: Arc::new(function) }
+    }
+
+    /// By namespace. Cluster-scoped objects have no value.
+    #[must_use]
+    pub fn namespace() -> Self {
+        Self::declared("namespace".to_owned(), |object| {
+            let namespace = object.namespace();
+            if namespace.is_empty() { Vec::new() } else { vec![namespace.to_owned()] }
+        })
+    }
+
+    /// By the value of a label.
+    #[must_use]
+    pub fn label(key: impl Into<String>) -> Self {
+        let key = key.into();
+        Self::declared(format!("label:{key}"), move |object| {
+            object.label(&key).map(std::borrow::Cow::into_owned).into_iter().collect()
+        })
+    }
+
+    /// By the value of an annotation.
+    #[must_use]
+    pub fn annotation(key: impl Into<String>) -> Self {
+        let key = key.into();
+        Self::declared(format!("annotation:{key}"), move |object| {
+            object.annotation(&key).map(std::borrow::Cow::into_owned).into_iter().collect()
+        })
+    }
+
+    /// By the UID of every owner.
+    #[must_use]
+    pub fn owner_uid() -> Self {
+        Self::declared("owner-uid".to_owned(), |object| {
+            object.owner_references().into_iter().map(|owner| owner.uid).collect()
+        })
+    }
+
+    /// By the scalar values at a path such as `.spec.nodeName`, `.spec.containers[*].image` or
+    /// `.metadata.labels['app.kubernetes.io/name']`. Strings lose their quotes; objects, lists and null have no value.
+    ///
+    /// # Errors
+    /// Says where the path is malformed.
+    pub fn field(path: &str) -> Result<Self, FieldPathError> {
+        let path = FieldPath::parse(path)?;
+        Ok(Self::declared(format!("field:{path}"), move |object| path.values(object)))
+    }
+
+    /// By a function. It runs for every change of every object, on the informer's task: it should take microseconds. If
+    /// it panics, the object gets no value.
+    #[must_use]
+    pub fn computed(function: impl Fn(&Object) -> Vec<String> + Send + Sync + 'static) -> Self {
+        let guarded = move |object: &Object| match catch_unwind(AssertUnwindSafe(|| function(object))) {
+            Ok(values) => values,
+            Err(_) => {
+                tracing::error!(
+                    ?object,
+                    "an index function panicked; the object is in no value of that index"
+                );
+                Vec::new()
+            }
+        };
+        Self { identity: None, function: Arc::new(guarded) }
+    }
+
+    /// The values of one object, sorted, each once.
+    #[must_use]
+    pub fn values(&self, object: &Object) -> Vec<String> {
+        let mut values = (self.function)(object);
+        if values.len() > 1 {
+            values.sort_unstable();
+            values.dedup();
+        }
+        values
+    }
+
+    /// Whether both are known to give the same values.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.function, &other.function)
+            || (self.identity.is_some() && self.identity == other.identity)
+    }
+}
+
+impl fmt::Debug for IndexFn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "IndexFn({})", self.identity.as_deref().unwrap_or("computed"))
+    }
+}

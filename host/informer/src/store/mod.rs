@@ -1,0 +1,239 @@
+//! The cache of an informer: objects by key and by index.
+//!
+//! # Why one `RwLock` with short critical sections
+//! The only writer is the informer's task. It prepares each change (index values, or a whole new map for a replaced list)
+//! while readers go on, holding the lock's upgradable read half, and takes the write half only to put it in: one map
+//! insertion per event, one pointer swap per relist (B20). A persistent map behind an `ArcSwap` would spare readers even
+//! that, but costs several allocations for each event and about twice the memory for each object; with this choice an
+//! object costs 8 bytes in the map beside its bytes, and a key in the order.
+
+mod field_path;
+mod index;
+mod reader;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::fmt;
+
+use parking_lot::{RwLock, RwLockUpgradableReadGuard};
+use pilothouse_model::{Object, ObjectKey};
+
+pub use field_path::FieldPathError;
+pub use index::{IndexError, IndexFn};
+pub use reader::StoreReader;
+pub(crate) use reader::{ReaderSource, Scope};
+pub(crate) use state::ByKey;
+use state::{IndexId, State};
+
+/// Whose index names are meant: each subscriber of a shared informer has its own.
+pub(crate) type ScopeId = u64;
+
+/// The scope of [`Store::add_index`].
+const OWN_SCOPE: ScopeId = 0;
+
+/// Objects by key and by index, safe for many threads. Objects are immutable (B24).
+///
+/// ```
+/// use pilothouse_informer::{IndexFn, Store};
+/// use pilothouse_model::{Object, ObjectKey};
+///
+/// let store = Store::new();
+/// store.add_index("app", IndexFn::label("app")).unwrap();
+/// let web = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"a","labels":{"app":"shop"}}}"#;
+/// store.update(Object::from_json(web).unwrap());
+/// assert!(store.get(&ObjectKey::new("a", "web")).is_some());
+/// assert_eq!(store.index_keys("app", "shop").unwrap(), [ObjectKey::new("a", "web")]);
+/// ```
+#[derive(Default)]
+pub struct Store {
+    state: RwLock<State>,
+}
+
+impl Store {
+    /// An empty store without indexes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Puts an object in, and returns the one that it replaces. Also what client-go calls `Add`.
+    pub fn update(&self, object: Object) -> Option<Object> {
+        let state = self.state.upgradable_read();
+        let old = state.get(object.key()).cloned();
+        let changes = state.index_changes(old.as_ref(), Some(&object));
+        let mut state = RwLockUpgradableReadGuard::upgrade(state);
+        state.apply_index_changes(object.key(), changes);
+        state.insert(object, old.is_none());
+        drop(state);
+        old
+    }
+
+    /// Takes an object out and returns it. `resource_version` is that of the deletion, when known.
+    pub fn delete(&self, key: &ObjectKey, resource_version: Option<&str>) -> Option<Object> {
+        let state = self.state.upgradable_read();
+        let old = state.get(key)?.clone();
+        let changes = state.index_changes(Some(&old), None);
+        let mut state = RwLockUpgradableReadGuard::upgrade(state);
+        state.apply_index_changes(key, changes);
+        state.remove(key, resource_version);
+        drop(state);
+        Some(old)
+    }
+
+    /// Swaps the whole content for `items` in one step: a reader sees all of the old state or all of the new, indexes
+    /// included, and never waits for the building of the new. Returns the old objects. Of two items with one key the
+    /// later counts.
+    pub(crate) fn replace(&self, items: &[Object], resource_version: &str) -> HashSet<ByKey> {
+        let state = self.state.upgradable_read();
+        let mut fresh = state.rebuilt(items, resource_version);
+        let mut state = RwLockUpgradableReadGuard::upgrade(state);
+        std::mem::swap(&mut *state, &mut fresh);
+        drop(state);
+        // The old maps are dropped here, after the lock.
+        fresh.into_objects()
+    }
+
+    /// Swaps the whole content for `items` in one step (B20).
+    pub fn replace_all(&self, items: &[Object], resource_version: &str) {
+        drop(self.replace(items, resource_version));
+    }
+
+    /// The object with this key.
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Option<Object> {
+        self.state.read().get(key).cloned()
+    }
+
+    /// All objects, by key.
+    #[must_use]
+    pub fn list(&self) -> Vec<Object> {
+        self.page(None, None, usize::MAX)
+    }
+
+    /// All keys, in order.
+    #[must_use]
+    pub fn list_keys(&self) -> Vec<ObjectKey> {
+        self.state.read().keys().cloned().collect()
+    }
+
+    /// Up to `limit` objects, by key, of one namespace or all, after the key `after`. One snapshot.
+    #[must_use]
+    pub fn page(&self, namespace: Option<&str>, after: Option<&ObjectKey>, limit: usize) -> Vec<Object> {
+        self.state.read().range(namespace, after).take(limit).cloned().collect()
+    }
+
+    /// How many objects there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.state.read().len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The resource version up to which the store has seen everything; "" before the first list.
+    #[must_use]
+    pub fn resource_version(&self) -> String {
+        self.state.read().resource_version().to_owned()
+    }
+
+    /// Adds an index, complete when the call returns (B22).
+    ///
+    /// # Errors
+    /// When the name is taken.
+    pub fn add_index(&self, name: &str, function: IndexFn) -> Result<(), IndexError> {
+        self.add_scoped_index(OWN_SCOPE, name, function)
+    }
+
+    /// The objects that have this value in an index, by key.
+    ///
+    /// # Errors
+    /// When there is no such index; the error names those there are.
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Object>, IndexError> {
+        self.with_index(OWN_SCOPE, name, |state, id| state.indexed(id, value).cloned().collect())
+    }
+
+    /// The keys that have this value in an index, in order.
+    ///
+    /// # Errors
+    /// As [`by_index`](Self::by_index).
+    pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
+        self.with_index(OWN_SCOPE, name, |state, id| {
+            state.indexed(id, value).map(|o| o.key().clone()).collect()
+        })
+    }
+
+    /// All values that objects have in an index, in order.
+    ///
+    /// # Errors
+    /// As [`by_index`](Self::by_index).
+    pub fn index_values(&self, name: &str) -> Result<Vec<String>, IndexError> {
+        self.with_index(OWN_SCOPE, name, |state, id| state.index_values(id).map(str::to_owned).collect())
+    }
+
+    /// The objects that share at least one value with `object` in an index, by key.
+    ///
+    /// # Errors
+    /// As [`by_index`](Self::by_index).
+    pub fn index(&self, name: &str, object: &Object) -> Result<Vec<Object>, IndexError> {
+        self.with_index(OWN_SCOPE, name, |state, id| state.similar(id, object))
+    }
+
+    pub(crate) fn add_scoped_index(
+        &self,
+        scope: ScopeId,
+        name: &str,
+        function: IndexFn,
+    ) -> Result<(), IndexError> {
+        let state = self.state.upgradable_read();
+        if state.index_id(scope, name).is_some() {
+            return Err(IndexError::Exists { name: name.to_owned() });
+        }
+        let index = state.prepare_index(function);
+        RwLockUpgradableReadGuard::upgrade(state).name_index(scope, name, index);
+        Ok(())
+    }
+
+    /// Forgets all index names of a scope, and the indexes that no other scope names.
+    pub(crate) fn drop_scope(&self, scope: ScopeId) {
+        let dropped = self.state.write().drop_scope(scope);
+        drop(dropped);
+    }
+
+    pub(crate) fn with_index<R>(
+        &self,
+        scope: ScopeId,
+        name: &str,
+        read: impl FnOnce(&State, IndexId) -> R,
+    ) -> Result<R, IndexError> {
+        let state = self.state.read();
+        match state.index_id(scope, name) {
+            Some(id) => Ok(read(&state, id)),
+            None => Err(IndexError::Unknown { name: name.to_owned(), indexes: state.index_names(scope) }),
+        }
+    }
+
+    pub(crate) fn index_names(&self, scope: ScopeId) -> Vec<String> {
+        self.state.read().index_names(scope)
+    }
+
+    /// Reads under one lock: for views that filter.
+    pub(crate) fn read<R>(&self, read: impl FnOnce(&State) -> R) -> R {
+        read(&self.state.read())
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state.read();
+        f.debug_struct("Store")
+            .field("objects", &state.len())
+            .field("resource_version", &state.resource_version())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,180 @@
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use pilothouse_model::{Object, ObjectKey};
+
+use super::{IndexError, ScopeId, Store};
+use crate::key::Restriction;
+
+/// Which store a reader reads; an informer swaps it when it moves a subscriber to another cache.
+pub(crate) type ReaderSource = ArcSwap<Scope>;
+
+/// A store as one subscriber sees it.
+pub(crate) struct Scope {
+    pub(crate) store: Arc<Store>,
+    /// What the subscriber's request leaves of a wider store.
+    pub(crate) restriction: Option<Restriction>,
+    pub(crate) id: ScopeId,
+}
+
+/// A read-only view of a cache, restricted to what its subscriber asked for. Cloning copies a pointer.
+///
+/// Every call sees one consistent state, at least as new as any notification that its subscriber was given before
+/// (B31). Calls never wait for a list that is being replaced.
+#[derive(Clone)]
+pub struct StoreReader {
+    source: Arc<ReaderSource>,
+}
+
+impl Scope {
+    fn sees(&self, object: &Object) -> bool {
+        self.restriction.as_ref().is_none_or(|restriction| restriction.matches(object))
+    }
+}
+
+impl StoreReader {
+    pub(crate) fn new(source: Arc<ReaderSource>) -> Self {
+        Self { source }
+    }
+
+    /// The object with this key.
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Option<Object> {
+        let scope = self.source.load();
+        scope.store.get(key).filter(|object| scope.sees(object))
+    }
+
+    /// All objects, by key.
+    #[must_use]
+    pub fn list(&self) -> Vec<Object> {
+        self.page(None, None, usize::MAX)
+    }
+
+    /// The objects of one namespace, by key.
+    #[must_use]
+    pub fn list_in(&self, namespace: &str) -> Vec<Object> {
+        self.page(Some(namespace), None, usize::MAX)
+    }
+
+    /// Up to `limit` objects, by key, of one namespace or all, after the key `after`. Pages are not one snapshot: what
+    /// changes between two calls may show in either.
+    #[must_use]
+    pub fn page(&self, namespace: Option<&str>, after: Option<&ObjectKey>, limit: usize) -> Vec<Object> {
+        let scope = self.source.load();
+        let own = scope.restriction.as_ref().and_then(|restriction| restriction.namespace.as_deref());
+        if own.is_some() && namespace.is_some() && own != namespace {
+            return Vec::new();
+        }
+        scope.store.read(|state| {
+            state
+                .range(namespace.or(own), after)
+                .filter(|object| scope.sees(object))
+                .take(limit)
+                .cloned()
+                .collect()
+        })
+    }
+
+    /// All keys, in order.
+    #[must_use]
+    pub fn list_keys(&self) -> Vec<ObjectKey> {
+        let scope = self.source.load();
+        scope.store.read(|state| {
+            state
+                .range(None, None)
+                .filter(|object| scope.sees(object))
+                .map(|object| object.key().clone())
+                .collect()
+        })
+    }
+
+    /// How many objects there are. Counts them one by one in a restricted view.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let scope = self.source.load();
+        match scope.restriction {
+            None => scope.store.len(),
+            Some(_) => {
+                scope.store.read(|state| state.range(None, None).filter(|object| scope.sees(object)).count())
+            }
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.page(None, None, 1).is_empty()
+    }
+
+    /// The objects that have this value in an index of this subscriber, by key.
+    ///
+    /// # Errors
+    /// When there is no such index; the error names those there are.
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Object>, IndexError> {
+        let scope = self.source.load();
+        scope.store.with_index(scope.id, name, |state, id| {
+            state.indexed(id, value).filter(|object| scope.sees(object)).cloned().collect()
+        })
+    }
+
+    /// The keys that have this value in an index, in order.
+    ///
+    /// # Errors
+    /// As [`by_index`](Self::by_index).
+    pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
+        let scope = self.source.load();
+        scope.store.with_index(scope.id, name, |state, id| {
+            let seen = state.indexed(id, value).filter(|object| scope.sees(object));
+            seen.map(|object| object.key().clone()).collect()
+        })
+    }
+
+    /// All values that objects have in an index, in order.
+    ///
+    /// # Errors
+    /// As [`by_index`](Self::by_index).
+    pub fn index_values(&self, name: &str) -> Result<Vec<String>, IndexError> {
+        let scope = self.source.load();
+        scope.store.with_index(scope.id, name, |state, id| {
+            let seen = |value: &&str| state.indexed(id, value).any(|object| scope.sees(object));
+            state.index_values(id).filter(seen).map(str::to_owned).collect()
+        })
+    }
+
+    /// The objects that share at least one value with `object` in an index, by key.
+    ///
+    /// # Errors
+    /// As [`by_index`](Self::by_index).
+    pub fn index(&self, name: &str, object: &Object) -> Result<Vec<Object>, IndexError> {
+        let scope = self.source.load();
+        scope.store.with_index(scope.id, name, |state, id| {
+            let mut similar = state.similar(id, object);
+            similar.retain(|object| scope.sees(object));
+            similar
+        })
+    }
+
+    /// The names of this subscriber's indexes, sorted.
+    #[must_use]
+    pub fn index_names(&self) -> Vec<String> {
+        let scope = self.source.load();
+        scope.store.index_names(scope.id)
+    }
+
+    /// The resource version up to which the cache has seen everything; "" before the first list.
+    #[must_use]
+    pub fn resource_version(&self) -> String {
+        self.source.load().store.resource_version()
+    }
+}
+
+impl fmt::Debug for StoreReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scope = self.source.load();
+        f.debug_struct("StoreReader")
+            .field("store", &scope.store)
+            .field("restriction", &scope.restriction)
+            .finish()
+    }
+}

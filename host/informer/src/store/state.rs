@@ -1,0 +1,277 @@
+//! What the store's lock protects.
+
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::{Hash, Hasher};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use pilothouse_model::{Object, ObjectKey};
+
+use super::{IndexFn, ScopeId};
+
+pub(crate) type IndexId = u64;
+
+/// An object that is looked up by its own key, so that the map holds no second copy of it.
+#[derive(Clone)]
+pub(crate) struct ByKey(pub(crate) Object);
+
+/// Invariants: `order` holds exactly the keys of `objects`; each index holds exactly the values that its function gives
+/// for the objects, and no value without an object; each name leads to an index, and each index has a name.
+#[derive(Default)]
+pub(crate) struct State {
+    objects: HashSet<ByKey>,
+    order: BTreeSet<ObjectKey>,
+    resource_version: String,
+    indexes: BTreeMap<IndexId, Index>,
+    names: HashMap<(ScopeId, String), IndexId>,
+    next_index: IndexId,
+}
+
+struct Index {
+    function: IndexFn,
+    keys: BTreeMap<Arc<str>, BTreeSet<ObjectKey>>,
+}
+
+/// An index that is about to be named: one that is there already, or a new one.
+pub(super) enum Prepared {
+    Shared(IndexId),
+    New(BuiltIndex),
+}
+
+/// A filled index that nobody can see yet.
+pub(super) struct BuiltIndex(Index);
+
+/// What one index has to forget and to learn about one key.
+pub(super) struct IndexChange {
+    index: IndexId,
+    removed: Vec<String>,
+    added: Vec<String>,
+}
+
+impl State {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Object> {
+        self.objects.get(key).map(|ByKey(object)| object)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.order.iter()
+    }
+
+    pub(super) fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+
+    /// Objects by key, of one namespace or all, after a key.
+    pub(crate) fn range<'a>(
+        &'a self,
+        namespace: Option<&'a str>,
+        after: Option<&ObjectKey>,
+    ) -> impl Iterator<Item = &'a Object> + use<'a> {
+        let first_of_namespace = namespace.map(|namespace| ObjectKey::new(namespace, ""));
+        let start = match (first_of_namespace, after) {
+            (Some(first), Some(after)) if *after < first => Bound::Included(first),
+            (_, Some(after)) => Bound::Excluded(after.clone()),
+            (Some(first), None) => Bound::Included(first),
+            (None, None) => Bound::Unbounded,
+        };
+        self.order
+            .range((start, Bound::Unbounded))
+            .take_while(move |key| namespace.is_none_or(|namespace| key.namespace() == namespace))
+            .filter_map(|key| self.get(key))
+    }
+
+    pub(super) fn insert(&mut self, object: Object, new: bool) {
+        if new {
+            self.order.insert(object.key().clone());
+        }
+        set_version(&mut self.resource_version, object.resource_version());
+        self.objects.replace(ByKey(object));
+    }
+
+    pub(super) fn remove(&mut self, key: &ObjectKey, resource_version: Option<&str>) {
+        self.objects.remove(key);
+        self.order.remove(key);
+        set_version(&mut self.resource_version, resource_version.unwrap_or_default());
+    }
+
+    /// The same indexes and names over other objects.
+    pub(super) fn rebuilt(&self, items: &[Object], resource_version: &str) -> Self {
+        let mut objects = HashSet::with_capacity(items.len());
+        for object in items {
+            objects.replace(ByKey(object.clone()));
+        }
+        let order = objects.iter().map(|ByKey(object)| object.key().clone()).collect();
+        let indexes = self
+            .indexes
+            .iter()
+            .map(|(id, index)| (*id, Index::filled(index.function.clone(), objects.iter().map(|ByKey(o)| o))))
+            .collect();
+        Self {
+            objects,
+            order,
+            resource_version: resource_version.to_owned(),
+            indexes,
+            names: self.names.clone(),
+            next_index: self.next_index,
+        }
+    }
+
+    pub(super) fn into_objects(self) -> HashSet<ByKey> {
+        self.objects
+    }
+
+    pub(super) fn index_changes(&self, old: Option<&Object>, new: Option<&Object>) -> Vec<IndexChange> {
+        let mut changes = Vec::new();
+        for (id, index) in &self.indexes {
+            let mut removed = old.map_or_else(Vec::new, |object| index.function.values(object));
+            let mut added = new.map_or_else(Vec::new, |object| index.function.values(object));
+            // Both are sorted; most updates change no value.
+            if removed == added {
+                continue;
+            }
+            let before = removed.clone();
+            removed.retain(|value| added.binary_search(value).is_err());
+            added.retain(|value| before.binary_search(value).is_err());
+            changes.push(IndexChange { index: *id, removed, added });
+        }
+        changes
+    }
+
+    pub(super) fn apply_index_changes(&mut self, key: &ObjectKey, changes: Vec<IndexChange>) {
+        for change in changes {
+            let Some(index) = self.indexes.get_mut(&change.index) else { continue };
+            for value in &change.removed {
+                index.forget(value, key);
+            }
+            for value in &change.added {
+                index.learn(value, key);
+            }
+        }
+    }
+
+    pub(crate) fn index_id(&self, scope: ScopeId, name: &str) -> Option<IndexId> {
+        self.names.get(&(scope, name.to_owned())).copied()
+    }
+
+    pub(super) fn index_names(&self, scope: ScopeId) -> Vec<String> {
+        let mut names: Vec<_> =
+            self.names.keys().filter(|(owner, _)| *owner == scope).map(|(_, name)| name.clone()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    pub(crate) fn indexed<'a>(
+        &'a self,
+        id: IndexId,
+        value: &str,
+    ) -> impl Iterator<Item = &'a Object> + use<'a> {
+        let keys = self.indexes.get(&id).and_then(|index| index.keys.get(value));
+        keys.into_iter().flatten().filter_map(|key| self.get(key))
+    }
+
+    pub(crate) fn index_values(&self, id: IndexId) -> impl Iterator<Item = &str> {
+        self.indexes.get(&id).into_iter().flat_map(|index| index.keys.keys().map(|value| &**value))
+    }
+
+    pub(crate) fn similar(&self, id: IndexId, object: &Object) -> Vec<Object> {
+        let Some(index) = self.indexes.get(&id) else { return Vec::new() };
+        let values = index.function.values(object);
+        let keys: BTreeSet<_> =
+            values.iter().filter_map(|value| index.keys.get(value.as_str())).flatten().collect();
+        keys.into_iter().filter_map(|key| self.get(key)).cloned().collect()
+    }
+
+    pub(super) fn prepare_index(&self, function: IndexFn) -> Prepared {
+        match self.indexes.iter().find(|(_, index)| index.function.is_same(&function)) {
+            Some((id, _)) => Prepared::Shared(*id),
+            None => {
+                let objects = self.objects.iter().map(|ByKey(object)| object);
+                Prepared::New(BuiltIndex(Index::filled(function, objects)))
+            }
+        }
+    }
+
+    pub(super) fn name_index(&mut self, scope: ScopeId, name: &str, index: Prepared) {
+        let id = match index {
+            Prepared::Shared(id) => id,
+            Prepared::New(BuiltIndex(index)) => {
+                let id = self.next_index;
+                self.next_index += 1;
+                self.indexes.insert(id, index);
+                id
+            }
+        };
+        self.names.insert((scope, name.to_owned()), id);
+    }
+
+    /// Returns what was dropped, so that the caller frees it after the lock.
+    pub(super) fn drop_scope(&mut self, scope: ScopeId) -> Vec<BuiltIndex> {
+        self.names.retain(|(owner, _), _| *owner != scope);
+        let named: BTreeSet<_> = self.names.values().copied().collect();
+        let unnamed: Vec<_> = self.indexes.keys().copied().filter(|id| !named.contains(id)).collect();
+        unnamed.into_iter().filter_map(|id| self.indexes.remove(&id)).map(BuiltIndex).collect()
+    }
+}
+
+fn set_version(kept: &mut String, version: &str) {
+    if !version.is_empty() {
+        kept.clear();
+        kept.push_str(version);
+    }
+}
+
+impl Index {
+    fn filled<'a>(function: IndexFn, objects: impl Iterator<Item = &'a Object>) -> Self {
+        let mut index = Self { function, keys: BTreeMap::new() };
+        for object in objects {
+            for value in index.function.values(object) {
+                index.learn(&value, object.key());
+            }
+        }
+        index
+    }
+
+    fn learn(&mut self, value: &str, key: &ObjectKey) {
+        if let Some(keys) = self.keys.get_mut(value) {
+            keys.insert(key.clone());
+        } else {
+            self.keys.insert(Arc::from(value), BTreeSet::from([key.clone()]));
+        }
+    }
+
+    /// A value with no object left is dropped (B22).
+    fn forget(&mut self, value: &str, key: &ObjectKey) {
+        if let Some(keys) = self.keys.get_mut(value) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.keys.remove(value);
+            }
+        }
+    }
+}
+
+impl Borrow<ObjectKey> for ByKey {
+    fn borrow(&self) -> &ObjectKey {
+        self.0.key()
+    }
+}
+
+// Equal and hashed as the key alone, as `Borrow<ObjectKey>` demands.
+impl Hash for ByKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.key().hash(state);
+    }
+}
+
+impl PartialEq for ByKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.key() == other.0.key()
+    }
+}
+
+impl Eq for ByKey {}

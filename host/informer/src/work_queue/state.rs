@@ -1,0 +1,348 @@
+//! The queue without waiting: every method says what time it is.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{PendingItem, Priority, QueueMetrics, QueueSnapshot, RateLimit};
+
+/// One pop in this many takes the oldest low-priority key while both kinds wait (B45).
+const LOW_PRIORITY_TURN: u32 = 10;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Open,
+    /// No new keys; what is ready is still handed out.
+    Draining,
+    /// No new keys and nothing is handed out.
+    Closed,
+}
+
+/// Where a key is. It is ready, delayed, or neither; apart from that a worker may hold it.
+///
+/// Invariants: a key is never both ready and delayed (the earlier time wins, B42); a key that a worker holds is not
+/// ready (B41), it is `dirty` instead and becomes ready when the worker lets go (B40); `ready` and `delayed` are the
+/// only copies of the positions in `State::ready` and `State::delayed`.
+struct Entry {
+    ready: Option<Ready>,
+    delayed: Option<Delayed>,
+    held_since: Option<Instant>,
+    /// Added while held: since when, and how urgent.
+    dirty: Option<(Instant, Priority)>,
+    /// Rate-limited adds since the last `forget`.
+    failures: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Ready {
+    priority: Priority,
+    position: u64,
+    since: Instant,
+}
+
+#[derive(Clone, Copy)]
+struct Delayed {
+    at: Instant,
+    position: u64,
+    priority: Priority,
+}
+
+pub(super) struct Popped<K> {
+    pub(super) key: K,
+    pub(super) priority: Priority,
+    pub(super) attempts: u32,
+}
+
+pub(super) struct State<K> {
+    entries: HashMap<K, Entry>,
+    /// Ready keys by arrival, one map for each priority.
+    ready: [BTreeMap<u64, K>; 2],
+    delayed: BTreeMap<(Instant, u64), K>,
+    next_position: u64,
+    /// Pops of normal keys since a low-priority key was taken or none waited.
+    passed_over: u32,
+    held: usize,
+    mode: Mode,
+    limit: RateLimit,
+    metrics: Arc<dyn QueueMetrics>,
+}
+
+impl<K: Clone + Eq + Hash> State<K> {
+    pub(super) fn new(limit: RateLimit, metrics: Arc<dyn QueueMetrics>) -> Self {
+        Self {
+            entries: HashMap::new(),
+            ready: [BTreeMap::new(), BTreeMap::new()],
+            delayed: BTreeMap::new(),
+            next_position: 0,
+            passed_over: 0,
+            held: 0,
+            mode: Mode::Open,
+            limit,
+            metrics,
+        }
+    }
+
+    /// Returns whether the key was accepted.
+    pub(super) fn add(&mut self, key: K, priority: Priority, now: Instant) -> bool {
+        if self.mode != Mode::Open {
+            return false;
+        }
+        self.make_ready(key, priority, now);
+        true
+    }
+
+    /// Returns whether the key was accepted.
+    pub(super) fn add_at(&mut self, key: K, priority: Priority, at: Instant, now: Instant) -> bool {
+        if at <= now {
+            return self.add(key, priority, now);
+        }
+        if self.mode != Mode::Open {
+            return false;
+        }
+        let entry = self.entries.entry(key.clone()).or_insert_with(Entry::new);
+        if entry.ready.is_some() || entry.dirty.is_some() {
+            return true;
+        }
+        let mut delayed = Delayed { at, position: self.next_position, priority };
+        if let Some(earlier) = entry.delayed {
+            self.delayed.remove(&(earlier.at, earlier.position));
+            delayed.priority = delayed.priority.max(earlier.priority);
+            if earlier.at <= at {
+                (delayed.at, delayed.position) = (earlier.at, earlier.position);
+            }
+        }
+        self.next_position += 1;
+        entry.delayed = Some(delayed);
+        self.delayed.insert((delayed.at, delayed.position), key);
+        true
+    }
+
+    /// Returns the wait, or `None` when the key was refused.
+    pub(super) fn add_rate_limited(&mut self, key: K, priority: Priority, now: Instant) -> Option<Duration> {
+        if self.mode != Mode::Open {
+            return None;
+        }
+        self.metrics.retried();
+        let entry = self.entries.entry(key.clone()).or_insert_with(Entry::new);
+        let per_key = self.limit.per_key(entry.failures);
+        entry.failures = entry.failures.saturating_add(1);
+        let overall = self.limit.overall.as_mut().map_or(Duration::ZERO, |bucket| bucket.reserve(now));
+        let wait = per_key.max(overall);
+        self.add_at(key, priority, now + wait, now);
+        Some(wait)
+    }
+
+    pub(super) fn forget(&mut self, key: &K) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.failures = 0;
+            self.drop_if_idle(key);
+        }
+    }
+
+    pub(super) fn attempts(&self, key: &K) -> u32 {
+        self.entries.get(key).map_or(0, |entry| entry.failures)
+    }
+
+    /// Hands out the next key, or `None` when none is ready now.
+    pub(super) fn pop(&mut self, now: Instant) -> Option<Popped<K>> {
+        if self.mode == Mode::Closed {
+            return None;
+        }
+        self.promote_due(now);
+        let priority = self.next_priority()?;
+        let (_, key) = self.ready[priority as usize].pop_first()?;
+        let entry = self.entries.get_mut(&key)?;
+        let ready = entry.ready.take()?;
+        entry.held_since = Some(now);
+        self.held += 1;
+        self.metrics.waited(now.saturating_duration_since(ready.since));
+        Some(Popped { attempts: entry.failures, key, priority })
+    }
+
+    /// Ends the hold on a key; it becomes ready when it was added meanwhile.
+    pub(super) fn done(&mut self, key: &K, now: Instant) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        let Some(since) = entry.held_since.take() else { return };
+        self.held -= 1;
+        self.metrics.worked(now.saturating_duration_since(since));
+        if let Some((since, priority)) = entry.dirty.take() {
+            self.place_ready(key.clone(), priority, since);
+        } else {
+            self.drop_if_idle(key);
+        }
+    }
+
+    /// When the next delayed key is due.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        if self.mode == Mode::Open { self.delayed.keys().next().map(|(at, _)| *at) } else { None }
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    pub(super) fn shut_down(&mut self, mode: Mode) {
+        if self.mode != Mode::Closed {
+            self.mode = mode;
+        }
+    }
+
+    /// Whether nothing is ready and no worker holds a key.
+    pub(super) fn is_drained(&self) -> bool {
+        self.held == 0 && self.depth() == 0
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        self.ready.iter().map(BTreeMap::len).sum()
+    }
+
+    /// Whether another waiter may have something to do: take a key, or sleep until one is due.
+    pub(super) fn has_more(&self) -> bool {
+        self.depth() > 0 || !self.delayed.is_empty()
+    }
+
+    pub(super) fn snapshot(&self, now: Instant) -> QueueSnapshot {
+        let mut snapshot = QueueSnapshot {
+            depth: self.depth(),
+            low_priority: self.ready[Priority::Low as usize].len(),
+            delayed: self.delayed.len(),
+            processing: self.held,
+            ..QueueSnapshot::default()
+        };
+        for since in self.entries.values().filter_map(|entry| entry.held_since) {
+            let held_for = now.saturating_duration_since(since);
+            snapshot.unfinished_work += held_for;
+            snapshot.longest_running = snapshot.longest_running.max(held_for);
+        }
+        snapshot
+    }
+
+    /// Ready keys first, then delayed ones, each in order; then those that workers hold.
+    pub(super) fn export(&self, now: Instant) -> Vec<PendingItem<K>> {
+        let mut items = Vec::with_capacity(self.entries.len());
+        for priority in [Priority::Normal, Priority::Low] {
+            for key in self.ready[priority as usize].values() {
+                items.push(PendingItem::new(key, priority, Duration::ZERO, self.attempts(key)));
+            }
+        }
+        for ((at, _), key) in &self.delayed {
+            let Some(entry) = self.entries.get(key).filter(|entry| entry.held_since.is_none()) else {
+                continue;
+            };
+            let priority = entry.delayed.map_or(Priority::Normal, |delayed| delayed.priority);
+            items.push(PendingItem::new(key, priority, at.saturating_duration_since(now), entry.failures));
+        }
+        for (key, entry) in self.entries.iter().filter(|(_, entry)| entry.held_since.is_some()) {
+            let priority = entry.dirty.map_or(Priority::Normal, |(_, priority)| priority);
+            items.push(PendingItem::new(key, priority, Duration::ZERO, entry.failures));
+        }
+        items
+    }
+
+    pub(super) fn import(&mut self, items: Vec<PendingItem<K>>, now: Instant) {
+        for item in items {
+            if self.add_at(item.key.clone(), item.priority, now + item.delay, now)
+                && let Some(entry) = self.entries.get_mut(&item.key)
+            {
+                entry.failures = entry.failures.max(item.attempts);
+            }
+        }
+    }
+
+    fn make_ready(&mut self, key: K, priority: Priority, since: Instant) {
+        let entry = self.entries.entry(key.clone()).or_insert_with(Entry::new);
+        let mut priority = priority;
+        if let Some(delayed) = entry.delayed.take() {
+            self.delayed.remove(&(delayed.at, delayed.position));
+            priority = priority.max(delayed.priority);
+        }
+        if entry.held_since.is_some() {
+            if entry.dirty.is_none() {
+                self.metrics.added();
+            }
+            let (since, earlier) = entry.dirty.unwrap_or((since, priority));
+            entry.dirty = Some((since, priority.max(earlier)));
+            return;
+        }
+        match entry.ready {
+            Some(ready) if ready.priority >= priority => {}
+            Some(ready) => {
+                self.ready[ready.priority as usize].remove(&ready.position);
+                self.place_ready(key, priority, ready.since);
+            }
+            None => {
+                self.metrics.added();
+                self.place_ready(key, priority, since);
+            }
+        }
+    }
+
+    fn place_ready(&mut self, key: K, priority: Priority, since: Instant) {
+        let position = self.next_position;
+        self.next_position += 1;
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.ready = Some(Ready { priority, position, since });
+            self.ready[priority as usize].insert(position, key);
+        }
+    }
+
+    fn promote_due(&mut self, now: Instant) {
+        if self.mode != Mode::Open {
+            return;
+        }
+        while let Some(first) = self.delayed.first_entry() {
+            let (at, _) = *first.key();
+            if at > now {
+                break;
+            }
+            let key = first.remove();
+            let Some(delayed) = self.entries.get_mut(&key).and_then(|entry| entry.delayed.take()) else {
+                continue;
+            };
+            self.make_ready(key, delayed.priority, at);
+        }
+    }
+
+    fn next_priority(&mut self) -> Option<Priority> {
+        let [low, normal] = &self.ready;
+        match (low.is_empty(), normal.is_empty()) {
+            (true, true) => None,
+            (true, false) => {
+                self.passed_over = 0;
+                Some(Priority::Normal)
+            }
+            (false, normal_is_empty) => {
+                self.passed_over += 1;
+                if normal_is_empty || self.passed_over >= LOW_PRIORITY_TURN {
+                    self.passed_over = 0;
+                    Some(Priority::Low)
+                } else {
+                    Some(Priority::Normal)
+                }
+            }
+        }
+    }
+
+    fn drop_if_idle(&mut self, key: &K) {
+        if self.entries.get(key).is_some_and(Entry::is_idle) {
+            self.entries.remove(key);
+        }
+    }
+}
+
+impl Entry {
+    fn new() -> Self {
+        Self { ready: None, delayed: None, held_since: None, dirty: None, failures: 0 }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.ready.is_none()
+            && self.delayed.is_none()
+            && self.held_since.is_none()
+            && self.dirty.is_none()
+            && self.failures == 0
+    }
+}
