@@ -1,0 +1,31 @@
+/// Why a descriptor was refused. Each text names the place, what was found there, and the remedy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DescriptorError {
+    /// Not JSON, or not of the descriptor's shape.
+    #[error("the descriptor that the plugin returned is not valid: {source}; see docs/plugin.schema.json")]
+    Json {
+        /// What the parser says, with line and column.
+        source: serde_json::Error,
+    },
+    /// A member has a value that cannot be used.
+    #[error("the plugin's descriptor: {path}: {problem}; {remedy}")]
+    Invalid {
+        /// The member, such as `watches[0].trigger`.
+        path: String,
+        /// What is wrong.
+        problem: String,
+        /// What would be right.
+        remedy: String,
+    },
+}
+
+impl DescriptorError {
+    pub(super) fn invalid(
+        path: impl Into<String>,
+        problem: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self::Invalid { path: path.into(), problem: problem.into(), remedy: remedy.into() }
+    }
+}

@@ -1,0 +1,263 @@
+//! The descriptor: what a plugin says of itself when it is loaded (`pilothouse.dev/v1alpha1`, kind `Plugin`).
+//!
+//! These types are the published schema; [`validate`](Descriptor::parse) checks what a schema cannot say.
+
+mod error;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+use std::collections::BTreeMap;
+
+use pilothouse_model::Projection;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use error::DescriptorError;
+
+/// The `apiVersion` of descriptors that this host reads.
+pub const API_VERSION: &str = "pilothouse.dev/v1alpha1";
+
+/// What a plugin watches, indexes and writes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Descriptor {
+    /// `pilothouse.dev/v1alpha1`.
+    pub api_version: String,
+    /// `Plugin`.
+    pub kind: String,
+    /// The plugin's own idea of its name. The file's stem is what counts; another name here is only warned of.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The plugin's version, free text; shown in `status`.
+    #[serde(default)]
+    pub version: String,
+    /// What the plugin does, in one line.
+    #[serde(default)]
+    pub summary: String,
+    /// The kinds that the plugin reads, and which of their changes start work.
+    #[serde(default)]
+    pub watches: Vec<Watch>,
+    /// What the plugin writes or reads live, as RBAC rules. A call outside them is denied.
+    #[serde(default)]
+    pub writes: Vec<Rule>,
+    /// CustomResourceDefinition manifests that the plugin brings; applied where granted.
+    #[serde(default)]
+    pub crds: Vec<serde_json::Value>,
+    /// Whether all calls go to one instance that is kept, with one worker.
+    #[serde(default)]
+    pub stateful: bool,
+    /// Wishes for limits; the sidecar has the last word.
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// One kind of object that a plugin reads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Watch {
+    /// How the plugin calls this watch; unique in the plugin.
+    pub name: String,
+    /// The exact API version, such as `apps/v1`.
+    pub api_version: String,
+    /// The kind, such as `Deployment`.
+    pub kind: String,
+    /// The plural name in URLs; found by discovery when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+    /// The namespaces to watch; empty means all.
+    #[serde(default)]
+    pub namespaces: Vec<String>,
+    /// A label selector, in the text form of `kubectl -l`.
+    #[serde(default)]
+    pub label_selector: String,
+    /// A field selector, in the text form of `kubectl --field-selector`.
+    #[serde(default)]
+    pub field_selector: String,
+    /// How much of each object is kept.
+    #[serde(default)]
+    pub projection: ProjectionName,
+    /// Which object a change of this kind queues; absent, the watch only fills the cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<Trigger>,
+    /// A CEL expression over `object`, `old` and `event`; a change for which it is false starts no work.
+    #[serde(default)]
+    pub predicate: String,
+    /// Whether an observer is told of this watch.
+    #[serde(default)]
+    pub notify: bool,
+    /// Every so many milliseconds each object is queued again; 0 for never.
+    #[serde(default)]
+    pub resync: u32,
+    /// Indexes over the cached objects.
+    #[serde(default)]
+    pub indexes: Vec<Index>,
+}
+
+/// The projections by the names of the descriptor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProjectionName {
+    /// Whole objects.
+    #[default]
+    Full,
+    /// Type and metadata only.
+    Metadata,
+}
+
+impl From<ProjectionName> for Projection {
+    fn from(name: ProjectionName) -> Self {
+        match name {
+            ProjectionName::Full => Self::Full,
+            ProjectionName::Metadata => Self::Metadata,
+        }
+    }
+}
+
+/// Which object is queued when one of this watch changes. Work always names an object of a target watch: one whose
+/// own trigger is `self`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum Trigger {
+    /// The object itself.
+    #[serde(rename = "self")]
+    Itself,
+    /// Its controlling owner, where that is of the target watch's kind.
+    #[serde(rename_all = "camelCase")]
+    Owner {
+        /// The target watch.
+        watch: String,
+    },
+    /// Each owner that is of the target watch's kind.
+    #[serde(rename_all = "camelCase")]
+    OwnerAny {
+        /// The target watch.
+        watch: String,
+    },
+    /// The object that a label's value names, in the same namespace.
+    #[serde(rename_all = "camelCase")]
+    Label {
+        /// The label's key.
+        key: String,
+        /// The target watch.
+        watch: String,
+    },
+    /// The object, or objects, that a field names.
+    #[serde(rename_all = "camelCase")]
+    Field {
+        /// JSONPath of the name, such as `{.spec.configMapName}`.
+        path: String,
+        /// JSONPath of the namespace; absent, the object's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        namespace_path: Option<String>,
+        /// The target watch.
+        watch: String,
+    },
+    /// Each object of the target watch that has this object's key (`namespace/name`) among its index values.
+    #[serde(rename_all = "camelCase")]
+    Index {
+        /// The target watch.
+        watch: String,
+        /// The index of the target watch.
+        index: String,
+    },
+}
+
+impl Trigger {
+    /// The watch whose objects are queued; `None` for the watch itself.
+    #[must_use]
+    pub fn target(&self) -> Option<&str> {
+        match self {
+            Self::Itself => None,
+            Self::Owner { watch }
+            | Self::OwnerAny { watch }
+            | Self::Label { watch, .. }
+            | Self::Field { watch, .. }
+            | Self::Index { watch, .. } => Some(watch),
+        }
+    }
+}
+
+/// An index over a watch: exactly one of the ways is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Index {
+    /// How the plugin calls the index; unique in the watch.
+    pub name: String,
+    /// By the value of this label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// By the value of this annotation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotation: Option<String>,
+    /// By the values that this JSONPath finds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// By the UIDs of the owners.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub owner: bool,
+    /// By what the plugin's own `index.values` answers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub computed: bool,
+}
+
+/// An RBAC PolicyRule, with namespaces; an empty list of namespaces means all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Rule {
+    /// API groups, "" for core, `*` for all.
+    #[serde(default)]
+    pub api_groups: Vec<String>,
+    /// Plural names, also `deployments/status`; `*` for all.
+    #[serde(default)]
+    pub resources: Vec<String>,
+    /// Verbs; `*` for all.
+    #[serde(default)]
+    pub verbs: Vec<String>,
+    /// Namespaces; empty for all.
+    #[serde(default)]
+    pub namespaces: Vec<String>,
+}
+
+/// Limits that a plugin wishes for, or that its sidecar sets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Limits {
+    /// Memory of one instance, as a Kubernetes quantity (`16Mi`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
+    /// How long one reconcile may take (`30s`, `500ms`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reconcile_timeout: Option<String>,
+    /// How long one observe may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observe_timeout: Option<String>,
+    /// How many object handles one call may leave behind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handles: Option<u32>,
+}
+
+impl Descriptor {
+    /// Parses and validates the text that a plugin's `describe` returned.
+    ///
+    /// # Errors
+    /// Names the first place that is wrong and what belongs there.
+    pub fn parse(text: &str) -> Result<Self, DescriptorError> {
+        let descriptor: Self =
+            serde_json::from_str(text).map_err(|source| DescriptorError::Json { source })?;
+        validate::validate(&descriptor)?;
+        Ok(descriptor)
+    }
+
+    /// The watch of this name.
+    #[must_use]
+    pub fn watch(&self, name: &str) -> Option<&Watch> {
+        self.watches.iter().find(|watch| watch.name == name)
+    }
+
+    /// The watches by name.
+    #[must_use]
+    pub fn watches_by_name(&self) -> BTreeMap<&str, &Watch> {
+        self.watches.iter().map(|watch| (watch.name.as_str(), watch)).collect()
+    }
+}

@@ -1,0 +1,104 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn sample() -> Value {
+    json!({
+        "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin", "name": "sample", "version": "1.0.0",
+        "watches": [
+            {"name": "foos", "apiVersion": "example.com/v1", "kind": "Foo", "trigger": "self",
+             "indexes": [{"name": "secret", "field": "{.spec.secrets[*].name}"}]},
+            {"name": "deployments", "apiVersion": "apps/v1", "kind": "Deployment", "trigger": {"owner": {"watch": "foos"}}},
+            {"name": "secrets", "apiVersion": "v1", "kind": "Secret", "projection": "metadata",
+             "trigger": {"index": {"watch": "foos", "index": "secret"}}}
+        ],
+        "writes": [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create", "update"]}]
+    })
+}
+
+/// The sample with one member replaced, and the error that this makes.
+fn refused(pointer: &str, value: Value) -> String {
+    let mut descriptor = sample();
+    let (parent, member) = pointer.rsplit_once('/').expect("a pointer");
+    let parent = descriptor.pointer_mut(parent).expect("a parent");
+    match parent {
+        Value::Object(members) => {
+            members.insert(member.to_owned(), value);
+        }
+        Value::Array(items) => items[member.parse::<usize>().expect("a position")] = value,
+        _ => panic!("{pointer} has no parent"),
+    }
+    Descriptor::parse(&descriptor.to_string()).expect_err(pointer).to_string()
+}
+
+#[test]
+fn a_descriptor_is_read() {
+    let descriptor = Descriptor::parse(&sample().to_string()).expect("valid");
+    assert_eq!(descriptor.watches[0].trigger, Some(Trigger::Itself));
+    assert_eq!(descriptor.watches[1].trigger, Some(Trigger::Owner { watch: "foos".into() }));
+    assert_eq!(descriptor.watches[2].projection, ProjectionName::Metadata);
+    assert_eq!(descriptor.writes[0].verbs, ["create", "update"]);
+}
+
+#[test]
+fn it_survives_being_written_and_read_again() {
+    let descriptor = Descriptor::parse(&sample().to_string()).expect("valid");
+    let text = serde_json::to_string(&descriptor).expect("serialisable");
+    assert_eq!(Descriptor::parse(&text).expect("valid"), descriptor);
+}
+
+#[test]
+fn each_fault_names_the_place_and_the_remedy() {
+    for (pointer, value, place, remedy) in [
+        (
+            "/apiVersion",
+            json!("pilothouse.dev/v9"),
+            "apiVersion: \"pilothouse.dev/v9\"",
+            "pilothouse.dev/v1alpha1",
+        ),
+        ("/kind", json!("Pod"), "kind: \"Pod\"", "use \"Plugin\""),
+        ("/watches", json!([]), "watches: nothing", "at least one"),
+        ("/watches/1/name", json!("foos"), "watches[1].name: there are two", "name of its own"),
+        ("/watches/0/kind", json!(""), "watches[0].kind", "as in a manifest"),
+        ("/watches/0/apiVersion", json!("a/b/c"), "watches[0].apiVersion", "apps/v1"),
+        ("/watches/0/labelSelector", json!("a in b"), "watches[0].labelSelector", "key in (a,b)"),
+        ("/watches/0/fieldSelector", json!("a"), "watches[0].fieldSelector", "path=value"),
+        ("/watches/0/predicate", json!("object."), "watches[0].predicate", "CEL"),
+        (
+            "/watches/1/trigger",
+            json!({"owner": {"watch": "bars"}}),
+            "watches[1].trigger: no watch is called \"bars\"",
+            "\"foos\"",
+        ),
+        ("/watches/1/trigger", json!({"owner": {"watch": "secrets"}}), "is not a target", "\"foos\""),
+        (
+            "/watches/2/trigger",
+            json!({"index": {"watch": "foos", "index": "x"}}),
+            "has no index \"x\"",
+            "secret",
+        ),
+        (
+            "/watches/2/trigger",
+            json!({"field": {"path": "{.spec[", "watch": "foos"}}),
+            "trigger.field.path",
+            "{.spec.name}",
+        ),
+        (
+            "/watches/0/indexes/0",
+            json!({"name": "two", "label": "a", "owner": true}),
+            "2 ways",
+            "exactly one",
+        ),
+        ("/watches/0/indexes/0", json!({"name": "none"}), "0 ways", "exactly one"),
+        ("/watches/0/colour", json!("red"), "unknown field `colour`", "docs/plugin.schema.json"),
+        ("/crds", json!([{"kind": "Pod"}]), "crds[0].kind", "CustomResourceDefinition"),
+        ("/limits", json!({"memory": "lots"}), "limits.memory", "16Mi"),
+        ("/limits", json!({"reconcileTimeout": "soon"}), "limits.reconcileTimeout", "30s"),
+    ] {
+        let error = refused(pointer, value);
+        assert!(error.contains(place), "{pointer}: {error}");
+        assert!(error.contains(remedy), "{pointer}: {error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+    assert!(Descriptor::parse("").expect_err("empty").to_string().contains("line 1"));
+}

@@ -1,0 +1,208 @@
+//! Metrics that guests record through the `metrics` import.
+//!
+//! They appear as `pilothouse_guest_NAME{plugin="…"}`. A guest chooses names and labels, so the number of series is
+//! bounded per plugin: beyond it a use is refused, and those known go on.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pilothouse_plugin::{MetricKind, MetricSample};
+
+use crate::name::PluginName;
+
+/// The most series that one plugin can have.
+const SERIES: usize = 1000;
+/// Upper bounds of a histogram's buckets, those of Prometheus' client libraries.
+const BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// All guests' metrics. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct GuestMetrics {
+    families: Arc<Mutex<BTreeMap<String, Family>>>,
+}
+
+struct Family {
+    kind: MetricKind,
+    series: BTreeMap<Labels, Series>,
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Labels {
+    plugin: PluginName,
+    pairs: Vec<(String, String)>,
+}
+
+#[derive(Default)]
+struct Series {
+    value: f64,
+    count: u64,
+    buckets: [u64; BUCKETS.len()],
+}
+
+/// Why a use of a metric was not recorded.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum MetricProblem {
+    #[error("it is a {known} already, and was used as a {used}")]
+    OtherKind { known: &'static str, used: &'static str },
+    #[error("the plugin has {SERIES} series already; use fewer label values")]
+    TooMany,
+}
+
+fn word(kind: MetricKind) -> &'static str {
+    match kind {
+        MetricKind::Counter => "counter",
+        MetricKind::Gauge => "gauge",
+        MetricKind::Histogram => "histogram",
+    }
+}
+
+impl GuestMetrics {
+    pub(crate) fn record(&self, plugin: &PluginName, sample: &MetricSample<'_>) -> Result<(), MetricProblem> {
+        let mut pairs = sample.labels.to_vec();
+        pairs.sort();
+        let labels = Labels { plugin: plugin.clone(), pairs };
+        let mut families = self.families.lock();
+        let known = families.get(sample.name);
+        if let Some(family) = known.filter(|family| family.kind != sample.kind) {
+            return Err(MetricProblem::OtherKind { known: word(family.kind), used: word(sample.kind) });
+        }
+        if known.is_none_or(|family| !family.series.contains_key(&labels)) {
+            let used: usize = families
+                .values()
+                .map(|family| family.series.keys().filter(|labels| labels.plugin == *plugin).count())
+                .sum();
+            if used >= SERIES {
+                return Err(MetricProblem::TooMany);
+            }
+        }
+        let family = families
+            .entry(sample.name.to_owned())
+            .or_insert_with(|| Family { kind: sample.kind, series: BTreeMap::new() });
+        family.series.entry(labels).or_default().take(sample);
+        Ok(())
+    }
+
+    /// Forgets a plugin that was removed.
+    pub(crate) fn forget(&self, plugin: &PluginName) {
+        let mut families = self.families.lock();
+        for family in families.values_mut() {
+            family.series.retain(|labels, _| labels.plugin != *plugin);
+        }
+        families.retain(|_, family| !family.series.is_empty());
+    }
+
+    /// Appends the OpenMetrics text of all series, without the closing `# EOF`.
+    pub fn encode(&self, out: &mut String) {
+        for (name, family) in self.families.lock().iter() {
+            let name = format!("pilothouse_guest_{}", name.strip_suffix("_total").unwrap_or(name));
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "# TYPE {name} {}", word(family.kind));
+            for (labels, series) in &family.series {
+                series.encode(out, &name, family.kind, &labels.to_string());
+            }
+        }
+    }
+}
+
+impl Series {
+    fn take(&mut self, sample: &MetricSample<'_>) {
+        match sample.kind {
+            MetricKind::Counter => self.value += sample.value,
+            MetricKind::Gauge => self.value = sample.value,
+            MetricKind::Histogram => {
+                self.value += sample.value;
+                self.count += 1;
+                for (bound, bucket) in BUCKETS.iter().zip(&mut self.buckets) {
+                    *bucket += u64::from(sample.value <= *bound);
+                }
+            }
+        }
+    }
+
+    fn encode(&self, out: &mut String, name: &str, kind: MetricKind, labels: &str) {
+        let _ = match kind {
+            MetricKind::Counter => writeln!(out, "{name}_total{{{labels}}} {:?}", self.value),
+            MetricKind::Gauge => writeln!(out, "{name}{{{labels}}} {:?}", self.value),
+            MetricKind::Histogram => {
+                for (bound, count) in BUCKETS.iter().zip(self.buckets) {
+                    let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{bound:?}\"}} {count}");
+                }
+                let _ = writeln!(out, "{name}_bucket{{{labels},le=\"+Inf\"}} {}", self.count);
+                let _ = writeln!(out, "{name}_sum{{{labels}}} {:?}", self.value);
+                writeln!(out, "{name}_count{{{labels}}} {}", self.count)
+            }
+        };
+    }
+}
+
+impl std::fmt::Display for Labels {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "plugin=\"{}\"", self.plugin)?;
+        for (key, value) in self.pairs.iter().filter(|(key, _)| key != "plugin" && key != "le") {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            write!(f, ",{key}=\"{value}\"")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn plugin(name: &str) -> PluginName {
+        PluginName::of_file(Path::new(name)).expect("a name")
+    }
+
+    fn record(
+        metrics: &GuestMetrics,
+        name: &str,
+        kind: MetricKind,
+        label: &str,
+        value: f64,
+    ) -> Result<(), MetricProblem> {
+        let labels = [("shade".to_owned(), label.to_owned())];
+        metrics.record(&plugin("p"), &MetricSample { kind, name, labels: &labels, value })
+    }
+
+    #[test]
+    fn each_kind_is_kept_and_written_in_its_way() {
+        let metrics = GuestMetrics::default();
+        record(&metrics, "seen", MetricKind::Counter, "a\"b", 1.0).expect("kept");
+        record(&metrics, "seen", MetricKind::Counter, "a\"b", 2.0).expect("kept");
+        record(&metrics, "level", MetricKind::Gauge, "x", 4.0).expect("kept");
+        record(&metrics, "level", MetricKind::Gauge, "x", 3.0).expect("kept");
+        record(&metrics, "took", MetricKind::Histogram, "x", 0.3).expect("kept");
+        let mut text = String::new();
+        metrics.encode(&mut text);
+        for line in [
+            "# TYPE pilothouse_guest_seen counter",
+            "pilothouse_guest_seen_total{plugin=\"p\",shade=\"a\\\"b\"} 3.0",
+            "pilothouse_guest_level{plugin=\"p\",shade=\"x\"} 3.0",
+            "pilothouse_guest_took_bucket{plugin=\"p\",shade=\"x\",le=\"0.25\"} 0",
+            "pilothouse_guest_took_bucket{plugin=\"p\",shade=\"x\",le=\"0.5\"} 1",
+            "pilothouse_guest_took_count{plugin=\"p\",shade=\"x\"} 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        metrics.forget(&plugin("p"));
+        let mut text = String::new();
+        metrics.encode(&mut text);
+        assert_eq!(text, "");
+    }
+
+    #[test]
+    fn a_guest_cannot_make_series_without_end_or_change_a_kind() {
+        let metrics = GuestMetrics::default();
+        for number in 0..SERIES {
+            record(&metrics, "seen", MetricKind::Counter, &number.to_string(), 1.0).expect("kept");
+        }
+        assert_eq!(record(&metrics, "seen", MetricKind::Counter, "more", 1.0), Err(MetricProblem::TooMany));
+        record(&metrics, "seen", MetricKind::Counter, "7", 1.0).expect("a known series goes on");
+        assert!(record(&metrics, "seen", MetricKind::Gauge, "7", 1.0).is_err());
+    }
+}

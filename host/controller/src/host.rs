@@ -1,0 +1,242 @@
+//! All plugins of one directory.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use notify::{RecursiveMode, Watcher};
+use parking_lot::RwLock;
+use pilothouse_informer::{InformerOptions, InformerRegistry, KubeListWatches};
+use pilothouse_plugin::Engine;
+use tokio::sync::Notify;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::directory::{Change, Directory, Scan, scan};
+use crate::guest_host::GuestServices;
+use crate::guest_metrics::GuestMetrics;
+use crate::load::LoadServices;
+use crate::logs::PluginLogs;
+use crate::metrics::Metrics;
+use crate::name::PluginName;
+use crate::plugin::{PluginHandle, PluginView, ReloadOptions};
+use crate::queue::PluginQueue;
+use crate::server::{Discovery, EventRecorder, Server};
+use crate::state::PluginStatus;
+
+/// How a host runs.
+#[derive(Clone, Debug)]
+pub struct HostOptions {
+    /// The directory whose .wasm files run.
+    pub plugins: PathBuf,
+    /// Whether the CRDs that plugins bring are applied, unless a sidecar says otherwise.
+    pub grant_crds: bool,
+    /// What tells this process from others in Events.
+    pub instance: String,
+    /// How long a file must look the same before it is loaded.
+    pub settle: Duration,
+    /// Whether a reload queues every object again. Off only in tests.
+    pub requeue_on_reload: bool,
+}
+
+/// How often the directory is looked at even if nothing was notified: network file systems notify nobody.
+const POLL: Duration = Duration::from_secs(2);
+
+/// Runs the plugins of a directory against one API server. Cheap to clone.
+#[derive(Clone)]
+pub struct PluginHost {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    options: HostOptions,
+    services: LoadServices,
+    events: EventRecorder,
+    logs: PluginLogs,
+    metrics: Metrics,
+    guest_metrics: GuestMetrics,
+    started: Instant,
+    views: RwLock<BTreeMap<PluginName, PluginView>>,
+    scanned: RwLock<bool>,
+}
+
+impl PluginHost {
+    /// A host that runs nothing yet. Needs a tokio runtime.
+    #[must_use]
+    pub fn new(options: HostOptions, client: kube::Client, engine: Engine, metrics: Metrics) -> Self {
+        let server = Server::new(client.clone());
+        let informers = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
+        let services = LoadServices {
+            engine,
+            discovery: Discovery::new(server.clone()),
+            server: server.clone(),
+            informers,
+            grant_crds: options.grant_crds,
+        };
+        let events = EventRecorder::start(server, options.instance.as_str().into());
+        Self {
+            shared: Arc::new(Shared {
+                options,
+                services,
+                events,
+                logs: PluginLogs::default(),
+                metrics,
+                guest_metrics: GuestMetrics::default(),
+                started: Instant::now(),
+                views: RwLock::default(),
+                scanned: RwLock::new(false),
+            }),
+        }
+    }
+
+    /// Runs the plugins until shutdown, then stops them: each may finish what it holds, for at most eight seconds.
+    pub async fn run(&self, shutdown: CancellationToken) {
+        let changed = Arc::new(Notify::new());
+        let _watcher = self.watch_directory(&changed);
+        let mut directory = Directory::new(self.shared.options.settle);
+        let mut plugins = BTreeMap::new();
+        let mut complaints = Vec::new();
+        while !shutdown.is_cancelled() {
+            if let Some(found) = self.scan(&mut complaints).await {
+                let changes = directory.observe(&found.plugins, Instant::now());
+                self.act(changes, &mut plugins, &shutdown);
+                *self.shared.scanned.write() = true;
+            }
+            let next =
+                directory.next_look().unwrap_or_else(|| Instant::now() + POLL).min(Instant::now() + POLL);
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = changed.notified() => {}
+                () = sleep_until(next) => {}
+            }
+        }
+        futures::future::join_all(plugins.into_values().map(PluginHandle::join)).await;
+        self.shared.services.informers.stop().await;
+    }
+
+    /// What there is to see of each plugin, by name.
+    #[must_use]
+    pub fn status(&self) -> Vec<PluginStatus> {
+        self.shared.views.read().values().map(PluginView::status).collect()
+    }
+
+    /// Whether the directory has been read and every plugin of it has got as far as it can by itself: it runs, has
+    /// failed, is stopped, or waits for something outside.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        use crate::state::PluginState::{Compiling, Describing, Found};
+        let on_its_way = |status: &PluginStatus| matches!(status.state, Found | Compiling | Describing);
+        *self.shared.scanned.read() && !self.status().iter().any(on_its_way)
+    }
+
+    /// The plugins' log lines.
+    #[must_use]
+    pub fn logs(&self) -> &PluginLogs {
+        &self.shared.logs
+    }
+
+    /// The metrics that guests record.
+    #[must_use]
+    pub fn guest_metrics(&self) -> &GuestMetrics {
+        &self.shared.guest_metrics
+    }
+
+    /// Brings the gauges up to date, before the metrics are read.
+    pub fn observe_queues(&self) {
+        self.shared.views.read().values().for_each(PluginView::observe_queue);
+    }
+
+    /// A watcher that notifies of changes; without one the directory is only polled.
+    fn watch_directory(&self, changed: &Arc<Notify>) -> Option<notify::RecommendedWatcher> {
+        let directory = &self.shared.options.plugins;
+        let told = Arc::clone(changed);
+        let watching = notify::recommended_watcher(move |_: notify::Result<notify::Event>| told.notify_one())
+            .and_then(|mut watcher| watcher.watch(directory, RecursiveMode::NonRecursive).map(|()| watcher));
+        match watching {
+            Ok(watcher) => Some(watcher),
+            Err(error) => {
+                let every = POLL.as_secs();
+                tracing::warn!("{} is only looked at every {every} s: {error}", directory.display());
+                None
+            }
+        }
+    }
+
+    async fn scan(&self, complaints: &mut Vec<String>) -> Option<Scan> {
+        let directory = self.shared.options.plugins.clone();
+        let scanned = spawn_blocking(move || scan(&directory)).await.ok()?;
+        let mut problems: Vec<String> = Vec::new();
+        let found = match scanned {
+            Ok(found) => {
+                problems.extend(found.refused.iter().map(ToString::to_string));
+                Some(found)
+            }
+            Err(error) => {
+                problems.push(unreadable(&self.shared.options.plugins, &error));
+                None
+            }
+        };
+        // Each problem is told once, not at every look.
+        for problem in problems.iter().filter(|problem| !complaints.contains(problem)) {
+            tracing::error!("{problem}");
+        }
+        *complaints = problems;
+        found
+    }
+
+    fn act(
+        &self,
+        changes: Vec<Change>,
+        plugins: &mut BTreeMap<PluginName, PluginHandle>,
+        shutdown: &CancellationToken,
+    ) {
+        for change in changes {
+            match change {
+                Change::Load(name, files) => {
+                    let handle = match plugins.remove(&name) {
+                        Some(handle) if !handle.is_unwanted() => handle,
+                        predecessor => {
+                            let handle = self.start(&name, shutdown, predecessor);
+                            self.shared.views.write().insert(name.clone(), handle.view().clone());
+                            handle
+                        }
+                    };
+                    handle.want(Some(files));
+                    plugins.insert(name, handle);
+                }
+                Change::Remove(name) => {
+                    // The handle stays, and its status shows how the plugin drains and stops.
+                    if let Some(handle) = plugins.get(&name) {
+                        handle.want(None);
+                    }
+                }
+            }
+        }
+    }
+
+    fn start(
+        &self,
+        name: &PluginName,
+        shutdown: &CancellationToken,
+        predecessor: Option<PluginHandle>,
+    ) -> PluginHandle {
+        let metrics = self.shared.metrics.of(name);
+        let guest = GuestServices {
+            name: name.clone(),
+            queue: PluginQueue::new(metrics.clone()),
+            events: self.shared.events.clone(),
+            logs: self.shared.logs.clone(),
+            metrics,
+            guest_metrics: self.shared.guest_metrics.clone(),
+            started: self.shared.started,
+        };
+        let options = ReloadOptions { requeue_all: self.shared.options.requeue_on_reload };
+        PluginHandle::start(guest, self.shared.services.clone(), options, shutdown.child_token(), predecessor)
+    }
+}
+
+fn unreadable(directory: &Path, error: &std::io::Error) -> String {
+    format!("the plugins directory {} cannot be read: {error}; check its permissions", directory.display())
+}

@@ -1,0 +1,38 @@
+//! One controller per plugin: from its descriptor to its subscriptions, its queue and its workers, and the host that
+//! runs the plugins of a directory.
+//!
+//! ```text
+//! directory ─▶ load (compile, describe, CRDs, subscribe, sync) ─▶ version ─▶ swap
+//! informers ─▶ dispatch (predicate, targets) ─▶ queue ─▶ worker ─▶ instance ─▶ live client ─▶ API server
+//! ```
+
+pub mod descriptor;
+mod directory;
+mod fence;
+mod grants;
+mod guest_host;
+mod guest_metrics;
+mod host;
+mod jsonpath;
+pub mod limits;
+mod load;
+mod logs;
+mod metrics;
+mod name;
+mod own_writes;
+mod plugin;
+pub mod predicate;
+mod queue;
+mod server;
+pub mod sidecar;
+mod state;
+mod targets;
+mod version;
+mod views;
+
+pub use guest_metrics::GuestMetrics;
+pub use host::{HostOptions, PluginHost};
+pub use logs::{PluginLogLine, PluginLogs};
+pub use metrics::Metrics;
+pub use name::{NameError, PluginName};
+pub use state::{PluginState, PluginStatus};

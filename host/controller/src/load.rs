@@ -1,0 +1,193 @@
+//! From a plugin's files to a version that can run: compile, describe, apply CRDs, subscribe, sync.
+//!
+//! Everything happens beside the version that runs, which is not touched. Dropping the future gives up: subscriptions
+//! that were made for the new version end with it.
+
+mod problem;
+mod watches;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_plugin::{Code, Engine, InstancePool, Limits};
+use sha2::{Digest, Sha256};
+use tokio::time::sleep;
+
+pub(crate) use problem::LoadProblem;
+
+use crate::descriptor::Descriptor;
+use crate::directory::PluginFiles;
+use crate::fence::Fence;
+use crate::grants::Grants;
+use crate::guest_host::{Granted, GuestHost, GuestServices};
+use crate::limits;
+use crate::server::{Discovery, LiveClient, Server, apply_crds, established};
+use crate::sidecar::Sidecar;
+use crate::state::PluginState;
+use crate::version::Version;
+
+/// What loading needs, the same for all plugins.
+#[derive(Clone)]
+pub(crate) struct LoadServices {
+    pub(crate) engine: Engine,
+    pub(crate) server: Server,
+    pub(crate) discovery: Discovery,
+    pub(crate) informers: pilothouse_informer::InformerRegistry,
+    pub(crate) grant_crds: bool,
+}
+
+/// What came of the files.
+pub(crate) enum Loaded {
+    /// They are those of the running version.
+    Unchanged,
+    /// The sidecar says that the plugin must not run.
+    Disabled,
+    /// A version that is ready to run.
+    Version(Box<Version>),
+}
+
+/// Told of each step on the way.
+pub(crate) type Report = Arc<dyn Fn(PluginState, &str) + Send + Sync>;
+
+/// Between two looks at something that is waited for.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+struct Files {
+    wasm: Vec<u8>,
+    digest: String,
+    sidecar_text: String,
+}
+
+/// Makes a version of the files. Waits without end for what the cluster may still bring (a CRD, a right, a server that
+/// is away), and says so through `report`.
+pub(crate) async fn load(
+    services: LoadServices,
+    guest: GuestServices,
+    files: PluginFiles,
+    running: Option<Arc<Version>>,
+    report: Report,
+) -> Result<Loaded, LoadProblem> {
+    let read = read(&files).await?;
+    let sidecar = Sidecar::parse(&read.sidecar_text)
+        .map_err(|source| LoadProblem::Sidecar { path: files.sidecar.clone(), source })?;
+    if sidecar.enabled == Some(false) {
+        return Ok(Loaded::Disabled);
+    }
+    if running.as_ref().is_some_and(|running| running.is_of(&read.digest, &read.sidecar_text)) {
+        return Ok(Loaded::Unchanged);
+    }
+    report(PluginState::Compiling, "");
+    let code = services.engine.load(read.wasm).await?;
+    report(PluginState::Describing, "");
+    let config = serde_json::Value::Object(sidecar.config.clone()).to_string();
+    let host = Arc::new(GuestHost::for_describe(guest.clone()));
+    let text = code.describe(&config, &effective_limits(None, &sidecar)?, host).await?;
+    let descriptor = Descriptor::parse(&text)?;
+    check_exports(&descriptor, &code)?;
+    if !descriptor.name.is_empty() && descriptor.name != guest.name.as_str() {
+        tracing::warn!(
+            plugin = %guest.name,
+            "the descriptor calls the plugin {:?}; its file's name is what counts",
+            descriptor.name
+        );
+    }
+    put_crds(&services, &descriptor, &sidecar, &report).await?;
+    let prepared = watches::subscribe(&services, &descriptor, running.as_deref(), &report).await?;
+    let limits = effective_limits(Some(&descriptor), &sidecar)?;
+    let fence = Fence::default();
+    let grants = Grants::new(descriptor.writes.clone(), sidecar.grants.writes.clone());
+    let client = LiveClient::new(
+        services.server.clone(),
+        services.discovery.clone(),
+        grants,
+        fence.clone(),
+        guest.name.to_shared(),
+    );
+    let views = Arc::new(prepared.views);
+    let host = Arc::new(GuestHost::new(guest, Granted { views: Arc::clone(&views), client }));
+    let workers = if descriptor.stateful { 1 } else { usize::from(sidecar.workers.unwrap_or(1)) };
+    Ok(Loaded::Version(Box::new(Version {
+        digest: read.digest,
+        sidecar_text: read.sidecar_text,
+        workers,
+        pool: InstancePool::new(code, host, limits),
+        views,
+        routes: prepared.routes,
+        fence,
+        descriptor,
+    })))
+}
+
+async fn read(files: &PluginFiles) -> Result<Files, LoadProblem> {
+    let unreadable = |path: &std::path::Path| {
+        let path = path.to_owned();
+        move |source| LoadProblem::Read { path, source }
+    };
+    let wasm = tokio::fs::read(&files.wasm).await.map_err(unreadable(&files.wasm))?;
+    let sidecar_text = match tokio::fs::read_to_string(&files.sidecar).await {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(unreadable(&files.sidecar)(error)),
+    };
+    let digest = Sha256::digest(&wasm).iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Files { wasm, digest, sidecar_text })
+}
+
+fn check_exports(descriptor: &Descriptor, code: &Code) -> Result<(), LoadProblem> {
+    let exports = code.exports();
+    let starts_work = descriptor.watches.iter().any(|watch| watch.trigger.is_some());
+    if starts_work && !exports.reconcile {
+        return Err(LoadProblem::NoReconcile);
+    }
+    if !starts_work {
+        return Err(LoadProblem::NoTrigger);
+    }
+    if let Some(watch) = descriptor.watches.iter().find(|watch| watch.notify) {
+        return Err(LoadProblem::NotYet { watch: watch.name.clone(), what: "notify: true (observers)" });
+    }
+    match descriptor.watches.iter().find(|watch| watch.indexes.iter().any(|index| index.computed)) {
+        Some(watch) => Err(LoadProblem::NotYet { watch: watch.name.clone(), what: "computed indexes" }),
+        None => Ok(()),
+    }
+}
+
+/// The sidecar's limits, else the plugin's wishes, else the host's defaults.
+fn effective_limits(descriptor: Option<&Descriptor>, sidecar: &Sidecar) -> Result<Limits, LoadProblem> {
+    let mut effective = Limits::default();
+    let wishes = descriptor.map(|descriptor| &descriptor.limits);
+    for given in wishes.into_iter().chain([&sidecar.limits]) {
+        effective.memory = limits::memory(given)?.unwrap_or(effective.memory);
+        effective.reconcile_timeout =
+            limits::reconcile_timeout(given)?.unwrap_or(effective.reconcile_timeout);
+        effective.observe_timeout = limits::observe_timeout(given)?.unwrap_or(effective.observe_timeout);
+        effective.handles = given.handles.unwrap_or(effective.handles);
+    }
+    Ok(effective)
+}
+
+async fn put_crds(
+    services: &LoadServices,
+    descriptor: &Descriptor,
+    sidecar: &Sidecar,
+    report: &Report,
+) -> Result<(), LoadProblem> {
+    if descriptor.crds.is_empty() || !sidecar.grants.crds.unwrap_or(services.grant_crds) {
+        return Ok(());
+    }
+    loop {
+        match apply_crds(&services.server, &descriptor.crds).await {
+            Ok(()) => break,
+            Err(error) if error.is_passing() => report(PluginState::Waiting, &error.to_string()),
+            Err(error) => return Err(error.into()),
+        }
+        sleep(LOOK_AGAIN).await;
+    }
+    loop {
+        match established(&services.server, &descriptor.crds).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(waiting_for)) => report(PluginState::Waiting, &format!("the CRD {waiting_for}")),
+            Err(error) => report(PluginState::Waiting, &error.to_string()),
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+}

@@ -1,0 +1,51 @@
+use std::io;
+use std::path::PathBuf;
+
+use pilothouse_plugin::{DescribeError, LoadError};
+
+use crate::descriptor::DescriptorError;
+use crate::jsonpath::JsonPathError;
+use crate::limits::LimitError;
+use crate::predicate::PredicateError;
+use crate::server::{CrdError, DiscoveryError};
+use crate::sidecar::SidecarError;
+
+/// Why a plugin's files cannot run as they are. None of these passes by itself.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadProblem {
+    #[error("{} cannot be read: {source}; check its permissions", .path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("the sidecar {}: {source}", .path.display())]
+    Sidecar { path: PathBuf, source: SidecarError },
+    #[error(transparent)]
+    Code(#[from] LoadError),
+    #[error("describe failed: {0}")]
+    Describe(#[from] DescribeError),
+    #[error(transparent)]
+    Descriptor(#[from] DescriptorError),
+    #[error("limits.{0}")]
+    Limits(#[from] LimitError),
+    #[error(transparent)]
+    Crd(#[from] CrdError),
+    #[error(transparent)]
+    Discovery(#[from] DiscoveryError),
+    #[error(transparent)]
+    Path(#[from] JsonPathError),
+    #[error("predicate: {0}")]
+    Predicate(#[from] PredicateError),
+    #[error(
+        "the descriptor has triggers, but the plugin does not export reconcile; build it for the world reconciler or \
+         controller"
+    )]
+    NoReconcile,
+    #[error(
+        "no watch of the descriptor has a trigger, so the plugin would never be called; give one trigger: self"
+    )]
+    NoTrigger,
+    #[error("watches.{watch}: this version of the host does not run {what} yet; leave it out")]
+    NotYet { watch: String, what: &'static str },
+    #[error("the informer of watch {watch:?} has stopped: {problem}")]
+    Informer { watch: String, problem: String },
+    #[error("loading failed inside the host: {0}; please report this")]
+    Internal(String),
+}

@@ -1,0 +1,213 @@
+//! The watches of a version: resource types, subscriptions and indexes, shared with what runs already.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_informer::{IndexFn, InformerKey, SubscribeOptions, Subscription};
+use pilothouse_model::{FieldSelector, LabelSelector, ResourceType, Transform};
+use tokio::time::{sleep, timeout};
+
+use super::{LOOK_AGAIN, LoadProblem, LoadServices, Report};
+use crate::descriptor::{Descriptor, Index, Trigger, Watch};
+use crate::jsonpath::JsonPath;
+use crate::own_writes::OwnWrites;
+use crate::predicate::Predicate;
+use crate::server::DiscoveryError;
+use crate::state::PluginState;
+use crate::targets::Targets;
+use crate::version::{Route, Subscribed, Version, Work};
+use crate::views::{View, ViewIndex, Views};
+
+/// A version's watches, all synced.
+pub(super) struct Prepared {
+    pub(super) views: Views,
+    pub(super) routes: Vec<Route>,
+}
+
+/// Subscribes to what the descriptor watches, taking over the subscriptions of the running version that are the same:
+/// those are neither listed again nor replayed.
+pub(super) async fn subscribe(
+    services: &LoadServices,
+    descriptor: &Descriptor,
+    running: Option<&Version>,
+    report: &Report,
+) -> Result<Prepared, LoadProblem> {
+    let mut reusable: Vec<Subscribed> = running
+        .map(|running| running.routes.iter().map(|route| route.subscribed.clone()).collect())
+        .unwrap_or_default();
+    let mut resources = BTreeMap::new();
+    for watch in &descriptor.watches {
+        resources.insert(watch.name.as_str(), resolve(services, watch, report).await?);
+    }
+    let mut views = Views::default();
+    let mut routes = Vec::new();
+    for watch in &descriptor.watches {
+        let name: Arc<str> = watch.name.as_str().into();
+        let resource = &resources[watch.name.as_str()];
+        let mut subscriptions = Vec::new();
+        for key in informer_keys(watch, resource)? {
+            let resync = (watch.resync > 0).then(|| Duration::from_millis(watch.resync.into()));
+            let same = |known: &Subscribed| known.key == key && known.resync == resync;
+            let subscribed = match reusable.iter().position(same) {
+                Some(position) => reusable.swap_remove(position),
+                None => {
+                    let options = SubscribeOptions { resync, ..SubscribeOptions::default() };
+                    let subscription =
+                        services.informers.subscribe(key.clone(), options).map_err(|error| {
+                            LoadProblem::Informer { watch: watch.name.clone(), problem: error.to_string() }
+                        })?;
+                    Subscribed { key, resync, subscription: Arc::new(subscription) }
+                }
+            };
+            subscriptions.push(Arc::clone(&subscribed.subscription));
+            let work = work(descriptor, watch, &resources)?;
+            routes.push(Route { watch: Arc::clone(&name), subscribed, work });
+        }
+        // Writes of the old version that the cache has not caught up with must not be forgotten by the swap.
+        let own_writes = running
+            .and_then(|running| running.views.by_name.get(&name))
+            .filter(|view| view.resource == *resource)
+            .map(|view| Arc::clone(&view.own_writes))
+            .unwrap_or_default();
+        let view = view(watch, resource, subscriptions, own_writes)?;
+        views.by_name.insert(name, view);
+    }
+    for route in &routes {
+        synced(&route.watch, &route.subscribed.subscription, report).await?;
+    }
+    Ok(Prepared { views, routes })
+}
+
+async fn resolve(
+    services: &LoadServices,
+    watch: &Watch,
+    report: &Report,
+) -> Result<ResourceType, LoadProblem> {
+    loop {
+        match services.discovery.resolve(&watch.api_version, &watch.kind).await {
+            Ok(mut resource) => {
+                if let Some(plural) = &watch.resource {
+                    resource.plural.clone_from(plural);
+                }
+                return Ok(resource);
+            }
+            Err(error @ DiscoveryError::Answer { .. }) => return Err(error.into()),
+            Err(error) => report(PluginState::Waiting, &format!("watch {:?}: {error}", watch.name)),
+        }
+        sleep(LOOK_AGAIN).await;
+    }
+}
+
+fn informer_keys(watch: &Watch, resource: &ResourceType) -> Result<Vec<InformerKey>, LoadProblem> {
+    let unusable = |problem: String| LoadProblem::Informer { watch: watch.name.clone(), problem };
+    let labels = LabelSelector::parse(&watch.label_selector).map_err(|error| unusable(error.to_string()))?;
+    let fields = FieldSelector::parse(&watch.field_selector).map_err(|error| unusable(error.to_string()))?;
+    let transform = Transform { projection: watch.projection.into(), ..Transform::standard() };
+    let key =
+        InformerKey::new(resource.clone()).with_labels(labels).with_fields(fields).with_transform(transform);
+    if watch.namespaces.is_empty() {
+        return Ok(vec![key]);
+    }
+    Ok(watch.namespaces.iter().map(|namespace| key.clone().in_namespace(namespace)).collect())
+}
+
+fn work(
+    descriptor: &Descriptor,
+    watch: &Watch,
+    resources: &BTreeMap<&str, ResourceType>,
+) -> Result<Option<Work>, LoadProblem> {
+    let Some(trigger) = &watch.trigger else { return Ok(None) };
+    let target_name = trigger.target().unwrap_or(&watch.name);
+    let target = &resources[target_name];
+    let targets = match trigger {
+        Trigger::Itself => Targets::Itself,
+        Trigger::Owner { .. } => {
+            Targets::owners(&target.api_version(), &target.kind, target.namespaced, true)
+        }
+        Trigger::OwnerAny { .. } => {
+            Targets::owners(&target.api_version(), &target.kind, target.namespaced, false)
+        }
+        Trigger::Label { key, .. } => Targets::Label { key: key.clone(), namespaced: target.namespaced },
+        Trigger::Field { path, namespace_path, .. } => {
+            Targets::field(path, namespace_path.as_deref(), target.namespaced)?
+        }
+        Trigger::Index { index, .. } => Targets::Index { index: index.clone() },
+    };
+    debug_assert!(descriptor.watch(target_name).is_some(), "the descriptor was validated");
+    Ok(Some(Work {
+        predicate: Predicate::compile(&watch.predicate)?,
+        targets,
+        target_watch: target_name.into(),
+    }))
+}
+
+fn view(
+    watch: &Watch,
+    resource: &ResourceType,
+    subscriptions: Vec<Arc<Subscription>>,
+    own_writes: Arc<OwnWrites>,
+) -> Result<View, LoadProblem> {
+    let mut indexes = BTreeMap::new();
+    for index in &watch.indexes {
+        let known = shared_index(index)?;
+        for subscription in &subscriptions {
+            // The name is made from the definition: if it is there, it is this very index.
+            if !subscription.store().index_names().contains(&known.shared_name) {
+                subscription.add_index(&known.shared_name, known.function.clone()).or_else(|error| {
+                    let there = subscription.store().index_names().contains(&known.shared_name);
+                    let problem =
+                        || LoadProblem::Informer { watch: watch.name.clone(), problem: error.to_string() };
+                    if there { Ok(()) } else { Err(problem()) }
+                })?;
+            }
+        }
+        indexes.insert(index.name.clone(), known);
+    }
+    let unusable = |problem: String| LoadProblem::Informer { watch: watch.name.clone(), problem };
+    Ok(View {
+        resource: resource.clone(),
+        label_selector: LabelSelector::parse(&watch.label_selector)
+            .map_err(|error| unusable(error.to_string()))?,
+        field_selector: FieldSelector::parse(&watch.field_selector)
+            .map_err(|error| unusable(error.to_string()))?,
+        namespaces: watch.namespaces.clone(),
+        readers: subscriptions.iter().map(|subscription| subscription.store()).collect(),
+        subscriptions,
+        indexes,
+        is_target: watch.trigger == Some(Trigger::Itself),
+        own_writes,
+    })
+}
+
+fn shared_index(index: &Index) -> Result<ViewIndex, LoadProblem> {
+    let (shared_name, function) = if let Some(label) = &index.label {
+        (format!("label:{label}"), IndexFn::label(label.as_str()))
+    } else if let Some(annotation) = &index.annotation {
+        (format!("annotation:{annotation}"), IndexFn::annotation(annotation.as_str()))
+    } else if let Some(field) = &index.field {
+        let path = JsonPath::parse(field)?;
+        (format!("field:{field}"), IndexFn::computed(move |object| path.values(object)))
+    } else {
+        ("owner-uid".to_owned(), IndexFn::owner_uid())
+    };
+    Ok(ViewIndex { shared_name, function })
+}
+
+/// Waits for the first list, telling now and then what is in its way.
+async fn synced(watch: &str, subscription: &Subscription, report: &Report) -> Result<(), LoadProblem> {
+    let stopped = |problem: String| LoadProblem::Informer { watch: watch.to_owned(), problem };
+    let mut synced = std::pin::pin!(subscription.synced());
+    loop {
+        match timeout(LOOK_AGAIN, &mut synced).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => return Err(stopped("the host is shutting down".into())),
+            Err(_) => {
+                let status = subscription.status();
+                let problem =
+                    status.error.map_or("its first list is under way".to_owned(), |error| error.to_string());
+                report(PluginState::Waiting, &format!("watch {watch:?}: {problem}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! What the host counts of its plugins, under the names that controller-runtime users' dashboards have.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_informer::QueueMetrics;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use crate::name::PluginName;
+
+/// Label sets have one value per plugin, or per plugin and outcome: never one that a guest can choose.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByController {
+    controller: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByQueue {
+    name: String,
+    controller: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByResult {
+    controller: String,
+    result: &'static str,
+}
+
+type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
+
+/// The families of all plugins. Cheap to clone.
+#[derive(Clone)]
+pub struct Metrics {
+    reconciles: Family<ByResult, Counter>,
+    errors: Family<ByController, Counter>,
+    terminal_errors: Family<ByController, Counter>,
+    panics: Family<ByController, Counter>,
+    timeouts: Family<ByController, Counter>,
+    reconcile_time: Histograms<ByController>,
+    active_workers: Family<ByController, Gauge>,
+    max_concurrent: Family<ByController, Gauge>,
+    reloads: Family<ByResult, Counter>,
+    predicate_errors: Family<ByController, Counter>,
+    events_dropped: Family<ByController, Counter>,
+    queue_adds: Family<ByQueue, Counter>,
+    queue_retries: Family<ByQueue, Counter>,
+    queue_depth: Family<ByQueue, Gauge>,
+    queue_latency: Histograms<ByQueue>,
+    work_duration: Histograms<ByQueue>,
+    unfinished_work: Family<ByQueue, Gauge<f64, std::sync::atomic::AtomicU64>>,
+    longest_running: Family<ByQueue, Gauge<f64, std::sync::atomic::AtomicU64>>,
+}
+
+/// 5 ms to 60 s, as controller-runtime has it, roughly.
+fn reconcile_buckets() -> Histogram {
+    Histogram::new(exponential_buckets(0.005, 2.0, 14))
+}
+
+/// 10 ns to 10 s, as client-go's work queue has it.
+fn queue_buckets() -> Histogram {
+    Histogram::new(exponential_buckets(10e-9, 10.0, 10))
+}
+
+impl Metrics {
+    /// Makes the families and registers them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            reconciles: Family::default(),
+            errors: Family::default(),
+            terminal_errors: Family::default(),
+            panics: Family::default(),
+            timeouts: Family::default(),
+            reconcile_time: Family::new_with_constructor(reconcile_buckets),
+            active_workers: Family::default(),
+            max_concurrent: Family::default(),
+            reloads: Family::default(),
+            predicate_errors: Family::default(),
+            events_dropped: Family::default(),
+            queue_adds: Family::default(),
+            queue_retries: Family::default(),
+            queue_depth: Family::default(),
+            queue_latency: Family::new_with_constructor(queue_buckets),
+            work_duration: Family::new_with_constructor(queue_buckets),
+            unfinished_work: Family::default(),
+            longest_running: Family::default(),
+        };
+        metrics.register_reconciles(registry);
+        metrics.register_queues(registry);
+        metrics
+    }
+
+    fn register_reconciles(&self, registry: &mut Registry) {
+        let runtime = registry.sub_registry_with_prefix("controller_runtime");
+        runtime.register("reconcile", "Reconciles by plugin and result", self.reconciles.clone());
+        runtime.register("reconcile_errors", "Reconciles that failed", self.errors.clone());
+        runtime.register(
+            "terminal_reconcile_errors",
+            "Reconciles that failed for good",
+            self.terminal_errors.clone(),
+        );
+        runtime.register("reconcile_panics", "Reconciles that ended in a trap", self.panics.clone());
+        runtime.register("reconcile_timeouts", "Reconciles that took too long", self.timeouts.clone());
+        runtime.register("reconcile_time_seconds", "Duration of reconciles", self.reconcile_time.clone());
+        runtime.register("active_workers", "Workers that reconcile now", self.active_workers.clone());
+        runtime.register("max_concurrent_reconciles", "Workers of the plugin", self.max_concurrent.clone());
+        let own = registry.sub_registry_with_prefix("pilothouse");
+        own.register("plugin_reloads", "Files taken or refused, by plugin and result", self.reloads.clone());
+        own.register(
+            "predicate_errors",
+            "Predicates that failed, counted as true",
+            self.predicate_errors.clone(),
+        );
+        own.register(
+            "events_dropped",
+            "Events dropped because the recorder was behind",
+            self.events_dropped.clone(),
+        );
+    }
+
+    fn register_queues(&self, registry: &mut Registry) {
+        let queue = registry.sub_registry_with_prefix("workqueue");
+        queue.register("adds", "Keys that became ready", self.queue_adds.clone());
+        queue.register("retries", "Rate-limited adds", self.queue_retries.clone());
+        queue.register("depth", "Keys that are ready", self.queue_depth.clone());
+        queue.register("queue_duration_seconds", "How long keys were ready", self.queue_latency.clone());
+        queue.register("work_duration_seconds", "How long keys were worked on", self.work_duration.clone());
+        queue.register(
+            "unfinished_work_seconds",
+            "Time spent on keys not done yet",
+            self.unfinished_work.clone(),
+        );
+        queue.register(
+            "longest_running_processor_seconds",
+            "The longest of them",
+            self.longest_running.clone(),
+        );
+    }
+
+    /// The part of one plugin.
+    pub(crate) fn of(&self, plugin: &PluginName) -> Arc<PluginMetrics> {
+        let controller = ByController { controller: plugin.to_string() };
+        let queue = ByQueue { name: plugin.to_string(), controller: plugin.to_string() };
+        let result = |result| ByResult { controller: plugin.to_string(), result };
+        Arc::new(PluginMetrics {
+            succeeded: self.reconciles.get_or_create_owned(&result("success")),
+            requeued_after: self.reconciles.get_or_create_owned(&result("requeue_after")),
+            failed: self.reconciles.get_or_create_owned(&result("error")),
+            errors: self.errors.get_or_create_owned(&controller),
+            terminal_errors: self.terminal_errors.get_or_create_owned(&controller),
+            panics: self.panics.get_or_create_owned(&controller),
+            timeouts: self.timeouts.get_or_create_owned(&controller),
+            reconcile_time: self.reconcile_time.get_or_create_owned(&controller),
+            active_workers: self.active_workers.get_or_create_owned(&controller),
+            max_concurrent: self.max_concurrent.get_or_create_owned(&controller),
+            loaded: self.reloads.get_or_create_owned(&result("loaded")),
+            refused: self.reloads.get_or_create_owned(&result("refused")),
+            predicate_errors: self.predicate_errors.get_or_create_owned(&controller),
+            events_dropped: self.events_dropped.get_or_create_owned(&controller),
+            queue_adds: self.queue_adds.get_or_create_owned(&queue),
+            queue_retries: self.queue_retries.get_or_create_owned(&queue),
+            queue_depth: self.queue_depth.get_or_create_owned(&queue),
+            queue_latency: self.queue_latency.get_or_create_owned(&queue),
+            work_duration: self.work_duration.get_or_create_owned(&queue),
+            unfinished_work: self.unfinished_work.get_or_create_owned(&queue),
+            longest_running: self.longest_running.get_or_create_owned(&queue),
+        })
+    }
+}
+
+/// The counters of one plugin, looked up once so that counting takes no lock of a family.
+pub(crate) struct PluginMetrics {
+    pub(crate) succeeded: Counter,
+    pub(crate) requeued_after: Counter,
+    pub(crate) failed: Counter,
+    pub(crate) errors: Counter,
+    pub(crate) terminal_errors: Counter,
+    pub(crate) panics: Counter,
+    pub(crate) timeouts: Counter,
+    pub(crate) reconcile_time: Histogram,
+    pub(crate) active_workers: Gauge,
+    pub(crate) max_concurrent: Gauge,
+    pub(crate) loaded: Counter,
+    pub(crate) refused: Counter,
+    pub(crate) predicate_errors: Counter,
+    pub(crate) events_dropped: Counter,
+    queue_adds: Counter,
+    queue_retries: Counter,
+    pub(crate) queue_depth: Gauge,
+    queue_latency: Histogram,
+    work_duration: Histogram,
+    pub(crate) unfinished_work: Gauge<f64, std::sync::atomic::AtomicU64>,
+    pub(crate) longest_running: Gauge<f64, std::sync::atomic::AtomicU64>,
+}
+
+impl PluginMetrics {
+    /// The counts that `/api/plugins` shows.
+    pub(crate) fn counters(&self) -> [(&'static str, u64); 10] {
+        [
+            ("reconciles", self.succeeded.get() + self.requeued_after.get() + self.failed.get()),
+            ("succeeded", self.succeeded.get()),
+            ("requeuedAfter", self.requeued_after.get()),
+            ("errors", self.errors.get()),
+            ("terminalErrors", self.terminal_errors.get()),
+            ("traps", self.panics.get()),
+            ("timeouts", self.timeouts.get()),
+            ("retries", self.queue_retries.get()),
+            ("loads", self.loaded.get()),
+            ("refusedLoads", self.refused.get()),
+        ]
+    }
+}
+
+impl QueueMetrics for PluginMetrics {
+    fn added(&self) {
+        self.queue_adds.inc();
+    }
+
+    fn retried(&self) {
+        self.queue_retries.inc();
+    }
+
+    fn waited(&self, ready_for: Duration) {
+        self.queue_latency.observe(ready_for.as_secs_f64());
+    }
+
+    fn worked(&self, held_for: Duration) {
+        self.work_duration.observe(held_for.as_secs_f64());
+    }
+}

@@ -1,0 +1,83 @@
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A plugin's identity: the stem of its file, an RFC 1123 label. Queue, field manager, metrics and sidecar go by it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PluginName(Arc<str>);
+
+/// Why a file cannot be a plugin.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error(
+    "{file:?} cannot name a plugin: {problem}; rename it to lower-case letters, digits and '-', beginning and ending \
+     with a letter or digit, at most 63 of them, such as sample-controller.wasm"
+)]
+pub struct NameError {
+    file: String,
+    problem: &'static str,
+}
+
+impl PluginName {
+    /// The name of the plugin in a file.
+    ///
+    /// # Errors
+    /// The stem is not an RFC 1123 label.
+    pub fn of_file(path: &Path) -> Result<Self, NameError> {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let error = |problem| NameError {
+            file: path.file_name().unwrap_or_default().to_string_lossy().into(),
+            problem,
+        };
+        let edge =
+            |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        if stem.len() > 63 {
+            return Err(error("it is longer than 63 characters"));
+        }
+        if !stem.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-') {
+            return Err(error("it has other characters than lower-case letters, digits and '-'"));
+        }
+        if !edge(stem.bytes().next()) || !edge(stem.bytes().last()) {
+            return Err(error("it does not begin and end with a letter or digit"));
+        }
+        Ok(Self(Arc::from(&*stem)))
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name as shared text.
+    #[must_use]
+    pub fn to_shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl fmt::Display for PluginName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stem_that_is_a_label_names_a_plugin() {
+        let name = PluginName::of_file(Path::new("/plugins/sample-controller.wasm")).expect("a label");
+        assert_eq!(name.as_str(), "sample-controller");
+    }
+
+    #[test]
+    fn other_stems_are_refused_with_the_remedy() {
+        for file in
+            ["Sample.wasm", "a_b.wasm", "-a.wasm", "a-.wasm", "é.wasm", &format!("{}.wasm", "a".repeat(64))]
+        {
+            let error = PluginName::of_file(Path::new(file)).expect_err(file).to_string();
+            assert!(error.contains(file) && error.contains("rename it"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! From the notifications of a version's subscriptions to keys in its plugin's queue.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use pilothouse_informer::{Priority, Subscription};
+use pilothouse_model::{Notification, ObjectKey};
+use pilothouse_plugin::Reason;
+
+use crate::guest_host::GuestServices;
+use crate::queue::Item;
+use crate::version::{Route, Version};
+
+type Batch = Pin<Box<dyn Future<Output = (usize, Option<Vec<Notification>>)> + Send>>;
+
+/// Waits on all subscriptions of the running version at once, and queues what they bring. It runs inside the plugin's
+/// own task and never waits for a guest.
+#[derive(Default)]
+pub(super) struct Dispatcher {
+    version: Option<Arc<Version>>,
+    /// One future per route that has not ended. Dropping one loses nothing: `next_batch` is cancellation safe, and the
+    /// next version's future on the same subscription gets what this one would have.
+    batches: FuturesUnordered<Batch>,
+}
+
+impl Dispatcher {
+    /// From now on the subscriptions of this version are served, by its routes.
+    pub(super) fn install(&mut self, version: Arc<Version>) {
+        self.batches = version
+            .routes
+            .iter()
+            .enumerate()
+            .map(|(position, route)| next_batch(position, Arc::clone(&route.subscribed.subscription)))
+            .collect();
+        self.version = Some(version);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.batches.clear();
+        self.version = None;
+    }
+
+    /// Takes in one batch; waits for ever while there is nothing to wait for. Cancellation safe.
+    pub(super) async fn next(&mut self, guest: &GuestServices) {
+        let Some((position, batch)) = self.batches.next().await else {
+            return std::future::pending().await;
+        };
+        let Some(version) = &self.version else { return };
+        let route = &version.routes[position];
+        // A subscription that has ended (the host is shutting down) is not asked again.
+        let Some(batch) = batch else { return };
+        for notification in &batch {
+            queue(version, route, notification, guest);
+        }
+        self.batches.push(next_batch(position, Arc::clone(&route.subscribed.subscription)));
+    }
+}
+
+fn next_batch(position: usize, subscription: Arc<Subscription>) -> Batch {
+    Box::pin(async move { (position, subscription.next_batch().await) })
+}
+
+fn queue(version: &Version, route: &Route, notification: &Notification, guest: &GuestServices) {
+    let Some(work) = &route.work else { return };
+    let (reason, priority) = reason(notification);
+    // The start passes the predicate by: the plugin has to see everything once.
+    if priority == Priority::Normal || reason == Reason::Resync {
+        match work.predicate.admits(notification) {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(problem) => {
+                guest.metrics.predicate_errors.inc();
+                let key = notification.key();
+                tracing::warn!(plugin = %guest.name, watch = %route.watch, %key, "predicate failed, taken for true: {problem}");
+            }
+        }
+    }
+    let by_index = |index: &str, value: &str| index_keys(version, &work.target_watch, index, value);
+    for key in work.targets.of(notification, &by_index) {
+        guest.queue.add(Item { watch: Arc::clone(&work.target_watch), key }, reason, priority);
+    }
+}
+
+fn index_keys(version: &Version, watch: &str, index: &str, value: &str) -> Vec<ObjectKey> {
+    // Both names were checked when the descriptor was.
+    version.views.get(watch).and_then(|view| view.index_keys(index, value)).unwrap_or_default()
+}
+
+/// Why the change queues, and whether live changes go before it (B45).
+fn reason(notification: &Notification) -> (Reason, Priority) {
+    match notification {
+        Notification::Added { initial: true, .. } => (Reason::Startup, Priority::Low),
+        Notification::Added { initial: false, .. } => (Reason::Created, Priority::Normal),
+        Notification::Updated { .. } if notification.is_resync() => (Reason::Resync, Priority::Low),
+        Notification::Updated { .. } => (Reason::Updated, Priority::Normal),
+        Notification::Deleted { .. } => (Reason::Deleted, Priority::Normal),
+    }
+}
+
+/// Queues every object of the target watches: new logic may decide otherwise about any of them.
+pub(super) fn requeue_all(version: &Version, guest: &GuestServices) {
+    for (watch, view) in version.views.by_name.iter().filter(|(_, view)| view.is_target) {
+        for key in view.readers.iter().flat_map(pilothouse_informer::StoreReader::list_keys) {
+            guest.queue.add(Item { watch: Arc::clone(watch), key }, Reason::Startup, Priority::Low);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! A worker: takes keys from the plugin's queue and has the running version reconcile them, one at a time.
+
+use std::sync::Arc;
+
+use pilothouse_informer::{Priority, WorkItem};
+use pilothouse_plugin::{Failure, FaultKind, Outcome, Reason, Request};
+use tokio::sync::RwLock;
+use tokio::time::Instant;
+
+use crate::guest_host::GuestServices;
+use crate::queue::Item;
+use crate::version::Version;
+
+/// Works until the queue is shut down.
+pub(super) async fn work(gate: Arc<RwLock<Option<Arc<Version>>>>, guest: GuestServices) {
+    while let Some((item, reasons)) = guest.queue.get().await {
+        // Held while reconciling: a swap waits for it. The key is held, too, and nobody else gets it.
+        let version = gate.read().await;
+        let Some(version) = version.as_ref() else { return };
+        if version.views.target(&item.key().watch).is_err() {
+            // The new version has no such target watch any more.
+            guest.queue.forget(item.key());
+            continue;
+        }
+        guest.metrics.active_workers.inc();
+        let outcome = reconcile(version, &item, reasons).await;
+        guest.metrics.active_workers.dec();
+        settle(&guest, &item, outcome);
+        item.done();
+    }
+}
+
+struct Reconciled {
+    outcome: Result<Outcome, Failure>,
+    seconds: f64,
+}
+
+async fn reconcile(version: &Version, item: &WorkItem<Item>, reasons: Vec<Reason>) -> Reconciled {
+    let request = Request {
+        watch: Arc::clone(&item.key().watch),
+        key: item.key().key.clone(),
+        reasons,
+        attempt: item.attempts(),
+        extra: Vec::new(),
+    };
+    let started = Instant::now();
+    let outcome = match version.pool.checkout().await {
+        Ok(mut instance) => instance.reconcile(request).await,
+        Err(fault) => Err(fault.into()),
+    };
+    Reconciled { outcome, seconds: started.elapsed().as_secs_f64() }
+}
+
+/// Puts the key where the outcome says. Done before the key is let go, so that it is never nowhere.
+fn settle(guest: &GuestServices, item: &WorkItem<Item>, reconciled: Reconciled) {
+    let metrics = &guest.metrics;
+    let (watch, key) = (&item.key().watch, &item.key().key);
+    metrics.reconcile_time.observe(reconciled.seconds);
+    match reconciled.outcome {
+        Ok(Outcome::Done) => {
+            metrics.succeeded.inc();
+            guest.queue.forget(item.key());
+        }
+        Ok(Outcome::RequeueAfter(delay)) => {
+            metrics.requeued_after.inc();
+            guest.queue.forget(item.key());
+            guest.queue.add_after(item.key().clone(), delay, Reason::Requeue);
+        }
+        Err(Failure::Terminal(problem)) => {
+            metrics.failed.inc();
+            metrics.errors.inc();
+            metrics.terminal_errors.inc();
+            guest.queue.forget(item.key());
+            tracing::error!(plugin = %guest.name, %watch, %key, "failed for good, until the object changes: {problem}");
+        }
+        Err(failure) => {
+            metrics.failed.inc();
+            metrics.errors.inc();
+            if let Failure::Fault(fault) = &failure {
+                match fault.kind() {
+                    FaultKind::Timeout { .. } => metrics.timeouts.inc(),
+                    _ => metrics.panics.inc(),
+                };
+            }
+            let attempt = item.attempts() + 1;
+            let again = guest.queue.retry(item.key().clone(), Priority::Normal);
+            tracing::warn!(plugin = %guest.name, %watch, %key, attempt, "failed: {failure}; {}", Again(again));
+        }
+    }
+}
+
+struct Again(Option<std::time::Duration>);
+
+impl std::fmt::Display for Again {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(delay) => write!(f, "tried again in {delay:?}"),
+            None => f.write_str("not tried again, the plugin is stopping"),
+        }
+    }
+}

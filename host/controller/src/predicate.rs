@@ -1,0 +1,190 @@
+//! Predicates: CEL expressions that decide, per change and before anything is queued, whether it starts work.
+//!
+//! Variables: `object` (the newest state), `old` (the state before, null except on updates), `event` ("added",
+//! "updated", "deleted", "resync"). Functions: `generationChanged()`, `labelsChanged()`, `annotationsChanged()`,
+//! each true for additions and deletions, and those of Kubernetes' CEL libraries.
+
+use std::sync::LazyLock;
+
+use kube_cel::KubeCelExt;
+use kube_cel::cel::{Context, ExecutionError, FunctionContext, Program, Value, objects::ResolveResult};
+use pilothouse_model::{Notification, Object};
+
+/// A compiled predicate; the empty text is true for every change.
+pub struct Predicate(Option<Compiled>);
+
+struct Compiled {
+    program: Program,
+    needs_object: bool,
+    needs_old: bool,
+}
+
+/// Why a text is no predicate.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PredicateError(String);
+
+const CHANGED: [&str; 3] = ["generationChanged", "labelsChanged", "annotationsChanged"];
+const VARIABLES: [&str; 3] = ["object", "old", "event"];
+
+/// The context that all predicates share: building it registers some hundred functions, so it is built once.
+static ROOT: LazyLock<Context<'static>> = LazyLock::new(|| {
+    let mut context = Context::default().with_all();
+    for name in CHANGED {
+        context.add_function(name, move |context: &FunctionContext<'_, '_>| changed(context, name));
+    }
+    context
+});
+
+/// The answer was computed natively and put beside the variables, under a name that CEL source cannot spell.
+fn changed(context: &FunctionContext<'_, '_>, name: &str) -> ResolveResult {
+    let value = context.ptx.get_variable(hidden(name));
+    let value = value.ok_or_else(|| ExecutionError::undeclared_reference(name))?;
+    Value::try_from(value.as_ref())
+}
+
+fn hidden(name: &str) -> String {
+    format!("${name}")
+}
+
+impl Predicate {
+    /// Compiles the text.
+    ///
+    /// # Errors
+    /// Names the place of a syntax error, or the variable that there is not.
+    pub fn compile(text: &str) -> Result<Self, PredicateError> {
+        if text.trim().is_empty() {
+            return Ok(Self(None));
+        }
+        let program = Program::compile(text).map_err(|error| {
+            PredicateError(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
+        })?;
+        let (needs_object, needs_old) = {
+            let references = program.references();
+            let unknown = references.variables().into_iter().find(|name| !VARIABLES.contains(name));
+            if let Some(name) = unknown {
+                return Err(PredicateError(format!(
+                    "there is no variable {name:?}; there are object, old and event"
+                )));
+            }
+            (references.has_variable("object"), references.has_variable("old"))
+        };
+        Ok(Self(Some(Compiled { program, needs_object, needs_old })))
+    }
+
+    /// Whether the change starts work.
+    ///
+    /// # Errors
+    /// The expression failed or was not a boolean; the caller takes that for true, and tells (contract, "predicate").
+    pub fn admits(&self, notification: &Notification) -> Result<bool, PredicateError> {
+        let Some(compiled) = &self.0 else { return Ok(true) };
+        let mut context = ROOT.new_inner_scope();
+        let old = match notification {
+            Notification::Updated { old, .. } => Some(old),
+            _ => None,
+        };
+        let object = notification.object();
+        if compiled.needs_object {
+            context.add_variable_from_value("object", tree(object)?);
+        }
+        if compiled.needs_old {
+            context.add_variable_from_value("old", old.map_or(Ok(Value::Null), tree)?);
+        }
+        context.add_variable_from_value("event", event(notification));
+        for name in CHANGED {
+            context.add_variable_from_value(hidden(name), old.is_none_or(|old| differs(name, old, object)));
+        }
+        match compiled.program.execute(&context) {
+            Ok(Value::Bool(admitted)) => Ok(admitted),
+            Ok(other) => Err(PredicateError(format!("the predicate gave {other:?}, not a boolean"))),
+            Err(error) => Err(PredicateError(error.to_string())),
+        }
+    }
+}
+
+fn tree(object: &Object) -> Result<Value, PredicateError> {
+    kube_cel::cel::to_value(object.to_value()).map_err(|error| PredicateError(error.to_string()))
+}
+
+fn event(notification: &Notification) -> &'static str {
+    match notification {
+        Notification::Added { .. } => "added",
+        Notification::Updated { .. } if notification.is_resync() => "resync",
+        Notification::Updated { .. } => "updated",
+        Notification::Deleted { .. } => "deleted",
+    }
+}
+
+fn differs(name: &str, old: &Object, new: &Object) -> bool {
+    match name {
+        "generationChanged" => old.generation() != new.generation(),
+        "labelsChanged" => !old.labels().eq(new.labels()),
+        _ => !old.annotations().eq(new.annotations()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(generation: u32, label: &str) -> Object {
+        let text = format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","resourceVersion":"{generation}{label}",
+            "generation":{generation},"labels":{{"app":"{label}"}}}},"spec":{{"replicas":{generation}}}}}"#
+        );
+        Object::from_json(text).expect("an object")
+    }
+
+    fn updated(old: Object, new: Object) -> Notification {
+        Notification::Updated { old, new }
+    }
+
+    fn admits(predicate: &str, notification: &Notification) -> bool {
+        Predicate::compile(predicate).expect(predicate).admits(notification).expect(predicate)
+    }
+
+    #[test]
+    fn the_change_is_judged_by_old_and_new() {
+        let change = updated(object(1, "x"), object(2, "x"));
+        for (predicate, expected) in [
+            ("", true),
+            ("generationChanged()", true),
+            ("labelsChanged()", false),
+            ("annotationsChanged()", false),
+            ("event == 'updated'", true),
+            ("object.spec.replicas > old.spec.replicas", true),
+            ("has(object.metadata.labels) && object.metadata.labels.app == 'y'", false),
+            ("labelsChanged() || object.metadata.name.startsWith('a')", true),
+        ] {
+            assert_eq!(admits(predicate, &change), expected, "{predicate}");
+        }
+        let resync = updated(object(1, "x"), object(1, "x"));
+        assert!(admits("event == 'resync' && !generationChanged()", &resync));
+    }
+
+    #[test]
+    fn additions_and_deletions_count_as_changed_and_have_no_old() {
+        let added = Notification::Added { object: object(1, "x"), initial: false };
+        let deleted = Notification::Deleted { last: object(1, "x"), final_state_unknown: false };
+        for (notification, event) in [(added, "added"), (deleted, "deleted")] {
+            let predicate =
+                format!("generationChanged() && labelsChanged() && old == null && event == '{event}'");
+            assert!(admits(&predicate, &notification), "{event}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_predicate_is_refused_or_reported() {
+        let error = |text: &str| match Predicate::compile(text) {
+            Ok(_) => panic!("{text} compiled"),
+            Err(error) => error.to_string(),
+        };
+        assert!(error("object.").contains("Syntax error"), "{}", error("object."));
+        assert!(error("pod.spec == 1").contains("no variable \"pod\""));
+        let change = updated(object(1, "x"), object(2, "x"));
+        let predicate = Predicate::compile("object.spec.nothing > 3").expect("compiles");
+        assert!(predicate.admits(&change).is_err());
+        let predicate = Predicate::compile("object.spec.replicas").expect("compiles");
+        assert!(predicate.admits(&change).expect_err("no boolean").to_string().contains("not a boolean"));
+    }
+}

@@ -1,0 +1,141 @@
+//! A plugin's work: keys of target watches, with the reasons for which they are queued.
+//!
+//! The queue belongs to the plugin's name: it outlives instances, versions and their failures.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pilothouse_informer::{Priority, QueueMetrics, QueueSnapshot, WorkItem, WorkQueue, WorkQueueOptions};
+use pilothouse_model::ObjectKey;
+use pilothouse_plugin::Reason;
+
+/// One piece of work: an object of a target watch. Its identity, whichever way it came.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Item {
+    pub(crate) watch: Arc<str>,
+    pub(crate) key: ObjectKey,
+}
+
+/// The queue and the reasons of what is in it.
+#[derive(Clone)]
+pub(crate) struct PluginQueue {
+    queue: WorkQueue<Item>,
+    reasons: Arc<Mutex<HashMap<Item, Reasons>>>,
+}
+
+/// A set of reasons, in the order of the enum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Reasons(u16);
+
+const ALL: [Reason; 8] = [
+    Reason::Created,
+    Reason::Updated,
+    Reason::Deleted,
+    Reason::Resync,
+    Reason::Requeue,
+    Reason::Retry,
+    Reason::Startup,
+    Reason::Other,
+];
+
+impl Reasons {
+    fn insert(&mut self, reason: Reason) {
+        let position = ALL.iter().position(|known| *known == reason).unwrap_or(ALL.len() - 1);
+        self.0 |= 1 << position;
+    }
+
+    fn to_vec(self) -> Vec<Reason> {
+        ALL.iter()
+            .enumerate()
+            .filter(|(position, _)| self.0 & (1 << position) != 0)
+            .map(|(_, reason)| *reason)
+            .collect()
+    }
+}
+
+impl PluginQueue {
+    pub(crate) fn new(metrics: Arc<dyn QueueMetrics>) -> Self {
+        let options = WorkQueueOptions { metrics, ..WorkQueueOptions::default() };
+        Self { queue: WorkQueue::new(options), reasons: Arc::default() }
+    }
+
+    pub(crate) fn add(&self, item: Item, reason: Reason, priority: Priority) {
+        self.note(&item, reason);
+        self.queue.add(item, priority);
+    }
+
+    pub(crate) fn add_after(&self, item: Item, delay: Duration, reason: Reason) {
+        self.note(&item, reason);
+        self.queue.add_after(item, delay, Priority::Normal);
+    }
+
+    /// Queues a failed item again, and answers after what delay it will come.
+    pub(crate) fn retry(&self, item: Item, priority: Priority) -> Option<Duration> {
+        self.note(&item, Reason::Retry);
+        self.queue.add_rate_limited(item, priority)
+    }
+
+    pub(crate) fn forget(&self, item: &Item) {
+        self.queue.forget(item);
+    }
+
+    /// The next item, with its reasons; `None` after shutdown. Cancellation safe: a dropped future takes nothing.
+    pub(crate) async fn get(&self) -> Option<(WorkItem<Item>, Vec<Reason>)> {
+        let item = self.queue.get().await?;
+        let reasons = self.reasons.lock().remove(item.key()).unwrap_or_default();
+        Some((item, reasons.to_vec()))
+    }
+
+    pub(crate) fn shutdown(&self) {
+        self.queue.shutdown();
+    }
+
+    pub(crate) fn snapshot(&self) -> QueueSnapshot {
+        self.queue.snapshot()
+    }
+
+    /// Reasons are noted before the key is added, so that a worker never gets the key without them.
+    fn note(&self, item: &Item, reason: Reason) {
+        self.reasons.lock().entry(item.clone()).or_default().insert(reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(name: &str) -> Item {
+        Item { watch: "w".into(), key: ObjectKey::cluster(name) }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reasons_of_one_key_are_merged_and_taken_with_it() {
+        let queue = PluginQueue::new(Arc::new(pilothouse_informer::NoMetrics));
+        queue.add(item("a"), Reason::Updated, Priority::Normal);
+        queue.add(item("a"), Reason::Created, Priority::Low);
+        let (got, reasons) = queue.get().await.expect("an item");
+        assert_eq!((got.key().clone(), reasons), (item("a"), vec![Reason::Created, Reason::Updated]));
+        queue.add(item("a"), Reason::Deleted, Priority::Normal);
+        got.done();
+        let (_, reasons) = queue.get().await.expect("the item again");
+        assert_eq!(reasons, [Reason::Deleted]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_retry_comes_after_its_delay_and_counts_the_attempt() {
+        let queue = PluginQueue::new(Arc::new(pilothouse_informer::NoMetrics));
+        queue.add(item("a"), Reason::Created, Priority::Normal);
+        let (got, _) = queue.get().await.expect("an item");
+        assert_eq!(got.attempts(), 0);
+        assert_eq!(queue.retry(item("a"), Priority::Normal), Some(Duration::from_millis(5)));
+        got.done();
+        let (got, reasons) = queue.get().await.expect("the item again");
+        assert_eq!((got.attempts(), reasons), (1, vec![Reason::Retry]));
+        queue.forget(got.key());
+        got.done();
+        queue.shutdown();
+        assert!(queue.get().await.is_none());
+    }
+}

@@ -1,0 +1,143 @@
+use std::fmt;
+
+use http::StatusCode;
+use kube::core::Status;
+use pilothouse_plugin::{ApiError, Cause};
+
+/// Why a request failed.
+#[derive(Clone, Debug)]
+pub(crate) enum ServerError {
+    /// The server answered with an error.
+    Answered {
+        code: u16,
+        reason: String,
+        message: String,
+        causes: Vec<Cause>,
+        retry_after_seconds: Option<u32>,
+    },
+    /// No answer: the connection failed, or the answer was cut.
+    Transport(String),
+}
+
+impl std::error::Error for ServerError {}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answered { code, message, .. } => write!(f, "the API server answered {code}: {message}"),
+            Self::Transport(problem) => write!(f, "the API server cannot be reached: {problem}"),
+        }
+    }
+}
+
+impl ServerError {
+    pub(super) fn transport(error: impl std::error::Error) -> Self {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            if !text.contains(&cause_text) {
+                text.push_str(": ");
+                text.push_str(&cause_text);
+            }
+            source = cause.source();
+        }
+        Self::Transport(text)
+    }
+
+    pub(super) fn answered(code: StatusCode, body: &[u8], retry_after: Option<u32>) -> Self {
+        let status = serde_json::from_slice::<Status>(body).unwrap_or_default();
+        let (causes, in_body) =
+            status.details.map(|details| (details.causes, details.retry_after_seconds)).unwrap_or_default();
+        let message = if status.message.is_empty() {
+            String::from_utf8_lossy(body).trim().chars().take(200).collect()
+        } else {
+            status.message
+        };
+        let causes = causes
+            .into_iter()
+            .map(|cause| Cause { field: cause.field, reason: cause.reason, message: cause.message })
+            .collect();
+        let in_body = (in_body > 0).then_some(in_body);
+        Self::Answered {
+            code: code.as_u16(),
+            reason: status.reason,
+            message,
+            causes,
+            retry_after_seconds: retry_after.or(in_body),
+        }
+    }
+
+    /// The HTTP status, where the server answered.
+    pub(crate) fn code(&self) -> Option<u16> {
+        match self {
+            Self::Answered { code, .. } => Some(*code),
+            Self::Transport(_) => None,
+        }
+    }
+
+    /// The error as a guest matches it.
+    pub(crate) fn into_api_error(self) -> ApiError {
+        let (code, reason, message, causes, retry_after) = match self {
+            Self::Transport(problem) => return ApiError::Unavailable(problem),
+            Self::Answered { code, reason, message, causes, retry_after_seconds } => {
+                (code, reason, message, causes, retry_after_seconds)
+            }
+        };
+        match (code, reason.as_str()) {
+            (404, _) => ApiError::NotFound(message),
+            (409, "AlreadyExists") => ApiError::AlreadyExists(message),
+            (409, _) => ApiError::Conflict { message, resource_version: String::new() },
+            (422, _) if causes.is_empty() => {
+                ApiError::Invalid(vec![Cause { field: String::new(), reason, message }])
+            }
+            (422, _) => ApiError::Invalid(causes),
+            (403, _) => ApiError::Forbidden(message),
+            (429, _) => {
+                ApiError::TooManyRequests { retry_after_ms: retry_after.unwrap_or(1).saturating_mul(1000) }
+            }
+            (502..=504, _) => ApiError::Unavailable(message),
+            _ => ApiError::Other { code, reason, message },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(code: u16, body: &str) -> ApiError {
+        let code = StatusCode::from_u16(code).expect("a code");
+        ServerError::answered(code, body.as_bytes(), Some(3)).into_api_error()
+    }
+
+    #[test]
+    fn the_servers_answers_become_matchable_errors() {
+        let status = |reason: &str| {
+            format!(r#"{{"kind":"Status","status":"Failure","message":"m","reason":"{reason}","code":1}}"#)
+        };
+        assert_eq!(error(404, &status("NotFound")), ApiError::NotFound("m".into()));
+        assert_eq!(error(409, &status("AlreadyExists")), ApiError::AlreadyExists("m".into()));
+        assert!(matches!(error(409, &status("Conflict")), ApiError::Conflict { .. }));
+        assert_eq!(error(403, &status("Forbidden")), ApiError::Forbidden("m".into()));
+        assert_eq!(
+            error(429, &status("TooManyRequests")),
+            ApiError::TooManyRequests { retry_after_ms: 3000 }
+        );
+        assert_eq!(error(503, "upstream gone"), ApiError::Unavailable("upstream gone".into()));
+        assert!(
+            matches!(error(500, "<html>"), ApiError::Other { code: 500, message, .. } if message == "<html>")
+        );
+    }
+
+    #[test]
+    fn causes_of_an_invalid_object_are_kept() {
+        let body = r#"{"kind":"Status","reason":"Invalid","message":"m","details":{"causes":[
+            {"reason":"FieldValueInvalid","message":"must be positive","field":"spec.replicas"}]}}"#;
+        let ApiError::Invalid(causes) = error(422, body) else { panic!("another error") };
+        assert_eq!(
+            (causes[0].field.as_str(), causes[0].message.as_str()),
+            ("spec.replicas", "must be positive")
+        );
+    }
+}

@@ -1,0 +1,112 @@
+//! Talking to the API server, other than by watches: requests, discovery, CRDs, events.
+
+mod crds;
+mod discovery;
+mod error;
+mod events;
+mod live;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
+use http::{Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use kube::client::Body;
+
+pub(crate) use crds::{CrdError, apply_crds, established};
+pub(crate) use discovery::{Discovery, DiscoveryError};
+pub(crate) use error::ServerError;
+pub(crate) use events::{EventRecorder, NewEvent};
+pub(crate) use live::{LiveClient, Written};
+
+/// Requests to one API server, with its answers' errors told apart.
+#[derive(Clone)]
+pub(crate) struct Server {
+    client: kube::Client,
+}
+
+/// A body and what it is.
+pub(crate) struct Payload {
+    pub(crate) content_type: &'static str,
+    pub(crate) body: Bytes,
+}
+
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const APPLY_PATCH: &str = "application/apply-patch+yaml";
+
+impl Payload {
+    pub(crate) fn json(body: impl Into<Bytes>) -> Self {
+        Self { content_type: JSON, body: body.into() }
+    }
+}
+
+impl Server {
+    pub(crate) fn new(client: kube::Client) -> Self {
+        Self { client }
+    }
+
+    /// Sends one request and returns the body of a successful answer. Dropping the future abandons the request: the
+    /// server may or may not have carried it out.
+    pub(crate) async fn request(
+        &self,
+        method: Method,
+        path_and_query: &str,
+        payload: Option<Payload>,
+    ) -> Result<Bytes, ServerError> {
+        let mut request = Request::builder().method(method).uri(path_and_query).header(ACCEPT, JSON);
+        let body = match payload {
+            Some(payload) => {
+                request = request.header(CONTENT_TYPE, payload.content_type);
+                Body::from(payload.body)
+            }
+            None => Body::empty(),
+        };
+        let request = request.body(body).map_err(ServerError::transport)?;
+        let response = self.client.send(request).await.map_err(ServerError::transport)?;
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.map_err(ServerError::transport)?.to_bytes();
+        if head.status.is_success() {
+            return Ok(body);
+        }
+        let retry_after = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        Err(ServerError::answered(head.status, &body, retry_after))
+    }
+
+    /// GET, with 404 as `None`.
+    pub(crate) async fn get(&self, path_and_query: &str) -> Result<Option<Bytes>, ServerError> {
+        match self.request(Method::GET, path_and_query, None).await {
+            Ok(body) => Ok(Some(body)),
+            Err(error) if error.code() == Some(StatusCode::NOT_FOUND.as_u16()) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A query string of the parameters that have a value.
+pub(crate) fn query(parameters: &[(&str, &str)]) -> String {
+    let mut text = String::new();
+    for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {
+        text.push(if text.is_empty() { '?' } else { '&' });
+        text.push_str(name);
+        text.push('=');
+        for byte in value.bytes() {
+            match byte {
+                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                    text.push(char::from(byte))
+                }
+                _ => text.push_str(&format!("%{byte:02X}")),
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_leave_out_what_is_empty_and_escape_the_rest() {
+        assert_eq!(query(&[("a", ""), ("b", "")]), "");
+        assert_eq!(query(&[("a", "x"), ("b", ""), ("c", "k in (ä,b)")]), "?a=x&c=k%20in%20%28%C3%A4%2Cb%29");
+    }
+}

@@ -1,0 +1,119 @@
+//! `NAME.yaml` beside `NAME.wasm`: what the operator says of a plugin.
+
+use serde::Deserialize;
+
+use crate::descriptor::{Limits, Rule};
+use crate::limits;
+
+/// The operator's word on one plugin. Absent members leave the defaults.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Sidecar {
+    /// Whether the plugin runs at all.
+    #[serde(default)]
+    pub enabled: Option<bool>,
+    /// Handed to the plugin's `describe`, as JSON.
+    #[serde(default)]
+    pub config: serde_json::Map<String, serde_json::Value>,
+    /// How many keys are reconciled at the same time; 1 by default, as in controller-runtime.
+    #[serde(default)]
+    pub workers: Option<u16>,
+    /// Limits, which override the plugin's wishes.
+    #[serde(default)]
+    pub limits: Limits,
+    /// What the plugin may do; absent, all that its descriptor asks for.
+    #[serde(default)]
+    pub grants: Grants,
+}
+
+/// What the operator grants, each as a narrowing of the descriptor.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Grants {
+    /// Writes that are allowed, as RBAC rules; absent, those of the descriptor.
+    #[serde(default)]
+    pub writes: Option<Vec<Rule>>,
+    /// Whether the plugin's CRDs may be applied; absent, as the host's mode has it (`dev` does, `run` does not).
+    #[serde(default)]
+    pub crds: Option<bool>,
+}
+
+/// Why a sidecar was refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SidecarError {
+    /// Not YAML, or not of the sidecar's shape.
+    #[error("{0}; the members are enabled, config, workers, limits, grants")]
+    Yaml(String),
+    /// A limit that cannot be read.
+    #[error("limits.{0}")]
+    Limits(#[from] limits::LimitError),
+    /// No worker at all, or too many.
+    #[error(
+        "workers: {0} is not between 1 and 64; leave it out for 1, or write enabled: false to stop the plugin"
+    )]
+    Workers(u16),
+}
+
+impl Sidecar {
+    /// Parses the YAML text; the empty text is a sidecar that says nothing.
+    ///
+    /// # Errors
+    /// Names the member that is wrong and what belongs there.
+    pub fn parse(text: &str) -> Result<Self, SidecarError> {
+        let only_comments =
+            text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
+        if only_comments {
+            return Ok(Self::default());
+        }
+        let sidecar: Self = serde_saphyr::from_str(text).map_err(|error| {
+            let text = error.to_string();
+            // The parser draws the place below its first line; one line is what a log and a status can show.
+            SidecarError::Yaml(text.lines().next().unwrap_or_default().to_owned())
+        })?;
+        limits::check(&sidecar.limits)?;
+        match sidecar.workers {
+            Some(workers) if !(1..=64).contains(&workers) => Err(SidecarError::Workers(workers)),
+            _ => Ok(sidecar),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_members_are_read() {
+        let sidecar = Sidecar::parse(
+            "# ours\nenabled: true\nconfig: {colour: blue, deep: {list: [1, 2]}}\nworkers: 4\n\
+             limits: {memory: 16Mi, reconcileTimeout: 5s}\ngrants:\n  crds: false\n  writes:\n    - apiGroups: ['']\n      resources: [configmaps]\n      verbs: ['*']\n",
+        )
+        .expect("valid");
+        assert_eq!(sidecar.workers, Some(4));
+        assert_eq!(sidecar.config["deep"]["list"][1], 2);
+        assert_eq!(sidecar.grants.crds, Some(false));
+        assert_eq!(sidecar.grants.writes.expect("rules")[0].resources, ["configmaps"]);
+    }
+
+    #[test]
+    fn an_empty_sidecar_says_nothing() {
+        assert_eq!(Sidecar::parse("# nothing yet\n\n").expect("valid"), Sidecar::default());
+    }
+
+    #[test]
+    fn each_fault_is_one_line_that_names_the_member() {
+        for (text, expected) in [
+            ("worker: 3", "worker"),
+            ("workers: 0", "workers: 0 is not between 1 and 64"),
+            ("workers: many", "workers"),
+            ("limits: {memory: lots}", "limits.memory: \"lots\" is not a quantity"),
+            ("enabled: [", "line"),
+            ("- a list", "line"),
+        ] {
+            let error = Sidecar::parse(text).expect_err(text).to_string();
+            assert!(error.contains(expected), "{text}: {error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+}

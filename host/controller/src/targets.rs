@@ -1,0 +1,165 @@
+//! From a change of a watched object to the objects that it queues. Pure: the only outside is an index look-up.
+
+use pilothouse_model::{Notification, Object, ObjectKey};
+
+use crate::jsonpath::{JsonPath, JsonPathError};
+
+/// A trigger that is ready to be evaluated.
+#[derive(Clone, Debug)]
+pub(crate) enum Targets {
+    /// The object itself.
+    Itself,
+    /// Owners of the target's group and kind; only the controlling one, or any.
+    Owners { group: String, kind: String, namespaced: bool, only_controller: bool },
+    /// The object that a label names.
+    Label { key: String, namespaced: bool },
+    /// The objects that a field names.
+    Field { path: JsonPath, namespace_path: Option<JsonPath>, namespaced: bool },
+    /// The target watch's objects with this object's key as an index value.
+    Index { index: String },
+}
+
+impl Targets {
+    /// The kind of a target watch, for owner triggers.
+    pub(crate) fn owners(api_version: &str, kind: &str, namespaced: bool, only_controller: bool) -> Self {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        Self::Owners { group: group.to_owned(), kind: kind.to_owned(), namespaced, only_controller }
+    }
+
+    /// The trigger of a field that names the target.
+    pub(crate) fn field(
+        path: &str,
+        namespace_path: Option<&str>,
+        namespaced: bool,
+    ) -> Result<Self, JsonPathError> {
+        let namespace_path = namespace_path.map(JsonPath::parse).transpose()?;
+        Ok(Self::Field { path: JsonPath::parse(path)?, namespace_path, namespaced })
+    }
+
+    /// The keys that the change queues: those of the old and the new state on an update, of the last state on a
+    /// deletion. `by_index` answers which keys of the target watch have a value in an index.
+    pub(crate) fn of(
+        &self,
+        notification: &Notification,
+        by_index: &dyn Fn(&str, &str) -> Vec<ObjectKey>,
+    ) -> Vec<ObjectKey> {
+        let mut keys = self.of_object(notification.object(), by_index);
+        if let Notification::Updated { old, .. } = notification
+            && !matches!(self, Self::Itself | Self::Index { .. })
+        {
+            for key in self.of_object(old, by_index) {
+                if !keys.contains(&key) {
+                    keys.push(key);
+                }
+            }
+        }
+        keys
+    }
+
+    fn of_object(&self, object: &Object, by_index: &dyn Fn(&str, &str) -> Vec<ObjectKey>) -> Vec<ObjectKey> {
+        let here = |namespaced: bool| if namespaced { object.namespace() } else { "" };
+        match self {
+            Self::Itself => vec![object.key().clone()],
+            Self::Owners { group, kind, namespaced, only_controller } => object
+                .owner_references()
+                .iter()
+                .filter(|owner| owner.controller || !only_controller)
+                .filter(|owner| owner.group() == group && owner.kind == *kind)
+                .map(|owner| ObjectKey::new(here(*namespaced), &owner.name))
+                .collect(),
+            Self::Label { key, namespaced } => object
+                .label(key)
+                .filter(|name| !name.is_empty())
+                .map(|name| ObjectKey::new(here(*namespaced), &name))
+                .into_iter()
+                .collect(),
+            Self::Field { path, namespace_path, namespaced } => {
+                let namespaces = match namespace_path {
+                    Some(path) if *namespaced => path.values(object),
+                    _ => vec![here(*namespaced).to_owned()],
+                };
+                path.values(object)
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, name)| !name.is_empty())
+                    .filter_map(|(position, name)| {
+                        // A list of names goes with a list of namespaces of the same length, or with one namespace.
+                        let namespace = namespaces.get(position).or(namespaces.first())?;
+                        Some(ObjectKey::new(namespace, name))
+                    })
+                    .collect()
+            }
+            Self::Index { index } => by_index(index, object.key().as_str()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(body: &str) -> Object {
+        Object::from_json(format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"p","namespace":"shop"{body}}},
+            "spec":{{"ref":"one","refs":[{{"n":"a","s":"x"}},{{"n":"b","s":"y"}}]}}}}"#
+        ))
+        .expect("an object")
+    }
+
+    fn added(body: &str) -> Notification {
+        Notification::Added { object: object(body), initial: false }
+    }
+
+    fn keys(targets: &Targets, notification: &Notification) -> Vec<String> {
+        let by_index = |index: &str, value: &str| vec![ObjectKey::new(index, &value.replace('/', "-"))];
+        targets.of(notification, &by_index).iter().map(ToString::to_string).collect()
+    }
+
+    const OWNERS: &str = r#","ownerReferences":[
+        {"apiVersion":"example.com/v2","kind":"Foo","name":"f","uid":"1","controller":true},
+        {"apiVersion":"example.com/v1","kind":"Foo","name":"g","uid":"2"},
+        {"apiVersion":"other.com/v1","kind":"Foo","name":"h","uid":"3"},
+        {"apiVersion":"example.com/v1","kind":"Bar","name":"i","uid":"4"}]"#;
+
+    #[test]
+    fn owners_are_matched_by_group_and_kind_in_any_version() {
+        let controller = Targets::owners("example.com/v1", "Foo", true, true);
+        assert_eq!(keys(&controller, &added(OWNERS)), ["shop/f"]);
+        let any = Targets::owners("example.com/v1", "Foo", true, false);
+        assert_eq!(keys(&any, &added(OWNERS)), ["shop/f", "shop/g"]);
+        let cluster_scoped = Targets::owners("example.com/v1", "Foo", false, true);
+        assert_eq!(keys(&cluster_scoped, &added(OWNERS)), ["f"]);
+        assert!(keys(&controller, &added("")).is_empty());
+    }
+
+    #[test]
+    fn labels_and_fields_name_objects() {
+        let label = Targets::Label { key: "for".into(), namespaced: true };
+        assert_eq!(keys(&label, &added(r#","labels":{"for":"web"}"#)), ["shop/web"]);
+        assert!(keys(&label, &added(r#","labels":{"for":""}"#)).is_empty());
+        let field = |path, namespace, namespaced| Targets::field(path, namespace, namespaced).expect("paths");
+        assert_eq!(keys(&field("{.spec.ref}", None, true), &added("")), ["shop/one"]);
+        assert_eq!(keys(&field("{.spec.ref}", Some("{.spec.refs[0].s}"), false), &added("")), ["one"]);
+        let many = field("{.spec.refs[*].n}", Some("{.spec.refs[*].s}"), true);
+        assert_eq!(keys(&many, &added("")), ["x/a", "y/b"]);
+        assert!(keys(&field("{.spec.none}", None, true), &added("")).is_empty());
+    }
+
+    #[test]
+    fn an_index_is_asked_for_the_objects_own_key() {
+        assert_eq!(keys(&Targets::Index { index: "secret".into() }, &added("")), ["secret/shop-p"]);
+    }
+
+    #[test]
+    fn an_update_queues_the_targets_of_old_and_new_once() {
+        let label = Targets::Label { key: "for".into(), namespaced: true };
+        let with = |name: &str| object(&format!(r#","labels":{{"for":"{name}"}}"#));
+        let moved = Notification::Updated { old: with("a"), new: with("b") };
+        assert_eq!(keys(&label, &moved), ["shop/b", "shop/a"]);
+        let stayed = Notification::Updated { old: with("a"), new: with("a") };
+        assert_eq!(keys(&label, &stayed), ["shop/a"]);
+        let gone = Notification::Deleted { last: with("a"), final_state_unknown: false };
+        assert_eq!(keys(&label, &gone), ["shop/a"]);
+        assert_eq!(keys(&Targets::Itself, &moved), ["shop/p"]);
+    }
+}
