@@ -1,0 +1,127 @@
+//! Kinds of the smaller groups: leases, disruption budgets, role bindings, storage and scheduling classes, webhooks.
+
+use serde_json::Value;
+
+use super::{AGE, Cell, Column, NAME, PLAIN, count, join, plain, text};
+
+const LEASE: &[Column] = &[NAME, Column::text("Holder", |row| row.text("/spec/holderIdentity").into()), AGE];
+
+const DISRUPTION_BUDGET: &[Column] = &[
+    NAME,
+    Column::text("Min Available", |row| plain(row.object.pointer("/spec/minAvailable"), "N/A").into()),
+    Column::text("Max Unavailable", |row| plain(row.object.pointer("/spec/maxUnavailable"), "N/A").into()),
+    Column::integer("Allowed Disruptions", |row| row.number("/status/disruptionsAllowed").into()),
+    AGE,
+];
+
+const BINDING: &[Column] = &[
+    NAME,
+    Column::text("Role", |row| format!("{}/{}", row.text("/roleRef/kind"), row.text("/roleRef/name")).into()),
+    AGE,
+    Column::wide("Users", |row| subjects(row, "User")),
+    Column::wide("Groups", |row| subjects(row, "Group")),
+    Column::wide("ServiceAccounts", |row| subjects(row, "ServiceAccount")),
+];
+
+const AUTOSCALER: &[Column] = &[
+    NAME,
+    Column::text("Reference", |row| {
+        format!("{}/{}", row.text("/spec/scaleTargetRef/kind"), row.text("/spec/scaleTargetRef/name")).into()
+    }),
+    Column::text("Targets", targets),
+    Column::text("MinPods", |row| plain(row.object.pointer("/spec/minReplicas"), "<unset>").into()),
+    Column::text("MaxPods", |row| row.number("/spec/maxReplicas").into()),
+    Column::text("Replicas", |row| row.number("/status/currentReplicas").into()),
+    AGE,
+];
+
+const STORAGE_CLASS: &[Column] = &[
+    Column::text("Name", |row| {
+        let default = "/metadata/annotations/storageclass.kubernetes.io~1is-default-class";
+        let mark = if row.text(default) == "true" { " (default)" } else { "" };
+        format!("{}{mark}", row.text("/metadata/name")).into()
+    }),
+    Column::text("Provisioner", |row| row.text("/provisioner").into()),
+    Column::text("ReclaimPolicy", |row| row.text("/reclaimPolicy").into()),
+    Column::text("VolumeBindingMode", |row| row.text("/volumeBindingMode").into()),
+    Column::text("AllowVolumeExpansion", |row| (row.object["allowVolumeExpansion"] == true).into()),
+    AGE,
+];
+
+const PRIORITY_CLASS: &[Column] = &[
+    NAME,
+    Column::integer("Value", |row| row.number("/value").into()),
+    Column::boolean("Global-Default", |row| (row.object["globalDefault"] == true).into()),
+    AGE,
+    Column::text("PreemptionPolicy", |row| row.text("/preemptionPolicy").into()),
+];
+
+const RUNTIME_CLASS: &[Column] = &[NAME, Column::text("Handler", |row| row.text("/handler").into()), AGE];
+
+const WEBHOOKS: &[Column] =
+    &[NAME, Column::integer("Webhooks", |row| count(row.list("/webhooks").len()).into()), AGE];
+
+const API_SERVICE: &[Column] = &[
+    NAME,
+    Column::text("Service", |row| match row.text("/spec/service/name") {
+        "" => "Local".into(),
+        name => format!("{}/{name}", row.text("/spec/service/namespace")).into(),
+    }),
+    Column::text("Available", |row| match row.condition("Available") {
+        "" => "Unknown".into(),
+        "True" => "True".into(),
+        other => {
+            let conditions = row.list("/status/conditions").iter();
+            let reason =
+                conditions.filter(|one| one["type"] == "Available").map(|one| text(one, "/reason")).next();
+            format!("{other} ({})", reason.unwrap_or_default()).into()
+        }
+    }),
+    AGE,
+];
+
+fn subjects(row: &Cell<'_>, kind: &str) -> Value {
+    let of_kind = row.list("/subjects").iter().filter(|subject| subject["kind"] == kind);
+    let names = of_kind.map(|subject| match (kind, text(subject, "/namespace")) {
+        ("ServiceAccount", namespace) => format!("{namespace}/{}", text(subject, "/name")),
+        _ => text(subject, "/name").to_owned(),
+    });
+    names.collect::<Vec<_>>().join(", ").into()
+}
+
+/// Metrics of the usual kind, a share of what pods request; others by their type alone.
+fn targets(row: &Cell<'_>) -> Value {
+    let shown = row.list("/spec/metrics").iter().map(|metric| {
+        let name = text(metric, "/resource/name");
+        let current =
+            row.list("/status/currentMetrics").iter().find(|one| text(one, "/resource/name") == name);
+        let share = |value: Option<&Value>| value.map_or("<unknown>".into(), |value| format!("{value}%"));
+        match metric.pointer("/resource/target/averageUtilization") {
+            Some(target) => {
+                let current = current.and_then(|one| one.pointer("/resource/current/averageUtilization"));
+                format!("{name}: {}/{}", share(current), share(Some(target)))
+            }
+            None => text(metric, "/type").to_owned(),
+        }
+    });
+    let shown: Vec<_> = shown.collect();
+    if shown.is_empty() { "<none>".into() } else { join(shown.iter().map(String::as_str)).into() }
+}
+
+pub(super) fn of(group: &str, kind: &str) -> &'static [Column] {
+    match (group, kind) {
+        ("coordination.k8s.io", "Lease") => LEASE,
+        ("policy", "PodDisruptionBudget") => DISRUPTION_BUDGET,
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => BINDING,
+        ("autoscaling", "HorizontalPodAutoscaler") => AUTOSCALER,
+        ("storage.k8s.io", "StorageClass") => STORAGE_CLASS,
+        ("scheduling.k8s.io", "PriorityClass") => PRIORITY_CLASS,
+        ("node.k8s.io", "RuntimeClass") => RUNTIME_CLASS,
+        (
+            "admissionregistration.k8s.io",
+            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
+        ) => WEBHOOKS,
+        ("apiregistration.k8s.io", "APIService") => API_SERVICE,
+        _ => PLAIN,
+    }
+}

@@ -1,0 +1,231 @@
+//! Kinds of the core group, except pods and events.
+
+use serde_json::Value;
+
+use super::{AGE, Cell, Column, NAME, PLAIN, count, join, list, or_none, plain, text};
+
+const NAMESPACE: &[Column] = &[NAME, Column::text("Status", |row| row.text("/status/phase").into()), AGE];
+
+const CONFIG_MAP: &[Column] =
+    &[NAME, Column::text("Data", |row| (row.entries("/data") + row.entries("/binaryData")).into()), AGE];
+
+const SECRET: &[Column] = &[
+    NAME,
+    Column::text("Type", |row| row.text("/type").into()),
+    Column::text("Data", |row| row.entries("/data").into()),
+    AGE,
+];
+
+const SERVICE_ACCOUNT: &[Column] =
+    &[NAME, Column::text("Secrets", |row| count(row.list("/secrets").len()).into()), AGE];
+
+const SERVICE: &[Column] = &[
+    NAME,
+    Column::text("Type", |row| row.text("/spec/type").into()),
+    Column::text("Cluster-IP", |row| row.text_or("/spec/clusterIP", "<none>").into()),
+    Column::text("External-IP", external_ip),
+    Column::text("Port(s)", |row| {
+        let ports = row.list("/spec/ports").iter().map(|port| {
+            let (number, protocol) = (plain(port.get("port"), "0"), text(port, "/protocol"));
+            match port.get("nodePort").and_then(Value::as_i64).filter(|node| *node > 0) {
+                Some(node) => format!("{number}:{node}/{protocol}"),
+                None => format!("{number}/{protocol}"),
+            }
+        });
+        or_none(ports.collect::<Vec<_>>().join(",")).into()
+    }),
+    AGE,
+    Column::wide("Selector", |row| row.labels("/spec/selector")),
+];
+
+const ENDPOINTS: &[Column] = &[NAME, Column::text("Endpoints", endpoints), AGE];
+
+const NODE: &[Column] = &[
+    NAME,
+    Column::text("Status", |row| {
+        let mut words = vec![match row.condition("Ready") {
+            "True" => "Ready",
+            "" => "Unknown",
+            _ => "NotReady",
+        }];
+        if row.object.pointer("/spec/unschedulable") == Some(&Value::Bool(true)) {
+            words.push("SchedulingDisabled");
+        }
+        words.join(",").into()
+    }),
+    Column::text("Roles", roles),
+    AGE,
+    Column::text("Version", |row| row.text("/status/nodeInfo/kubeletVersion").into()),
+    Column::wide("Internal-IP", |row| address(row, "InternalIP")),
+    Column::wide("External-IP", |row| address(row, "ExternalIP")),
+    Column::wide("OS-Image", |row| row.text_or("/status/nodeInfo/osImage", "<unknown>").into()),
+    Column::wide("Kernel-Version", |row| row.text_or("/status/nodeInfo/kernelVersion", "<unknown>").into()),
+    Column::wide("Container-Runtime", |row| {
+        row.text_or("/status/nodeInfo/containerRuntimeVersion", "<unknown>").into()
+    }),
+];
+
+const REPLICATION_CONTROLLER: &[Column] = &[
+    NAME,
+    Column::integer("Desired", |row| row.number("/spec/replicas").into()),
+    Column::integer("Current", |row| row.number("/status/replicas").into()),
+    Column::integer("Ready", |row| row.number("/status/readyReplicas").into()),
+    AGE,
+    Column::wide("Containers", |row| row.containers("/spec/template/spec", "name")),
+    Column::wide("Images", |row| row.containers("/spec/template/spec", "image")),
+    Column::wide("Selector", |row| row.labels("/spec/selector")),
+];
+
+const PERSISTENT_VOLUME: &[Column] = &[
+    NAME,
+    Column::text("Capacity", |row| row.text("/spec/capacity/storage").into()),
+    Column::text("Access Modes", |row| access_modes(row, "/spec/accessModes")),
+    Column::text("Reclaim Policy", |row| row.text("/spec/persistentVolumeReclaimPolicy").into()),
+    Column::text("Status", phase),
+    Column::text("Claim", |row| match row.text("/spec/claimRef/name") {
+        "" => "".into(),
+        name => format!("{}/{name}", row.text("/spec/claimRef/namespace")).into(),
+    }),
+    Column::text("StorageClass", |row| row.text("/spec/storageClassName").into()),
+    Column::text("VolumeAttributesClass", |row| {
+        row.text_or("/spec/volumeAttributesClassName", "<unset>").into()
+    }),
+    Column::text("Reason", |row| row.text("/status/reason").into()),
+    AGE,
+    Column::wide("VolumeMode", |row| row.text_or("/spec/volumeMode", "<unset>").into()),
+];
+
+const PERSISTENT_VOLUME_CLAIM: &[Column] = &[
+    NAME,
+    Column::text("Status", phase),
+    Column::text("Volume", |row| row.text("/spec/volumeName").into()),
+    Column::text("Capacity", |row| row.text("/status/capacity/storage").into()),
+    Column::text("Access Modes", |row| access_modes(row, "/status/accessModes")),
+    Column::text("StorageClass", |row| row.text("/spec/storageClassName").into()),
+    Column::text("VolumeAttributesClass", |row| {
+        row.text_or("/spec/volumeAttributesClassName", "<unset>").into()
+    }),
+    AGE,
+    Column::wide("VolumeMode", |row| row.text_or("/spec/volumeMode", "<unset>").into()),
+];
+
+const POD_TEMPLATE: &[Column] = &[
+    NAME,
+    Column::text("Containers", |row| row.containers("/template/spec", "name")),
+    Column::text("Images", |row| row.containers("/template/spec", "image")),
+    Column::text("Pod Labels", |row| row.labels("/template/metadata/labels")),
+];
+
+const RESOURCE_QUOTA: &[Column] = &[
+    NAME,
+    Column::text("Request", |row| quota(row, false)),
+    Column::text("Limit", |row| quota(row, true)),
+    AGE,
+];
+
+fn phase(row: &Cell<'_>) -> Value {
+    if row.is_terminating() { "Terminating".into() } else { row.text("/status/phase").into() }
+}
+
+fn access_modes(row: &Cell<'_>, pointer: &str) -> Value {
+    let has = |mode: &str| row.list(pointer).iter().any(|one| one == mode);
+    let known = [
+        ("ReadWriteOnce", "RWO"),
+        ("ReadOnlyMany", "ROX"),
+        ("ReadWriteMany", "RWX"),
+        ("ReadWriteOncePod", "RWOP"),
+    ];
+    join(known.iter().filter(|(mode, _)| has(mode)).map(|(_, short)| *short)).into()
+}
+
+fn external_ip(row: &Cell<'_>) -> Value {
+    let given = join(row.list("/spec/externalIPs").iter().filter_map(Value::as_str));
+    match row.text("/spec/type") {
+        "ExternalName" => row.text("/spec/externalName").into(),
+        "LoadBalancer" => {
+            let ingress = row.list("/status/loadBalancer/ingress").iter();
+            let found = join(ingress.map(|one| match text(one, "/ip") {
+                "" => text(one, "/hostname"),
+                ip => ip,
+            }));
+            match (found.is_empty(), given.is_empty()) {
+                (true, true) => "<pending>".into(),
+                (true, false) => given.into(),
+                (false, true) => found.into(),
+                (false, false) => format!("{found},{given}").into(),
+            }
+        }
+        _ => or_none(given).into(),
+    }
+}
+
+fn endpoints(row: &Cell<'_>) -> Value {
+    const SHOWN: usize = 3;
+    let mut found = Vec::new();
+    for subset in row.list("/subsets") {
+        let ports = list(subset, "/ports");
+        for address in list(subset, "/addresses") {
+            let ip = text(address, "/ip");
+            if ports.is_empty() {
+                found.push(ip.to_owned());
+            }
+            found.extend(ports.iter().map(|port| format!("{ip}:{}", plain(port.get("port"), "0"))));
+        }
+    }
+    let more = found.len().saturating_sub(SHOWN);
+    found.truncate(SHOWN);
+    let shown = or_none(found.join(","));
+    if more == 0 { shown.into() } else { format!("{shown} + {more} more...").into() }
+}
+
+fn roles(row: &Cell<'_>) -> Value {
+    let labels = row.object.pointer("/metadata/labels").and_then(Value::as_object);
+    let mut roles: Vec<&str> = labels
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {
+            Some(role) => Some(role),
+            None if key == "kubernetes.io/role" => value.as_str(),
+            None => None,
+        })
+        .filter(|role| !role.is_empty())
+        .collect();
+    roles.sort_unstable();
+    or_none(roles.join(",")).into()
+}
+
+fn address(row: &Cell<'_>, ty: &str) -> Value {
+    let found = row.list("/status/addresses").iter().find(|address| address["type"] == ty);
+    found.map_or("<none>", |address| text(address, "/address")).into()
+}
+
+/// What is used of what is allowed, by resource; limits and requests have a column each.
+fn quota(row: &Cell<'_>, limits: bool) -> Value {
+    let hard = row.object.pointer("/status/hard").and_then(Value::as_object);
+    let entries = hard.into_iter().flatten().filter(|(name, _)| name.starts_with("limits.") == limits);
+    let texts = entries.map(|(name, hard)| {
+        let used = row.object.pointer("/status/used").and_then(|used| used.get(name));
+        format!("{name}: {}/{}", plain(used, "0"), plain(Some(hard), "0"))
+    });
+    let mut texts: Vec<_> = texts.collect();
+    texts.sort();
+    texts.join(", ").into()
+}
+
+pub(super) fn of(kind: &str) -> &'static [Column] {
+    match kind {
+        "Namespace" => NAMESPACE,
+        "ConfigMap" => CONFIG_MAP,
+        "Secret" => SECRET,
+        "ServiceAccount" => SERVICE_ACCOUNT,
+        "Service" => SERVICE,
+        "Endpoints" => ENDPOINTS,
+        "Node" => NODE,
+        "ReplicationController" => REPLICATION_CONTROLLER,
+        "PersistentVolume" => PERSISTENT_VOLUME,
+        "PersistentVolumeClaim" => PERSISTENT_VOLUME_CLAIM,
+        "PodTemplate" => POD_TEMPLATE,
+        "ResourceQuota" => RESOURCE_QUOTA,
+        _ => PLAIN,
+    }
+}

@@ -1,0 +1,144 @@
+//! The JSONPath of `additionalPrinterColumns`, which is kubectl's dialect, on top of an RFC 9535 library.
+//!
+//! The dialect starts without `$`, lets names hold characters such as `-`, and escapes dots in names with a backslash.
+
+use serde_json::Value;
+use serde_json_path::JsonPath;
+
+/// A compiled path.
+#[derive(Clone, Debug)]
+pub(super) struct Path(JsonPath);
+
+impl Path {
+    /// Compiles `text`, such as `.status.conditions[?(@.type=="Ready")].status`.
+    ///
+    /// # Errors
+    /// Says what is wrong with the path.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let standard = standard(text)?;
+        let path =
+            JsonPath::parse(&standard).map_err(|error| format!("{text:?} is not a JSONPath: {error}"))?;
+        Ok(Self(path))
+    }
+
+    /// The first value that the path finds.
+    pub(super) fn first<'a>(&self, object: &'a Value) -> Option<&'a Value> {
+        self.0.query(object).first()
+    }
+}
+
+/// Rewrites kubectl's dialect to the standard.
+fn standard(text: &str) -> Result<String, String> {
+    let inner = text.trim().trim_start_matches('{').trim_end_matches('}');
+    let mut rest = inner.strip_prefix('$').unwrap_or(inner);
+    if !rest.starts_with(['.', '[']) {
+        return Err(format!("{text:?} is not a JSONPath: it must start with a dot"));
+    }
+    let mut path = String::from("$");
+    while let Some(next) = rest.chars().next() {
+        match next {
+            '.' if rest.starts_with("..") => {
+                path.push_str("..");
+                let (name, after) = name(&rest[2..]);
+                push_selector(&mut path, &name);
+                rest = after;
+            }
+            '.' => {
+                let (name, after) = name(&rest[1..]);
+                if !name.is_empty() {
+                    push_selector(&mut path, &name);
+                }
+                rest = after;
+            }
+            '[' => {
+                let end =
+                    closing(rest).ok_or_else(|| format!("{text:?} is not a JSONPath: [ is not closed"))?;
+                path.push_str(&rest[..=end]);
+                rest = &rest[end + 1..];
+            }
+            _ => return Err(format!("{text:?} is not a JSONPath: unexpected {rest:?}")),
+        }
+    }
+    Ok(path)
+}
+
+fn push_selector(path: &mut String, name: &str) {
+    if name == "*" {
+        path.push_str("[*]");
+    } else {
+        path.push_str(&format!("['{}']", name.replace('\\', "\\\\").replace('\'', "\\'")));
+    }
+}
+
+/// The name at the start of `text`, without its escapes, and what follows.
+fn name(text: &str) -> (String, &str) {
+    let mut name = String::new();
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' => name.extend(chars.next().map(|(_, escaped)| escaped)),
+            '.' | '[' => return (name, &text[at..]),
+            _ => name.push(c),
+        }
+    }
+    (name, "")
+}
+
+/// Where the bracket that opens `text` closes.
+fn closing(text: &str) -> Option<usize> {
+    let (mut depth, mut quote) = (0, None);
+    for (at, c) in text.char_indices() {
+        match (c, quote) {
+            (_, Some(open)) if c == open => quote = None,
+            (_, Some(_)) => {}
+            ('\'' | '"', None) => quote = Some(c),
+            ('[', None) => depth += 1,
+            (']', None) => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_of_kubectls_dialect_find_values() {
+        let object = json!({
+            "metadata": {"labels": {"app.kubernetes.io/name": "web"}},
+            "spec": {"my-size": 3, "list": [{"a": 1}, {"a": 2}]},
+            "status": {"conditions": [{"type": "Synced", "status": "False"}, {"type": "Ready", "status": "True"}]}
+        });
+        for (path, wanted) in [
+            (r#".status.conditions[?(@.type=="Ready")].status"#, Some(json!("True"))),
+            (".status.conditions[?(@.type=='Synced')].status", Some(json!("False"))),
+            (r".metadata.labels.app\.kubernetes\.io/name", Some(json!("web"))),
+            (".metadata.labels['app.kubernetes.io/name']", Some(json!("web"))),
+            (".spec.my-size", Some(json!(3))),
+            (".spec.list[1].a", Some(json!(2))),
+            (".spec.list[-1].a", Some(json!(2))),
+            (".spec.list[*].a", Some(json!(1))),
+            ("{.spec.list[0]}", Some(json!({"a": 1}))),
+            (".spec.nothing.at.all", None),
+        ] {
+            let compiled = Path::parse(path).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(compiled.first(&object), wanted.as_ref(), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_path_is_refused() {
+        for path in ["spec.a", "", ".spec[?(@.x", ".a[1"] {
+            assert!(Path::parse(path).is_err(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Tables for `kubectl get` (`meta.k8s.io/v1 Table`): which columns a kind has, and what stands in them.
+
+mod age;
+mod columns;
+mod jsonpath;
+
+use std::sync::Arc;
+
+use columns::{Cell, Column};
+use jiff::Timestamp;
+use jsonpath::Path;
+use serde_json::{Map, Value, json};
+
+/// How much of each object a row carries (`includeObject`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IncludeObject {
+    /// Nothing.
+    None,
+    /// A `PartialObjectMetadata`.
+    #[default]
+    Metadata,
+    /// The whole object.
+    Object,
+}
+
+impl IncludeObject {
+    /// Reads the query parameter; an empty one is the default.
+    ///
+    /// # Errors
+    /// Names the value that is not one of `None`, `Metadata` and `Object`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "" | "Metadata" => Ok(Self::Metadata),
+            "None" => Ok(Self::None),
+            "Object" => Ok(Self::Object),
+            other => Err(format!("unrecognized includeObject value: {other:?}")),
+        }
+    }
+}
+
+/// The columns of one version of one kind. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Columns {
+    definitions: Arc<Value>,
+    cells: Cells,
+}
+
+#[derive(Clone, Debug)]
+enum Cells {
+    BuiltIn(&'static [Column]),
+    Custom(Arc<[CustomColumn]>),
+}
+
+#[derive(Debug)]
+struct CustomColumn {
+    ty: String,
+    path: Path,
+}
+
+impl Columns {
+    /// The columns of a built-in kind: those that a real server has, or name and creation time.
+    pub fn built_in(group: &str, kind: &str) -> Self {
+        let columns = columns::of(group, kind);
+        let definitions = columns.iter().map(|column| {
+            let format = if column.name == "Name" { "name" } else { "" };
+            definition(column.name, column.ty, format, "", i64::from(column.wide))
+        });
+        Self { definitions: Arc::new(definitions.collect()), cells: Cells::BuiltIn(columns) }
+    }
+
+    /// The columns of a custom resource: its name and `additionalPrinterColumns` of its version, or its name and age
+    /// if there are none.
+    ///
+    /// # Errors
+    /// Names the column whose `jsonPath` cannot be read.
+    pub fn custom(printer_columns: &Value) -> Result<Self, String> {
+        let mut definitions = vec![definition("Name", "string", "name", "", 0)];
+        let mut cells = Vec::new();
+        let listed = printer_columns.as_array().map_or(&[][..], Vec::as_slice);
+        let age = [json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"})];
+        for column in if listed.is_empty() { &age } else { listed } {
+            let text = |name: &str| column.get(name).and_then(Value::as_str).unwrap_or_default();
+            let path = Path::parse(text("jsonPath"))
+                .map_err(|error| format!("printer column {:?}: {error}", text("name")))?;
+            let priority = column.get("priority").and_then(Value::as_i64).unwrap_or_default();
+            let description = match text("description") {
+                "" => {
+                    &format!("Custom resource definition column (in JSONPath format): {}", text("jsonPath"))
+                }
+                given => given,
+            };
+            definitions.push(definition(text("name"), text("type"), text("format"), description, priority));
+            cells.push(CustomColumn { ty: text("type").to_owned(), path });
+        }
+        Ok(Self { definitions: Arc::new(Value::Array(definitions)), cells: Cells::Custom(cells.into()) })
+    }
+
+    /// The table of a list, or of one object. `metadata` is the list's (`resourceVersion`, `continue`,
+    /// `remainingItemCount`), or only the object's `resourceVersion`.
+    pub fn table<'a>(
+        &self,
+        objects: impl IntoIterator<Item = &'a Value>,
+        metadata: Value,
+        include: IncludeObject,
+        now: Timestamp,
+    ) -> Value {
+        let rows = objects.into_iter().map(|object| self.row(object, include, now));
+        table(&self.definitions, rows.collect(), metadata)
+    }
+
+    /// The table of one watch event. Only the first of a watch carries the column definitions.
+    pub fn event(&self, object: &Value, first: bool, include: IncludeObject, now: Timestamp) -> Value {
+        let version = object.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
+        let definitions = if first { &self.definitions } else { &Value::Null };
+        table(
+            definitions,
+            Value::Array(vec![self.row(object, include, now)]),
+            json!({"resourceVersion": version}),
+        )
+    }
+
+    fn row(&self, object: &Value, include: IncludeObject, now: Timestamp) -> Value {
+        let cell = Cell { object, now };
+        let cells: Vec<Value> = match &self.cells {
+            Cells::BuiltIn(columns) => columns.iter().map(|column| (column.show)(&cell)).collect(),
+            Cells::Custom(columns) => {
+                let custom = columns.iter().map(|column| custom_cell(column, &cell));
+                std::iter::once(Value::from(cell.text("/metadata/name"))).chain(custom).collect()
+            }
+        };
+        let carried = match include {
+            IncludeObject::None => Value::Null,
+            IncludeObject::Object => object.clone(),
+            IncludeObject::Metadata => json!({
+                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"],
+            }),
+        };
+        json!({"cells": cells, "object": carried})
+    }
+}
+
+fn table(definitions: &Value, rows: Value, metadata: Value) -> Value {
+    let mut table = Map::new();
+    table.insert("kind".into(), "Table".into());
+    table.insert("apiVersion".into(), "meta.k8s.io/v1".into());
+    table.insert("metadata".into(), metadata);
+    table.insert("columnDefinitions".into(), definitions.clone());
+    table.insert("rows".into(), rows);
+    Value::Object(table)
+}
+
+fn definition(name: &str, ty: &str, format: &str, description: &str, priority: i64) -> Value {
+    json!({"name": name, "type": ty, "format": format, "description": description, "priority": priority})
+}
+
+fn custom_cell(column: &CustomColumn, cell: &Cell<'_>) -> Value {
+    let Some(value) = column.path.first(cell.object) else { return Value::Null };
+    match (column.ty.as_str(), value) {
+        ("integer", Value::Number(number)) => {
+            // Whole numbers are shown without a fraction.
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "a cell that is out of range shows the nearest number"
+            )]
+            let whole = number.as_i64().unwrap_or_else(|| number.as_f64().unwrap_or_default() as i64);
+            whole.into()
+        }
+        ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.clone(),
+        ("string", Value::String(text)) => text.clone().into(),
+        ("string", Value::Null) => Value::Null,
+        ("string", other) => other.to_string().into(),
+        ("date", Value::String(time)) => age::since(time, cell.now).into(),
+        _ => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests;
