@@ -87,13 +87,14 @@ mod tests {
     #[test]
     fn what_prometheus_would_refuse_is_refused_with_a_reason() {
         let labels = |key: &str, value: &str| vec![(key.to_owned(), value.to_owned())];
-        let check = |kind, name, labels: &[(String, String)], value| {
+        let check = |kind, name: &str, labels: &[(String, String)], value| {
             fault_of(&MetricSample { kind, name, labels, value })
         };
         let good = labels("shop", "a b");
         assert_eq!(check(MetricKind::Counter, "orders_total", &good, 1.0), None);
         assert_eq!(check(MetricKind::Gauge, "_x9", &[], -1.0), None);
-        for name in ["", "9x", "a-b", "ä", &"x".repeat(MAX_NAME + 1)] {
+        let long = "x".repeat(MAX_NAME + 1);
+        for name in ["", "9x", "a-b", "ä", &long] {
             assert!(check(MetricKind::Gauge, name, &[], 1.0).is_some(), "{name:?}");
         }
         assert!(check(MetricKind::Gauge, "x", &labels("a.b", ""), 1.0).is_some());

@@ -42,7 +42,7 @@ pub(super) struct Shape {
     /// A core module that says in a custom section which world it was made for.
     pub(super) has_component_type: bool,
     /// A relocatable object file, to be linked.
-    is_object_file: bool,
+    pub(super) is_object_file: bool,
 }
 
 /// Validates the binary and reads its names.

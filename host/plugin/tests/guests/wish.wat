@@ -1,0 +1,215 @@
+;; Does what field data.wish of its ConfigMap begins with; no object or no wish: done.
+;; Each wish is one behaviour that the host must stand, or one function that it must serve.
+(module
+  ;; get(watch, key) -> option<object>: the last parameter is where the answer goes.
+  (import "pilothouse:controller/cache@0.1.0" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/cache@0.1.0" "list"
+    (func $list (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/objects@0.1.0" "[method]object.text"
+    (func $text (param i32 i32 i32 i32)))
+  (import "pilothouse:controller/objects@0.1.0" "[resource-drop]object" (func $close (param i32)))
+  (import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/client@0.1.0" "create" (func $create (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/client@0.1.0" "delete"
+    (func $delete (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/queue@0.1.0" "add-after" (func $add-after (param i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/metrics@0.1.0" "counter" (func $counter (param i32 i32 i32 i32 f64)))
+  (import "pilothouse:controller/events@0.1.0" "publish"
+    (func $publish (param i32 i32 i32 i32 i32 i32 i32 i32)))
+  (memory (export "memory") 1)
+
+  ;; The descriptor, and the answer of describe: 0 (ok), then pointer and length of the text.
+  (data (i32.const 1024) "{\"apiVersion\":\"pilothouse.dev/v1alpha1\",\"kind\":\"Plugin\",\"name\":\"wish\",\"version\":\"1.0.0\",\"watches\":[{\"name\":\"configmaps\",\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"trigger\":\"self\"}]}")
+  (data (i32.const 16) "\00\00\00\00\00\04\00\00\b0\00\00\00")
+
+  ;; describe(config: string) -> result<string, string>
+  (func (export "pilothouse:controller/plugin@0.1.0#describe") (param i32 i32) (result i32)
+    (i32.const 16))
+
+  ;; Memory for what the host passes in: taken from the end of what is used, never given back, begun anew with each call (see `reset`).
+  (global $next (mut i32) (i32.const 8192))
+  (func $reset (global.set $next (i32.const 8192)))
+  (func (export "cabi_realloc") (param $old i32) (param $old-size i32) (param $align i32) (param $size i32) (result i32)
+    (local $address i32)
+    (local.set $address
+      (i32.and
+        (i32.add (global.get $next) (i32.sub (local.get $align) (i32.const 1)))
+        (i32.sub (i32.const 0) (local.get $align))))
+    (global.set $next (i32.add (local.get $address) (local.get $size)))
+    (local.get $address))
+
+  (data (i32.const 512) "/data/wish")
+  (data (i32.const 896) "v1\00\00ConfigMap")
+
+  ;; The answer err(failure): `tag` 0 is retry, 1 terminal.
+  (func $failure (param $tag i32) (param $message i32) (param $length i32) (result i32)
+    (i32.store8 (i32.const 64) (i32.const 1))
+    (i32.store8 (i32.const 68) (local.get $tag))
+    (i32.store (i32.const 72) (local.get $message))
+    (i32.store (i32.const 76) (local.get $length))
+    (i32.const 64))
+
+  (func $inner unreachable)
+
+  (func $recurse (param $depth i32) (result i32)
+    (i32.add (call $recurse (i32.add (local.get $depth) (i32.const 1))) (local.get $depth)))
+
+  ;; One page of cache.list, its handles closed, its cursor logged and kept.
+  (global $cursor (mut i32) (i32.const 0))
+  (global $cursor-len (mut i32) (i32.const 0))
+  (func $page (param $watch i32) (param $watch-len i32)
+    (local $item i32) (local $count i32)
+    (call $list (local.get $watch) (local.get $watch-len)
+      (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 2)
+      (global.get $cursor) (global.get $cursor-len) (i32.const 96))
+    (local.set $item (i32.load (i32.const 96)))
+    (local.set $count (i32.load (i32.const 100)))
+    (block $closed
+      (loop $again
+        (br_if $closed (i32.eqz (local.get $count)))
+        (call $close (i32.load (local.get $item)))
+        (local.set $item (i32.add (local.get $item) (i32.const 4)))
+        (local.set $count (i32.sub (local.get $count) (i32.const 1)))
+        (br $again)))
+    (global.set $cursor (i32.load (i32.const 104)))
+    (global.set $cursor-len (i32.load (i32.const 108)))
+    (call $log (i32.const 1) (global.get $cursor) (global.get $cursor-len) (i32.const 0) (i32.const 0)))
+
+  ;; reconcile(request) -> result<outcome, failure>
+  (func $reconcile (export "pilothouse:controller/reconcile@0.1.0#reconcile")
+    (param $watch i32) (param $watch-len i32)
+    (param $namespace i32) (param $namespace-len i32) (param $name i32) (param $name-len i32)
+    (param $reasons i32) (param $reasons-len i32) (param $attempt i32) (param $extra i32) (param $extra-len i32)
+    (result i32)
+    (local $object i32) (local $wish i32) (local $wish-len i32) (local $first i32) (local $count i32)
+    (call $reset)
+    ;; The request itself lies where `reset` begins: leave room for it, or the answers of the host overwrite it.
+    (global.set $next (i32.const 16384))
+    (call $get (local.get $watch) (local.get $watch-len) (local.get $namespace) (local.get $namespace-len)
+      (local.get $name) (local.get $name-len) (i32.const 80))
+    (if (i32.eqz (i32.load8_u (i32.const 80))) (then (return (i32.const 48))))
+    (local.set $object (i32.load (i32.const 84)))
+    (call $text (local.get $object) (i32.const 512) (i32.const 10) (i32.const 80))
+    (if (i32.eqz (i32.load8_u (i32.const 80)))
+      (then (call $close (local.get $object)) (return (i32.const 48))))
+    (local.set $wish (i32.load (i32.const 84)))
+    (local.set $wish-len (i32.load (i32.const 88)))
+    (local.set $first (i32.load8_u (local.get $wish)))
+    (if (i32.eq (local.get $first) (i32.const 100)) ;; 'd'
+      (then
+        ;; done
+        (call $close (local.get $object))
+        (return (i32.const 48))))
+    (if (i32.eq (local.get $first) (i32.const 97)) ;; 'a'
+      (then
+        ;; after: again after 1500 ms
+        (call $close (local.get $object))
+        (i32.store8 (i32.const 64) (i32.const 0))
+        (i32.store8 (i32.const 68) (i32.const 1))
+        (i32.store (i32.const 72) (i32.const 1500))
+        (return (i32.const 64))))
+    (if (i32.eq (local.get $first) (i32.const 109)) ;; 'm'
+      (then
+        ;; most: again after a duration above the contract's maximum
+        (call $close (local.get $object))
+        (i32.store8 (i32.const 64) (i32.const 0))
+        (i32.store8 (i32.const 68) (i32.const 1))
+        (i32.store (i32.const 72) (i32.const 0xffffffff))
+        (return (i32.const 64))))
+    (if (i32.eq (local.get $first) (i32.const 114)) ;; 'r'
+      (then
+        ;; retry: an error, to be tried again; its text is the wish
+        (call $close (local.get $object))
+        (return (call $failure (i32.const 0) (local.get $wish) (local.get $wish-len)))))
+    (if (i32.eq (local.get $first) (i32.const 116)) ;; 't'
+      (then
+        ;; terminal: an error, not to be tried again
+        (call $close (local.get $object))
+        (return (call $failure (i32.const 1) (local.get $wish) (local.get $wish-len)))))
+    (if (i32.eq (local.get $first) (i32.const 112)) ;; 'p'
+      (then
+        ;; panic
+        (call $inner)))
+    (if (i32.eq (local.get $first) (i32.const 115)) ;; 's'
+      (then
+        ;; stack: recursion without end
+        (drop (call $recurse (i32.const 0)))))
+    (if (i32.eq (local.get $first) (i32.const 107)) ;; 'k'
+      (then
+        ;; keep: the handle stays open
+        (return (i32.const 48))))
+    (if (i32.eq (local.get $first) (i32.const 111)) ;; 'o'
+      (then
+        ;; open: handles without end
+        (loop $again
+          (call $get (local.get $watch) (local.get $watch-len) (local.get $namespace) (local.get $namespace-len)
+            (local.get $name) (local.get $name-len) (i32.const 80))
+          (br $again))))
+    (if (i32.eq (local.get $first) (i32.const 117)) ;; 'u'
+      (then
+        ;; unknown: a watch that isn't declared (the wish is its name)
+        (call $get (local.get $wish) (local.get $wish-len) (local.get $namespace) (local.get $namespace-len)
+          (local.get $name) (local.get $name-len) (i32.const 80))))
+    (if (i32.eq (local.get $first) (i32.const 104)) ;; 'h'
+      (then
+        ;; huge: a log message larger than the limit allows
+        (drop (memory.grow (i32.const 300)))
+        (call $log (i32.const 1) (i32.const 8192) (i32.const 17000000) (i32.const 0) (i32.const 0))))
+    (if (i32.eq (local.get $first) (i32.const 98)) ;; 'b'
+      (then
+        ;; bad: a log message that isn't UTF-8
+        (i32.store (i32.const 128) (i32.const 0xfffefdfc))
+        (call $log (i32.const 1) (i32.const 128) (i32.const 4) (i32.const 0) (i32.const 0))))
+    (if (i32.eq (local.get $first) (i32.const 120)) ;; 'x'
+      (then
+        ;; outside: a log message beyond the end of memory
+        (call $log (i32.const 1) (i32.const 0x7ffffff0) (i32.const 100) (i32.const 0) (i32.const 0))))
+    (if (i32.eq (local.get $first) (i32.const 102)) ;; 'f'
+      (then
+        ;; flood: log lines without end, then done
+        (local.set $count (i32.const 5000))
+        (loop $again
+          (call $log (i32.const 1) (local.get $wish) (local.get $wish-len) (i32.const 0) (i32.const 0))
+          (local.set $count (i32.sub (local.get $count) (i32.const 1)))
+          (br_if $again (local.get $count)))
+        (call $close (local.get $object))
+        (return (i32.const 48))))
+    (if (i32.eq (local.get $first) (i32.const 99)) ;; 'c'
+      (then
+        ;; create: the wish as a manifest; an error of the server is a retry
+        (call $close (local.get $object))
+        (call $create (local.get $wish) (local.get $wish-len) (i32.const 0) (i32.const 0) (i32.const 256))
+        (if (i32.load8_u (i32.const 256))
+          ;; Of every error that holds a text the text is at 264, after result and variant tags of 4 and 4 bytes.
+          (then (return (call $failure (i32.const 0) (i32.load (i32.const 264)) (i32.load (i32.const 268))))))
+        (call $close (i32.load (i32.const 260)))
+        (return (i32.const 48))))
+    (if (i32.eq (local.get $first) (i32.const 101)) ;; 'e'
+      (then
+        ;; erase: delete the object (ConfigMap of v1 at 896, background, no preconditions)
+        (call $close (local.get $object))
+        (call $delete (i32.const 896) (i32.const 2) (i32.const 900) (i32.const 9)
+          (local.get $namespace) (local.get $namespace-len) (local.get $name) (local.get $name-len)
+          (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 256))
+        (return (i32.const 48))))
+    (if (i32.eq (local.get $first) (i32.const 113)) ;; 'q'
+      (then
+        ;; queue: this key again after 2 s, by the queue; a metric and an Event besides
+        (call $add-after (local.get $watch) (local.get $watch-len) (local.get $namespace) (local.get $namespace-len)
+          (local.get $name) (local.get $name-len) (i32.const 2000))
+        (call $counter (local.get $wish) (local.get $wish-len) (i32.const 0) (i32.const 0) (f64.const 2))
+        (call $publish (local.get $object) (i32.const 1) (local.get $wish) (local.get $wish-len)
+          (local.get $wish) (local.get $wish-len) (local.get $wish) (local.get $wish-len))
+        (call $close (local.get $object))
+        (return (i32.const 48))))
+    (if (i32.eq (local.get $first) (i32.const 108)) ;; 'l'
+      (then
+        ;; list: pages of two; a line per page
+        (call $close (local.get $object))
+        (global.set $cursor (i32.const 0)) (global.set $cursor-len (i32.const 0))
+        (loop $again
+          (call $page (local.get $watch) (local.get $watch-len))
+          (br_if $again (global.get $cursor-len)))
+        (return (i32.const 48))))
+    unreachable)
+)

@@ -1,0 +1,110 @@
+//! What `describe` and `reconcile` answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_plugin::{
+    DescribeError, Exports, Failure, FaultKind, Form, Limits, MAX_MILLISECONDS, Outcome,
+};
+
+use crate::fake_host::FakeHost;
+use crate::{code_of, engine, fault, instance_of, module_of, request, wish};
+
+#[tokio::test]
+async fn describe_returns_the_descriptor_as_it_is() {
+    let code = code_of("done").await;
+    let descriptor =
+        code.describe("{}", &Limits::default(), Arc::new(FakeHost::default())).await.expect("a descriptor");
+    assert!(descriptor.starts_with(r#"{"apiVersion":"pilothouse.dev/v1alpha1","kind":"Plugin""#));
+    assert!(descriptor.ends_with(r#""trigger":"self"}]}"#), "{descriptor}");
+}
+
+#[tokio::test]
+async fn a_refused_configuration_carries_the_plugins_words() {
+    // The answer's first byte is the tag: 1 is the error.
+    let refuses = crate::wat_of("done").replacen(r#""\00\00\00\00\00\04"#, r#""\01\00\00\00\00\04"#, 1);
+    let code = engine().load(crate::assemble(&refuses)).await.expect("a plugin");
+    let answer = code.describe("{}", &Limits::default(), Arc::new(FakeHost::default())).await;
+    assert!(matches!(answer, Err(DescribeError::Refused(text)) if text.contains("pilothouse.dev")));
+}
+
+#[tokio::test]
+async fn code_tells_what_it_is() {
+    let module = module_of("index");
+    let code = engine().load(module.clone()).await.expect("a plugin");
+    assert_eq!(code.form(), Form::CoreModule);
+    assert_eq!(code.size(), module.len());
+    assert_eq!(code.exports(), Exports { reconcile: true, observe: false, index: true });
+    assert_eq!(code.package_version(), "0.1.0");
+    assert!(code.imports().contains(&"pilothouse:controller/cache@0.1.0".to_owned()), "{:?}", code.imports());
+    assert_eq!(code.digest().len(), 64);
+    assert_eq!(code.digest(), engine().load(module).await.expect("a plugin").digest());
+}
+
+#[tokio::test]
+async fn the_smallest_plugin_is_done() {
+    let host = Arc::new(FakeHost::default());
+    let mut instance = instance_of("done", &host, &Limits::default()).await;
+    for _ in 0..3 {
+        assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
+    }
+    assert!(instance.is_usable());
+}
+
+#[tokio::test]
+async fn an_object_is_read_through_its_handle() {
+    let (answer, _) = wish("retry: \"quoted\" and äöü").await;
+    assert_eq!(answer, Err(Failure::Retry("retry: \"quoted\" and äöü".to_owned())));
+}
+
+#[tokio::test]
+async fn an_absent_object_is_none() {
+    let host = Arc::new(FakeHost::default());
+    let mut instance = instance_of("wish", &host, &Limits::default()).await;
+    assert_eq!(instance.reconcile(request("nobody")).await, Ok(Outcome::Done));
+}
+
+#[tokio::test]
+async fn requeue_after_is_a_duration_and_never_above_the_maximum() {
+    let (answer, _) = wish("after").await;
+    assert_eq!(answer, Ok(Outcome::RequeueAfter(Duration::from_millis(1500))));
+    let (answer, _) = wish("most").await;
+    assert_eq!(answer, Ok(Outcome::RequeueAfter(Duration::from_millis(MAX_MILLISECONDS.into()))));
+}
+
+#[tokio::test]
+async fn retry_and_terminal_are_told_apart_and_leave_the_instance_usable() {
+    let host = Arc::new(FakeHost::default());
+    host.put_wish("a", "terminal: no such port");
+    host.put_wish("b", "retry: not yet");
+    let mut instance = instance_of("wish", &host, &Limits::default()).await;
+    let terminal = Failure::Terminal("terminal: no such port".to_owned());
+    assert_eq!(instance.reconcile(request("a")).await, Err(terminal));
+    assert_eq!(instance.reconcile(request("b")).await, Err(Failure::Retry("retry: not yet".to_owned())));
+    assert!(instance.is_usable());
+    assert_eq!(instance.open_handles(), 0);
+}
+
+#[tokio::test]
+async fn a_trap_names_the_functions_and_poisons_the_instance() {
+    let host = Arc::new(FakeHost::default());
+    host.put_wish("a", "panic");
+    host.put_wish("b", "done");
+    let mut instance = instance_of("wish", &host, &Limits::default()).await;
+    let trap = fault(instance.reconcile(request("a")).await);
+    let FaultKind::Trap { message, frames } = trap.kind() else { panic!("{trap}") };
+    assert!(message.contains("unreachable"), "{message}");
+    assert_eq!(frames[..2], ["inner", "reconcile"], "{frames:?}");
+    assert_eq!(trap.to_string().lines().count(), 1);
+    assert!(!instance.is_usable());
+    assert_eq!(fault(instance.reconcile(request("b")).await).kind(), &FaultKind::Poisoned);
+}
+
+#[tokio::test]
+async fn an_export_that_is_missing_is_said_and_harms_nothing() {
+    let host = Arc::new(FakeHost::default());
+    let mut instance = instance_of("observer", &host, &Limits::default()).await;
+    let missing = fault(instance.reconcile(request("a")).await);
+    assert_eq!(missing.kind(), &FaultKind::NotExported("reconcile"));
+    assert!(instance.is_usable());
+}

@@ -1,0 +1,237 @@
+//! A host that answers from what a test put in, and remembers what it was asked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use pilothouse_model::{Object, ObjectKey};
+use pilothouse_plugin::{
+    ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, ListOptions, LivePage, LogLevel, LogLine,
+    LogSource, MetricSample, Misuse, ObjectType, Patch, PluginEvent,
+};
+
+/// One line of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) call: &'static str,
+    pub(crate) level: LogLevel,
+    pub(crate) source: LogSource,
+    pub(crate) message: String,
+}
+
+/// What the API server does with a write.
+#[derive(Default)]
+pub(crate) enum Server {
+    /// Stores the manifest and returns it.
+    #[default]
+    Accepts,
+    /// Answers with this error.
+    Refuses(ApiError),
+    /// Never answers; the guard tells whether the request was given up.
+    Hangs(Arc<()>),
+}
+
+#[derive(Default)]
+pub(crate) struct FakeHost {
+    server: Server,
+    objects: Mutex<BTreeMap<ObjectKey, Object>>,
+    lines: Mutex<Vec<Line>>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl FakeHost {
+    pub(crate) fn with(server: Server) -> Self {
+        Self { server, ..Self::default() }
+    }
+
+    pub(crate) fn put(&self, json: &str) {
+        let object = Object::from_json(json).expect("a valid object");
+        self.objects.lock().insert(object.key().clone(), object);
+    }
+
+    pub(crate) fn put_wish(&self, name: &str, wish: &str) {
+        let wish = format!("{wish:?}");
+        self.put(&format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"default"}},"data":{{"wish":{wish}}}}}"#
+        ));
+    }
+
+    pub(crate) fn lines(&self) -> Vec<Line> {
+        self.lines.lock().clone()
+    }
+
+    pub(crate) fn messages(&self, source: LogSource) -> Vec<String> {
+        self.lines().into_iter().filter(|line| line.source == source).map(|line| line.message).collect()
+    }
+
+    /// Every call that changes something, in order.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().clone()
+    }
+
+    fn ask(&self, what: String) {
+        self.asked.lock().push(what);
+    }
+
+    fn check(watch: &str) -> Result<(), Misuse> {
+        match watch {
+            "configmaps" => Ok(()),
+            _ => {
+                Err(Misuse::UnknownWatch { watch: watch.to_owned(), declared: vec!["configmaps".to_owned()] })
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Host for FakeHost {
+    fn cache_get(&self, _: &Call, watch: &str, key: &ObjectKey) -> Result<Option<Object>, Misuse> {
+        Self::check(watch)?;
+        Ok(self.objects.lock().get(key).cloned())
+    }
+
+    fn cache_list(&self, _: &Call, watch: &str, filter: &CacheFilter) -> Result<CachePage, Misuse> {
+        Self::check(watch)?;
+        let objects = self.objects.lock();
+        let mut items: Vec<_> = objects
+            .values()
+            .filter(|object| filter.after.as_ref().is_none_or(|after| object.key() > after))
+            .filter(|object| {
+                filter.namespace.as_ref().is_none_or(|namespace| object.namespace() == namespace)
+            })
+            .filter(|object| filter.labels.matches_object(object))
+            .cloned()
+            .collect();
+        let limit = filter.limit.unwrap_or(usize::MAX);
+        let more = items.len() > limit;
+        items.truncate(limit);
+        Ok(CachePage { items, more })
+    }
+
+    fn cache_by_index(&self, _: &Call, watch: &str, index: &str, _: &str) -> Result<Vec<Object>, Misuse> {
+        Err(Misuse::UnknownIndex { watch: watch.to_owned(), index: index.to_owned(), declared: Vec::new() })
+    }
+
+    fn cache_index_values(&self, _: &Call, watch: &str, index: &str) -> Result<Vec<String>, Misuse> {
+        Err(Misuse::UnknownIndex { watch: watch.to_owned(), index: index.to_owned(), declared: Vec::new() })
+    }
+
+    fn cache_has_synced(&self, _: &Call, watch: &str) -> Result<bool, Misuse> {
+        Self::check(watch).map(|()| true)
+    }
+
+    async fn client_get(
+        &self,
+        _: &Call,
+        target: &ObjectType,
+        key: &ObjectKey,
+        _: &str,
+    ) -> Result<Object, ApiError> {
+        let object = self.objects.lock().get(key).cloned();
+        object.ok_or_else(|| ApiError::NotFound(format!("{} {key}", target.kind)))
+    }
+
+    async fn client_list(&self, _: &Call, _: &ObjectType, _: &ListOptions) -> Result<LivePage, ApiError> {
+        Ok(LivePage { items: self.objects.lock().values().cloned().collect(), next: String::new() })
+    }
+
+    async fn client_create(&self, call: &Call, manifest: String, _: &str) -> Result<Object, ApiError> {
+        // As on a network: the answer is not there at once.
+        tokio::task::yield_now().await;
+        self.ask(format!("{}: create {manifest}", call.name()));
+        match &self.server {
+            Server::Accepts => Object::from_json(&manifest).map_err(|error| {
+                ApiError::Invalid(vec![pilothouse_plugin::Cause {
+                    field: String::new(),
+                    reason: "FieldValueInvalid".to_owned(),
+                    message: error.to_string(),
+                }])
+            }),
+            Server::Refuses(error) => Err(error.clone()),
+            Server::Hangs(guard) => {
+                let _guard = guard.clone();
+                std::future::pending().await
+            }
+        }
+    }
+
+    async fn client_update(
+        &self,
+        call: &Call,
+        manifest: String,
+        subresource: &str,
+    ) -> Result<Object, ApiError> {
+        self.client_create(call, manifest, subresource).await
+    }
+
+    async fn client_patch(
+        &self,
+        call: &Call,
+        _: &ObjectType,
+        _: &ObjectKey,
+        patch: Patch,
+        subresource: &str,
+    ) -> Result<Object, ApiError> {
+        self.client_create(call, patch.body, subresource).await
+    }
+
+    async fn client_delete(
+        &self,
+        call: &Call,
+        target: &ObjectType,
+        key: &ObjectKey,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
+        let ObjectType { api_version, kind } = target;
+        self.ask(format!("{}: delete {api_version} {kind} {key} {options:?}", call.name()));
+        Ok(())
+    }
+
+    fn queue_add(&self, call: &Call, watch: &str, key: ObjectKey) -> Result<(), Misuse> {
+        self.queue_add_after(call, watch, key, Duration::ZERO)
+    }
+
+    fn queue_add_after(
+        &self,
+        call: &Call,
+        watch: &str,
+        key: ObjectKey,
+        delay: Duration,
+    ) -> Result<(), Misuse> {
+        Self::check(watch)?;
+        self.ask(format!("{}: queue {watch} {key} after {delay:?}", call.name()));
+        Ok(())
+    }
+
+    fn publish_event(&self, call: &Call, event: PluginEvent<'_>) {
+        let key = event.regarding.key();
+        self.ask(format!("{}: event {key} {} {}", call.name(), event.warning, event.note));
+    }
+
+    fn log(&self, call: &Call, line: LogLine<'_>) {
+        self.lines.lock().push(Line {
+            call: call.name(),
+            level: line.level,
+            source: line.source,
+            message: line.message.to_owned(),
+        });
+    }
+
+    fn metric(&self, call: &Call, sample: MetricSample<'_>) {
+        self.ask(format!("{}: {:?} {} {}", call.name(), sample.kind, sample.name, sample.value));
+    }
+
+    fn wall_clock(&self) -> Duration {
+        Duration::from_secs(1_800_000_000)
+    }
+
+    fn monotonic_clock(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    fn random(&self, buffer: &mut [u8]) {
+        buffer.fill(4);
+    }
+}

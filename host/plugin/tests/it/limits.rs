@@ -1,0 +1,154 @@
+//! What a guest can't exceed, and how that is said.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_plugin::{Failure, FaultKind, Limits, LogSource, Outcome};
+
+use crate::fake_host::{FakeHost, Server};
+use crate::{fault, instance_of, request, wish, wish_with};
+
+#[tokio::test]
+async fn an_endless_loop_ends_at_the_time_limit_and_gives_the_thread_back_meanwhile() {
+    let host = Arc::new(FakeHost::default());
+    let limits = Limits { reconcile_timeout: Duration::from_millis(100), ..Limits::default() };
+    let mut instance = instance_of("loop", &host, &limits).await;
+    // On the test's only thread: it gets to run only because the guest yields.
+    let mut turns = 0_u32;
+    let others = async {
+        loop {
+            turns += 1;
+            tokio::task::yield_now().await;
+        }
+    };
+    let answer = tokio::select! {
+        answer = instance.reconcile(request("a")) => answer,
+        () = others => unreachable!("it never ends"),
+    };
+    let timeout = fault(answer);
+    assert!(timeout.is_timeout(), "{timeout}");
+    let FaultKind::Timeout { limit, allowed, computing, waiting_in } = timeout.kind() else {
+        panic!("{timeout}")
+    };
+    assert_eq!((*limit, *allowed, waiting_in), ("reconcileTimeout", limits.reconcile_timeout, &None));
+    assert!(*computing > Duration::ZERO, "{computing:?}");
+    assert!(turns > 1, "{turns}");
+    assert!(!instance.is_usable());
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_virtual_time_an_endless_loop_ends_by_its_cpu_time() {
+    let host = Arc::new(FakeHost::default());
+    let limits = Limits { reconcile_timeout: Duration::from_millis(50), ..Limits::default() };
+    let mut instance = instance_of("loop", &host, &limits).await;
+    let timeout = fault(instance.reconcile(request("a")).await);
+    assert!(timeout.to_string().contains("limits.reconcileTimeout of 50ms"), "{timeout}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_ends_at_the_time_limit_and_the_request_is_given_up() {
+    let guard = Arc::new(());
+    let host = FakeHost::with(Server::Hangs(guard.clone()));
+    let (answer, _) = wish_with("create", host, &Limits::default()).await;
+    let timeout = fault(answer);
+    let FaultKind::Timeout { waiting_in, allowed, .. } = timeout.kind() else { panic!("{timeout}") };
+    assert_eq!(waiting_in.as_deref(), Some("client.create"));
+    assert_eq!(*allowed, Duration::from_secs(30));
+    // The host's own and ours.
+    assert_eq!(Arc::strong_count(&guard), 1, "the host is dropped, and with it the request");
+}
+
+#[tokio::test]
+async fn memory_without_end_ends_at_the_memory_limit() {
+    let host = Arc::new(FakeHost::default());
+    let limits = Limits { memory: 1 << 20, ..Limits::default() };
+    let mut instance = instance_of("grow", &host, &limits).await;
+    let exceeded = fault(instance.reconcile(request("a")).await);
+    assert_eq!(exceeded.kind(), &FaultKind::Memory { allowed: 1 << 20, wanted: (1 << 20) + 65_536 });
+    assert_eq!(exceeded.to_string(), "reconcile exceeded limits.memory of 1 MiB by growing to 1088 KiB");
+    assert_eq!(instance.memory(), 1 << 20);
+}
+
+#[tokio::test]
+async fn a_module_that_starts_above_the_memory_limit_is_refused_by_the_limits_name() {
+    let host = Arc::new(FakeHost::default());
+    let limits = Limits { memory: 1 << 10, ..Limits::default() };
+    let code = crate::code_of("done").await;
+    let exceeded = code.instantiate(host, &limits).await.expect_err("too little memory");
+    assert!(matches!(exceeded.kind(), FaultKind::Memory { allowed: 1024, .. }), "{exceeded}");
+    assert!(exceeded.to_string().starts_with("instantiation exceeded limits.memory"), "{exceeded}");
+}
+
+#[tokio::test]
+async fn endless_recursion_is_a_trap() {
+    let (answer, _) = wish("stack").await;
+    let trap = fault(answer);
+    assert!(trap.to_string().contains("stack exhausted in recurse"), "{trap}");
+}
+
+#[tokio::test]
+async fn handles_without_end_end_at_the_handle_limit() {
+    let (answer, _) =
+        wish_with("open", FakeHost::default(), &Limits { handles: 50, ..Limits::default() }).await;
+    assert_eq!(fault(answer).kind(), &FaultKind::Handles { allowed: 50 });
+}
+
+#[tokio::test]
+async fn an_instance_that_leaks_handles_is_retired_before_it_fails() {
+    let host = Arc::new(FakeHost::default());
+    host.put_wish("a", "keep");
+    let limits = Limits { handles: 10, ..Limits::default() };
+    let mut instance = instance_of("wish", &host, &limits).await;
+    let mut calls = 0;
+    while instance.is_usable() {
+        assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
+        calls += 1;
+    }
+    assert_eq!((calls, instance.open_handles()), (6, 6));
+}
+
+#[tokio::test]
+async fn a_message_above_the_limit_is_refused_by_its_name() {
+    let (answer, host) = wish("huge").await;
+    let exceeded = fault(answer);
+    assert_eq!(exceeded.kind(), &FaultKind::MessageSize { allowed: 8 << 20 });
+    assert!(exceeded.to_string().contains("limits.messageSize of 8 MiB"), "{exceeded}");
+    assert_eq!(host.lines(), []);
+}
+
+#[tokio::test]
+async fn text_that_is_no_utf8_or_outside_memory_traps() {
+    for wish_text in ["bad", "x: outside"] {
+        let (answer, host) = wish(wish_text).await;
+        let trap = fault(answer);
+        assert!(matches!(trap.kind(), FaultKind::Trap { .. }), "{wish_text}: {trap}");
+        assert_eq!(host.lines(), []);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_log_lines_is_thinned_and_the_loss_is_said() {
+    let host = Arc::new(FakeHost::default());
+    host.put_wish("a", "flood");
+    host.put_wish("b", "l");
+    let limits = Limits { log_lines_per_second: 10, ..Limits::default() };
+    let mut instance = instance_of("wish", &host, &limits).await;
+    assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
+    assert_eq!(host.lines().len(), 100);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(instance.reconcile(request("b")).await, Ok(Outcome::Done));
+    assert_eq!(host.messages(LogSource::Host), ["4900 log lines dropped by the rate limit"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_call_poisons_the_instance() {
+    let host = FakeHost::with(Server::Hangs(Arc::new(())));
+    let host = Arc::new(host);
+    host.put_wish("a", "create");
+    let mut instance = instance_of("wish", &host, &Limits::default()).await;
+    let abandoned = tokio::time::timeout(Duration::from_secs(1), instance.reconcile(request("a"))).await;
+    assert!(abandoned.is_err());
+    assert!(!instance.is_usable());
+    let answer = instance.reconcile(request("a")).await;
+    assert!(matches!(answer, Err(Failure::Fault(fault)) if fault.kind() == &FaultKind::Poisoned));
+}

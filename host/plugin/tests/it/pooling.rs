@@ -1,0 +1,50 @@
+//! The pool of instances.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_plugin::{InstancePool, Limits, Outcome, PoolStats};
+
+use crate::fake_host::FakeHost;
+use crate::{code_of, request};
+
+async fn pool() -> (InstancePool, Arc<FakeHost>) {
+    let host = Arc::new(FakeHost::default());
+    host.put_wish("good", "done");
+    host.put_wish("bad", "panic");
+    (InstancePool::new(code_of("wish").await, host.clone(), Limits::default()), host)
+}
+
+#[tokio::test]
+async fn an_instance_that_works_is_used_again() {
+    let (pool, _) = pool().await;
+    for _ in 0..3 {
+        let mut instance = pool.checkout().await.expect("an instance");
+        assert_eq!(instance.reconcile(request("good")).await, Ok(Outcome::Done));
+    }
+    assert_eq!(pool.stats(), PoolStats { idle: 1, in_use: 0, created: 1, discarded: 0 });
+}
+
+#[tokio::test]
+async fn an_instance_that_trapped_is_replaced() {
+    let (pool, _) = pool().await;
+    assert!(pool.checkout().await.expect("an instance").reconcile(request("bad")).await.is_err());
+    assert_eq!(pool.stats(), PoolStats { idle: 0, in_use: 0, created: 1, discarded: 1 });
+    let mut instance = pool.checkout().await.expect("another instance");
+    assert_eq!(instance.reconcile(request("good")).await, Ok(Outcome::Done));
+    assert_eq!(pool.stats(), PoolStats { idle: 0, in_use: 1, created: 2, discarded: 1 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn instances_that_nobody_needs_are_dropped_once_they_are_old() {
+    let (pool, _) = pool().await;
+    let first = pool.checkout().await.expect("an instance");
+    let second = pool.checkout().await.expect("an instance");
+    drop((first, second));
+    tokio::time::advance(Duration::from_secs(60)).await;
+    // One of the two works on, so it isn't old.
+    drop(pool.checkout().await.expect("an instance"));
+    assert_eq!(pool.drop_idle(Duration::from_secs(61)), 0);
+    assert_eq!(pool.drop_idle(Duration::from_secs(60)), 1);
+    assert_eq!(pool.stats(), PoolStats { idle: 1, in_use: 0, created: 2, discarded: 0 });
+}

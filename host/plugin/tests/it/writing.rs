@@ -1,0 +1,68 @@
+//! Requests to the API server, the queue, Events and metrics.
+
+use std::sync::Arc;
+
+use pilothouse_plugin::{ApiError, Failure, Limits, LogSource, Outcome};
+
+use crate::fake_host::{FakeHost, Server};
+use crate::{instance_of, request, wish, wish_with};
+
+#[tokio::test]
+async fn a_write_reaches_the_host_and_its_result_the_guest() {
+    let host = Arc::new(FakeHost::default());
+    // The wish is the manifest, so it has to begin with the wish's letter: JSON allows no c in front, an error of the host comes back.
+    host.put_wish("a", "c is no JSON");
+    let mut instance = instance_of("wish", &host, &Limits::default()).await;
+    let answer = instance.reconcile(request("a")).await;
+    assert_eq!(host.asked(), ["reconcile: create c is no JSON"]);
+    // An `invalid` error holds a list where others hold a text; this guest reads it as one.
+    assert!(matches!(answer, Err(Failure::Retry(_)) | Err(Failure::Fault(_))), "{answer:?}");
+}
+
+#[tokio::test]
+async fn an_error_of_the_server_is_an_answer_to_the_guest() {
+    let server = Server::Refuses(ApiError::Forbidden("not yours".to_owned()));
+    let host = FakeHost::with(server);
+    let (answer, _) = wish_with("create", host, &Limits::default()).await;
+    assert_eq!(answer, Err(Failure::Retry("not yours".to_owned())));
+}
+
+#[tokio::test]
+async fn a_delete_carries_its_type_key_and_options() {
+    let (answer, host) = wish("erase").await;
+    assert_eq!(answer, Ok(Outcome::Done));
+    assert_eq!(
+        host.asked(),
+        [
+            "reconcile: delete v1 ConfigMap default/a DeleteOptions { propagation: Background, uid: None, resource_version: None }"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn queue_metric_and_event_reach_the_host() {
+    let (answer, host) = wish("queued_total").await;
+    assert_eq!(answer, Ok(Outcome::Done));
+    assert_eq!(
+        host.asked(),
+        [
+            "reconcile: queue configmaps default/a after 2s",
+            "reconcile: Counter queued_total 2",
+            "reconcile: event default/a true queued_total",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_metric_that_prometheus_would_refuse_is_dropped_with_one_warning() {
+    let host = Arc::new(FakeHost::default());
+    host.put_wish("a", "queued-total");
+    let mut instance = instance_of("wish", &host, &Limits::default()).await;
+    for _ in 0..3 {
+        assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
+    }
+    assert!(!host.asked().iter().any(|asked| asked.contains("Counter")));
+    let warnings = host.messages(LogSource::Host);
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].starts_with(r#"metric "queued-total" dropped: its name must match"#), "{warnings:?}");
+}
