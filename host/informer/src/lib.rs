@@ -27,6 +27,8 @@ mod key;
 mod list_watch;
 mod options;
 pub mod reflector;
+#[cfg(test)]
+mod scripted;
 mod shared;
 mod status;
 mod store;

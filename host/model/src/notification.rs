@@ -7,7 +7,7 @@ pub enum Notification {
     Added {
         /// The object as it is now.
         object: Object,
-        /// Whether it was there when the subscription began, or came by a list.
+        /// Whether it was there when the subscription began: already cached, or in the informer's first list.
         initial: bool,
     },
     /// The object changed; with equal resource versions it is a resync.

@@ -46,8 +46,8 @@ struct Hub {
 struct Seat {
     outlet: Arc<Outlet>,
     restriction: Option<Restriction>,
-    /// What the subscriber saw in the cache that it came from, until this one is synced.
-    moved_from: Option<HashSet<ByKey>>,
+    /// What the subscriber knows from the cache that it came from, until this one is synced.
+    moved_from: Option<Knowledge>,
     resync: Option<Resync>,
 }
 
@@ -60,8 +60,15 @@ struct Resync {
 
 /// What a subscriber takes along when it is moved to another informer.
 pub(super) struct Luggage {
-    seen: HashSet<ByKey>,
+    knowledge: Knowledge,
     resync: Option<Duration>,
+}
+
+/// What a subscriber was told of by another informer.
+struct Knowledge {
+    objects: HashSet<ByKey>,
+    /// Whether that was all that there was.
+    synced: bool,
 }
 
 /// The informer has stopped; nobody can join.
@@ -181,9 +188,9 @@ impl Informer {
         }
         let mut seat = Seat::new(outlet, None, luggage.resync);
         if hub.synced {
-            self.move_in(&mut seat, &luggage.seen, &self.store.list());
+            self.move_in(&mut seat, &luggage.knowledge, &self.store.list());
         } else {
-            seat.moved_from = Some(luggage.seen);
+            seat.moved_from = Some(luggage.knowledge);
         }
         self.take_seat(&mut hub, seat);
         Ok(())
@@ -209,9 +216,11 @@ impl Informer {
         let (evicted, kept) = std::mem::take(&mut hub.seats).into_iter().partition(Seat::is_narrowed);
         hub.seats = kept;
         let objects = self.store.list();
+        let synced = hub.synced;
         let luggage = |seat: Seat| {
-            let seen = objects.iter().filter(|object| seat.sees(object)).cloned().map(ByKey).collect();
-            (seat.outlet, Luggage { seen, resync: seat.resync.map(|resync| resync.period) })
+            let objects = objects.iter().filter(|object| seat.sees(object)).cloned().map(ByKey).collect();
+            let resync = seat.resync.map(|resync| resync.period);
+            (seat.outlet, Luggage { knowledge: Knowledge { objects, synced }, resync })
         };
         Vec::into_iter(evicted).map(luggage).collect()
     }
@@ -281,7 +290,7 @@ impl Informer {
         let previous = self.store.replace(&replacement.items, &replacement.resource_version);
         for seat in &mut hub.seats {
             match seat.moved_from.take() {
-                Some(seen) => self.move_in(seat, &seen, &replacement.items),
+                Some(knowledge) => self.move_in(seat, &knowledge, &replacement.items),
                 None => {
                     let changes = self.difference(&previous, &replacement.items, initial);
                     seat.outlet.offer(changes, seat.restriction.as_ref());
@@ -294,7 +303,7 @@ impl Informer {
     }
 
     /// Gives a subscriber that came from another cache this one, and tells it what is different.
-    fn move_in(&self, seat: &mut Seat, seen: &HashSet<ByKey>, items: &[Object]) {
+    fn move_in(&self, seat: &mut Seat, knowledge: &Knowledge, items: &[Object]) {
         let outlet = &seat.outlet;
         for (name, function) in outlet.indexes.lock().iter() {
             if let Err(error) = self.store.add_scoped_index(outlet.id, name, function.clone()) {
@@ -302,7 +311,7 @@ impl Informer {
             }
         }
         outlet.source.store(Arc::new(self.scope(outlet.id, None)));
-        outlet.offer(self.difference(seen, items, false), None);
+        outlet.offer(self.difference(&knowledge.objects, items, !knowledge.synced), None);
         outlet.end_initial();
     }
 
