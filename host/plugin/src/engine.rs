@@ -154,3 +154,19 @@ impl Drop for Ticker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_clone_ends_the_ticker() {
+        let engine = Engine::new(EngineOptions::default()).expect("an engine");
+        let ticker = Arc::downgrade(&engine.shared);
+        drop(engine.clone());
+        assert!(ticker.upgrade().is_some());
+        // Joins the thread: if that didn't end, neither would this.
+        drop(engine);
+        assert!(ticker.upgrade().is_none());
+    }
+}

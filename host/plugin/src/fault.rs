@@ -66,8 +66,8 @@ pub enum FaultKind {
         /// The limit.
         allowed: u32,
     },
-    /// The guest passed more in one call than it may.
-    #[error("exceeded limits.messageSize of {}", Bytes(*allowed))]
+    /// The guest passed more in one call than it may, or asked for more with `cache.list-fields`.
+    #[error("exceeded limits.messageSize of {}: pass less at once, page with limit and cursor", Bytes(*allowed))]
     MessageSize {
         /// The limit, in bytes.
         allowed: usize,
@@ -174,6 +174,7 @@ pub(crate) fn describe_error(
             Stop::CpuTime => timeout(),
             Stop::Memory { allowed, wanted } => FaultKind::Memory { allowed, wanted },
             Stop::Handles { allowed } => FaultKind::Handles { allowed },
+            Stop::MessageSize { allowed } => FaultKind::MessageSize { allowed },
         };
     }
     if let Some(exit) = error.downcast_ref::<I32Exit>() {

@@ -174,6 +174,14 @@ pub enum Misuse {
         /// What is wrong with it.
         message: String,
     },
+    /// More pointers than one `cache.list-fields` takes.
+    #[error("cache.list-fields takes at most {allowed} pointers, not {given}")]
+    TooManyPointers {
+        /// How many it takes.
+        allowed: usize,
+        /// How many there were.
+        given: usize,
+    },
     /// A function that isn't available in this call.
     #[error("{function} isn't available during {call}")]
     NotNow {

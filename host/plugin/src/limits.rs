@@ -21,7 +21,8 @@ pub struct Limits {
     /// Open handles (objects and batches). Opening one more traps; an instance that still holds more than half of them after a call is
     /// retired, because it leaks.
     pub handles: u32,
-    /// Bytes that one host call may carry out of the guest, all its arguments together, and those of an export's result.
+    /// Bytes that one host call may carry out of the guest, all its arguments together; that an export's result may have; and that the
+    /// values of one `cache.list-fields` may have.
     pub message_size: usize,
     /// Log lines per second (from `log` and the standard streams together) after a burst of ten times as many.
     pub log_lines_per_second: u32,
@@ -36,7 +37,7 @@ impl Default for Limits {
             describe_timeout: Duration::from_secs(5),
             index_timeout: Duration::from_secs(1),
             handles: 10_000,
-            message_size: 8 << 20,
+            message_size: 16 << 20,
             log_lines_per_second: 100,
         }
     }

@@ -9,6 +9,9 @@ use crate::bindings::pilothouse::controller::types::ObjectKey;
 use crate::sandbox::{GuestState, ObjectHandle, Stop};
 use crate::{CacheFilter, Misuse};
 
+/// Pointers that `list-fields` takes: each one costs a scan of every object.
+const MAX_POINTERS: usize = 64;
+
 impl Host for GuestState {
     fn get(&mut self, watch: String, key: ObjectKey) -> wasmtime::Result<Option<Resource<ObjectHandle>>> {
         self.allow("cache.get")?;
@@ -35,8 +38,21 @@ impl Host for GuestState {
         pointers: Vec<String>,
     ) -> wasmtime::Result<Vec<Row>> {
         self.allow("cache.list-fields")?;
+        if pointers.len() > MAX_POINTERS {
+            let (allowed, given) = (MAX_POINTERS, pointers.len());
+            return Err(Stop::from(Misuse::TooManyPointers { allowed, given }).into());
+        }
         let page = self.host.cache_list(&self.call, &watch, &parse(filter)?).map_err(Stop::from)?;
-        Ok(page.items.iter().map(|object| row(object, &pointers)).collect())
+        let mut rows = Vec::with_capacity(page.items.len());
+        let mut room = self.message_size;
+        for object in &page.items {
+            let row = row(object, &pointers);
+            room = room
+                .checked_sub(size_of_row(&row))
+                .ok_or(Stop::MessageSize { allowed: self.message_size })?;
+            rows.push(row);
+        }
+        Ok(rows)
     }
 
     fn by_index(
@@ -93,6 +109,13 @@ fn parse_cursor(cursor: &str) -> pilothouse_model::ObjectKey {
         Some((namespace, name)) => pilothouse_model::ObjectKey::new(namespace, name),
         None => pilothouse_model::ObjectKey::cluster(cursor),
     }
+}
+
+/// Bytes that a row takes, here and in the guest, more or less.
+fn size_of_row(row: &Row) -> usize {
+    let values =
+        row.values.iter().map(|value| size_of::<Option<String>>() + value.as_ref().map_or(0, String::len));
+    size_of::<Row>() + row.key.namespace.len() + row.key.name.len() + values.sum::<usize>()
 }
 
 fn row(object: &Object, pointers: &[String]) -> Row {

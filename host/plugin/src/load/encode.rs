@@ -68,19 +68,26 @@ fn with_component_type(module: &[u8], shape: &Shape) -> Result<Vec<u8>, LoadErro
 /// The world of a module that exports what this one exports and imports anything of the contract.
 fn world_of(shape: &Shape) -> Result<(Resolve, WorldId), String> {
     let mut resolve = Resolve::default();
-    push(&mut resolve, &WIT)?;
-    let mut text = format!(
-        "package pilothouse:guest;\nworld guest {{\n  include {PACKAGE}/imports@{PACKAGE_VERSION};\n"
-    );
+    // A module for a later patch version gets ours under that name: whether ours is enough shows when it is linked.
+    let version = shape.package_version();
+    let wit = WIT.map(|(name, text)| (name, text.replacen(&package(PACKAGE_VERSION), &package(version), 1)));
+    push(&mut resolve, &wit.each_ref().map(|(name, text)| (*name, text.as_str())))?;
+    let mut text =
+        format!("package pilothouse:guest;\nworld guest {{\n  include {PACKAGE}/imports@{version};\n");
     for interface in Interface::ALL {
         if shape.exports(interface) {
-            text.push_str(&format!("  export {};\n", interface.export_name()));
+            text.push_str(&format!("  export {PACKAGE}/{}@{version};\n", interface.name()));
         }
     }
     text.push_str("}\n");
     let package = push(&mut resolve, &[("guest.wit", &text)])?;
     let world = resolve.select_world(&[package], Some("guest")).map_err(|error| format!("{error:#}"))?;
     Ok((resolve, world))
+}
+
+/// The line with which the package begins, in the file that says so.
+fn package(version: &str) -> String {
+    format!("package {PACKAGE}@{version};")
 }
 
 fn push(resolve: &mut Resolve, files: &[(&str, &str)]) -> Result<PackageId, String> {

@@ -114,14 +114,11 @@ impl Shape {
         self.exports.iter().filter_map(|name| contract_name(name)).any(|(name, _)| name == interface.name())
     }
 
-    /// The version of the contract that the exports name.
+    /// The version of the contract that the exports name; names that end at the minor version ("0.1") mean ours.
     pub(super) fn package_version(&self) -> &str {
-        self.exports
-            .iter()
-            .filter_map(|name| contract_name(name))
-            .map(|(_, version)| version)
-            .next()
-            .unwrap_or(PACKAGE_VERSION)
+        let mut versions =
+            self.exports.iter().filter_map(|name| contract_name(name)).map(|(_, version)| version);
+        versions.find(|version| version.matches('.').count() == 2).unwrap_or(PACKAGE_VERSION)
     }
 }
 

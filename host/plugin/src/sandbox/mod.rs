@@ -36,6 +36,8 @@ pub(crate) enum Stop {
     Memory { allowed: usize, wanted: usize },
     #[error("more than {allowed} handles")]
     Handles { allowed: u32 },
+    #[error("an answer of more than {allowed} bytes")]
+    MessageSize { allowed: usize },
 }
 
 /// The data of an instance's store.
@@ -48,6 +50,8 @@ pub(crate) struct GuestState {
     pub(crate) console: SharedConsole,
     /// The import that the guest waits in, for the message of a time-out.
     pub(crate) waiting_in: Option<&'static str>,
+    /// Bytes that one call may carry; for what the guest sends the engine holds the same limit.
+    pub(crate) message_size: usize,
     /// Names of metrics that were complained about, so that it happens once.
     pub(crate) refused_metrics: HashSet<String>,
     wasi: WasiCtx,
@@ -74,6 +78,7 @@ impl GuestState {
             cpu: CpuMeter::new(tick),
             console,
             waiting_in: None,
+            message_size: limits.message_size,
             refused_metrics: HashSet::new(),
             wasi_table,
         };

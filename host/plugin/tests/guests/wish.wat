@@ -1,6 +1,8 @@
 ;; Does what field data.wish of its ConfigMap begins with; no object or no wish: done.
 ;; Each wish is one behaviour that the host must stand, or one function that it must serve.
 (module
+  (import "pilothouse:controller/cache@0.1.0" "list-fields"
+    (func $list-fields (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
   ;; get(watch, key) -> option<object>: the last parameter is where the answer goes.
   (import "pilothouse:controller/cache@0.1.0" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32)))
   (import "pilothouse:controller/cache@0.1.0" "list"
@@ -40,6 +42,10 @@
 
   (data (i32.const 512) "/data/wish")
   (data (i32.const 896) "v1\00\00ConfigMap")
+
+  ;; Two pointers, /data/wish and /metadata/labels: address and length of each.
+  (data (i32.const 944) "/metadata/labels")
+  (data (i32.const 928) "\00\02\00\00\0a\00\00\00\b0\03\00\00\10\00\00\00")
 
   ;; The answer err(failure): `tag` 0 is retry, 1 terminal.
   (func $failure (param $tag i32) (param $message i32) (param $length i32) (result i32)
@@ -176,9 +182,9 @@
         (return (i32.const 48))))
     (if (i32.eq (local.get $first) (i32.const 99)) ;; 'c'
       (then
-        ;; create: the wish as a manifest; an error of the server is a retry
+        ;; create: what follows the c is the manifest; an error of the server is a retry
         (call $close (local.get $object))
-        (call $create (local.get $wish) (local.get $wish-len) (i32.const 0) (i32.const 0) (i32.const 256))
+        (call $create (i32.add (local.get $wish) (i32.const 1)) (i32.sub (local.get $wish-len) (i32.const 1)) (i32.const 0) (i32.const 0) (i32.const 256))
         (if (i32.load8_u (i32.const 256))
           ;; Of every error that holds a text the text is at 264, after result and variant tags of 4 and 4 bytes.
           (then (return (call $failure (i32.const 0) (i32.load (i32.const 264)) (i32.load (i32.const 268))))))
@@ -201,6 +207,34 @@
         (call $publish (local.get $object) (i32.const 1) (local.get $wish) (local.get $wish-len)
           (local.get $wish) (local.get $wish-len) (local.get $wish) (local.get $wish-len))
         (call $close (local.get $object))
+        (return (i32.const 48))))
+    (if (i32.eq (local.get $first) (i32.const 119)) ;; 'w'
+      (then
+        ;; wishes: the values at the two pointers for every object, in one call; a line per object
+        (call $close (local.get $object))
+        (call $list-fields (local.get $watch) (local.get $watch-len)
+          (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
+          (i32.const 928) (i32.const 2) (i32.const 96))
+        (local.set $object (i32.load (i32.const 96)))
+        (local.set $count (i32.load (i32.const 100)))
+        (loop $again
+          ;; A row: the key (16 bytes), then address and number of the values; a value: a tag, then address and length of the text.
+          (local.set $wish (i32.load offset=16 (local.get $object)))
+          (call $log (i32.const 1) (i32.load offset=4 (local.get $wish)) (i32.load offset=8 (local.get $wish))
+            (i32.const 0) (i32.const 0))
+          ;; The second value is none.
+          (if (i32.load8_u offset=12 (local.get $wish)) (then unreachable))
+          (local.set $object (i32.add (local.get $object) (i32.const 24)))
+          (local.set $count (i32.sub (local.get $count) (i32.const 1)))
+          (br_if $again (local.get $count)))
+        (return (i32.const 48))))
+    (if (i32.eq (local.get $first) (i32.const 118)) ;; 'v'
+      (then
+        ;; values: whole objects, each as many times as the wish is long
+        (call $close (local.get $object))
+        (call $list-fields (local.get $watch) (local.get $watch-len)
+          (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
+          (i32.const 48000) (local.get $wish-len) (i32.const 96))
         (return (i32.const 48))))
     (if (i32.eq (local.get $first) (i32.const 108)) ;; 'l'
       (then

@@ -111,8 +111,8 @@ async fn an_instance_that_leaks_handles_is_retired_before_it_fails() {
 async fn a_message_above_the_limit_is_refused_by_its_name() {
     let (answer, host) = wish("huge").await;
     let exceeded = fault(answer);
-    assert_eq!(exceeded.kind(), &FaultKind::MessageSize { allowed: 8 << 20 });
-    assert!(exceeded.to_string().contains("limits.messageSize of 8 MiB"), "{exceeded}");
+    assert_eq!(exceeded.kind(), &FaultKind::MessageSize { allowed: 16 << 20 });
+    assert!(exceeded.to_string().contains("limits.messageSize of 16 MiB"), "{exceeded}");
     assert_eq!(host.lines(), []);
 }
 

@@ -23,10 +23,7 @@ async fn refused_when(from: &str, to: &str) -> String {
 
 #[tokio::test]
 async fn a_component_loads_like_a_core_module() {
-    let component = wit_component::ComponentEncoder::default()
-        .module(&with_component_type(&module_of("done")))
-        .and_then(|encoder| encoder.validate(true).encode().map_err(Into::into))
-        .expect("a component");
+    let component = component(&with_component_type(&module_of("done")));
     let code = engine().load(component).await.expect("a plugin");
     assert_eq!(code.form(), Form::Component);
     let mut instance =
@@ -43,11 +40,33 @@ async fn a_core_module_with_a_component_type_is_encoded_by_it() {
     assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
 }
 
+pub(crate) fn component(module: &[u8]) -> Vec<u8> {
+    wit_component::ComponentEncoder::default()
+        .module(module)
+        .and_then(|encoder| encoder.validate(true).encode())
+        .expect("a component")
+}
+
 /// What toolchains do: say in a custom section that the module is for world `reconciler`.
-fn with_component_type(module: &[u8]) -> Vec<u8> {
+pub(crate) fn with_component_type(module: &[u8]) -> Vec<u8> {
+    with_component_type_of(module, "0.1.0")
+}
+
+/// The same, had the contract been released with this version.
+fn with_component_type_of(module: &[u8], version: &str) -> Vec<u8> {
+    let mut sources = wit_parser::SourceMap::new();
+    for entry in
+        std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit")).expect("the folder wit/")
+    {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|extension| extension == "wit") {
+            let text = std::fs::read_to_string(&path).expect("text");
+            sources.push(&path, text.replace("controller@0.1.0;", &format!("controller@{version};")));
+        }
+    }
     let mut resolve = wit_parser::Resolve::default();
-    let (package, _) =
-        resolve.push_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit")).expect("wit/ parses");
+    let parsed = sources.parse().map_err(|(_, error)| error).expect("wit/ parses");
+    let package = resolve.push_group(parsed).expect("wit/ resolves");
     let world = resolve.select_world(&[package], Some("reconciler")).expect("world reconciler");
     let mut module = module.to_vec();
     wit_component::embed_component_metadata(
@@ -102,6 +121,43 @@ async fn wat_text_is_recognised() {
 async fn another_version_of_the_contract_is_named_with_ours() {
     let error = refused_when("@0.1.0", "@0.2.0").await;
     assert!(error.starts_with("built for pilothouse:controller@0.2.0, this host has 0.1.0"), "{error}");
+}
+
+#[tokio::test]
+async fn a_plugin_for_a_later_patch_of_the_contract_loads() {
+    // What it imports and exports is all there in 0.1.0.
+    let later = wat_of("wish").replace("@0.1.0", "@0.1.7");
+    let module = assemble(&later);
+    let code = engine().load(module.clone()).await.expect("a core module for 0.1.7");
+    assert_eq!(code.package_version(), "0.1.7");
+    let host = Arc::new(FakeHost::default());
+    host.put_wish("a", "done");
+    let mut instance = code.instantiate(host, &Limits::default()).await.expect("an instance");
+    assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
+
+    let component = component(&with_component_type_of(&module, "0.1.7"));
+    let code = engine().load(component).await.expect("a component for 0.1.7");
+    assert_eq!((code.form(), code.package_version()), (Form::Component, "0.1.7"));
+    let host = Arc::new(FakeHost::default());
+    host.put_wish("a", "done");
+    let mut instance = code.instantiate(host, &Limits::default()).await.expect("an instance");
+    assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
+}
+
+#[tokio::test]
+async fn a_core_module_with_the_standard_names_loads() {
+    let names = [
+        ("pilothouse:controller/plugin@0.1.0#", "cm32p2|pilothouse:controller/plugin@0.1|"),
+        ("pilothouse:controller/reconcile@0.1.0#", "cm32p2|pilothouse:controller/reconcile@0.1|"),
+        ("(export \"memory\")", "(export \"cm32p2_memory\")"),
+        ("(export \"cabi_realloc\")", "(export \"cm32p2_realloc\")"),
+    ];
+    let wat = names.iter().fold(wat_of("done"), |wat, (from, to)| wat.replace(from, to));
+    let code = engine().load(assemble(&wat)).await.expect("a plugin");
+    assert_eq!(code.package_version(), "0.1.0");
+    let host = Arc::new(FakeHost::default());
+    let mut instance = code.instantiate(host, &Limits::default()).await.expect("an instance");
+    assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
 }
 
 #[tokio::test]

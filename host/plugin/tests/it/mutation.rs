@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use crate::loading::{component, with_component_type};
 use crate::{engine, module_of};
 
 fn load(bytes: Vec<u8>) {
@@ -20,10 +21,15 @@ proptest! {
 
     #[test]
     fn a_plugin_with_changed_bytes_loads_or_says_why_not(
+        as_component in any::<bool>(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in prop::option::weighted(0.2, any::<prop::sample::Index>()),
     ) {
-        let mut bytes = module_of("done");
+        let module = module_of("done");
+        let mut bytes = match as_component {
+            true => component(&with_component_type(&module)),
+            false => module,
+        };
         for (position, byte) in changes {
             let position = position.index(bytes.len());
             bytes[position] = byte;

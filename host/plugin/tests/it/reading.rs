@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pilothouse_plugin::{FaultKind, Limits, LogSource, Misuse, Outcome};
 
 use crate::fake_host::FakeHost;
-use crate::{fault, instance_of, request, wish};
+use crate::{fault, instance_of, request, wish, wish_with};
 
 #[tokio::test]
 async fn an_unknown_watch_traps_with_those_declared() {
@@ -31,4 +31,26 @@ async fn a_list_is_paged_by_the_key_of_its_last_object() {
     // The guest logs each page's cursor.
     assert_eq!(host.messages(LogSource::Log), ["default/b", "default/d", ""]);
     assert_eq!(instance.open_handles(), 0);
+}
+
+#[tokio::test]
+async fn values_of_many_objects_come_in_one_call_without_handles() {
+    let host = Arc::new(FakeHost::default());
+    for name in ["a", "b", "c"] {
+        host.put_wish(name, &format!("wishes of {name}"));
+    }
+    let mut instance = instance_of("wish", &host, &Limits { handles: 2, ..Limits::default() }).await;
+    assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
+    let values = [r#""wishes of a""#, r#""wishes of b""#, r#""wishes of c""#];
+    assert_eq!(host.messages(LogSource::Log), values);
+}
+
+#[tokio::test]
+async fn list_fields_bounds_its_pointers_and_its_answer() {
+    let (answer, _) = wish(&"v".repeat(65)).await;
+    let expected = Misuse::TooManyPointers { allowed: 64, given: 65 };
+    assert_eq!(fault(answer).kind(), &FaultKind::Misuse(expected));
+    let limits = Limits { message_size: 8 << 10, ..Limits::default() };
+    let (answer, _) = wish_with(&"v".repeat(64), FakeHost::default(), &limits).await;
+    assert_eq!(fault(answer).kind(), &FaultKind::MessageSize { allowed: 8 << 10 });
 }
