@@ -275,6 +275,7 @@ mod tests {
         Schema::builtin("", "v1", "Pod").expect("Pod is built in")
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "callers build the values for this call")]
     fn patched(spec: Value, patch: Value) -> Value {
         let result = strategic_merge_patch(&pods(), &json!({"spec": spec}), &json!({"spec": patch}));
         result.expect("the patch applies")["spec"].clone()

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::Schema;
 use super::node::{Arena, NodeId};
 use super::parse::Parser;
-use super::topology::Topology;
+use super::topology;
 
 /// A built-in kind and the definition that describes it.
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +108,7 @@ pub fn definitions() -> &'static Definitions {
                 *required = kept.collect();
             }
         }
+        topology::annotate(&mut schemas);
         schemas.values_mut().for_each(point_to_components);
         Definitions { schemas, kinds }
     })
@@ -138,7 +139,7 @@ fn parsed() -> &'static Parsed {
     static PARSED: OnceLock<Parsed> = OnceLock::new();
     PARSED.get_or_init(|| {
         let definitions = definitions();
-        let mut parser = Parser::with_definitions(&definitions.schemas, Topology::built_in());
+        let mut parser = Parser::with_definitions(&definitions.schemas);
         let roots: Vec<(BuiltinKind, NodeId)> =
             definitions.kinds.iter().map(|(kind, name)| (*kind, parser.definition(name))).collect();
         let arena = Arc::new(parser.finish());

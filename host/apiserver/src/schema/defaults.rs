@@ -143,13 +143,11 @@ fn conditional(definition: &str, object: &mut Map<String, Value>) {
             rolling(object, || json!({"maxSurge": "25%", "maxUnavailable": "25%"}));
         }
         "io.k8s.api.apps.v1.DaemonSetUpdateStrategy" => {
-            rolling(object, || json!({"maxSurge": 0, "maxUnavailable": 1}))
+            rolling(object, || json!({"maxSurge": 0, "maxUnavailable": 1}));
         }
         "io.k8s.api.apps.v1.StatefulSetUpdateStrategy" => rolling(object, || json!({"partition": 0})),
-        "io.k8s.api.batch.v1.JobSpec" => {
-            if !object.contains_key("completions") && !object.contains_key("parallelism") {
-                object.insert("completions".into(), 1.into());
-            }
+        "io.k8s.api.batch.v1.JobSpec" if !object.contains_key("parallelism") => {
+            absent(object, "completions", || 1.into());
         }
         "io.k8s.api.networking.v1.NetworkPolicySpec" => {
             let egress = object.contains_key("egress");

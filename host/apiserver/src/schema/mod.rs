@@ -5,6 +5,7 @@
 
 mod builtin;
 mod cel;
+mod crd;
 mod decode;
 mod defaults;
 pub mod field;

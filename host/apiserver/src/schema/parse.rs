@@ -7,30 +7,23 @@ use serde_json::{Map, Value};
 
 use super::cel::Rules;
 use super::node::{Additional, Arena, Bound, Checks, ListType, Node, NodeId, PatchStrategy, Property, Type};
-use super::topology::{Merging, Topology};
 
 /// Reads schemas into one arena.
 pub(super) struct Parser<'a> {
     arena: Arena,
     definitions: Option<&'a Map<String, Value>>,
-    topology: Topology,
     named: HashMap<String, NodeId>,
 }
 
 impl<'a> Parser<'a> {
     /// A parser for the schema of a custom resource, which refers to no other schema.
     pub(super) fn inline() -> Self {
-        Self {
-            arena: Arena::default(),
-            definitions: None,
-            topology: Topology::default(),
-            named: HashMap::new(),
-        }
+        Self { arena: Arena::default(), definitions: None, named: HashMap::new() }
     }
 
-    /// A parser for schemas that refer to `definitions`, whose lists merge as `topology` says.
-    pub(super) fn with_definitions(definitions: &'a Map<String, Value>, topology: Topology) -> Self {
-        Self { arena: Arena::default(), definitions: Some(definitions), topology, named: HashMap::new() }
+    /// A parser for schemas that refer to `definitions`.
+    pub(super) fn with_definitions(definitions: &'a Map<String, Value>) -> Self {
+        Self { arena: Arena::default(), definitions: Some(definitions), named: HashMap::new() }
     }
 
     /// The arena with everything that was read.
@@ -43,7 +36,7 @@ impl<'a> Parser<'a> {
         if let Some(name) = raw.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next()) {
             return self.definition(name);
         }
-        let node = self.read(raw, None);
+        let node = self.read(raw);
         self.push(node)
     }
 
@@ -55,10 +48,8 @@ impl<'a> Parser<'a> {
         let id = self.push(Node::default());
         self.named.insert(name.to_owned(), id);
         let raw = self.definitions.and_then(|all| all.get(name)).unwrap_or(&Value::Null);
-        let mut node = self.read(raw, Some(name));
+        let mut node = self.read(raw);
         node.definition = Some(name.to_owned());
-        node.map_atomic =
-            self.topology.get(name, ".").is_some_and(|found| found.merging == Merging::AtomicMap);
         if node.ty == Type::Object && node.properties.is_empty() && node.additional == Additional::Unknown {
             // Raw JSON such as RawExtension and FieldsV1 is described as an object without properties.
             node.preserve_unknown = true;
@@ -78,7 +69,7 @@ impl<'a> Parser<'a> {
         id
     }
 
-    fn read(&mut self, raw: &Value, definition: Option<&str>) -> Node {
+    fn read(&mut self, raw: &Value) -> Node {
         let flag = |name: &str| raw.get(name).and_then(Value::as_bool).unwrap_or(false);
         let mut node = Node {
             ty: type_of(raw),
@@ -95,7 +86,7 @@ impl<'a> Parser<'a> {
         };
         if let Some(properties) = raw.get("properties").and_then(Value::as_object) {
             for (name, child) in properties {
-                let property = self.property(definition, name, child);
+                let property = self.property(child);
                 node.properties.insert(name.clone(), property);
             }
         }
@@ -111,25 +102,15 @@ impl<'a> Parser<'a> {
         node
     }
 
-    fn property(&mut self, definition: Option<&str>, name: &str, raw: &Value) -> Property {
+    fn property(&mut self, raw: &Value) -> Property {
         let mut id = self.node(raw);
-        let Some(found) = definition.and_then(|owner| self.topology.get(owner, name)).cloned() else {
-            return Property { node: id, patch: PatchStrategy::default() };
-        };
-        if raw.get("$ref").is_some() && found.merging != Merging::Default {
+        if let (Some(map_type), Some(_)) = (raw.get("x-kubernetes-map-type"), raw.get("$ref")) {
             // The definition merges otherwise elsewhere, so this place gets a node of its own.
-            let copy = self.arena.nodes[id.0 as usize].clone();
+            let mut copy = self.arena.nodes[id.0 as usize].clone();
+            copy.map_atomic = map_type == "atomic";
             id = self.push(copy);
         }
-        let node = &mut self.arena.nodes[id.0 as usize];
-        match found.merging {
-            Merging::Default => {}
-            Merging::Set => node.list_type = ListType::Set,
-            Merging::Map(keys) => node.list_type = ListType::Map(keys),
-            Merging::AtomicMap => node.map_atomic = true,
-            Merging::GranularMap => node.map_atomic = false,
-        }
-        Property { node: id, patch: found.patch }
+        Property { node: id, patch: patch_strategy(raw) }
     }
 
     fn checks(&mut self, raw: &Value) -> Option<Checks> {
@@ -202,6 +183,18 @@ fn list_type(raw: &Value) -> ListType {
         Some("set") => ListType::Set,
         Some("map") => ListType::Map(strings(raw.get("x-kubernetes-list-map-keys"))),
         _ => ListType::Atomic,
+    }
+}
+
+fn patch_strategy(raw: &Value) -> PatchStrategy {
+    let text = |name: &str| raw.get(name).and_then(Value::as_str);
+    let strategies = text("x-kubernetes-patch-strategy").unwrap_or_default();
+    let has = |name: &str| strategies.split(',').any(|strategy| strategy == name);
+    PatchStrategy {
+        merge: has("merge"),
+        replace: has("replace"),
+        retain_keys: has("retainKeys"),
+        merge_key: text("x-kubernetes-patch-merge-key").map(str::to_owned),
     }
 }
 

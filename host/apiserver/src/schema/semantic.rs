@@ -6,7 +6,7 @@ use pilothouse_model::LabelSelector;
 use serde_json::{Map, Value};
 
 use super::builtin::BuiltinKind;
-use super::{field, names};
+use super::{crd, field, names};
 use crate::status::Cause;
 
 const TOTAL_ANNOTATION_BYTES: u64 = 256 * 1024;
@@ -83,19 +83,17 @@ pub(super) fn check(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> Vec<
         ("", "Pod") => pod_spec(spec, "spec", &mut causes),
         ("", "Service") => service(spec, &mut causes),
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => {
-            workload(kind, spec, old, &mut causes)
+            workload(kind, spec, old, &mut causes);
         }
         ("batch", "Job") => job(spec, "spec", &mut causes),
         ("batch", "CronJob") => {
-            job(
-                spec.pointer("/jobTemplate/spec").unwrap_or(&Value::Null),
-                "spec.jobTemplate.spec",
-                &mut causes,
-            );
+            let template = spec.pointer("/jobTemplate/spec").unwrap_or(&Value::Null);
+            job(template, "spec.jobTemplate.spec", &mut causes);
         }
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
-            role_binding(new, old, &mut causes)
+            role_binding(new, old, &mut causes);
         }
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => causes = crd::check(new, old),
         _ => {}
     }
     causes

@@ -1,82 +1,85 @@
 //! Merge keys and list types of the built-in kinds, which their generated schemas lack.
 
-use std::collections::HashMap;
+use serde_json::{Map, Value, json};
 
-use super::node::PatchStrategy;
+/// Adds to the definitions of built-in types what `topology.txt` says of them, as the extensions with which Kubernetes
+/// publishes it (`x-kubernetes-list-type` and the like). Lists that it does not name are atomic.
+pub(super) fn annotate(definitions: &mut Map<String, Value>) {
+    for line in lines() {
+        let target = match line.property {
+            "." => definitions.get_mut(line.definition),
+            name => {
+                definitions.get_mut(line.definition).and_then(|all| all.get_mut("properties")?.get_mut(name))
+            }
+        };
+        let Some(schema) = target.and_then(Value::as_object_mut) else { continue };
+        match line.merging {
+            Merging::Default => {}
+            Merging::Set => drop(schema.insert("x-kubernetes-list-type".into(), "set".into())),
+            Merging::Map(keys) => {
+                schema.insert("x-kubernetes-list-type".into(), "map".into());
+                schema.insert("x-kubernetes-list-map-keys".into(), json!(keys));
+            }
+            Merging::AtomicMap => drop(schema.insert("x-kubernetes-map-type".into(), "atomic".into())),
+            Merging::GranularMap => drop(schema.insert("x-kubernetes-map-type".into(), "granular".into())),
+        }
+        if let Some(patch) = line.patch {
+            let (strategy, key) =
+                patch.split_once(':').map_or((patch, None), |(left, right)| (left, Some(right)));
+            schema.insert("x-kubernetes-patch-strategy".into(), strategy.into());
+            if let Some(key) = key {
+                schema.insert("x-kubernetes-patch-merge-key".into(), key.into());
+            }
+        }
+    }
+    for definition in definitions.values_mut() {
+        let properties = definition.get_mut("properties").and_then(Value::as_object_mut);
+        for schema in properties.into_iter().flat_map(Map::values_mut).filter_map(Value::as_object_mut) {
+            if schema.get("type").is_some_and(|ty| ty == "array") {
+                schema.entry("x-kubernetes-list-type").or_insert("atomic".into());
+            }
+        }
+    }
+}
 
 /// How a field merges under server-side apply.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Merging {
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Merging {
     /// Lists are atomic, objects and maps granular.
-    #[default]
     Default,
     /// A list of scalars that are their own keys.
     Set,
     /// A list of objects with these keys.
-    Map(Vec<String>),
+    Map(Vec<&'static str>),
     /// An object or map that is one value.
     AtomicMap,
     /// An object whose definition is atomic elsewhere, but not here.
     GranularMap,
 }
 
-/// What the table says of one field.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Entry {
-    pub(super) merging: Merging,
-    pub(super) patch: PatchStrategy,
+struct Line {
+    definition: &'static str,
+    property: &'static str,
+    merging: Merging,
+    patch: Option<&'static str>,
 }
 
-/// The table, by definition and property.
-#[derive(Debug, Default)]
-pub(super) struct Topology {
-    entries: HashMap<&'static str, HashMap<&'static str, Entry>>,
-}
-
-impl Topology {
-    /// The table for the built-in kinds.
-    pub(super) fn built_in() -> Self {
-        let mut entries: HashMap<_, HashMap<_, _>> = HashMap::new();
-        for line in include_str!("topology.txt").lines().filter(|line| !line.starts_with('#')) {
-            let mut words = line.split_ascii_whitespace();
-            if let (Some(definition), Some(property), Some(merging)) =
-                (words.next(), words.next(), words.next())
-            {
-                let patch =
-                    words.next().and_then(|word| word.strip_prefix("patch=")).map(patch).unwrap_or_default();
-                let entry = Entry { merging: merging_of(merging), patch };
-                entries.entry(definition).or_default().insert(property, entry);
-            }
-        }
-        Self { entries }
-    }
-
-    /// What is said of `property` in `definition`; `.` is the definition itself.
-    pub(super) fn get(&self, definition: &str, property: &str) -> Option<&Entry> {
-        self.entries.get(definition)?.get(property)
-    }
-}
-
-fn merging_of(word: &str) -> Merging {
-    match word {
-        "set" => Merging::Set,
-        "atomic" => Merging::AtomicMap,
-        "granular" => Merging::GranularMap,
-        other => other
-            .strip_prefix("map=")
-            .map_or(Merging::Default, |keys| Merging::Map(keys.split(',').map(str::to_owned).collect())),
-    }
-}
-
-fn patch(word: &str) -> PatchStrategy {
-    let (strategies, key) = word.split_once(':').map_or((word, None), |(left, right)| (left, Some(right)));
-    let has = |name: &str| strategies.split(',').any(|strategy| strategy == name);
-    PatchStrategy {
-        merge: has("merge"),
-        replace: has("replace"),
-        retain_keys: has("retainKeys"),
-        merge_key: key.map(str::to_owned),
-    }
+fn lines() -> impl Iterator<Item = Line> {
+    include_str!("topology.txt").lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let (definition, property, merging) = (words.next()?, words.next()?, words.next()?);
+        let merging = match merging {
+            "set" => Merging::Set,
+            "atomic" => Merging::AtomicMap,
+            "granular" => Merging::GranularMap,
+            other => match other.strip_prefix("map=") {
+                Some(keys) => Merging::Map(keys.split(',').collect()),
+                None => Merging::Default,
+            },
+        };
+        let patch = words.next().and_then(|word| word.strip_prefix("patch="));
+        Some(Line { definition, property, merging, patch })
+    })
 }
 
 #[cfg(test)]
@@ -85,23 +88,45 @@ mod tests {
 
     #[test]
     fn the_table_knows_merge_keys_and_list_keys_apart() {
-        let table = Topology::built_in();
-        let ports = table.get("io.k8s.api.core.v1.Container", "ports").expect("ports are in the table");
-        assert_eq!(ports.merging, Merging::Map(vec!["containerPort".into(), "protocol".into()]));
-        assert_eq!(ports.patch.merge_key.as_deref(), Some("containerPort"));
-        let volumes = table.get("io.k8s.api.core.v1.PodSpec", "volumes").expect("volumes are in the table");
-        assert!(volumes.patch.merge && volumes.patch.retain_keys);
-        let selector = table.get("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", ".");
-        assert_eq!(selector.map(|entry| &entry.merging), Some(&Merging::AtomicMap));
+        let mut definitions = json!({
+            "io.k8s.api.core.v1.Container": {"properties": {"ports": {"type": "array"}, "args": {"type": "array"}}},
+            "io.k8s.api.core.v1.PodSpec": {"properties": {"volumes": {"type": "array"}}},
+            "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector": {}
+        });
+        annotate(definitions.as_object_mut().expect("an object"));
+        let of = |definition: &str, property: &str| definitions[definition]["properties"][property].clone();
+        assert_eq!(
+            of("io.k8s.api.core.v1.Container", "ports"),
+            json!({
+                "type": "array", "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["containerPort", "protocol"],
+                "x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": "containerPort"
+            })
+        );
+        assert_eq!(
+            of("io.k8s.api.core.v1.Container", "args"),
+            json!({"type": "array", "x-kubernetes-list-type": "atomic"})
+        );
+        let volumes = of("io.k8s.api.core.v1.PodSpec", "volumes");
+        assert_eq!(volumes["x-kubernetes-patch-strategy"], "merge,retainKeys");
+        let selector = &definitions["io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"];
+        assert_eq!(*selector, json!({"x-kubernetes-map-type": "atomic"}));
     }
 
     #[test]
-    fn every_line_of_the_table_is_understood() {
-        for line in include_str!("topology.txt").lines().filter(|line| !line.starts_with('#')) {
-            let words: Vec<_> = line.split_ascii_whitespace().collect();
-            assert!(words.len() == 3 || words.len() == 4, "three or four words: {line}");
-            let merging = merging_of(words[2]);
-            assert!(merging != Merging::Default || words.len() == 4, "a line without effect: {line}");
+    fn every_line_of_the_table_names_a_field_and_says_something() {
+        let definitions = &crate::schema::definitions().schemas;
+        for line in lines() {
+            assert!(
+                line.merging != Merging::Default || line.patch.is_some(),
+                "{} {}",
+                line.definition,
+                line.property
+            );
+            if let Some(definition) = definitions.get(line.definition) {
+                let known = line.property == "." || definition["properties"].get(line.property).is_some();
+                assert!(known, "{} has no {}", line.definition, line.property);
+            }
         }
     }
 }

@@ -19,6 +19,7 @@ fn headers(columns: &Columns, wide: bool) -> Vec<String> {
     shown.map(|column| column["name"].as_str().unwrap_or_default().to_uppercase()).collect()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "callers build the value for this call")]
 fn pod(status: Value) -> Vec<Value> {
     cells("", "Pod", json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}]}, "status": status}))
 }

@@ -36,6 +36,7 @@ fn writer(manager: &str) -> Writer<'_> {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the json! macro of a call builds a value to give away")]
 fn widget(spec: Value) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec})
 }
