@@ -230,6 +230,30 @@ async fn b31_the_cache_is_at_least_as_fresh_as_any_notification() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn b14_a_replacement_swaps_the_store_then_tells_tombstones_first_and_items_in_order() {
+    let cluster = Cluster::new();
+    let subscription = cluster.subscribe(pods_key());
+    subscription.add_index("app", IndexFn::label("app")).expect("new");
+    let mut server = cluster.server(0);
+    let body = server.serve("5", &[pod("z", 1), pod("b", 2), pod("a", 3)]).await;
+    assert_eq!(words(&subscription, 3).await, ["*+z@1", "*+b@2", "*+a@3"], "list order, not key order");
+    // One more object is known to the queue alone when the list arrives.
+    body.raw(
+        &[
+            format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", pod("q", 6).json()),
+            "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410}}\n".to_owned(),
+        ]
+        .concat(),
+    );
+    server.list().await.1.items("9", &[pod("z", 8).app("db"), pod("n", 7)]);
+    settle().await;
+    let store = subscription.store();
+    assert_eq!(store.index_values("app").expect("known"), ["db", "web"]);
+    assert_eq!(store.list_keys(), [ObjectKey::new("ns", "n"), ObjectKey::new("ns", "z")]);
+    assert_eq!(words(&subscription, 6).await, ["+q@6", "-a@3?", "-b@2?", "-q@6?", "z@1>8", "+n@7"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn b32_notifications_of_a_relist_follow_uid_and_version() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());

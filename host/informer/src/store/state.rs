@@ -209,6 +209,11 @@ impl State {
         self.names.insert((scope, name.to_owned()), id);
     }
 
+    #[cfg(test)]
+    pub(super) fn index_count(&self) -> usize {
+        self.indexes.len()
+    }
+
     /// Returns what was dropped, so that the caller frees it after the lock.
     pub(super) fn drop_scope(&mut self, scope: ScopeId) -> Vec<BuiltIndex> {
         self.names.retain(|(owner, _), _| *owner != scope);

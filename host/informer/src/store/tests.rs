@@ -1,1 +1,280 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
 
+use pilothouse_model::{Object, ObjectKey};
+use proptest::prelude::*;
+
+use super::{IndexError, IndexFn, Store};
+use crate::scripted::{Pod, pod};
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("ns", name)
+}
+
+fn objects(pods: &[Pod]) -> Vec<Object> {
+    pods.iter().map(Pod::object).collect()
+}
+
+fn names(objects: Vec<Object>) -> Vec<String> {
+    objects.iter().map(|object| object.name().to_owned()).collect()
+}
+
+#[test]
+fn b20_objects_are_put_in_replaced_taken_out_and_listed_by_key() {
+    let store = Store::new();
+    assert!(store.update(pod("b", 1).object()).is_none());
+    assert!(store.update(pod("a", 2).namespace("z").object()).is_none());
+    assert!(store.update(pod("a", 3).object()).is_none());
+    assert_eq!(store.update(pod("b", 4).object()).expect("the old one").resource_version(), "1");
+    assert_eq!(store.get(&key("b")).expect("there").resource_version(), "4");
+    assert_eq!(store.list_keys(), [key("a"), key("b"), ObjectKey::new("z", "a")]);
+    assert_eq!(names(store.page(Some("ns"), None, 9)), ["a", "b"]);
+    assert_eq!(names(store.page(None, Some(&key("a")), 1)), ["b"]);
+    assert_eq!(names(store.page(Some("z"), Some(&key("b")), 9)), ["a"]);
+    assert!(store.page(Some("n"), None, 9).is_empty(), "a prefix is another namespace");
+    assert_eq!(store.delete(&key("b"), Some("9")).expect("there").resource_version(), "4");
+    assert!(store.delete(&key("b"), None).is_none());
+    assert_eq!((store.len(), store.resource_version().as_str()), (2, "9"));
+}
+
+#[test]
+fn b20_a_replacement_is_one_step_and_the_last_of_two_equal_keys_counts() {
+    let store = Store::new();
+    store.add_index("app", IndexFn::label("app")).expect("new");
+    store.replace_all(&objects(&[pod("a", 1), pod("b", 2)]), "5");
+    store.replace_all(&objects(&[pod("b", 6).app("db"), pod("c", 7), pod("c", 8)]), "9");
+    assert_eq!(store.list_keys(), [key("b"), key("c")]);
+    assert_eq!(store.get(&key("c")).expect("there").resource_version(), "8");
+    assert_eq!(names(store.by_index("app", "web").expect("known")), ["c"]);
+    assert_eq!(names(store.by_index("app", "db").expect("known")), ["b"]);
+    assert_eq!(store.resource_version(), "9");
+}
+
+#[test]
+fn b20_readers_do_not_wait_for_a_list_that_is_being_replaced() {
+    let store = Store::new();
+    store.update(pod("old", 1).object());
+    let (entered, building) = mpsc::channel();
+    let (release, wait) = mpsc::channel::<()>();
+    let (wait, slow) = (parking_lot::Mutex::new(wait), AtomicBool::new(false));
+    let slow = std::sync::Arc::new(slow);
+    let function = IndexFn::computed({
+        let slow = std::sync::Arc::clone(&slow);
+        move |_| {
+            if slow.load(Ordering::SeqCst) {
+                entered.send(()).expect("the test waits");
+                wait.lock().recv_timeout(Duration::from_secs(30)).expect("the test lets it go on");
+            }
+            Vec::new()
+        }
+    });
+    store.add_index("slow", function).expect("new");
+    slow.store(true, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        scope.spawn(|| store.replace_all(&[pod("new", 2).object()], "2"));
+        building.recv().expect("the replacement is being built");
+        // Were the lock held by the writer now, this would never return: the index waits for us.
+        assert_eq!(names(store.list()), ["old"]);
+        assert!(store.get(&key("new")).is_none());
+        assert_eq!(store.index_values("slow").expect("known").len(), 0);
+        slow.store(false, Ordering::SeqCst);
+        release.send(()).expect("the index waits");
+    });
+    assert_eq!(names(store.list()), ["new"]);
+}
+
+#[test]
+fn b20_readers_see_the_old_list_or_the_new_one_and_nothing_between() {
+    let store = Store::new();
+    store.add_index("app", IndexFn::label("app")).expect("new");
+    let generation = |app: &str| -> Vec<Object> {
+        (0..50).map(|i| pod(&format!("{app}{i}"), 1).app(app).object()).collect()
+    };
+    let (even, odd) = (generation("even"), generation("odd"));
+    store.replace_all(&even, "0");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..200 {
+                store.replace_all(if round % 2 == 0 { &odd } else { &even }, "1");
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+        while !done.load(Ordering::SeqCst) {
+            let apps: BTreeSet<_> =
+                store.list().iter().map(|o| o.label("app").expect("labelled").into_owned()).collect();
+            assert_eq!((apps.len(), store.len()), (1, 50));
+            assert_eq!(store.index_values("app").expect("known").len(), 1);
+        }
+    });
+}
+
+#[test]
+fn b21_an_object_has_zero_or_more_values_and_an_unknown_index_names_those_there_are() {
+    let store = Store::new();
+    let letters = IndexFn::computed(|object| object.name().chars().map(String::from).collect());
+    store.add_index("letters", letters).expect("new");
+    store.add_index("app", IndexFn::label("app")).expect("new");
+    for name in ["ab", "bc", "bb"] {
+        store.update(pod(name, 1).object());
+    }
+    assert_eq!(names(store.by_index("letters", "b").expect("known")), ["ab", "bb", "bc"]);
+    assert_eq!(store.index_keys("letters", "a").expect("known"), [key("ab")]);
+    assert_eq!(store.index_values("letters").expect("known"), ["a", "b", "c"]);
+    assert_eq!(names(store.index("letters", &pod("xc", 1).object()).expect("known")), ["bc"]);
+    assert!(store.by_index("letters", "z").expect("known").is_empty());
+    let error = store.by_index("lettres", "a").expect_err("unknown");
+    assert_eq!(error.to_string(), "there is no index \"lettres\"; there are: app, letters");
+    let none = Store::new().index_values("x").expect_err("unknown");
+    assert_eq!(none.to_string(), "there is no index \"x\"; none was added");
+}
+
+#[test]
+fn b22_an_update_moves_an_object_and_a_value_without_objects_is_dropped() {
+    let store = Store::new();
+    store.add_index("app", IndexFn::label("app")).expect("new");
+    store.update(pod("a", 1).object());
+    store.update(pod("a", 2).app("db").object());
+    assert_eq!(store.index_values("app").expect("known"), ["db"]);
+    store.delete(&key("a"), None);
+    assert!(store.index_values("app").expect("known").is_empty());
+}
+
+#[test]
+fn b22_an_index_added_late_is_complete_and_a_name_is_taken_once() {
+    let store = Store::new();
+    store.update(pod("a", 1).object());
+    store.add_index("app", IndexFn::label("app")).expect("new");
+    assert_eq!(names(store.by_index("app", "web").expect("known")), ["a"]);
+    assert_eq!(store.add_index("app", IndexFn::namespace()), Err(IndexError::Exists { name: "app".into() }));
+}
+
+#[test]
+fn b22_equal_declared_indexes_are_kept_once_and_dropped_with_their_last_name() {
+    let store = Store::new();
+    store.update(pod("a", 1).object());
+    store.add_scoped_index(1, "x", IndexFn::label("app")).expect("new");
+    store.add_scoped_index(2, "y", IndexFn::label("app")).expect("new");
+    assert_eq!(store.read(super::state::State::index_count), 1);
+    store.drop_scope(1);
+    assert_eq!(store.index_names(1), [""; 0]);
+    assert_eq!(store.with_index(2, "y", |state, id| state.indexed(id, "web").count()), Ok(1));
+    store.drop_scope(2);
+    assert_eq!(store.read(super::state::State::index_count), 0);
+}
+
+#[test]
+fn b23_namespace_label_annotation_owner_and_field_are_built_in() {
+    let object = Object::from_json(
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"ns","labels":{"l":"1"},
+            "annotations":{"n":"2"},"ownerReferences":[
+              {"apiVersion":"apps/v1","kind":"ReplicaSet","name":"r","uid":"u1","controller":true},
+              {"apiVersion":"v1","kind":"Node","name":"n","uid":"u2"}]},"spec":{"nodeName":"node-1"}}"#,
+    )
+    .expect("a pod");
+    assert_eq!(IndexFn::namespace().values(&object), ["ns"]);
+    assert_eq!(IndexFn::label("l").values(&object), ["1"]);
+    assert_eq!(IndexFn::annotation("n").values(&object), ["2"]);
+    assert_eq!(IndexFn::owner_uid().values(&object), ["u1", "u2"]);
+    assert_eq!(IndexFn::field(".spec.nodeName").expect("a path").values(&object), ["node-1"]);
+    let bare =
+        Object::from_json(r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}"#).expect("a node");
+    for index in [IndexFn::namespace(), IndexFn::label("l"), IndexFn::annotation("n"), IndexFn::owner_uid()] {
+        assert!(index.values(&bare).is_empty(), "{index:?}");
+    }
+}
+
+#[test]
+fn an_index_function_that_panics_gives_no_value() {
+    let store = Store::new();
+    store.add_index("bad", IndexFn::computed(|_| panic!("a defect in the function"))).expect("new");
+    store.update(pod("a", 1).object());
+    assert!(store.index_values("bad").expect("known").is_empty());
+    assert_eq!(store.len(), 1);
+}
+
+#[test]
+fn b24_what_a_reader_holds_does_not_change() {
+    let store = Store::new();
+    store.update(pod("a", 1).object());
+    let held = store.get(&key("a")).expect("there");
+    let before = held.json().to_owned();
+    store.update(pod("a", 2).app("db").object());
+    store.replace_all(&[], "9");
+    assert_eq!((held.json(), held.resource_version()), (before.as_str(), "1"));
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Update(u8, u8),
+    Delete(u8),
+    Replace(Vec<(u8, u8)>),
+    AddIndex(u8),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        5 => (0..8_u8, 0..4_u8).prop_map(|(name, app)| Op::Update(name, app)),
+        2 => (0..8_u8).prop_map(Op::Delete),
+        1 => proptest::collection::vec((0..8_u8, 0..4_u8), 0..8).prop_map(Op::Replace),
+        1 => (0..3_u8).prop_map(Op::AddIndex),
+    ]
+}
+
+proptest! {
+    /// Against a plain map, and indexes that are computed anew for each look.
+    #[test]
+    fn b22_store_and_indexes_agree_with_a_naive_model(ops in proptest::collection::vec(op(), 1..60)) {
+        let store = Store::new();
+        let mut model: BTreeMap<ObjectKey, Object> = BTreeMap::new();
+        let functions = [IndexFn::label("app"), IndexFn::computed(|o| {
+            let app = o.label("app").map(std::borrow::Cow::into_owned).unwrap_or_default();
+            (0..app.len() % 3).map(|i| format!("{app}{i}")).chain([app.clone(), app.clone()]).collect()
+        }), IndexFn::namespace()];
+        let mut indexes: BTreeMap<String, &IndexFn> = BTreeMap::new();
+        let make = |name: u8, app: u8, version: u64| {
+            let namespace = if name.is_multiple_of(2) { "even" } else { "odd" };
+            pod(&format!("p{name}"), version).namespace(namespace).app(&"x".repeat(app.into())).object()
+        };
+        for (version, op) in (1..).zip(ops) {
+            match op {
+                Op::Update(name, app) => {
+                    let object = make(name, app, version);
+                    prop_assert_eq!(store.update(object.clone()), model.insert(object.key().clone(), object));
+                }
+                Op::Delete(name) => {
+                    let object = make(name, 0, version);
+                    prop_assert_eq!(store.delete(object.key(), None), model.remove(object.key()));
+                }
+                Op::Replace(items) => {
+                    let items: Vec<_> = items.into_iter().map(|(name, app)| make(name, app, version)).collect();
+                    model = items.iter().map(|object| (object.key().clone(), object.clone())).collect();
+                    store.replace_all(&items, "1");
+                }
+                Op::AddIndex(which) => {
+                    let name = format!("i{which}");
+                    let function = &functions[usize::from(which)];
+                    prop_assert_eq!(store.add_index(&name, function.clone()).is_ok(), !indexes.contains_key(&name));
+                    indexes.insert(name, function);
+                }
+            }
+            prop_assert_eq!(store.list(), model.values().cloned().collect::<Vec<_>>());
+            prop_assert_eq!(store.list_keys(), model.keys().cloned().collect::<Vec<_>>());
+            for (name, function) in &indexes {
+                let mut expected: BTreeMap<String, Vec<ObjectKey>> = BTreeMap::new();
+                for object in model.values() {
+                    for value in function.values(object) {
+                        expected.entry(value).or_default().push(object.key().clone());
+                    }
+                }
+                let values = store.index_values(name).expect("known");
+                prop_assert_eq!(&values, &expected.keys().cloned().collect::<Vec<_>>());
+                for value in values {
+                    prop_assert_eq!(&store.index_keys(name, &value).expect("known"), &expected[&value]);
+                }
+            }
+        }
+    }
+}

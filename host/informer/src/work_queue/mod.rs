@@ -2,6 +2,8 @@
 //! controller-runtime's priority queue).
 
 mod metrics;
+#[cfg(test)]
+mod model_tests;
 mod rate_limit;
 mod state;
 #[cfg(test)]

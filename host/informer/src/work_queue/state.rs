@@ -252,6 +252,11 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn entry_count(&self) -> usize {
+        self.entries.len()
+    }
+
     fn make_ready(&mut self, key: K, priority: Priority, since: Instant) {
         let entry = self.entries.entry(key.clone()).or_insert_with(Entry::new);
         let mut priority = priority;

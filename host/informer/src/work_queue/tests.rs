@@ -1,1 +1,410 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use parking_lot::Mutex;
+use tokio::time::{Instant, advance};
+use tokio_test::{assert_pending, assert_ready, task};
+
+use super::*;
+
+fn queue() -> WorkQueue<&'static str> {
+    WorkQueue::new(WorkQueueOptions::default())
+}
+
+async fn take(queue: &WorkQueue<&'static str>) -> &'static str {
+    let item = queue.get().await.expect("an open queue");
+    *item.key()
+}
+
+fn is_idle(queue: &WorkQueue<&'static str>) -> bool {
+    task::spawn(queue.get()).poll().is_pending()
+}
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+#[tokio::test(start_paused = true)]
+async fn b40_a_key_is_queued_once_and_again_after_done_when_added_meanwhile() {
+    let queue = queue();
+    for _ in 0..3 {
+        queue.add("a", Priority::Normal);
+    }
+    assert_eq!(queue.len(), 1);
+    let item = queue.get().await.expect("open");
+    queue.add("a", Priority::Normal);
+    queue.add("a", Priority::Normal);
+    assert!(queue.is_empty() && is_idle(&queue));
+    item.done();
+    assert_eq!(take(&queue).await, "a");
+    assert!(is_idle(&queue), "once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn b41_two_workers_never_hold_one_key() {
+    let queue = queue();
+    queue.add("a", Priority::Normal);
+    let held = queue.get().await.expect("open");
+    queue.add("a", Priority::Normal);
+    queue.add_after("a", MS(1), Priority::Normal);
+    queue.add_rate_limited("a", Priority::Normal);
+    advance(MS(100)).await;
+    let mut second = task::spawn(queue.get());
+    assert_pending!(second.poll());
+    drop(held);
+    assert!(second.is_woken());
+    assert!(assert_ready!(second.poll()).is_some());
+}
+
+#[test]
+fn b41_many_workers_on_many_threads_hold_each_key_alone_and_lose_none() {
+    const KEYS: usize = 20;
+    const ADDS: usize = 2000;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_time()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let queue = WorkQueue::new(WorkQueueOptions::default());
+        // What was added and what a worker has seen of it, per key; and how many workers hold the key.
+        let added: Arc<Vec<AtomicUsize>> = Arc::new((0..KEYS).map(|_| AtomicUsize::new(0)).collect());
+        let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..KEYS).map(|_| AtomicUsize::new(0)).collect());
+        let holders: Arc<Vec<AtomicUsize>> = Arc::new((0..KEYS).map(|_| AtomicUsize::new(0)).collect());
+        let workers: Vec<_> = (0..4)
+            .map(|_| {
+                let (queue, added, seen, holders) =
+                    (queue.clone(), added.clone(), seen.clone(), holders.clone());
+                tokio::spawn(async move {
+                    while let Some(item) = queue.get().await {
+                        let key: usize = *item.key();
+                        assert_eq!(holders[key].fetch_add(1, Ordering::SeqCst), 0, "held alone");
+                        seen[key].store(added[key].load(Ordering::SeqCst), Ordering::SeqCst);
+                        tokio::task::yield_now().await;
+                        holders[key].fetch_sub(1, Ordering::SeqCst);
+                    }
+                })
+            })
+            .collect();
+        for add in 0..ADDS {
+            let key = (add * 7) % KEYS;
+            added[key].fetch_add(1, Ordering::SeqCst);
+            let priority = if add % 3 == 0 { Priority::Low } else { Priority::Normal };
+            queue.add(key, priority);
+            if add % 16 == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        queue.shutdown_with_drain().await;
+        for worker in workers {
+            worker.await.expect("no worker panicked");
+        }
+        for key in 0..KEYS {
+            assert_eq!(
+                seen[key].load(Ordering::SeqCst),
+                added[key].load(Ordering::SeqCst),
+                "the last add was seen"
+            );
+        }
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn b42_the_earlier_of_two_times_wins() {
+    let queue = queue();
+    queue.add_after("a", MS(100), Priority::Normal);
+    queue.add_after("a", MS(10), Priority::Normal);
+    queue.add_after("a", MS(50), Priority::Normal);
+    let start = Instant::now();
+    assert_eq!(take(&queue).await, "a");
+    assert_eq!(start.elapsed(), MS(10));
+    advance(MS(1000)).await;
+    assert!(is_idle(&queue), "the later times are gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn b42_an_add_takes_the_place_of_a_delayed_one_and_a_delay_that_of_none() {
+    let queue = queue();
+    queue.add_after("a", MS(100), Priority::Normal);
+    queue.add("a", Priority::Low);
+    queue.add_after("a", MS(50), Priority::Normal);
+    assert_eq!(take(&queue).await, "a");
+    assert_eq!(queue.snapshot().delayed, 0);
+    queue.add_after("b", Duration::ZERO, Priority::Normal);
+    assert_eq!(queue.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b42_a_key_delayed_while_it_is_held_comes_at_its_time() {
+    let queue = queue();
+    queue.add("a", Priority::Normal);
+    let held = queue.get().await.expect("open");
+    queue.add_after("a", MS(30), Priority::Normal);
+    held.done();
+    let start = Instant::now();
+    assert_eq!(take(&queue).await, "a");
+    assert_eq!(start.elapsed(), MS(30));
+}
+
+#[tokio::test(start_paused = true)]
+async fn b42_a_waiter_that_sleeps_for_a_later_key_wakes_for_an_earlier_one() {
+    let queue = queue();
+    queue.add_after("late", MS(1000), Priority::Normal);
+    let mut first = task::spawn(queue.get());
+    let mut second = task::spawn(queue.get());
+    assert_pending!(first.poll());
+    assert_pending!(second.poll());
+    queue.add_after("early", MS(10), Priority::Normal);
+    // The waiter that was woken takes other work, and leaves.
+    queue.add("now", Priority::Normal);
+    let woken = if first.is_woken() { &mut first } else { &mut second };
+    let item = assert_ready!(woken.poll()).expect("open");
+    assert_eq!(*item.key(), "now");
+    // The other one must have been told of the earlier time.
+    let other = if first.is_woken() { &mut first } else { &mut second };
+    assert_pending!(other.poll());
+    advance(MS(10)).await;
+    assert!(other.is_woken());
+    assert_eq!(*assert_ready!(other.poll()).expect("open").key(), "early");
+}
+
+#[tokio::test(start_paused = true)]
+async fn b43_only_retries_are_limited_and_forget_resets() {
+    let queue = queue();
+    let waits: Vec<_> =
+        (0..4).map(|_| queue.add_rate_limited("a", Priority::Normal).expect("open")).collect();
+    assert_eq!(waits, [MS(5), MS(10), MS(20), MS(40)]);
+    assert_eq!(queue.attempts(&"a"), 4);
+    queue.add("a", Priority::Normal);
+    let item = queue.get().await.expect("open");
+    assert_eq!((item.attempts(), queue.attempts(&"b")), (4, 0));
+    queue.forget(item.key());
+    item.done();
+    assert_eq!(queue.add_rate_limited("a", Priority::Normal), Some(MS(5)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn b43_the_overall_bucket_holds_where_it_is_configured() {
+    let rate_limit = RateLimit { overall: Some(TokenBucket::new(10, 2)), ..RateLimit::default() };
+    let queue = WorkQueue::new(WorkQueueOptions { rate_limit, ..WorkQueueOptions::default() });
+    let waits: Vec<_> = ["a", "b", "c", "d"].map(|key| queue.add_rate_limited(key, Priority::Normal)).into();
+    assert_eq!(waits, [Some(MS(5)), Some(MS(5)), Some(MS(100)), Some(MS(200))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b44_shutdown_refuses_keys_and_ends_waiters_at_once() {
+    let queue = queue();
+    let (mut first, mut second) = (task::spawn(queue.get()), task::spawn(queue.get()));
+    assert_pending!(first.poll());
+    assert_pending!(second.poll());
+    queue.shutdown();
+    assert!(first.is_woken() && second.is_woken());
+    assert!(assert_ready!(first.poll()).is_none() && assert_ready!(second.poll()).is_none());
+    assert!(!queue.add("a", Priority::Normal) && !queue.add_after("a", MS(1), Priority::Normal));
+    assert_eq!(queue.add_rate_limited("a", Priority::Normal), None);
+    queue.shutdown();
+    queue.shutdown_with_drain().await;
+    assert!(queue.get().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn b44_shutdown_keeps_what_was_pending_for_export() {
+    let queue = queue();
+    queue.add("a", Priority::Normal);
+    queue.shutdown();
+    assert!(queue.get().await.is_none());
+    assert_eq!(queue.export().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b44_a_drain_hands_out_what_is_ready_and_waits_for_those_in_process() {
+    let queue = queue();
+    queue.add("a", Priority::Normal);
+    queue.add("b", Priority::Normal);
+    queue.add_after("later", MS(5), Priority::Normal);
+    let held = queue.get().await.expect("open");
+    queue.add("a", Priority::Normal);
+    let mut drain = task::spawn(queue.shutdown_with_drain());
+    let mut drain_again = task::spawn(queue.shutdown_with_drain());
+    assert_pending!(drain.poll());
+    assert_pending!(drain_again.poll());
+    assert!(!queue.add("c", Priority::Normal));
+    assert_eq!(take(&queue).await, "b");
+    // The held key was added again before the drain began, so it comes once more.
+    let mut waiter = task::spawn(queue.get());
+    assert_pending!(waiter.poll());
+    held.done();
+    assert_pending!(drain.poll());
+    assert!(waiter.is_woken());
+    let again = assert_ready!(waiter.poll()).expect("the drain hands it out");
+    assert_eq!(*again.key(), "a");
+    let mut last = task::spawn(queue.get());
+    assert_pending!(last.poll());
+    again.done();
+    assert!(drain.is_woken() && drain_again.is_woken() && last.is_woken());
+    assert_ready!(drain.poll());
+    assert_ready!(drain_again.poll());
+    assert!(assert_ready!(last.poll()).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn b44_a_shutdown_ends_a_drain() {
+    let queue = queue();
+    queue.add("a", Priority::Normal);
+    let _held = queue.get().await.expect("open");
+    let mut drain = task::spawn(queue.shutdown_with_drain());
+    assert_pending!(drain.poll());
+    queue.shutdown();
+    assert!(drain.is_woken());
+    assert_ready!(drain.poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn b45_live_changes_come_first_and_raise_a_queued_key() {
+    let queue = queue();
+    for key in ["a", "b", "c"] {
+        queue.add(key, Priority::Low);
+    }
+    queue.add("x", Priority::Normal);
+    queue.add("b", Priority::Normal);
+    queue.add("x", Priority::Low);
+    let mut order = Vec::new();
+    for _ in 0..4 {
+        let item = queue.get().await.expect("open");
+        order.push((*item.key(), item.priority()));
+    }
+    let (low, normal) = (Priority::Low, Priority::Normal);
+    assert_eq!(order, [("x", normal), ("b", normal), ("a", low), ("c", low)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b45_a_held_key_keeps_the_higher_of_the_priorities_it_is_added_with() {
+    let queue = queue();
+    queue.add("a", Priority::Low);
+    let held = queue.get().await.expect("open");
+    queue.add("a", Priority::Low);
+    queue.add("a", Priority::Normal);
+    queue.add("a", Priority::Low);
+    queue.add("b", Priority::Low);
+    held.done();
+    assert_eq!(queue.get().await.expect("open").priority(), Priority::Normal);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b45_one_pop_in_ten_is_for_the_oldest_low_priority_key() {
+    let queue = WorkQueue::new(WorkQueueOptions::default());
+    for key in 0..3 {
+        queue.add(1000 + key, Priority::Low);
+    }
+    let mut lows = Vec::new();
+    for pop in 1..=30 {
+        // Live changes never stop.
+        queue.add(pop, Priority::Normal);
+        queue.add(pop + 100, Priority::Normal);
+        let item = queue.get().await.expect("open");
+        if item.priority() == Priority::Low {
+            lows.push((pop, *item.key()));
+        }
+    }
+    assert_eq!(lows, [(10, 1000), (20, 1001), (30, 1002)]);
+}
+
+#[derive(Default)]
+struct Counts(Mutex<(usize, usize, Vec<Duration>, Vec<Duration>)>);
+
+impl QueueMetrics for Counts {
+    fn added(&self) {
+        self.0.lock().0 += 1;
+    }
+
+    fn retried(&self) {
+        self.0.lock().1 += 1;
+    }
+
+    fn waited(&self, ready_for: Duration) {
+        self.0.lock().2.push(ready_for);
+    }
+
+    fn worked(&self, held_for: Duration) {
+        self.0.lock().3.push(held_for);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b46_counts_and_times_reach_the_metrics() {
+    let counts = Arc::new(Counts::default());
+    let queue = WorkQueue::new(WorkQueueOptions { metrics: counts.clone(), ..WorkQueueOptions::default() });
+    queue.add("a", Priority::Normal);
+    queue.add("a", Priority::Normal);
+    queue.add("low", Priority::Low);
+    queue.add_rate_limited("later", Priority::Normal);
+    advance(MS(3)).await;
+    let item = queue.get().await.expect("open");
+    advance(MS(4)).await;
+    let second = queue.get().await.expect("open");
+    advance(MS(6)).await;
+    let snapshot = queue.snapshot();
+    assert_eq!((snapshot.depth, snapshot.low_priority, snapshot.delayed, snapshot.processing), (1, 1, 0, 2));
+    assert_eq!((snapshot.longest_running, snapshot.unfinished_work), (MS(10), MS(16)));
+    queue.add("a", Priority::Normal);
+    item.done();
+    second.done();
+    let (added, retried, waited, worked) = counts.0.lock().clone();
+    assert_eq!((added, retried), (4, 1), "a, low, later when it was due, and a once more");
+    assert_eq!(waited, [MS(3), MS(2)], "ready since its time, not since the add");
+    assert_eq!(worked, [MS(10), MS(6)]);
+    let names = [names::DEPTH, names::ADDS, names::LATENCY, names::WORK_DURATION, names::RETRIES];
+    assert!(names.iter().all(|name| name.starts_with("workqueue_")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pending_work_moves_to_another_queue_with_delays_and_attempts() {
+    let old = queue();
+    old.add("held", Priority::Normal);
+    let _held = old.get().await.expect("open");
+    old.add("ready", Priority::Low);
+    old.add_rate_limited("retry", Priority::Normal);
+    old.add_rate_limited("retry", Priority::Normal);
+    old.add_after("later", MS(500), Priority::Normal);
+    advance(MS(1)).await;
+    old.shutdown();
+    let new = queue();
+    new.import(old.export());
+    assert_eq!(new.attempts(&"retry"), 2);
+    let start = Instant::now();
+    let mut taken = Vec::new();
+    for _ in 0..4 {
+        let key = take(&new).await;
+        taken.push((key, start.elapsed()));
+    }
+    assert_eq!(taken, [("held", MS(0)), ("ready", MS(0)), ("retry", MS(4)), ("later", MS(499))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_dropped_lets_go_of_its_key() {
+    let queue = queue();
+    queue.add("a", Priority::Normal);
+    let worker = tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            let _item = queue.get().await.expect("open");
+            panic!("a defect in the worker");
+        }
+    });
+    assert!(worker.await.is_err());
+    queue.add("a", Priority::Normal);
+    assert_eq!(take(&queue).await, "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_get_takes_nothing_and_passes_its_wake_up_on() {
+    let queue = queue();
+    let mut first = task::spawn(queue.get());
+    let mut second = task::spawn(queue.get());
+    assert_pending!(first.poll());
+    assert_pending!(second.poll());
+    queue.add("a", Priority::Normal);
+    let (woken, mut other) = if first.is_woken() { (first, second) } else { (second, first) };
+    drop(woken);
+    assert!(other.is_woken());
+    assert_eq!(*assert_ready!(other.poll()).expect("open").key(), "a");
+}

@@ -355,3 +355,6 @@ impl fmt::Debug for DeltaQueue {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+use std::sync::Arc;
+
+use pilothouse_model::{Deletion, Delta, Replacement};
+use tokio_test::{assert_pending, assert_ready_eq, task};
+
+use super::DeltaQueue;
+use crate::scripted::{Pod, pod};
+use crate::store::Store;
+
+const ROOMY: usize = 1000;
+
+fn queue(capacity: usize) -> DeltaQueue {
+    DeltaQueue::new(Arc::new(Store::new()), capacity)
+}
+
+fn added(pod: &Pod) -> Delta {
+    Delta::Added(pod.object())
+}
+
+fn updated(pod: &Pod) -> Delta {
+    Delta::Updated(pod.object())
+}
+
+fn deleted(pod: &Pod) -> Delta {
+    Delta::Deleted(Deletion::observed(pod.object()))
+}
+
+fn tombstone(pod: &Pod) -> Delta {
+    Delta::Deleted(Deletion::tombstone(pod.object()))
+}
+
+fn replaced(version: &str, pods: &[Pod]) -> Delta {
+    let items = pods.iter().map(Pod::object).collect();
+    Delta::Replaced(Replacement { items, resource_version: version.into() })
+}
+
+/// Applies a delta as a consumer must, and says it in a word.
+fn apply(store: &Store, delta: Delta) -> String {
+    let word = |sign: &str, object: &pilothouse_model::Object| {
+        format!("{sign}{}@{}", object.name(), object.resource_version())
+    };
+    match delta {
+        Delta::Added(object) => {
+            store.update(object.clone());
+            word("+", &object)
+        }
+        Delta::Updated(object) => {
+            store.update(object.clone());
+            word("~", &object)
+        }
+        Delta::Sync(object) => word("s", &object),
+        Delta::Deleted(deletion) => {
+            store.delete(deletion.last.key(), None);
+            word("-", &deletion.last) + if deletion.final_state_unknown { "?" } else { "" }
+        }
+        Delta::Replaced(replacement) => {
+            store.replace_all(&replacement.items, &replacement.resource_version);
+            format!("={}", replacement.resource_version)
+        }
+    }
+}
+
+fn pop(queue: &DeltaQueue) -> Option<String> {
+    queue.try_pop(|delta| apply(&queue.store, delta))
+}
+
+fn drain(queue: &DeltaQueue) -> Vec<String> {
+    std::iter::from_fn(|| pop(queue)).collect()
+}
+
+#[test]
+fn b10_every_type_of_delta_leaves_as_it_came() {
+    let queue = queue(ROOMY);
+    queue.push(replaced("3", &[pod("a", 1)]));
+    queue.push(added(&pod("b", 4)));
+    queue.push(updated(&pod("a", 5)));
+    queue.push(Delta::Sync(pod("b", 4).object()));
+    queue.push(deleted(&pod("a", 6)));
+    assert_eq!(drain(&queue), ["=3", "+b@4", "~a@5", "sb@4", "-a@6"]);
+}
+
+#[test]
+fn b11_an_objects_deltas_keep_their_order_and_a_merged_one_keeps_the_first_place() {
+    let queue = queue(4);
+    for delta in [added(&pod("a", 1)), added(&pod("b", 2)), added(&pod("c", 3)), updated(&pod("b", 4))] {
+        queue.push(delta);
+    }
+    queue.push(updated(&pod("a", 5)));
+    queue.push(updated(&pod("c", 6)));
+    assert_eq!(drain(&queue), ["+a@5", "+b@4", "+c@6"]);
+}
+
+#[test]
+fn b11_nothing_is_merged_across_a_replacement() {
+    let queue = queue(2);
+    queue.push(added(&pod("a", 1)));
+    queue.push(replaced("2", &[pod("a", 1), pod("b", 2)]));
+    for version in 3..20 {
+        queue.push(updated(&pod("a", version)));
+    }
+    assert_eq!(drain(&queue), ["+a@1", "=2", "~a@19"]);
+}
+
+#[test]
+fn b12_second_delete_is_merged() {
+    for capacity in [1, ROOMY] {
+        let queue = queue(capacity);
+        queue.store.update(pod("a", 1).object());
+        queue.push(tombstone(&pod("a", 1)));
+        queue.push(deleted(&pod("a", 2)));
+        queue.push(tombstone(&pod("a", 1)));
+        assert_eq!(queue.len(), 1);
+        assert_eq!(drain(&queue), ["-a@2"], "the object beats the tombstones");
+    }
+}
+
+#[test]
+fn b12_deletes_with_an_addition_between_are_two() {
+    let queue = queue(ROOMY);
+    queue.store.update(pod("a", 1).object());
+    queue.push(deleted(&pod("a", 2)));
+    queue.push(added(&pod("a", 3).uid("new")));
+    queue.push(deleted(&pod("a", 4).uid("new")));
+    assert_eq!(drain(&queue), ["-a@2", "+a@3", "-a@4"]);
+}
+
+#[test]
+fn b13_deleting_what_nobody_knows_adds_nothing() {
+    let queue = queue(ROOMY);
+    queue.push(deleted(&pod("a", 1)));
+    assert!(queue.is_empty());
+    queue.push(added(&pod("b", 2)));
+    queue.push(deleted(&pod("b", 3)));
+    assert_eq!(queue.len(), 2, "the queue knows it");
+    queue.push(replaced("5", &[pod("c", 4)]));
+    queue.push(deleted(&pod("b", 6)));
+    queue.push(deleted(&pod("c", 7)));
+    assert_eq!(drain(&queue), ["+b@2", "-b@3", "=5", "-c@7"], "a replacement that waits decides");
+}
+
+#[test]
+fn b15_a_resync_passes_over_what_has_a_change_waiting() {
+    let queue = queue(ROOMY);
+    for pod in [pod("a", 1), pod("b", 2), pod("c", 3)] {
+        queue.store.update(pod.object());
+    }
+    queue.push(updated(&pod("b", 4)));
+    queue.resync();
+    queue.resync();
+    assert_eq!(drain(&queue), ["~b@4", "sa@1", "sc@3"], "and resyncs do not pile up");
+    queue.push(replaced("9", &[]));
+    queue.resync();
+    assert_eq!(drain(&queue), ["=9"], "a list that waits is newer than the whole store");
+}
+
+#[test]
+fn b16_a_popped_delta_is_applied_before_anything_else_is_queued() {
+    let queue = queue(ROOMY);
+    queue.push(added(&pod("a", 1)));
+    queue.try_pop(|delta| {
+        // A deletion that another thread reports now has to wait, or it would be taken for one of an unknown object.
+        assert!(queue.inner.is_locked(), "out of the queue, not yet in the store, and the queue is open");
+        apply(&queue.store, delta)
+    });
+    queue.push(deleted(&pod("a", 2)));
+    assert_eq!(drain(&queue), ["-a@2"]);
+}
+
+#[test]
+fn b17_synced_only_when_the_first_replacement_has_been_processed_whole() {
+    let queue = queue(ROOMY);
+    queue.push(added(&pod("a", 1)));
+    pop(&queue);
+    queue.push(replaced("2", &[]));
+    assert!(!queue.has_synced());
+    queue.push(added(&pod("b", 3)));
+    pop(&queue);
+    assert!(queue.has_synced(), "an empty list counts");
+}
+
+#[tokio::test]
+async fn b18_close_wakes_a_blocked_pop() {
+    let queue = queue(1);
+    let mut first = task::spawn(queue.pop(|_| ()));
+    let mut second = task::spawn(queue.pop(|_| ()));
+    assert_pending!(first.poll());
+    assert_pending!(second.poll());
+    queue.close();
+    assert!(first.is_woken() && second.is_woken());
+    assert_ready_eq!(first.poll(), None);
+    assert_ready_eq!(second.poll(), None);
+    queue.push(added(&pod("a", 1)));
+    assert_eq!(queue.pop(|_| ()).await, None, "nothing is accepted any more");
+}
+
+#[tokio::test]
+async fn b18_close_wakes_a_producer_that_is_held_back() {
+    let queue = queue(1);
+    queue.push(added(&pod("a", 1)));
+    let mut ready = task::spawn(queue.ready());
+    assert_pending!(ready.poll());
+    queue.close();
+    assert!(ready.is_woken() && ready.poll().is_ready());
+    assert_eq!(drain(&queue), ["+a@1"], "what waits can still be taken");
+}
+
+#[tokio::test]
+async fn a_push_wakes_a_pop_and_a_pop_wakes_a_producer() {
+    let queue = queue(2);
+    let mut consumer = task::spawn(queue.pop(|delta| apply(&queue.store, delta)));
+    assert_pending!(consumer.poll());
+    queue.push(added(&pod("a", 1)));
+    assert!(consumer.is_woken());
+    assert_ready_eq!(consumer.poll(), Some("+a@1".to_owned()));
+    queue.push_all([added(&pod("b", 2)), added(&pod("c", 3))]);
+    let mut producer = task::spawn(queue.ready());
+    assert_pending!(producer.poll());
+    pop(&queue);
+    assert!(producer.is_woken() && producer.poll().is_ready());
+}
+
+#[test]
+fn b19_queued_changes_of_one_object_merge_to_the_last() {
+    let queue = queue(2);
+    queue.store.update(pod("a", 1).object());
+    for version in 2..1000 {
+        queue.push(updated(&pod("a", version)));
+    }
+    assert_eq!(queue.len(), 1);
+    assert_eq!(drain(&queue), ["~a@999"]);
+}
+
+#[test]
+fn b19_what_came_and_went_undelivered_leaves_no_trace() {
+    let queue = queue(2);
+    for round in 0..10_000_u64 {
+        let pod = pod(&format!("p{round}"), round * 2);
+        queue.push(added(&pod));
+        queue.push(deleted(&pod));
+    }
+    assert!(queue.len() <= 2, "{}", queue.len());
+    assert!(queue.store.is_empty());
+}
+
+#[test]
+fn b19_a_known_object_that_was_remade_is_a_deletion_and_an_addition() {
+    let queue = queue(2);
+    queue.store.update(pod("a", 1).uid("A").object());
+    queue.push(deleted(&pod("a", 2).uid("A")));
+    queue.push(added(&pod("a", 3).uid("B")));
+    queue.push(deleted(&pod("a", 4).uid("B")));
+    queue.push(added(&pod("a", 5).uid("C")));
+    queue.push(updated(&pod("a", 6).uid("C")));
+    assert_eq!(queue.len(), 2);
+    assert_eq!(drain(&queue), ["-a@2", "+a@6"]);
+}
+
+#[test]
+fn b19_the_deletion_of_a_delivered_object_is_never_dropped() {
+    let queue = queue(1);
+    queue.push(added(&pod("a", 1)));
+    pop(&queue);
+    for version in 2..50 {
+        queue.push(updated(&pod("a", version)));
+    }
+    queue.push(deleted(&pod("a", 50)));
+    assert_eq!(drain(&queue), ["-a@50"]);
+}

@@ -1,0 +1,204 @@
+//! The queue's state against a naive model: vectors that are searched from end to end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tokio::time::Instant;
+
+use super::state::State;
+use super::{NoMetrics, Priority, RateLimit};
+
+#[derive(Clone, Debug)]
+enum Op {
+    Add(u8, Priority),
+    AddAfter(u8, Priority, u16),
+    Retry(u8, Priority),
+    Forget(u8),
+    Pop,
+    /// Lets go of the n-th held key.
+    Done(usize),
+    Advance(u16),
+}
+
+fn priority() -> impl Strategy<Value = Priority> {
+    prop_oneof![Just(Priority::Low), Just(Priority::Normal)]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let key = 0..6_u8;
+    prop_oneof![
+        4 => (key.clone(), priority()).prop_map(|(key, priority)| Op::Add(key, priority)),
+        2 => (key.clone(), priority(), 0..100_u16).prop_map(|(key, priority, ms)| Op::AddAfter(key, priority, ms)),
+        2 => (key.clone(), priority()).prop_map(|(key, priority)| Op::Retry(key, priority)),
+        1 => key.prop_map(Op::Forget),
+        4 => Just(Op::Pop),
+        3 => any::<usize>().prop_map(Op::Done),
+        2 => (0..60_u16).prop_map(Op::Advance),
+    ]
+}
+
+#[derive(Default)]
+struct Model {
+    /// In order of arrival.
+    ready: Vec<(u8, Priority)>,
+    /// In order of the adds: key, time, priority.
+    delayed: Vec<(u8, u64, Priority)>,
+    held: Vec<u8>,
+    dirty: Vec<(u8, Priority)>,
+    failures: [u32; 6],
+    normal_pops: u32,
+    now: u64,
+}
+
+impl Model {
+    fn add(&mut self, key: u8, mut priority: Priority) {
+        if let Some(at) = self.delayed.iter().position(|delayed| delayed.0 == key) {
+            priority = priority.max(self.delayed.remove(at).2);
+        }
+        if self.held.contains(&key) {
+            match self.dirty.iter_mut().find(|dirty| dirty.0 == key) {
+                Some(dirty) => dirty.1 = dirty.1.max(priority),
+                None => self.dirty.push((key, priority)),
+            }
+            return;
+        }
+        match self.ready.iter().position(|ready| ready.0 == key) {
+            Some(at) if self.ready[at].1 < priority => {
+                self.ready.remove(at);
+                self.ready.push((key, priority));
+            }
+            Some(_) => {}
+            None => self.ready.push((key, priority)),
+        }
+    }
+
+    fn add_after(&mut self, key: u8, priority: Priority, wait: u64) {
+        if wait == 0 {
+            return self.add(key, priority);
+        }
+        let is = |entry: &(u8, Priority)| entry.0 == key;
+        if self.ready.iter().any(is) || self.dirty.iter().any(is) {
+            return;
+        }
+        match self.delayed.iter().position(|delayed| delayed.0 == key) {
+            Some(at) if self.delayed[at].1 <= self.now + wait => {
+                self.delayed[at].2 = self.delayed[at].2.max(priority);
+            }
+            Some(at) => {
+                let earlier = self.delayed.remove(at);
+                self.delayed.push((key, self.now + wait, priority.max(earlier.2)));
+            }
+            None => self.delayed.push((key, self.now + wait, priority)),
+        }
+    }
+
+    fn pop(&mut self) -> Option<(u8, Priority)> {
+        // Those that are due, by time and then by arrival.
+        while let Some(first) =
+            self.delayed.iter().map(|delayed| delayed.1).min().filter(|at| *at <= self.now)
+        {
+            let at =
+                self.delayed.iter().position(|delayed| delayed.1 == first).expect("the smallest is there");
+            let (key, _, priority) = self.delayed.remove(at);
+            self.add(key, priority);
+        }
+        let first = |wanted| self.ready.iter().position(|(_, priority)| *priority == wanted);
+        let (low, normal) = (first(Priority::Low), first(Priority::Normal));
+        let at = match (low, normal) {
+            (None, None) => return None,
+            (None, Some(normal)) => {
+                self.normal_pops = 0;
+                normal
+            }
+            (Some(low), Some(normal)) if self.normal_pops < 9 => {
+                self.normal_pops += 1;
+                let _ = low;
+                normal
+            }
+            (Some(low), _) => {
+                self.normal_pops = 0;
+                low
+            }
+        };
+        let popped = self.ready.remove(at);
+        self.held.push(popped.0);
+        Some(popped)
+    }
+
+    fn done(&mut self, key: u8) {
+        self.held.retain(|held| *held != key);
+        if let Some(at) = self.dirty.iter().position(|dirty| dirty.0 == key) {
+            self.ready.push(self.dirty.remove(at));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn b40_to_b45_the_queue_agrees_with_a_naive_model(ops in proptest::collection::vec(op(), 1..120)) {
+        let mut state = State::new(RateLimit::default(), Arc::new(NoMetrics));
+        let mut model = Model::default();
+        let start = Instant::now();
+        for op in ops {
+            let now = start + Duration::from_millis(model.now);
+            match op {
+                Op::Add(key, priority) => {
+                    state.add(key, priority, now);
+                    model.add(key, priority);
+                }
+                Op::AddAfter(key, priority, wait) => {
+                    state.add_at(key, priority, now + Duration::from_millis(wait.into()), now);
+                    model.add_after(key, priority, wait.into());
+                }
+                Op::Retry(key, priority) => {
+                    let wait = RateLimit::default().per_key(model.failures[usize::from(key)]);
+                    prop_assert_eq!(state.add_rate_limited(key, priority, now), Some(wait));
+                    model.failures[usize::from(key)] += 1;
+                    model.add_after(key, priority, u64::try_from(wait.as_millis()).expect("short"));
+                }
+                Op::Forget(key) => {
+                    state.forget(&key);
+                    model.failures[usize::from(key)] = 0;
+                }
+                Op::Pop => {
+                    let popped = state.pop(now).map(|popped| {
+                        assert_eq!(popped.attempts, model.failures[usize::from(popped.key)]);
+                        (popped.key, popped.priority)
+                    });
+                    prop_assert_eq!(popped, model.pop());
+                }
+                Op::Done(which) => {
+                    if !model.held.is_empty() {
+                        let key = model.held[which % model.held.len()];
+                        state.done(&key, now);
+                        model.done(key);
+                    }
+                }
+                Op::Advance(by) => model.now += u64::from(by),
+            }
+            let snapshot = state.snapshot(now);
+            prop_assert_eq!(snapshot.depth, model.ready.len());
+            prop_assert_eq!(snapshot.delayed, model.delayed.len());
+            prop_assert_eq!(snapshot.processing, model.held.len());
+            let next_due = model.delayed.iter().map(|delayed| start + Duration::from_millis(delayed.1)).min();
+            prop_assert_eq!(state.next_due(), next_due);
+        }
+        // Nothing is kept for keys that neither wait, nor are held, nor have failed.
+        for key in 0..6 {
+            state.forget(&key);
+        }
+        while let Some(popped) = state.pop(start + Duration::from_secs(10_000)) {
+            state.done(&popped.key, start);
+        }
+        for key in model.held {
+            state.done(&key, start);
+        }
+        while let Some(popped) = state.pop(start + Duration::from_secs(10_000)) {
+            state.done(&popped.key, start);
+        }
+        prop_assert_eq!(state.entry_count(), 0);
+    }
+}
