@@ -23,7 +23,7 @@ pub struct Fault(Arc<Detail>);
 struct Detail {
     call: &'static str,
     kind: FaultKind,
-    stderr: Vec<String>,
+    last_lines: Vec<String>,
 }
 
 /// What went wrong. The display text is one line.
@@ -87,8 +87,8 @@ pub enum FaultKind {
 }
 
 impl Fault {
-    pub(crate) fn new(call: &'static str, kind: FaultKind, stderr: Vec<String>) -> Self {
-        Self(Arc::new(Detail { call, kind, stderr }))
+    pub(crate) fn new(call: &'static str, kind: FaultKind, last_lines: Vec<String>) -> Self {
+        Self(Arc::new(Detail { call, kind, last_lines }))
     }
 
     /// What went wrong.
@@ -103,11 +103,11 @@ impl Fault {
         self.0.call
     }
 
-    /// The last lines that the instance wrote to standard error in this call, oldest first: where a guest's panic or exception says what
-    /// happened.
+    /// What the guest last complained of in this call, oldest line first: standard error, where panics and uncaught exceptions say what
+    /// happened, and errors in its log, where guests without standard error say it.
     #[must_use]
-    pub fn stderr(&self) -> &[String] {
-        &self.0.stderr
+    pub fn last_lines(&self) -> &[String] {
+        &self.0.last_lines
     }
 
     /// Whether a limit of time was exceeded.
@@ -122,8 +122,8 @@ impl std::error::Error for Fault {}
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.0.call, self.0.kind)?;
-        if !self.0.stderr.is_empty() {
-            write!(f, "; stderr: {}", self.0.stderr.join(" | "))?;
+        if !self.0.last_lines.is_empty() {
+            write!(f, "; its last lines: {}", one_line(&self.0.last_lines.join(" | ")))?;
         }
         Ok(())
     }

@@ -209,10 +209,10 @@ async fn run<T>(
     state.call = call;
     let answer = tokio::time::timeout(limit.allowed, body(store)).await;
     let state = store.data_mut();
-    let stderr = {
+    let last_lines = {
         let mut console = state.console.lock();
         console.end();
-        if matches!(answer, Ok(Ok(_))) { Vec::new() } else { console.take_stderr_tail() }
+        if matches!(answer, Ok(Ok(_))) { Vec::new() } else { console.take_last_lines() }
     };
     let timeout = |state: &GuestState| FaultKind::Timeout {
         limit: limit.name,
@@ -225,7 +225,7 @@ async fn run<T>(
         Ok(Err(error)) => describe_error(&error, store.hostcall_fuel(), || timeout(store.data())),
         Err(_elapsed) => timeout(state),
     };
-    Err(Fault::new(name, kind, stderr))
+    Err(Fault::new(name, kind, last_lines))
 }
 
 fn wit_request(request: &Request) -> types::Request {

@@ -43,7 +43,9 @@ pub(super) fn encode(module: &[u8], shape: &Shape) -> Result<Vec<u8>, LoadError>
 }
 
 fn failed(error: &impl std::fmt::Display) -> LoadError {
-    LoadError::Encode { message: one_line(&format!("{error:#}")) }
+    let message = one_line(&format!("{error:#}"));
+    let said_already = "failed to decode world from module: module was not valid: ";
+    LoadError::Encode { message: message.replacen(said_already, "", 1) }
 }
 
 fn component(module: &[u8], shape: &Shape) -> Result<Vec<u8>, LoadError> {
@@ -63,6 +65,13 @@ fn with_component_type(module: &[u8], shape: &Shape) -> Result<Vec<u8>, LoadErro
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
         .map_err(|error| failed(&error))?;
     Ok(module)
+}
+
+/// The contract as this host serves it.
+pub(super) fn contract() -> Result<(Resolve, PackageId), String> {
+    let mut resolve = Resolve::default();
+    let package = push(&mut resolve, &WIT)?;
+    Ok((resolve, package))
 }
 
 /// The world of a module that exports what this one exports and imports anything of the contract.

@@ -37,6 +37,8 @@ impl Interface {
 pub(super) struct Shape {
     /// A component's imports, or the modules that a core module imports from.
     pub(super) imports: BTreeSet<String>,
+    /// Of a core module: module and name of each import.
+    pub(super) functions: Vec<(String, String)>,
     /// A component's exports, or a core module's exports.
     pub(super) exports: BTreeSet<String>,
     /// A core module that says in a custom section which world it was made for.
@@ -81,7 +83,9 @@ impl Shape {
         match payload {
             Payload::ImportSection(section) => {
                 for import in section.into_imports() {
-                    self.imports.insert(import?.module.to_owned());
+                    let import = import?;
+                    self.imports.insert(import.module.to_owned());
+                    self.functions.push((import.module.to_owned(), import.name.to_owned()));
                 }
             }
             Payload::ExportSection(section) => {
@@ -124,7 +128,7 @@ impl Shape {
 
 /// Interface and version of a name in our package: `pilothouse:controller/INTERFACE@VERSION`, in a core module with `#FUNCTION`, or
 /// `cm32p2|pilothouse:controller/INTERFACE@0.1|FUNCTION`.
-fn contract_name(name: &str) -> Option<(&str, &str)> {
+pub(super) fn contract_name(name: &str) -> Option<(&str, &str)> {
     let name = name.strip_prefix("cm32p2|").unwrap_or(name);
     let rest = name.strip_prefix(PACKAGE)?.strip_prefix('/')?;
     let (interface, version) = rest.split_once('@')?;

@@ -6,6 +6,7 @@
 mod encode;
 mod error;
 mod inspect;
+mod missing;
 mod recognise;
 
 use std::fmt::Write as _;
@@ -44,12 +45,15 @@ pub(crate) fn load(engine: &Engine, bytes: &[u8]) -> Result<Code, LoadError> {
     let (form, component) = match kind {
         Kind::Component => (Form::Component, bytes),
         Kind::CoreModule => {
+            let functions = shape.functions.iter().map(|(module, name)| (module.as_str(), name.as_str()));
+            missing::missing_functions(functions)?;
             encoded = encode::encode(bytes, &shape)?;
             (Form::CoreModule, encoded.as_slice())
         }
     };
     let compiled =
         Component::new(&engine.shared.wasm, component).map_err(|error| LoadError::compile(&error))?;
+    missing::missing_functions(imported_functions(&compiled).iter().map(|(i, f)| (i.as_str(), f.as_str())))?;
     let linked = engine.shared.linker.instantiate_pre(&compiled).map_err(|error| LoadError::link(&error))?;
     let indices = Indices::find(&linked, &shape)?;
     let facts = Facts {
@@ -64,6 +68,22 @@ pub(crate) fn load(engine: &Engine, bytes: &[u8]) -> Result<Code, LoadError> {
             .collect(),
     };
     Ok(Code { inner: Arc::new(Inner { engine: engine.clone(), linked, indices, facts }) })
+}
+
+/// Interface and name of everything that a component imports from an interface.
+fn imported_functions(component: &Component) -> Vec<(String, String)> {
+    let engine = component.engine();
+    let component_type = component.component_type();
+    let imports = component_type.imports(engine).filter_map(|(interface, item)| match item.ty {
+        ComponentItem::ComponentInstance(instance) => Some((interface, instance)),
+        _ => None,
+    });
+    imports
+        .flat_map(|(interface, instance)| {
+            let names = instance.exports(engine).map(|(name, _)| (interface.to_owned(), name.to_owned()));
+            names.collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 impl Indices {

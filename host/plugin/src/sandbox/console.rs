@@ -13,8 +13,8 @@ use crate::{Call, Host, LogLevel, LogLine, LogSource};
 const MAX_TEXT: usize = 16 << 10;
 /// Fields beyond are left out.
 const MAX_FIELDS: usize = 64;
-/// How many lines of standard error a fault carries.
-const STDERR_TAIL: usize = 20;
+/// How many of its last lines a fault carries.
+const LAST_LINES: usize = 20;
 
 /// One instance's console, shared by the `log` import and the two standard streams, so that one rate limit covers them all.
 pub(crate) struct Console {
@@ -23,7 +23,7 @@ pub(crate) struct Console {
     gate: LogGate,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
-    stderr_tail: VecDeque<String>,
+    last_lines: VecDeque<String>,
 }
 
 /// Shared with the WASI streams, which live beside it in the store. Never contended: an instance runs on one thread at a time.
@@ -44,14 +44,14 @@ impl Console {
             gate: LogGate::new(lines_per_second, Instant::now()),
             stdout: Vec::new(),
             stderr: Vec::new(),
-            stderr_tail: VecDeque::new(),
+            last_lines: VecDeque::new(),
         }))
     }
 
     /// Lines from here on belong to this call.
     pub(crate) fn begin(&mut self, call: Call) {
         self.call = call;
-        self.stderr_tail.clear();
+        self.last_lines.clear();
     }
 
     /// The call is over: what stands without a line end is a line.
@@ -60,9 +60,9 @@ impl Console {
         self.flush(Stream::Stderr);
     }
 
-    /// The last lines of standard error in this call.
-    pub(crate) fn take_stderr_tail(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.stderr_tail).into()
+    /// What the guest last complained of in this call: lines of standard error, and errors in its log.
+    pub(crate) fn take_last_lines(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.last_lines).into()
     }
 
     /// One line of the `log` import.
@@ -72,7 +72,13 @@ impl Console {
             key.truncate(cut(key, MAX_TEXT));
             value.truncate(cut(value, MAX_TEXT));
         }
-        self.emit(level, LogSource::Log, &message[..cut(message, MAX_TEXT)], &fields);
+        let message = &message[..cut(message, MAX_TEXT)];
+        if level == LogLevel::Error {
+            // Where there is no standard error, a guest's panic comes this way.
+            let fields = fields.iter().map(|(key, value)| format!(" {key}={value}"));
+            self.remember(std::iter::once(message.to_owned()).chain(fields).collect());
+        }
+        self.emit(level, LogSource::Log, message, &fields);
     }
 
     /// A remark of the host about what the guest did.
@@ -98,6 +104,13 @@ impl Console {
         }
     }
 
+    fn remember(&mut self, line: String) {
+        if self.last_lines.len() == LAST_LINES {
+            self.last_lines.pop_front();
+        }
+        self.last_lines.push_back(line);
+    }
+
     fn buffer(&mut self, stream: Stream) -> &mut Vec<u8> {
         match stream {
             Stream::Stdout => &mut self.stdout,
@@ -115,10 +128,7 @@ impl Console {
         match stream {
             Stream::Stdout => self.emit(LogLevel::Info, LogSource::Stdout, text, &[]),
             Stream::Stderr => {
-                if self.stderr_tail.len() == STDERR_TAIL {
-                    self.stderr_tail.pop_front();
-                }
-                self.stderr_tail.push_back(text.to_owned());
+                self.remember(text.to_owned());
                 self.emit(LogLevel::Warn, LogSource::Stderr, text, &[]);
             }
         }

@@ -1,5 +1,7 @@
-;; Traps at every reconcile: the others go on, the key is retried with backoff.
+;; Complains in its log, then traps, at every reconcile: the others go on, the key is retried with backoff.
 (module
+  ;; log(level, message, fields): 3 is the level error.
+  (import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
   (memory (export "memory") 1)
 
   ;; The descriptor, and the answer of describe: 0 (ok), then pointer and length of the text.
@@ -22,11 +24,17 @@
     (global.set $next (i32.add (local.get $address) (local.get $size)))
     (local.get $address))
 
+  ;; What it complains of, with one field: key and value, each address and length.
+  (data (i32.const 512) "no such luck")
+  (data (i32.const 528) "\20\02\00\00\02\00\00\00\24\02\00\00\02\00\00\00")
+  (data (i32.const 544) "at\00\00:7")
+
   ;; reconcile(request) -> result<outcome, failure>
   (func $reconcile (export "pilothouse:controller/reconcile@0.1.0#reconcile")
     (param $watch i32) (param $watch-len i32)
     (param $namespace i32) (param $namespace-len i32) (param $name i32) (param $name-len i32)
     (param $reasons i32) (param $reasons-len i32) (param $attempt i32) (param $extra i32) (param $extra-len i32)
     (result i32)
+    (call $log (i32.const 3) (i32.const 512) (i32.const 12) (i32.const 528) (i32.const 1))
     unreachable)
 )

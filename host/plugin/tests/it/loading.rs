@@ -190,8 +190,12 @@ async fn an_import_that_is_not_offered_is_named_with_those_that_are() {
     assert!(browser.contains("without wasm-bindgen"), "{browser}");
     let unknown = refused_when("(module", &import("pilothouse:controller/teleport@0.1.0")).await;
     assert!(unknown.contains("imports pilothouse:controller/teleport@0.1.0"), "{unknown}");
-    let function = refused_when("(module", &import("pilothouse:controller/cache@0.1.0")).await;
-    assert!(function.contains("can't be made into a component") && function.contains("`f`"), "{function}");
+    let function = refused_when("(module", &import("pilothouse:controller/cache@0.1.3")).await;
+    assert!(
+        function.starts_with("imports pilothouse:controller/cache@0.1.3#f, which this host"),
+        "{function}"
+    );
+    assert!(function.contains("built for a later version of the contract: update the host"), "{function}");
 }
 
 #[tokio::test]
@@ -218,4 +222,29 @@ async fn a_component_whose_export_has_another_type_is_refused_at_load() {
         matches!(&error, LoadError::WrongType { function, .. } if function.ends_with("#describe")),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn a_component_that_needs_a_function_of_a_later_version_is_told_to_update_the_host() {
+    let component = r#"(component
+        (import "pilothouse:controller/log@0.1.4" (instance (export "log-binary" (func (param "x" u32)))))
+        (core module $m (func (export "f")))
+        (core instance $i (instantiate $m))
+        (func $f (canon lift (core func $i "f")))
+        (component $wrap (import "f" (func $f)) (export "f" (func $f)))
+        (instance $any (instantiate $wrap (with "f" (func $f))))
+        (export "pilothouse:controller/plugin@0.1.4" (instance $any))
+        (export "pilothouse:controller/reconcile@0.1.4" (instance $any)))"#;
+    let error = refused(assemble(component)).await.to_string();
+    assert!(
+        error.starts_with("imports pilothouse:controller/log@0.1.4#log-binary, which this host"),
+        "{error}"
+    );
+    assert!(error.contains("update the host"), "{error}");
+}
+
+#[tokio::test]
+async fn a_module_of_another_host_is_refused_whatever_it_imports() {
+    let error = refused(assemble(r#"(module (import "env" "f" (func)) (func (export "run")))"#)).await;
+    assert!(matches!(error, LoadError::NotAPlugin { .. }), "{error}");
 }

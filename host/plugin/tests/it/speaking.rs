@@ -21,9 +21,9 @@ async fn lines_of_standard_error_are_logged_and_go_with_the_fault() {
     let mut instance = instance_of("stderr", &host, &Limits::default()).await;
     let trap = fault(instance.reconcile(request("a")).await);
     // The second line has no line end: the trap ends it.
-    assert_eq!(trap.stderr(), ["thread panicked at src/lib.rs:7:5:", "no such luck"]);
+    assert_eq!(trap.last_lines(), ["thread panicked at src/lib.rs:7:5:", "no such luck"]);
     assert!(
-        trap.to_string().ends_with("stderr: thread panicked at src/lib.rs:7:5: | no such luck"),
+        trap.to_string().ends_with("its last lines: thread panicked at src/lib.rs:7:5: | no such luck"),
         "{trap}"
     );
     assert_eq!(trap.to_string().lines().count(), 1);
@@ -40,4 +40,12 @@ async fn a_guest_that_exits_is_told_not_to() {
     let exit = fault(instance.reconcile(Request { attempt: 1, ..request("a") }).await);
     // Preview 1 has codes, the adapter for 0.2 knows success and failure only.
     assert_eq!(exit.kind(), &FaultKind::Exit(1));
+}
+
+#[tokio::test]
+async fn errors_in_the_log_go_with_the_fault_too() {
+    let host = Arc::new(FakeHost::default());
+    let mut instance = instance_of("trap", &host, &Limits::default()).await;
+    let trap = fault(instance.reconcile(request("a")).await);
+    assert_eq!(trap.last_lines(), ["no such luck at=:7"]);
 }

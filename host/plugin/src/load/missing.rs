@@ -1,0 +1,46 @@
+//! Functions that the contract's interfaces don't have.
+//!
+//! Within 0.1 interfaces only grow, so this is what a plugin for a newer host meets on an older one. The engine and the encoder would say so
+//! too, but in the terms of their own machinery.
+
+use wit_parser::{Resolve, TypeDefKind};
+
+use super::inspect::contract_name;
+use super::{LoadError, encode, one_line};
+
+/// What is wrong with these imports, as (interface, function), if one names a function that this host's contract doesn't have.
+pub(super) fn missing_functions<'a>(
+    imports: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Result<(), LoadError> {
+    let (resolve, package) = encode::contract().map_err(|error| LoadError::Internal(one_line(&error)))?;
+    let mut missing = Vec::new();
+    for (interface, function) in imports {
+        let Some((name, _)) = contract_name(interface) else { continue };
+        let Some(id) = resolve.packages[package].interfaces.get(name) else { continue };
+        if !has_function(&resolve, *id, function) {
+            missing.push(one_line(&format!("{interface}#{function}")));
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(LoadError::NotOffered {
+        imports: missing.join(", "),
+        offered: "the functions of pilothouse:controller@0.1.0",
+        remedy: "the plugin was built for a later version of the contract: update the host, or build for 0.1.0",
+    })
+}
+
+fn has_function(resolve: &Resolve, interface: wit_parser::InterfaceId, function: &str) -> bool {
+    let interface = &resolve.interfaces[interface];
+    if interface.functions.contains_key(function) {
+        return true;
+    }
+    // A component's instance lists its types too; a core module drops resources by a function of this name.
+    let function = function.strip_suffix("_drop").unwrap_or(function);
+    let name = function.strip_prefix("[resource-drop]").unwrap_or(function);
+    interface
+        .types
+        .get(name)
+        .is_some_and(|id| name == function || matches!(resolve.types[*id].kind, TypeDefKind::Resource))
+}
