@@ -10,7 +10,8 @@ use kube_cel::{CompiledSchema, ErrorKind, ValidationError, compile_schema, valid
 use serde_json::Value;
 
 use super::field;
-use super::node::Type;
+use super::node::{Additional, SchemaRef, Type};
+use super::pairing::paired;
 use crate::status::Cause;
 
 /// The compiled rules of one node.
@@ -33,7 +34,15 @@ impl Rules {
         raw.get("x-kubernetes-validations").and_then(Value::as_array).filter(|rules| !rules.is_empty())?;
         let mut alone = raw.clone();
         for_each_child(&mut alone, &mut strip);
+        for rule in alone["x-kubernetes-validations"].as_array_mut().into_iter().flatten() {
+            make_old_self_optional(rule);
+        }
         Some(Self { compiled: Arc::new(compile_schema(&alone)) })
+    }
+
+    fn is_transition(&self, source: &str) -> bool {
+        let mut rules = self.compiled.validations.iter().flatten();
+        rules.any(|rule| rule.rule.rule == source && rule.is_transition_rule)
     }
 
     /// Evaluates the rules with `self` bound to `value`, and `oldSelf` to `old` where the old value is known.
@@ -46,7 +55,49 @@ impl Rules {
         causes: &mut Vec<Cause>,
     ) {
         let Err(errors) = validate_compiled(&self.compiled, value, old) else { return };
-        causes.extend(errors.iter().map(|error| failure(ty, path, error)));
+        let unchanged = old == Some(value);
+        // What failed before and has not changed is let through, unless the rule is about the change.
+        let counts = |error: &&ValidationError| !unchanged || self.is_transition(&error.rule);
+        causes.extend(errors.iter().filter(counts).map(|error| failure(ty, path, error)));
+    }
+}
+
+/// Evaluates the CEL rules of `schema` and of everything below it.
+pub(super) fn evaluate(
+    schema: SchemaRef<'_>,
+    new: &Value,
+    old: Option<&Value>,
+    path: &str,
+    causes: &mut Vec<Cause>,
+) {
+    let node = schema.node();
+    if let Some(rules) = &node.rules
+        && !new.is_null()
+    {
+        rules.check(node.ty, path, new, old, causes);
+    }
+    match new {
+        Value::Object(object) => {
+            for (name, child) in object {
+                let Some(of_child) = schema.field(name) else { continue };
+                let in_map =
+                    matches!(node.additional, Additional::Of(_)) && !node.properties.contains_key(name);
+                let at = if in_map { field::key(path, name) } else { field::child(path, name) };
+                let before = old.and_then(|old| old.get(name)).filter(|old| !old.is_null());
+                evaluate(of_child, child, before, &at, causes);
+            }
+        }
+        Value::Array(items) => {
+            let Some(of_items) = schema.items() else { return };
+            for (index, item) in items.iter().enumerate() {
+                let old_item = paired(&node.list_type, item, old);
+                evaluate(of_items, item, old_item, &field::index(path, index), causes);
+            }
+        }
+        _ => {}
+    }
+    for id in node.checks.iter().flat_map(|checks| &checks.all_of) {
+        evaluate(schema.at(*id), new, old, path, causes);
     }
 }
 
@@ -77,6 +128,53 @@ fn failure(ty: Type, path: &str, error: &ValidationError) -> Cause {
     }
 }
 
+/// In rules with `optionalOldSelf`, `oldSelf` is a CEL optional. The library binds the value or null there, so the
+/// rule is rewritten to make the optional of it.
+fn make_old_self_optional(rule: &mut Value) {
+    const OPTIONAL: &str = "(oldSelf == null ? optional.none() : optional.of(oldSelf))";
+    if rule.get("optionalOldSelf") != Some(&Value::Bool(true)) {
+        return;
+    }
+    let Some(written) = rule.get("rule").and_then(Value::as_str).map(str::to_owned) else { return };
+    if rule.get("message").is_none() {
+        rule["message"] = format!("failed rule: {written}").into();
+    }
+    for name in ["rule", "messageExpression"] {
+        if let Some(expression) = rule.get(name).and_then(Value::as_str) {
+            rule[name] = replace_identifier(expression, "oldSelf", OPTIONAL).into();
+        }
+    }
+}
+
+/// Replaces a variable in a CEL expression, but neither within string literals nor where it is a field's name.
+fn replace_identifier(expression: &str, identifier: &str, replacement: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let (mut result, mut quote, mut previous) = (String::new(), None, ' ');
+    let mut rest = expression;
+    while let Some(c) = rest.chars().next() {
+        let mut taken = c.len_utf8();
+        match quote {
+            Some(_) if c == '\\' => taken += rest[taken..].chars().next().map_or(0, char::len_utf8),
+            Some(open) if c == open => quote = None,
+            None if c == '\'' || c == '"' => quote = Some(c),
+            None if !is_part(previous)
+                && previous != '.'
+                && rest.strip_prefix(identifier).is_some_and(|after| !after.starts_with(is_part)) =>
+            {
+                result.push_str(replacement);
+                rest = &rest[identifier.len()..];
+                previous = ')';
+                continue;
+            }
+            _ => {}
+        }
+        result.push_str(&rest[..taken]);
+        previous = c;
+        rest = &rest[taken..];
+    }
+    result
+}
+
 /// Removes rules and defaults from `schema` and all below it: defaults have been applied before, and a nested rule is
 /// evaluated at its own node.
 fn strip(schema: &mut Value) {
@@ -100,5 +198,20 @@ fn for_each_child(schema: &mut Value, visit: &mut dyn FnMut(&mut Value)) {
         if let Some(branches) = schema.get_mut(name).and_then(Value::as_array_mut) {
             branches.iter_mut().for_each(&mut *visit);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_replaced_and_nothing_else() {
+        let replaced = |text: &str| replace_identifier(text, "oldSelf", "X");
+        assert_eq!(replaced("oldSelf.hasValue() || self.oldSelf == 1"), "X.hasValue() || self.oldSelf == 1");
+        assert_eq!(
+            replaced("'oldSelf' + \"a\\\"oldSelf\" + oldSelfish + oldSelf"),
+            "'oldSelf' + \"a\\\"oldSelf\" + oldSelfish + X"
+        );
     }
 }

@@ -96,7 +96,7 @@ fn versions(given: &Value, causes: &mut Vec<Cause>) {
         let schema_at = format!("{at}.schema.openAPIV3Schema");
         match version.pointer("/schema/openAPIV3Schema") {
             Some(schema) => {
-                causes.extend(Schema::from_crd_at(schema, &schema_at).err().into_iter().flatten())
+                causes.extend(Schema::from_crd_at(schema, &schema_at).err().into_iter().flatten());
             }
             None => causes.push(field::required(&schema_at, "schemas are required")),
         }

@@ -12,6 +12,7 @@ pub mod field;
 mod format;
 mod names;
 mod node;
+mod pairing;
 mod parse;
 mod prune;
 mod semantic;

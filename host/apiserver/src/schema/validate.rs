@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::node::{Additional, Checks, ListType, Node, SchemaRef, Type};
-use super::{Schema, field, format, object_meta, semantic};
+use super::node::{Checks, ListType, Node, SchemaRef, Type};
+use super::pairing::{identity, paired};
+use super::{Schema, cel, field, format, object_meta, semantic};
 use crate::status::Cause;
 
 impl Schema {
@@ -36,7 +37,7 @@ impl Schema {
             }
             return causes;
         }
-        rules(self.root(), new, old, "", &mut causes);
+        cel::evaluate(self.root(), new, old, "", &mut causes);
         causes
     }
 }
@@ -321,61 +322,6 @@ impl Validator {
     fn say(&mut self, path: &str, value: &Value, words: &str) {
         self.causes.push(field::invalid(path, value, &format!("{path} in body {words}")));
     }
-}
-
-/// Evaluates the CEL rules of `schema` and of everything below it.
-fn rules(schema: SchemaRef<'_>, new: &Value, old: Option<&Value>, path: &str, causes: &mut Vec<Cause>) {
-    let node = schema.node();
-    if let Some(rules) = &node.rules
-        && !new.is_null()
-    {
-        rules.check(node.ty, path, new, old, causes);
-    }
-    match new {
-        Value::Object(object) => {
-            for (name, child) in object {
-                let Some(of_child) = schema.field(name) else { continue };
-                let in_map =
-                    matches!(node.additional, Additional::Of(_)) && !node.properties.contains_key(name);
-                let at = if in_map { field::key(path, name) } else { field::child(path, name) };
-                rules_of_child(of_child, child, old.and_then(|old| old.get(name)), &at, causes);
-            }
-        }
-        Value::Array(items) => {
-            let Some(of_items) = schema.items() else { return };
-            for (index, item) in items.iter().enumerate() {
-                let old_item = paired(&node.list_type, item, old);
-                rules_of_child(of_items, item, old_item, &field::index(path, index), causes);
-            }
-        }
-        _ => {}
-    }
-    for id in node.checks.iter().flat_map(|checks| &checks.all_of) {
-        rules(schema.at(*id), new, old, path, causes);
-    }
-}
-
-fn rules_of_child(
-    schema: SchemaRef<'_>,
-    new: &Value,
-    old: Option<&Value>,
-    path: &str,
-    causes: &mut Vec<Cause>,
-) {
-    rules(schema, new, old.filter(|old| !old.is_null()), path, causes);
-}
-
-/// The old item that `item` is the new state of. Items of sets have none (another value is another item), those of
-/// atomic lists neither.
-fn paired<'a>(list_type: &ListType, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
-    let ListType::Map(keys) = list_type else { return None };
-    let wanted = identity(item, keys);
-    old?.as_array()?.iter().find(|candidate| identity(candidate, keys) == wanted)
-}
-
-fn identity(item: &Value, keys: &[String]) -> Value {
-    let fields = keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone())));
-    Value::Object(fields.collect())
 }
 
 fn is_integer(value: &Value) -> bool {

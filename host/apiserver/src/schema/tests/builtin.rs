@@ -1,0 +1,231 @@
+use serde_json::{Value, json};
+
+use super::errors;
+use crate::schema::{KINDS, Schema};
+
+fn built_in(api_version: &str, kind: &str) -> std::sync::Arc<Schema> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    Schema::builtin(group, version, kind).unwrap_or_else(|| panic!("{api_version} {kind} is built in"))
+}
+
+fn deployment() -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "nginx:1.27", "ports": [{"containerPort": 80}]}]}
+            }
+        }
+    })
+}
+
+#[test]
+fn every_built_in_kind_has_a_schema_with_metadata() {
+    for kind in KINDS {
+        let schema = Schema::builtin(kind.group, kind.version, kind.kind).expect("built in");
+        assert!(schema.root().field("metadata").is_some(), "{kind:?}");
+        assert!(schema.root().field("apiVersion").is_some(), "{kind:?}");
+    }
+    assert!(Schema::builtin("apps", "v1", "Nothing").is_none());
+}
+
+#[test]
+fn a_deployment_is_defaulted_as_by_kubernetes() {
+    let schema = built_in("apps/v1", "Deployment");
+    let mut value = deployment();
+    schema.apply_defaults(&mut value);
+    let spec = &value["spec"];
+    assert_eq!(spec["replicas"], 1);
+    assert_eq!(spec["revisionHistoryLimit"], 10);
+    assert_eq!(spec["progressDeadlineSeconds"], 600);
+    assert_eq!(
+        spec["strategy"],
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}})
+    );
+    let pod = &spec["template"]["spec"];
+    assert_eq!(pod["restartPolicy"], "Always");
+    assert_eq!(pod["dnsPolicy"], "ClusterFirst");
+    assert_eq!(pod["terminationGracePeriodSeconds"], 30);
+    assert_eq!(pod["schedulerName"], "default-scheduler");
+    assert_eq!(pod["securityContext"], json!({}));
+    assert_eq!(
+        pod["containers"][0],
+        json!({
+            "name": "web", "image": "nginx:1.27", "imagePullPolicy": "IfNotPresent", "resources": {},
+            "ports": [{"containerPort": 80, "protocol": "TCP"}],
+            "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"
+        })
+    );
+    let once = value.clone();
+    schema.apply_defaults(&mut value);
+    assert_eq!(value, once);
+    assert!(errors(&schema, &value, None).is_empty());
+}
+
+#[test]
+fn the_pull_policy_follows_the_tag() {
+    let schema = built_in("v1", "Pod");
+    for (image, policy) in [
+        ("nginx", "Always"),
+        ("nginx:latest", "Always"),
+        ("nginx:1", "IfNotPresent"),
+        ("registry:5000/nginx", "Always"),
+        ("registry:5000/nginx:1", "IfNotPresent"),
+        ("nginx@sha256:abc", "IfNotPresent"),
+    ] {
+        let mut pod = json!({"spec": {"containers": [{"name": "a", "image": image}]}});
+        schema.apply_defaults(&mut pod);
+        assert_eq!(pod["spec"]["containers"][0]["imagePullPolicy"], policy, "{image}");
+    }
+}
+
+#[test]
+fn services_and_secrets_are_defaulted() {
+    let mut service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    let schema = built_in("v1", "Service");
+    schema.apply_defaults(&mut service);
+    assert_eq!(
+        service["spec"],
+        json!({
+            "type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster",
+            "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}]
+        })
+    );
+    let mut secret = json!({"metadata": {"name": "s"}, "stringData": {"a": "hello"}, "data": {"b": "eA=="}});
+    built_in("v1", "Secret").apply_defaults(&mut secret);
+    assert_eq!(secret["data"], json!({"a": "aGVsbG8=", "b": "eA=="}));
+    assert_eq!(secret["type"], "Opaque");
+    assert!(secret.get("stringData").is_none());
+}
+
+#[test]
+fn deployments_need_a_selector_that_matches_their_template() {
+    let schema = built_in("apps/v1", "Deployment");
+    let mut value = deployment();
+    value["spec"]["template"]["metadata"]["labels"] = json!({"app": "other"});
+    assert_eq!(
+        errors(&schema, &value, None),
+        [
+            r#"spec.template.metadata.labels: Invalid value: {"app":"other"}: `selector` does not match template `labels`"#
+        ]
+    );
+    value["spec"].as_object_mut().expect("object").remove("selector");
+    assert_eq!(errors(&schema, &value, None), ["spec.selector: Required value"]);
+    let mut changed = deployment();
+    changed["spec"]["selector"]["matchLabels"] = json!({"app": "web", "x": "y"});
+    changed["spec"]["template"]["metadata"]["labels"] = json!({"app": "web", "x": "y"});
+    assert_eq!(
+        errors(&schema, &changed, Some(&deployment())),
+        [r#"spec.selector: Invalid value: {"matchLabels":{"app":"web","x":"y"}}: field is immutable"#]
+    );
+}
+
+#[test]
+fn containers_need_a_name_and_an_image() {
+    let schema = built_in("apps/v1", "Deployment");
+    let mut value = deployment();
+    value["spec"]["template"]["spec"]["containers"] = json!([{"name": "A b"}, {"image": "x"}]);
+    let wrong = errors(&schema, &value, None);
+    assert!(
+        wrong.iter().any(|one| one == "spec.template.spec.containers[0].image: Required value"),
+        "{wrong:?}"
+    );
+    assert!(
+        wrong.iter().any(|one| one == "spec.template.spec.containers[1].name: Required value"),
+        "{wrong:?}"
+    );
+    assert!(
+        wrong
+            .iter()
+            .any(|one| one.contains("containers[0].name: Invalid value: \"A b\": a lowercase RFC 1123"))
+    );
+}
+
+#[test]
+fn names_labels_and_keys_are_checked() {
+    let schema = built_in("v1", "ConfigMap");
+    let value = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": {"a/b": "x"},
+        "metadata": {"name": "Bad_Name", "labels": {"-k": "v v"}}
+    });
+    let wrong = errors(&schema, &value, None);
+    assert_eq!(wrong.len(), 4, "{wrong:?}");
+    assert!(
+        wrong[0].starts_with(r#"metadata.name: Invalid value: "Bad_Name": a lowercase RFC 1123 subdomain"#)
+    );
+    assert!(wrong[1].starts_with(r#"metadata.labels: Invalid value: "-k": name part must consist of"#));
+    assert!(wrong[3].starts_with(r#"data[a/b]: Invalid value: "a/b": a valid config key"#));
+}
+
+#[test]
+fn built_in_objects_lose_unknown_fields_nulls_and_empty_collections() {
+    let schema = built_in("apps/v1", "Deployment");
+    let mut value = deployment();
+    value["metadata"]["creationTimestamp"] = Value::Null;
+    value["metadata"]["annotations"] = json!({});
+    value["spec"]["replica"] = json!(3);
+    value["spec"]["template"]["spec"]["containers"][0]["imagePolicy"] = json!("x");
+    value["spec"]["template"]["spec"]["containers"][0]["env"] = json!([]);
+    value["spec"]["template"]["spec"]["securityContext"] = json!({});
+    assert_eq!(
+        schema.unknown_fields(&value),
+        [
+            r#"unknown field "spec.replica""#,
+            r#"unknown field "spec.template.spec.containers[0].imagePolicy""#
+        ]
+    );
+    schema.prune(&mut value);
+    let mut wanted = deployment();
+    wanted["spec"]["template"]["spec"]["securityContext"] = json!({});
+    assert_eq!(value, wanted, "structs stay, empty maps and lists go");
+}
+
+#[test]
+fn type_errors_of_built_in_kinds_are_decoding_errors() {
+    let schema = built_in("apps/v1", "Deployment");
+    let mut value = deployment();
+    assert_eq!(schema.decode_error(&value), None);
+    value["spec"]["replicas"] = json!("two");
+    assert_eq!(
+        schema.decode_error(&value).as_deref(),
+        Some(
+            "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal string into Go \
+             struct field DeploymentSpec.spec.replicas of type int32"
+        )
+    );
+    let mut value = deployment();
+    value["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": 1}]);
+    assert_eq!(
+        schema.decode_error(&value).as_deref(),
+        Some(
+            "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal number into Go \
+             struct field EnvVar.spec.template.spec.containers.env.value of type string"
+        )
+    );
+}
+
+#[test]
+fn crds_with_any_schema_shape_decode() {
+    let schema = built_in("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+    let mut value = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "foos.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"kind": "Foo", "plural": "foos"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "properties": {"spec": {"type": "object", "additionalProperties": {"type": "string"},
+                "default": {"a": "b"}, "enum": [1, "x"]}}
+            }}}]
+        }
+    });
+    assert_eq!(schema.decode_error(&value), None);
+    assert!(schema.unknown_fields(&value).is_empty(), "{:?}", schema.unknown_fields(&value));
+    schema.apply_defaults(&mut value);
+    assert_eq!(
+        value["spec"]["names"],
+        json!({"kind": "Foo", "plural": "foos", "singular": "foo", "listKind": "FooList"})
+    );
+    assert_eq!(value["spec"]["conversion"], json!({"strategy": "None"}));
+}

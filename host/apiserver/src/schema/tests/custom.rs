@@ -1,0 +1,218 @@
+use serde_json::{Value, json};
+
+use super::{crd, errors, object};
+use crate::schema::Schema;
+
+#[test]
+fn wrong_types_are_reported_as_kubernetes_reports_them() {
+    let schema = crd(&json!({"replicas": {"type": "integer", "minimum": 1, "maximum": 10}}));
+    let wrong = errors(&schema, &object(&json!({"replicas": "string"})), None);
+    assert_eq!(
+        wrong,
+        [
+            r#"spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer: "string""#
+        ]
+    );
+    assert_eq!(
+        errors(&schema, &object(&json!({"replicas": 0})), None),
+        ["spec.replicas: Invalid value: 0: spec.replicas in body should be greater than or equal to 1"]
+    );
+    assert_eq!(
+        errors(&schema, &object(&json!({"replicas": 11})), None),
+        ["spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10"]
+    );
+    assert!(errors(&schema, &object(&json!({"replicas": 3})), None).is_empty());
+}
+
+#[test]
+fn limits_of_strings_lists_and_maps_hold() {
+    let schema = crd(&json!({
+        "name": {"type": "string", "minLength": 2, "maxLength": 3, "pattern": "^[a-z]+$"},
+        "tier": {"type": "string", "enum": ["gold", "silver"]},
+        "when": {"type": "string", "format": "date-time"},
+        "list": {"type": "array", "maxItems": 1, "items": {"type": "string"}},
+        "map": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "port": {"x-kubernetes-int-or-string": true},
+        "maybe": {"type": "string", "nullable": true},
+        "count": {"type": "integer", "format": "int32"},
+    }));
+    let one = |spec: Value| errors(&schema, &object(&spec), None);
+    assert_eq!(
+        one(json!({"name": "a"})),
+        [r#"spec.name: Invalid value: "a": spec.name in body should be at least 2 chars long"#]
+    );
+    assert_eq!(one(json!({"name": "abcd"})), ["spec.name: Too long: may not be more than 3 bytes"]);
+    assert_eq!(
+        one(json!({"name": "A1"})),
+        [r#"spec.name: Invalid value: "A1": spec.name in body should match '^[a-z]+$'"#]
+    );
+    assert_eq!(
+        one(json!({"tier": "tin"})),
+        [r#"spec.tier: Unsupported value: "tin": supported values: "gold", "silver""#]
+    );
+    assert_eq!(
+        one(json!({"when": "soon"})),
+        [r#"spec.when: Invalid value: "soon": spec.when in body must be of type date-time: "soon""#]
+    );
+    assert_eq!(one(json!({"list": ["a", "b"]})), ["spec.list: Too many: 2: must have at most 1 item"]);
+    assert_eq!(
+        one(json!({"map": {"a": true}})),
+        [r#"spec.map.a: Invalid value: "boolean": spec.map.a in body must be of type integer: "boolean""#]
+    );
+    assert!(one(json!({"port": 80})).is_empty() && one(json!({"port": "http"})).is_empty());
+    assert_eq!(one(json!({"port": true})).len(), 1);
+    assert!(one(json!({"maybe": null})).is_empty());
+    assert_eq!(one(json!({"name": null})).len(), 1, "null is not allowed unless nullable");
+    assert_eq!(one(json!({"count": 3_000_000_000_u64})).len(), 1);
+}
+
+#[test]
+fn required_fields_and_alternatives_are_checked() {
+    let schema = Schema::from_crd(&json!({
+        "type": "object", "required": ["spec"],
+        "properties": {"spec": {
+            "type": "object",
+            "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+            "oneOf": [{"required": ["a"]}, {"required": ["b"]}]
+        }}
+    }))
+    .expect("structural");
+    let bare = json!({"metadata": {"name": "a"}});
+    assert_eq!(errors(&schema, &bare, None), ["spec: Required value"]);
+    let neither = errors(&schema, &object(&json!({})), None);
+    assert_eq!(
+        neither,
+        [
+            r#"<nil>: Invalid value: "": "spec" must validate one and only one schema (oneOf). Found none valid"#
+        ]
+    );
+    assert!(errors(&schema, &object(&json!({"b": "x"})), None).is_empty());
+    assert_eq!(errors(&schema, &object(&json!({"a": "x", "b": "x"})), None).len(), 1);
+}
+
+#[test]
+fn list_types_demand_unique_items() {
+    let schema = crd(&json!({
+        "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+        "map": {
+            "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+            "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
+        }
+    }));
+    assert_eq!(
+        errors(&schema, &object(&json!({"set": ["a", "b", "a", "a"]})), None),
+        [r#"spec.set[2]: Duplicate value: "a""#]
+    );
+    assert_eq!(
+        errors(&schema, &object(&json!({"map": [{"name": "a"}, {"name": "a"}]})), None),
+        [r#"spec.map[1]: Duplicate value: {"name":"a"}"#]
+    );
+}
+
+#[test]
+fn what_was_wrong_before_and_is_unchanged_is_let_through() {
+    let schema = crd(&json!({"n": {"type": "integer", "minimum": 5}, "m": {"type": "integer"}}));
+    let old = object(&json!({"n": 1, "m": 1}));
+    assert!(errors(&schema, &object(&json!({"n": 1, "m": 2})), Some(&old)).is_empty());
+    assert_eq!(errors(&schema, &object(&json!({"n": 2, "m": 1})), Some(&old)).len(), 1);
+}
+
+#[test]
+fn schemas_that_are_not_structural_are_refused() {
+    let refused = |schema: Value| -> Vec<String> {
+        let causes = Schema::from_crd_at(&schema, "schema").expect_err("not structural");
+        causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
+    };
+    assert_eq!(refused(json!({})), ["schema.type: Required value: must not be empty at the root"]);
+    assert_eq!(
+        refused(json!({"type": "object", "properties": {"a": {}}})),
+        ["schema.properties[a].type: Required value: must not be empty for specified object fields"]
+    );
+    assert_eq!(
+        refused(json!({"type": "object", "properties": {"a": {"type": "array"}}})),
+        ["schema.properties[a].items: Required value: must be specified"]
+    );
+    assert_eq!(
+        refused(json!({"type": "object", "oneOf": [{"properties": {"b": {"minimum": 1}}}]})),
+        ["schema.properties[b]: Required value: because it is defined in schema.oneOf[0].properties[b]"]
+    );
+    assert_eq!(
+        refused(
+            json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}}})
+        ),
+        [
+            "schema.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but \
+          metadata is implicitly specified"
+        ]
+    );
+    let rule = refused(json!({"type": "object", "x-kubernetes-validations": [{"rule": "self.a +"}]}));
+    assert!(
+        rule[0].starts_with(r#"schema.x-kubernetes-validations[0].rule: Invalid value: "self.a +""#),
+        "{rule:?}"
+    );
+    let keys = refused(json!({"type": "object", "properties": {"l": {
+        "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+        "items": {"type": "object", "properties": {"name": {"type": "string"}}}
+    }}}));
+    assert_eq!(
+        keys,
+        ["schema.properties[l].items.properties[name].default: Required value: this property is in \
+          x-kubernetes-list-map-keys, so it must have a default or be a required property"]
+    );
+}
+
+#[test]
+fn pruning_drops_what_the_schema_does_not_know_and_names_it() {
+    let schema = crd(&json!({
+        "known": {"type": "string"},
+        "raw": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+            "strict": {"type": "object", "properties": {"a": {"type": "string"}}}}},
+        "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
+        "template": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {
+            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}
+    }));
+    let mut value = object(&json!({
+        "known": "a", "foo": 1,
+        "raw": {"any": {"thing": 1}, "strict": {"a": "x", "b": "y"}},
+        "list": [{"a": "x", "b": "y"}],
+        "template": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"q": 1}, "extra": 1}
+    }));
+    value["metadata"]["bogus"] = json!(1);
+    assert_eq!(
+        schema.unknown_fields(&value),
+        [
+            r#"unknown field "metadata.bogus""#,
+            r#"unknown field "spec.foo""#,
+            r#"unknown field "spec.list[0].b""#,
+            r#"unknown field "spec.raw.strict.b""#,
+            r#"unknown field "spec.template.extra""#,
+        ]
+    );
+    assert_eq!(schema.prune(&mut value).len(), 5);
+    assert_eq!(
+        value,
+        object(&json!({
+            "known": "a", "raw": {"any": {"thing": 1}, "strict": {"a": "x"}}, "list": [{"a": "x"}],
+            "template": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"q": 1}}
+        }))
+    );
+    assert!(schema.prune(&mut value).is_empty());
+}
+
+#[test]
+fn defaults_of_custom_resources_fill_gaps_and_nested_objects() {
+    let schema = crd(&json!({
+        "replicas": {"type": "integer", "default": 2},
+        "nested": {"type": "object", "default": {}, "properties": {"a": {"type": "string", "default": "x"}}},
+        "list": {"type": "array", "items": {"type": "object", "properties": {"p": {"type": "string", "default": "TCP"}}}},
+        "nullable": {"type": "string", "nullable": true, "default": "d"},
+        "plain": {"type": "string"}
+    }));
+    let mut value = object(&json!({"replicas": null, "list": [{}], "nullable": null, "plain": null}));
+    schema.apply_defaults(&mut value);
+    let wanted =
+        object(&json!({"replicas": 2, "nested": {"a": "x"}, "list": [{"p": "TCP"}], "nullable": null}));
+    assert_eq!(value, wanted);
+    schema.apply_defaults(&mut value);
+    assert_eq!(value, wanted, "defaulting twice changes nothing");
+}
