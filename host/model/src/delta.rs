@@ -59,10 +59,13 @@ impl Deletion {
         Self { last, final_state_unknown: true }
     }
 
-    /// Of two deletions of one object, the one that says more: an observed one beats a tombstone, else the newer (B12).
+    /// Of two deletions in a row of one object, the one that says more: an observed one beats a tombstone, else the newer
+    /// (B12). If the newer is that of another object of the name, whose life left no trace in between, the first stays.
     #[must_use]
     pub fn merge(self, newer: Self) -> Self {
-        if newer.final_state_unknown && !self.final_state_unknown { self } else { newer }
+        let same = self.last.uid() == newer.last.uid() || newer.last.uid().is_empty();
+        let better = !newer.final_state_unknown || self.final_state_unknown;
+        if same && better { newer } else { self }
     }
 }
 
@@ -86,8 +89,21 @@ mod tests {
     }
 
     #[test]
+    fn the_deletion_of_another_object_of_the_name_does_not_replace_the_first() {
+        let other = Object::from_json(
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"n","uid":"2","resourceVersion":"9"}}"#,
+        );
+        let merged = Deletion::observed(pod("1")).merge(Deletion::observed(other.expect("a pod")));
+        assert_eq!(merged.last.resource_version(), "1");
+    }
+
+    #[test]
     fn only_a_replacement_has_no_key() {
         assert_eq!(Delta::Sync(pod("1")).key().map(ObjectKey::as_str), Some("n/a"));
-        assert!(Delta::Replaced(Replacement { items: vec![pod("1")], resource_version: "1".into() }).key().is_none());
+        assert!(
+            Delta::Replaced(Replacement { items: vec![pod("1")], resource_version: "1".into() })
+                .key()
+                .is_none()
+        );
     }
 }

@@ -1,4 +1,4 @@
-use pilothouse_model::{Notification, ObjectKey};
+use pilothouse_model::{Deletion, Notification, ObjectKey};
 
 use crate::coalesce::{Coalesce, CoalescingQueue, Pending};
 
@@ -7,12 +7,18 @@ pub(super) struct Backlog {
     queue: CoalescingQueue<Notification>,
     /// The position after the last notification of the initial list.
     initial_end: Option<u64>,
+    synced: bool,
     closed: bool,
 }
 
 impl Backlog {
     pub(super) fn new(limit: usize) -> Self {
-        Self { queue: CoalescingQueue::new(limit.max(1), false), initial_end: None, closed: false }
+        Self {
+            queue: CoalescingQueue::new(limit.max(1), false),
+            initial_end: None,
+            synced: false,
+            closed: false,
+        }
     }
 
     /// Appends a notification; returns whether there was none before.
@@ -33,9 +39,12 @@ impl Backlog {
         }
     }
 
-    /// Whether the whole initial list has been taken (B36).
-    pub(super) fn has_synced(&self) -> bool {
-        self.initial_end.is_some_and(|end| self.queue.first_position().is_none_or(|first| first >= end))
+    /// Whether the whole initial list has been taken (B36), or cancelled out, since the last call.
+    pub(super) fn just_synced(&mut self) -> bool {
+        let taken = |end: u64| self.queue.first_position().is_none_or(|first| first >= end);
+        let just_synced = !self.synced && self.initial_end.is_some_and(taken);
+        self.synced |= just_synced;
+        just_synced
     }
 
     pub(super) fn take(&mut self, limit: usize) -> Vec<Notification> {
@@ -99,12 +108,17 @@ fn newer(first: Notification, second: Notification) -> Notification {
     }
 }
 
+/// Of two deletions in a row, the one that says more; see [`Deletion::merge`].
 fn better_deletion(first: Notification, second: Notification) -> Notification {
-    match (&first, &second) {
+    match (first, second) {
         (
-            Notification::Deleted { final_state_unknown: false, .. },
-            Notification::Deleted { final_state_unknown: true, .. },
-        ) => first,
-        _ => second,
+            Notification::Deleted { last, final_state_unknown },
+            Notification::Deleted { last: newer, final_state_unknown: newer_unknown },
+        ) => {
+            let merged = Deletion { last, final_state_unknown }
+                .merge(Deletion { last: newer, final_state_unknown: newer_unknown });
+            Notification::Deleted { last: merged.last, final_state_unknown: merged.final_state_unknown }
+        }
+        (first, _) => first,
     }
 }

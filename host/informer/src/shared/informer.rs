@@ -28,7 +28,7 @@ const DELTAS_PER_TURN: usize = 256;
 pub(crate) struct Informer {
     pub(crate) key: InformerKey,
     pub(crate) store: Arc<Store>,
-    queue: Arc<DeltaQueue>,
+    pub(super) queue: Arc<DeltaQueue>,
     hub: Mutex<Hub>,
     status: watch::Sender<InformerStatus>,
     stop: CancellationToken,
@@ -237,7 +237,8 @@ impl Informer {
         }
     }
 
-    fn apply(&self, delta: Delta) {
+    /// Applies one delta to the store, then offers it to everybody.
+    pub(super) fn apply(&self, delta: Delta) {
         let mut hub = self.hub.lock();
         if hub.stopped {
             return;

@@ -3,6 +3,8 @@
 mod backlog;
 mod dump;
 mod informer;
+#[cfg(test)]
+mod model_tests;
 mod outlet;
 mod registry;
 mod subscription;

@@ -93,6 +93,8 @@ impl Outlet {
                 wake |= backlog.offer(notification);
             }
         }
+        // The rest of the initial list may just have been cancelled out by its own deletions.
+        self.publish_synced(&mut backlog);
         drop(backlog);
         if wake {
             self.filled.notify_one();
@@ -103,7 +105,7 @@ impl Outlet {
     pub(super) fn end_initial(&self) {
         let mut backlog = self.backlog.lock();
         backlog.end_initial();
-        self.publish_synced(&backlog);
+        self.publish_synced(&mut backlog);
     }
 
     pub(crate) async fn next_batch(&self) -> Option<Vec<Notification>> {
@@ -131,7 +133,7 @@ impl Outlet {
         if backlog.len() > 0 {
             self.filled.notify_one();
         }
-        self.publish_synced(&backlog);
+        self.publish_synced(&mut backlog);
         Some(Some(batch))
     }
 
@@ -165,9 +167,9 @@ impl Outlet {
         self.synced.send_modify(|_| {});
     }
 
-    fn publish_synced(&self, backlog: &Backlog) {
-        if backlog.has_synced() {
-            self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+    fn publish_synced(&self, backlog: &mut Backlog) {
+        if backlog.just_synced() {
+            self.synced.send_replace(true);
         }
     }
 }
