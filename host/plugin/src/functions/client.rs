@@ -158,3 +158,15 @@ impl From<crate::Cause> for types::Cause {
         Self { field: cause.field, reason: cause.reason, message: cause.message }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_guest_is_told_a_duration_above_the_maximum() {
+        let error = ApiError::TooManyRequests { retry_after_ms: u32::MAX };
+        let told = types::ApiError::from(error);
+        assert!(matches!(told, types::ApiError::TooManyRequests(MAX_MILLISECONDS)), "{told:?}");
+    }
+}

@@ -47,20 +47,30 @@ pub(super) struct Shape {
     pub(super) is_object_file: bool,
 }
 
-/// Validates the binary and reads its names.
+/// Components in components: tools make three or four levels. The validator's time grows with the square of the depth.
+const MAX_DEPTH: u32 = 100;
+
+/// Reads the binary's names and validates it.
 pub(super) fn inspect(bytes: &[u8]) -> Result<Shape, LoadError> {
-    Validator::new_with_features(features()).validate_all(bytes).map_err(|error| invalid(bytes, &error))?;
     let mut shape = Shape::default();
     // Nested modules and components come through the same parser: only the outermost level counts.
     let mut depth = 0_u32;
     for payload in Parser::new(0).parse_all(bytes) {
         match payload.map_err(|error| invalid(bytes, &error))? {
-            Payload::Version { encoding: Encoding::Module | Encoding::Component, .. } => depth += 1,
+            Payload::Version { encoding: Encoding::Module | Encoding::Component, .. } => {
+                depth += 1;
+                if depth > MAX_DEPTH {
+                    return Err(LoadError::Invalid {
+                        message: format!("modules or components are nested more than {MAX_DEPTH} deep"),
+                    });
+                }
+            }
             Payload::End(_) => depth = depth.saturating_sub(1),
             payload if depth == 1 => shape.take(payload).map_err(|error| invalid(bytes, &error))?,
             _ => {}
         }
     }
+    Validator::new_with_features(features()).validate_all(bytes).map_err(|error| invalid(bytes, &error))?;
     Ok(shape)
 }
 

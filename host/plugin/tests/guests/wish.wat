@@ -11,6 +11,13 @@
     (func $text (param i32 i32 i32 i32)))
   (import "pilothouse:controller/objects@0.1.0" "[resource-drop]object" (func $close (param i32)))
   (import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/client@0.1.0" "get"
+    (func $client-get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/client@0.1.0" "list"
+    (func $client-list (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/client@0.1.0" "update" (func $update (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/client@0.1.0" "patch"
+    (func $patch (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
   (import "pilothouse:controller/client@0.1.0" "create" (func $create (param i32 i32 i32 i32 i32)))
   (import "pilothouse:controller/client@0.1.0" "delete"
     (func $delete (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
@@ -44,6 +51,7 @@
   (data (i32.const 896) "v1\00\00ConfigMap")
 
   ;; Two pointers, /data/wish and /metadata/labels: address and length of each.
+  (data (i32.const 976) "status")
   (data (i32.const 944) "/metadata/labels")
   (data (i32.const 928) "\00\02\00\00\0a\00\00\00\b0\03\00\00\10\00\00\00")
 
@@ -207,6 +215,27 @@
         (call $publish (local.get $object) (i32.const 1) (local.get $wish) (local.get $wish-len)
           (local.get $wish) (local.get $wish-len) (local.get $wish) (local.get $wish-len))
         (call $close (local.get $object))
+        (return (i32.const 48))))
+    (if (i32.eq (local.get $first) (i32.const 103)) ;; 'g'
+      (then
+        ;; get: the object and all ConfigMaps, live; then update with the wish; then apply it, by force, to the status
+        (call $close (local.get $object))
+        (call $client-get (i32.const 896) (i32.const 2) (i32.const 900) (i32.const 9)
+          (local.get $namespace) (local.get $namespace-len) (local.get $name) (local.get $name-len)
+          (i32.const 0) (i32.const 0) (i32.const 256))
+        (if (i32.load8_u (i32.const 256)) (then unreachable))
+        (call $close (i32.load (i32.const 260)))
+        (call $client-list (i32.const 896) (i32.const 2) (i32.const 900) (i32.const 9)
+          (local.get $namespace) (local.get $namespace-len)
+          (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 256))
+        (if (i32.ne (i32.load (i32.const 264)) (i32.const 1)) (then unreachable))
+        (call $close (i32.load (i32.load (i32.const 260))))
+        (call $update (local.get $wish) (local.get $wish-len) (i32.const 0) (i32.const 0) (i32.const 256))
+        (if (i32.ne (i32.load8_u (i32.const 260)) (i32.const 3)) (then unreachable)) ;; invalid: the wish is no JSON
+        (call $patch (i32.const 896) (i32.const 2) (i32.const 900) (i32.const 9)
+          (local.get $namespace) (local.get $namespace-len) (local.get $name) (local.get $name-len)
+          (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 1) ;; apply, with no field manager of its own, by force
+          (local.get $wish) (local.get $wish-len) (i32.const 976) (i32.const 6) (i32.const 256))
         (return (i32.const 48))))
     (if (i32.eq (local.get $first) (i32.const 119)) ;; 'w'
       (then

@@ -124,16 +124,24 @@ impl Host for FakeHost {
 
     async fn client_get(
         &self,
-        _: &Call,
+        call: &Call,
         target: &ObjectType,
         key: &ObjectKey,
         _: &str,
     ) -> Result<Object, ApiError> {
+        self.ask(format!("{}: get {} {} {key}", call.name(), target.api_version, target.kind));
         let object = self.objects.lock().get(key).cloned();
         object.ok_or_else(|| ApiError::NotFound(format!("{} {key}", target.kind)))
     }
 
-    async fn client_list(&self, _: &Call, _: &ObjectType, _: &ListOptions) -> Result<LivePage, ApiError> {
+    async fn client_list(
+        &self,
+        call: &Call,
+        target: &ObjectType,
+        options: &ListOptions,
+    ) -> Result<LivePage, ApiError> {
+        let ListOptions { namespace, limit, .. } = options;
+        self.ask(format!("{}: list {} in {namespace}, at most {limit}", call.name(), target.kind));
         Ok(LivePage { items: self.objects.lock().values().cloned().collect(), next: String::new() })
     }
 
@@ -169,12 +177,15 @@ impl Host for FakeHost {
     async fn client_patch(
         &self,
         call: &Call,
-        _: &ObjectType,
-        _: &ObjectKey,
+        target: &ObjectType,
+        key: &ObjectKey,
         patch: Patch,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        self.client_create(call, patch.body, subresource).await
+        let Patch { patch_type, body } = patch;
+        let kind = &target.kind;
+        self.ask(format!("{}: patch {kind} {key} {subresource} {patch_type:?} {body}", call.name()));
+        Err(ApiError::TooManyRequests { retry_after_ms: u32::MAX })
     }
 
     async fn client_delete(

@@ -1,15 +1,20 @@
 //! Broken files: whatever the bytes, loading ends with a plugin or with one line.
 
+use std::sync::OnceLock;
+
 use proptest::prelude::*;
+use tokio::runtime::Runtime;
 
 use crate::loading::{component, with_component_type};
 use crate::{engine, module_of};
 
+fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| tokio::runtime::Builder::new_multi_thread().build().expect("a runtime"))
+}
+
 fn load(bytes: Vec<u8>) {
-    static RUNTIME: std::sync::OnceLock<tokio::runtime::Runtime> = std::sync::OnceLock::new();
-    let runtime =
-        RUNTIME.get_or_init(|| tokio::runtime::Builder::new_multi_thread().build().expect("a runtime"));
-    if let Err(error) = runtime.block_on(engine().load(bytes)) {
+    if let Err(error) = runtime().block_on(engine().load(bytes)) {
         let line = error.to_string();
         assert!(!line.is_empty() && line.lines().count() == 1 && line.len() < 3000, "{line:?}");
         assert!(!matches!(error, pilothouse_plugin::LoadError::Internal(_)), "the loader panicked: {line}");
@@ -45,4 +50,42 @@ proptest! {
         let header: &[u8] = [&b""[..], b"\0asm\x01\0\0\0", b"\0asm\x0d\0\x01\0"][header];
         load([header, &rest].concat());
     }
+}
+
+/// Depth is where parsers overflow their stack or take time without measure; no test can catch the first, it ends the process.
+#[test]
+fn components_nested_without_measure_are_refused() {
+    assert!(runtime().block_on(engine().load(with_nested(50))).is_ok());
+    for depth in [150, 100_000] {
+        let error = runtime().block_on(engine().load(with_nested(depth))).expect_err("too deep");
+        assert!(error.to_string().contains("nested more than 100 deep"), "{error}");
+    }
+}
+
+/// `done.wat` as a component with that many components inside each other.
+fn with_nested(depth: usize) -> Vec<u8> {
+    const HEADER: &[u8] = b"\0asm\x0d\0\x01\0";
+    const COMPONENT_SECTION: &[u8] = &[4];
+    // From the inside out; a section is its number, its size, and in this case a component.
+    let mut size = HEADER.len();
+    let mut levels = vec![HEADER.to_vec()];
+    for _ in 1..depth {
+        let level = [HEADER, COMPONENT_SECTION, &leb128(size)].concat();
+        size += level.len();
+        levels.push(level);
+    }
+    levels.push([COMPONENT_SECTION, &leb128(size)].concat());
+    levels.push(component(&with_component_type(&module_of("done"))));
+    levels.reverse();
+    levels.concat()
+}
+
+fn leb128(mut value: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value > 0x7f {
+        bytes.push(0x80 | u8::try_from(value & 0x7f).expect("seven bits"));
+        value >>= 7;
+    }
+    bytes.push(u8::try_from(value).expect("seven bits"));
+    bytes
 }

@@ -40,6 +40,21 @@ async fn a_delete_carries_its_type_key_and_options() {
 }
 
 #[tokio::test]
+async fn reads_updates_and_patches_carry_their_arguments() {
+    let (answer, host) = wish("get").await;
+    assert_eq!(answer, Ok(Outcome::Done));
+    assert_eq!(
+        host.asked(),
+        [
+            "reconcile: get v1 ConfigMap default/a",
+            "reconcile: list ConfigMap in default, at most 500",
+            "reconcile: create get",
+            "reconcile: patch ConfigMap default/a status Apply { field_manager: None, force: true } get",
+        ]
+    );
+}
+
+#[tokio::test]
 async fn queue_metric_and_event_reach_the_host() {
     let (answer, host) = wish("queued_total").await;
     assert_eq!(answer, Ok(Outcome::Done));
