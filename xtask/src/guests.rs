@@ -59,6 +59,21 @@ pub(crate) fn build_in(
     names.into_iter().map(|name| built(&target_directory, name)).collect()
 }
 
+/// Runs the tests of the SDK and the examples natively: what of them needs no host.
+///
+/// # Errors
+/// When they do not compile or a test fails.
+pub(crate) fn test(root: &Path) -> Result<()> {
+    println!("guests: testing the SDK and the examples natively");
+    let status = clean_command("cargo", &root.join("examples"))
+        .args(["test", "--locked", "--workspace", "--target-dir"])
+        .arg(root.join("examples/target"))
+        .status()
+        .context("start cargo to test the guests")?;
+    ensure!(status.success(), "tests of the SDK or the examples failed (see above): {status}");
+    Ok(())
+}
+
 fn built(target_directory: &Path, name: String) -> Result<Guest> {
     let file = format!("{}.wasm", name.replace('-', "_"));
     let wasm = target_directory.join(TARGET).join("release").join(file);

@@ -10,7 +10,6 @@ use crate::{Context, DecodeError, FromObject, Object, ObjectKey};
 ///
 /// Reads include this plugin's own writes at once; everything else is as fresh as the watch. `T` is a type of
 /// `k8s_openapi`, a derived custom resource, or [`Object`] to read single fields without copying the object.
-#[derive(Clone, Copy)]
 pub struct Cache<'c, T> {
     ctx: &'c Context<'c>,
     watch: &'c str,

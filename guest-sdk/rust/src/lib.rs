@@ -72,3 +72,8 @@ pub use bindings::pilothouse::controller::types::{Cause, Rule};
 
 // Their types are part of this crate's interface.
 pub use {jiff, k8s_openapi, kube_core, serde_json};
+
+// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

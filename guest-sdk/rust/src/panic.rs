@@ -11,7 +11,7 @@ pub(crate) fn install_hook() {
     INSTALLED.call_once(|| {
         std::panic::set_hook(Box::new(|panic| {
             let (message, location) = describe(panic);
-            crate::error!(location = location, "panic: {message}");
+            crate::error!("panicked at {location}: {message}");
         }));
     });
 }

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::time::Duration;
 
 pub use crate::bindings::pilothouse::controller::types::{Reason, Request};
@@ -34,6 +35,22 @@ pub enum Outcome {
     Done,
     /// The same object again after this time, or earlier if something changes. At most about 24 days.
     RequeueAfter(Duration),
+}
+
+impl fmt::Display for Reason {
+    /// As in the contract: `created`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Created => "created",
+            Self::Updated => "updated",
+            Self::Deleted => "deleted",
+            Self::Resync => "resync",
+            Self::Requeue => "requeue",
+            Self::Retry => "retry",
+            Self::Startup => "startup",
+            Self::Other => "other",
+        })
+    }
 }
 
 /// The longest delay that the contract knows: 2³¹ − 1 milliseconds.

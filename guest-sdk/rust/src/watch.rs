@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::reconciler::milliseconds;
 use crate::{ObjectType, Resource};
 
 /// One kind of object to watch, and which work its changes start.
@@ -30,8 +31,9 @@ pub struct Watch {
     predicate: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     notify: bool,
+    /// Milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    resync: Option<String>,
+    resync: Option<u32>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     indexes: Vec<Index>,
 }
@@ -260,7 +262,7 @@ impl Watch {
     /// Starts the work of every object again after this time, changed or not.
     #[must_use]
     pub fn resync(mut self, period: Duration) -> Self {
-        self.resync = Some(duration_text(period));
+        self.resync = Some(milliseconds(period));
         self
     }
 
@@ -329,7 +331,7 @@ mod tests {
                 "projection": "metadata",
                 "predicate": "generationChanged()",
                 "notify": true,
-                "resync": "600s",
+                "resync": 600_000,
             })
         );
     }

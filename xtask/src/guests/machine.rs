@@ -99,11 +99,21 @@ fn run(command: &mut Command) -> Result<(), String> {
     Err(last_words(&String::from_utf8_lossy(&output.stderr)))
 }
 
-/// The lines of an error that say what it was: the last few that are not blank.
+/// What a command said went wrong: its lines that are marked as errors, else the last one; cut to what fits a sentence.
 fn last_words(stderr: &str) -> String {
     let lines: Vec<_> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(3)..].join(" / ")
+    let is_error = |line: &&str| line.starts_with("error") || line.starts_with("E:");
+    let mut text = lines.iter().copied().filter(is_error).collect::<Vec<_>>().join("; ");
+    if text.is_empty() {
+        text = lines.last().copied().unwrap_or("it said nothing").to_owned();
+    }
+    if text.chars().count() > LAST_WORDS_MAX {
+        text = text.chars().take(LAST_WORDS_MAX).chain(['…']).collect();
+    }
+    text
 }
+
+const LAST_WORDS_MAX: usize = 240;
 
 #[cfg(test)]
 mod tests {
@@ -117,9 +127,16 @@ mod tests {
     }
 
     #[test]
-    fn last_words_are_the_last_lines_that_say_something() {
-        assert_eq!(last_words("info: a\n\nerror: b\n  caused by: c\n\nd\n"), "error: b / caused by: c / d");
-        assert_eq!(last_words(""), "");
+    fn last_words_are_the_errors_or_else_the_last_line() {
+        assert_eq!(
+            last_words("info: downloading\n\nerror: no route\nwarning: x\nE: locked\n"),
+            "error: no route; E: locked"
+        );
+        assert_eq!(last_words("first\nlast\n\n"), "last");
+        assert_eq!(last_words(""), "it said nothing");
+        let long = last_words(&format!("error: {}", "x".repeat(1000)));
+        assert_eq!(long.chars().count(), LAST_WORDS_MAX + 1);
+        assert!(long.ends_with('…'));
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn explain(facts: &Facts) -> String {
         let packages = missing_packages(facts).join(" ");
         match (&facts.package_install, facts.system_rust) {
             (Attempt::Failed(error), _) => {
-                tried.push(format!("`apt-get install {packages}` failed: {error}"))
+                tried.push(format!("`apt-get install {packages}` failed: {error}"));
             }
             (_, Some((major, minor))) if (major, minor) < MINIMUM_RUST => tried.push(format!(
                 "/usr/bin/rustc is {major}.{minor}, and {}.{} is needed",

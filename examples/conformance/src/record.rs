@@ -1,0 +1,91 @@
+//! What the plugin saw and did, written where a test can read it: ConfigMaps labelled `test=conformance-record`.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use pilothouse_sdk::client::{self, Apply, Change, Delete};
+use pilothouse_sdk::{ApiError, Context, Error, Object, ObjectKey, Request, serde_json};
+
+use crate::{RECORDS, SCRIPTS, VERSION};
+
+/// Writes the state of the script that this reconcile read.
+pub(crate) fn copy(request: &Request, script: &Object, target: &str) -> Result<(), Error> {
+    let reasons: Vec<_> = request.reasons.iter().map(ToString::to_string).collect();
+    let data = script.field::<serde_json::Value>("/data")?.unwrap_or_default();
+    write(
+        &request.key.sibling(target),
+        [
+            ("source", request.key.to_string()),
+            ("uid", script.uid()),
+            ("resourceVersion", script.resource_version()),
+            ("data", data.to_string()),
+            ("version", VERSION.to_owned()),
+            ("attempt", request.attempt.to_string()),
+            ("reasons", reasons.join(",")),
+        ],
+    )
+}
+
+/// Writes a record and reads it from the cache in the same reconcile: a plugin sees its own writes at once.
+pub(crate) fn read_back(ctx: &Context<'_>, request: &Request, target: &str) -> Result<(), Error> {
+    let key = request.key.sibling(target);
+    let cache = ctx.cache::<ConfigMap>(RECORDS);
+    let turn = |map: &ConfigMap| map.data.as_ref().and_then(|data| data.get("turn")?.parse::<u32>().ok());
+    let before = cache.get(&key)?.as_ref().and_then(turn).unwrap_or(0);
+    write(&key, [("turn", (before + 1).to_string()), ("version", VERSION.to_owned())])?;
+    let after = cache.get(&key)?.as_ref().and_then(turn);
+    if after != Some(before + 1) {
+        return Err(Error::terminal(format!("wrote turn {} to {key} and read {after:?}", before + 1)));
+    }
+    Ok(())
+}
+
+/// Writes the names of all scripts that have the same `data.group`, by index.
+pub(crate) fn group(
+    ctx: &Context<'_>,
+    request: &Request,
+    script: &Object,
+    target: &str,
+) -> Result<(), Error> {
+    let group = script.text("/data/group").unwrap_or_default();
+    let keys = ctx.cache::<Object>(SCRIPTS).index_keys("byGroup", &group);
+    let names: Vec<_> = keys.iter().map(ToString::to_string).collect();
+    write(&request.key.sibling(target), [("group", group), ("members", names.join(","))])
+}
+
+/// Deletes a record; one that is gone is as wanted.
+pub(crate) fn delete(key: &ObjectKey) -> Result<(), Error> {
+    match client::delete::<ConfigMap>(key, &Delete::default()) {
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Updates a record from a state that is not the present one, and expects a conflict.
+pub(crate) fn stale_update(key: &ObjectKey) -> Result<(), Error> {
+    let create = || mk_record(key, [("turn", "0".to_owned())]);
+    let (mut record, change) =
+        client::create_or_update(None, create, |_| {}).or_else(|error| match error {
+            ApiError::AlreadyExists(_) => Ok((client::get::<ConfigMap>(key)?, Change::Unchanged)),
+            error => Err(error),
+        })?;
+    record.data.get_or_insert_default().insert("turn".to_owned(), format!("1 after {change:?}"));
+    client::update(&record)?;
+    record.data.get_or_insert_default().insert("turn".to_owned(), "2, never to be stored".to_owned());
+    match client::update(&record) {
+        Err(error) if error.is_conflict() => Ok(()),
+        other => Err(Error::terminal(format!("an update of an old version gave {other:?}"))),
+    }
+}
+
+fn write<const N: usize>(key: &ObjectKey, data: [(&str, String); N]) -> Result<(), Error> {
+    client::apply(&mk_record(key, data), Apply::forced())?;
+    Ok(())
+}
+
+fn mk_record<const N: usize>(key: &ObjectKey, data: [(&str, String); N]) -> ConfigMap {
+    let mut record = ConfigMap::default();
+    record.metadata.namespace = Some(key.namespace.clone());
+    record.metadata.name = Some(key.name.clone());
+    record.metadata.labels = Some([("test".to_owned(), "conformance-record".to_owned())].into());
+    record.data = Some(data.map(|(name, value)| (name.to_owned(), value)).into());
+    record
+}
