@@ -202,10 +202,10 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.request {
             Some(request) => {
-                write!(f, "cannot {} {} (GET {}): ", request.verb, request.resource, request.path)?
+                write!(f, "cannot {} {} (GET {}): ", request.verb, request.resource, request.path)
             }
-            None => f.write_str("request failed: ")?,
-        }
+            None => f.write_str("request failed: "),
+        }?;
         if let Some(code) = self.code {
             write!(f, "HTTP {code}: ")?;
         }

@@ -23,6 +23,7 @@ mod coalesce;
 mod decode;
 mod delta_queue;
 mod failure;
+pub mod handler;
 mod key;
 mod list_watch;
 mod options;

@@ -207,7 +207,7 @@ impl Reflector {
         match failure.kind {
             // Part of the life of a watch.
             FailureKind::Expired | FailureKind::Connection | FailureKind::TimedOut => {
-                tracing::debug!("{failure}")
+                tracing::debug!("{failure}");
             }
             FailureKind::Rejected if self.machine.is_streaming() => tracing::debug!("{failure}"),
             _ => tracing::warn!("{failure}"),

@@ -28,16 +28,16 @@ struct Running {
     task: tokio::task::JoinHandle<()>,
 }
 
-fn start(options: InformerOptions) -> Running {
+fn start(options: &InformerOptions) -> Running {
     start_for(&pods_key(), options)
 }
 
-fn start_for(key: &InformerKey, options: InformerOptions) -> Running {
+fn start_for(key: &InformerKey, options: &InformerOptions) -> Running {
     let (server, list_watch) = scripted();
     let store = Arc::new(Store::new());
     let queue = Arc::new(DeltaQueue::new(Arc::clone(&store), options.delta_capacity));
     let (sender, status) = watch::channel(InformerStatus::default());
-    let reflector = Reflector::new(key, list_watch, Arc::clone(&queue), &options, sender);
+    let reflector = Reflector::new(key, list_watch, Arc::clone(&queue), options, sender);
     let stop = CancellationToken::new();
     let task = tokio::spawn({
         let stop = stop.clone();
@@ -115,7 +115,7 @@ fn is_first_backoff(waited: Duration) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn b01_the_first_list_takes_any_state_and_a_relist_one_not_older_than_the_last_seen() {
-    let mut r = start(plain());
+    let mut r = start(&plain());
     let (first, request) = r.server.list().await;
     assert_eq!((first.resource_version.as_deref(), first.limit), (Some("0"), None));
     request.items("5", &[pod("a", 1)]);
@@ -132,7 +132,7 @@ async fn b01_the_first_list_takes_any_state_and_a_relist_one_not_older_than_the_
 #[tokio::test(start_paused = true)]
 async fn b01_only_a_list_that_is_refused_itself_is_followed_by_a_consistent_read() {
     for refusal in [expired(), too_large()] {
-        let mut r = start(plain());
+        let mut r = start(&plain());
         drop(r.server.serve("5", &[]).await);
         let (_, watch) = r.server.watch().await;
         watch.fail(expired());
@@ -157,7 +157,7 @@ async fn b01_only_a_list_that_is_refused_itself_is_followed_by_a_consistent_read
 
 #[tokio::test(start_paused = true)]
 async fn b01_a_consistent_read_that_is_refused_backs_off() {
-    let mut r = start(plain());
+    let mut r = start(&plain());
     r.server.list().await.1.fail(expired());
     let refused_at = Instant::now();
     r.server.list().await.1.fail(expired());
@@ -168,7 +168,7 @@ async fn b01_a_consistent_read_that_is_refused_backs_off() {
 
 #[tokio::test(start_paused = true)]
 async fn b01_a_consistent_list_is_paged() {
-    let mut r = start(InformerOptions { page_size: 2, ..plain() });
+    let mut r = start(&InformerOptions { page_size: 2, ..plain() });
     r.server.list().await.1.fail(expired());
     let (first, request) = r.server.list().await;
     assert_eq!((first.limit, first.continue_token), (Some(2), None));
@@ -183,7 +183,7 @@ async fn b01_a_consistent_list_is_paged() {
 
 #[tokio::test(start_paused = true)]
 async fn b01_an_expired_token_falls_back_to_one_full_list() {
-    let mut r = start(plain());
+    let mut r = start(&plain());
     r.server.list().await.1.page("5", "t1", &[pod("gone", 1)]);
     r.server.list().await.1.fail(expired());
     let (full, request) = r.server.list().await;
@@ -194,7 +194,7 @@ async fn b01_an_expired_token_falls_back_to_one_full_list() {
 
 #[tokio::test(start_paused = true)]
 async fn b01_nothing_of_an_interrupted_list_stays() {
-    let mut r = start(plain());
+    let mut r = start(&plain());
     let (_, request) = r.server.list().await;
     request.page("5", "t1", &[pod("gone", 1)]);
     // The second page breaks off in the middle of an item.
@@ -209,7 +209,7 @@ async fn b01_nothing_of_an_interrupted_list_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn b02_the_watch_starts_at_the_lists_version_with_a_drawn_time_out() {
-    let mut r = start(plain());
+    let mut r = start(&plain());
     r.server.list().await.1.items("5", &[]);
     let mut timeouts = Vec::new();
     for _ in 0..20 {
@@ -228,7 +228,7 @@ async fn b02_the_watch_starts_at_the_lists_version_with_a_drawn_time_out() {
 
 #[tokio::test(start_paused = true)]
 async fn b02_a_dead_connection_is_noticed() {
-    let mut r = start(plain());
+    let mut r = start(&plain());
     let body = r.server.serve("5", &[]).await;
     body.bookmark(6);
     let silent_since = Instant::now();
@@ -248,7 +248,7 @@ async fn b02_a_dead_connection_is_noticed() {
 
 #[tokio::test(start_paused = true)]
 async fn b03_events_become_deltas_and_bookmarks_only_move_the_version() {
-    let mut r = start(plain());
+    let mut r = start(&plain());
     let body = r.server.serve("5", &[pod("a", 1)]).await;
     body.added(&pod("b", 6));
     body.modified(&pod("a", 7));
@@ -262,7 +262,7 @@ async fn b03_events_become_deltas_and_bookmarks_only_move_the_version() {
 
 #[tokio::test(start_paused = true)]
 async fn b03_an_error_event_with_429_backs_off_and_resumes() {
-    let mut r = start(plain());
+    let mut r = start(&plain());
     let body = r.server.serve("5", &[]).await;
     body.bookmark(6);
     body.raw(
@@ -276,7 +276,7 @@ async fn b03_an_error_event_with_429_backs_off_and_resumes() {
 #[tokio::test(start_paused = true)]
 async fn b03_other_error_events_relist() {
     for (code, reason) in [(410, "Expired"), (403, "Forbidden"), (400, "BadRequest")] {
-        let mut r = start(plain());
+        let mut r = start(&plain());
         let body = r.server.serve("5", &[]).await;
         body.error(code, reason);
         assert_eq!(r.server.list().await.0.resource_version.as_deref(), Some("5"), "{reason}");
@@ -286,7 +286,7 @@ async fn b03_other_error_events_relist() {
 
 #[tokio::test(start_paused = true)]
 async fn b03_an_internal_error_resumes_three_times_without_progress_then_relists() {
-    let mut r = start(plain());
+    let mut r = start(&plain());
     r.server.list().await.1.items("5", &[]);
     for _ in 0..2 {
         r.server.watch().await.1.open().error(500, "InternalError");
@@ -311,7 +311,7 @@ async fn b03_what_cannot_be_read_leads_to_a_relist_and_is_counted() {
         "not json\n",
     ];
     for line in bad {
-        let mut r = start(plain());
+        let mut r = start(&plain());
         let body = r.server.serve("5", &[]).await;
         body.added(&pod("a", 6));
         body.raw(line);
@@ -330,7 +330,7 @@ async fn b03_what_cannot_be_read_leads_to_a_relist_and_is_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn b04_initial_events_move_the_version_only_at_their_end() {
-    let mut r = start(streaming());
+    let mut r = start(&streaming());
     let (params, request) = r.server.watch().await;
     assert!(params.send_initial_events);
     assert_eq!(params.resource_version.as_deref(), Some("0"));
@@ -357,7 +357,7 @@ async fn b04_initial_events_move_the_version_only_at_their_end() {
 
 #[tokio::test(start_paused = true)]
 async fn b04_a_streaming_list_that_is_cut_starts_from_nothing() {
-    let mut r = start(streaming());
+    let mut r = start(&streaming());
     let body = r.server.watch().await.1.open();
     body.added(&pod("a", 1));
     body.added(&pod("b", 2));
@@ -374,7 +374,7 @@ async fn b04_a_streaming_list_that_is_cut_starts_from_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn b04_a_streaming_relist_that_is_cut_leaves_the_store_as_it_was() {
-    let mut r = start(streaming());
+    let mut r = start(&streaming());
     let body = r.server.watch().await.1.open();
     body.added(&pod("a", 1));
     body.initial_end(5);
@@ -394,7 +394,7 @@ async fn b04_a_streaming_relist_that_is_cut_leaves_the_store_as_it_was() {
 
 #[tokio::test(start_paused = true)]
 async fn b05_a_watch_that_ends_normally_resumes_at_once_without_a_relist() {
-    let mut r = start(plain());
+    let mut r = start(&plain());
     let body = r.server.serve("5", &[]).await;
     body.added(&pod("a", 6));
     assert_eq!(r.deltas(2).await.len(), 2);
@@ -414,7 +414,7 @@ async fn b05_a_watch_that_ends_normally_resumes_at_once_without_a_relist() {
 
 #[tokio::test(start_paused = true)]
 async fn b05_a_very_short_watch_backs_off() {
-    let mut r = start(plain());
+    let mut r = start(&plain());
     let body = r.server.serve("5", &[]).await;
     tokio::task::yield_now().await;
     let ended = Instant::now();
@@ -434,7 +434,7 @@ async fn b05_a_very_short_watch_backs_off() {
 #[tokio::test(start_paused = true)]
 async fn b06_429_honours_retry_after_and_does_not_relist() {
     let busy = || Failure::response(429, Some("17"), b"");
-    let mut r = start(plain());
+    let mut r = start(&plain());
     let at = Instant::now();
     r.server.list().await.1.fail(busy());
     let (again, request) = r.server.list().await;
@@ -453,7 +453,7 @@ async fn b06_429_honours_retry_after_and_does_not_relist() {
 
 #[tokio::test(start_paused = true)]
 async fn b06_a_refused_connection_retries_the_watch_without_relisting() {
-    let mut r = start(plain());
+    let mut r = start(&plain());
     r.server.list().await.1.items("5", &[]);
     let mut waits = Vec::new();
     for _ in 0..8 {
@@ -473,7 +473,7 @@ async fn b06_a_refused_connection_retries_the_watch_without_relisting() {
 
 #[tokio::test(start_paused = true)]
 async fn b06_a_list_that_fails_backs_off_and_says_why() {
-    let mut r = start(plain());
+    let mut r = start(&plain());
     let at = Instant::now();
     r.server.list().await.1.status(503, "ServiceUnavailable");
     let (_, request) = r.server.list().await;
@@ -487,7 +487,7 @@ async fn b06_a_list_that_fails_backs_off_and_says_why() {
 
 #[tokio::test(start_paused = true)]
 async fn b07_a_server_without_streaming_lists_gets_plain_ones_at_once() {
-    let mut r = start(streaming());
+    let mut r = start(&streaming());
     let at = Instant::now();
     r.server.watch().await.1.status(422, "Invalid");
     let (list, request) = r.server.list().await;
@@ -502,7 +502,7 @@ async fn b07_a_server_without_streaming_lists_gets_plain_ones_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn b07_a_server_that_ignores_the_parameter_gets_plain_lists_soon() {
-    let mut r = start(streaming());
+    let mut r = start(&streaming());
     let at = Instant::now();
     // It sends events, as for version 0, and never the end of the initial ones.
     let first = r.server.watch().await.1.open();
@@ -518,7 +518,7 @@ async fn b07_a_server_that_ignores_the_parameter_gets_plain_lists_soon() {
 
 #[tokio::test(start_paused = true)]
 async fn b07_a_streaming_list_from_a_version_that_is_gone_is_read_consistently() {
-    let mut r = start(streaming());
+    let mut r = start(&streaming());
     let body = r.server.watch().await.1.open();
     body.initial_end(5);
     body.error(410, "Expired");
@@ -535,7 +535,7 @@ async fn b07_a_streaming_list_from_a_version_that_is_gone_is_read_consistently()
 
 #[tokio::test(start_paused = true)]
 async fn b08_a_stop_ends_the_request_under_way_and_the_task() {
-    let mut r = start(plain());
+    let mut r = start(&plain());
     let body = r.server.serve("5", &[]).await;
     assert_eq!(r.deltas(1).await, ["=5[]"]);
     body.added(&pod("a", 6));
@@ -549,7 +549,7 @@ async fn b08_a_stop_ends_the_request_under_way_and_the_task() {
 #[tokio::test(start_paused = true)]
 async fn b08_a_stop_is_prompt_while_it_waits_lists_or_is_held_back() {
     for what in ["waits", "lists", "is held back"] {
-        let mut r = start(InformerOptions { delta_capacity: 1, ..plain() });
+        let mut r = start(&InformerOptions { delta_capacity: 1, ..plain() });
         let (_, request) = r.server.list().await;
         match what {
             "waits" => request.status(500, "InternalError"),
@@ -573,7 +573,7 @@ async fn b08_a_stop_is_prompt_while_it_waits_lists_or_is_held_back() {
 async fn b09_the_transform_runs_before_an_object_is_queued() {
     let managed =
         |json: String| json.replace(r#""labels""#, r#""managedFields":[{"manager":"kubectl"}],"labels""#);
-    let mut r = start_for(&pods_key().with_transform(Transform::standard()), plain());
+    let mut r = start_for(&pods_key().with_transform(Transform::standard()), &plain());
     let (_, request) = r.server.list().await;
     request.raw(&[&format!(
         r#"{{"metadata":{{"resourceVersion":"5"}},"items":[{}]}}"#,
@@ -591,7 +591,7 @@ async fn b09_the_transform_runs_before_an_object_is_queued() {
 
 #[tokio::test(start_paused = true)]
 async fn backpressure_stops_reading_while_the_queue_is_full() {
-    let mut r = start(InformerOptions { delta_capacity: 4, ..plain() });
+    let mut r = start(&InformerOptions { delta_capacity: 4, ..plain() });
     let body = r.server.serve("5", &[]).await;
     for version in 6..1006 {
         body.added(&pod(&format!("p{version}"), version));
@@ -616,7 +616,7 @@ async fn events_are_whole_wherever_the_chunks_are_cut() {
         })
         .collect();
     for size in [1, 7, 100, 333] {
-        let mut r = start(plain());
+        let mut r = start(&plain());
         let body = r.server.serve("5", &[] as &[Pod]).await;
         for chunk in events.as_bytes().chunks(size) {
             body.raw(std::str::from_utf8(chunk).expect("ASCII"));

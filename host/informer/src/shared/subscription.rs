@@ -12,7 +12,7 @@ use crate::status::{InformerPhase, InformerStatus};
 use crate::store::{IndexError, IndexFn, StoreReader};
 
 /// How a subscriber is served.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct SubscribeOptions {
     /// How often every object is told again, unchanged. Periods below a second are raised to one (B35).
     pub resync: Option<Duration>,

@@ -17,7 +17,7 @@ use crate::store::{IndexError, IndexFn};
 /// A registry whose informers each talk to a server of the test.
 struct Cluster {
     registry: InformerRegistry,
-    servers: Arc<Mutex<Vec<(InformerKey, Option<Server>)>>>,
+    servers: Arc<Mutex<Vec<Option<Server>>>>,
 }
 
 impl Cluster {
@@ -25,9 +25,9 @@ impl Cluster {
         let servers = Arc::new(Mutex::new(Vec::new()));
         let factory = {
             let servers = Arc::clone(&servers);
-            move |key: &InformerKey| -> Arc<dyn ListWatch> {
+            move |_: &InformerKey| -> Arc<dyn ListWatch> {
                 let (server, list_watch) = scripted();
-                servers.lock().push((key.clone(), Some(server)));
+                servers.lock().push(Some(server));
                 list_watch
             }
         };
@@ -45,7 +45,7 @@ impl Cluster {
     }
 
     fn server(&self, position: usize) -> Server {
-        self.servers.lock()[position].1.take().expect("the server is taken once")
+        self.servers.lock()[position].take().expect("the server is taken once")
     }
 }
 
@@ -214,11 +214,7 @@ async fn b31_the_cache_is_at_least_as_fresh_as_any_notification() {
     let body = server.serve("1", &[]).await;
     let store = subscription.store();
     for version in 2..200_u64 {
-        if version == 2 {
-            body.added(&pod("a", version))
-        } else {
-            body.modified(&pod("a", version))
-        }
+        body.event(if version == 2 { "ADDED" } else { "MODIFIED" }, &pod("a", version));
         if version % 7 == 0 {
             for notification in subscription.next_batch().await.expect("open") {
                 let told: u64 = notification.object().resource_version().parse().expect("a number");
@@ -529,4 +525,46 @@ fn without_a_runtime_a_subscription_is_refused() {
     let cluster = Cluster::new();
     let refused = cluster.registry.subscribe(pods_key(), SubscribeOptions::default());
     assert_eq!(refused.err(), Some(SubscribeError::NoRuntime));
+}
+
+/// Panics at one object and collects the others.
+#[derive(Default)]
+struct Panicky {
+    handled: Arc<Mutex<Vec<String>>>,
+    parked: Arc<Mutex<Vec<String>>>,
+}
+
+#[async_trait::async_trait]
+impl crate::handler::Handler for Panicky {
+    async fn handle(&mut self, batch: &[Notification]) -> Result<(), crate::handler::HandlerFailed> {
+        assert!(batch.iter().all(|notification| notification.object().resource_version() != "13"), "unlucky");
+        self.handled.lock().extend(batch.iter().map(word));
+        Ok(())
+    }
+
+    async fn parked(&mut self, notification: &Notification) {
+        self.parked.lock().push(word(notification));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b38_a_handler_that_panics_is_isolated_and_gets_the_rest_of_its_batch() {
+    let cluster = Cluster::new();
+    let other = cluster.subscribe(pods_key());
+    let subscription = cluster.subscribe(pods_key());
+    let mut handler = Panicky::default();
+    let (handled, parked) = (Arc::clone(&handler.handled), Arc::clone(&handler.parked));
+    let running = tokio::spawn(async move { crate::handler::run_handler(&subscription, &mut handler).await });
+    let mut server = cluster.server(0);
+    let body = server.serve("20", &[pod("a", 12), pod("b", 13), pod("c", 14)]).await;
+    assert_eq!(words(&other, 3).await.len(), 3, "others go on");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(*handled.lock(), ["*+a@12", "*+c@14"]);
+    assert_eq!(*parked.lock(), ["*+b@13"]);
+    body.modified(&pod("b", 21));
+    words(&other, 1).await;
+    settle().await;
+    assert_eq!(handled.lock().last().map(String::as_str), Some("b@13>21"), "a change frees it");
+    cluster.registry.stop().await;
+    running.await.expect("it ends with the informer");
 }

@@ -17,8 +17,8 @@ fn objects(pods: &[Pod]) -> Vec<Object> {
     pods.iter().map(Pod::object).collect()
 }
 
-fn names(objects: Vec<Object>) -> Vec<String> {
-    objects.iter().map(|object| object.name().to_owned()).collect()
+fn names(objects: impl AsRef<[Object]>) -> Vec<String> {
+    objects.as_ref().iter().map(|object| object.name().to_owned()).collect()
 }
 
 #[test]

@@ -1,0 +1,119 @@
+//! What the benchmarks share: realistic objects, and an API server that says what it is told to, in memory.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::StreamExt;
+use parking_lot::Mutex;
+use pilothouse_informer::{
+    ByteStream, Failure, FailureKind, InformerKey, ListParams, ListWatch, WatchParams,
+};
+use pilothouse_model::{Object, ParseOptions, ResourceType, Transform};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+
+/// Core pods.
+#[must_use]
+pub fn pods() -> InformerKey {
+    InformerKey::new(ResourceType {
+        group: String::new(),
+        version: "v1".into(),
+        kind: "Pod".into(),
+        plural: "pods".into(),
+        namespaced: true,
+    })
+}
+
+/// The JSON of a Pod as a server sends it: about 3.5 KB, a third of it managed fields.
+#[must_use]
+pub fn pod_json(number: usize, version: usize) -> String {
+    let managed: Vec<_> = (0..24).map(|i| format!(r#""f:field-{i}":{{".":{{}},"f:value":{{}}}}"#)).collect();
+    let env: Vec<_> = (0..20)
+        .map(|i| format!(r#"{{"name":"SETTING_{i}","value":"some value of moderate length {i}"}}"#))
+        .collect();
+    format!(
+        r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"web-{number}","generateName":"web-","namespace":"team-{team}","uid":"00000000-0000-4000-8000-{number:012}","resourceVersion":"{version}","creationTimestamp":"2026-01-01T00:00:00Z","labels":{{"app":"web","shard":"s{shard}","pod-template-hash":"5d59d67564"}},"annotations":{{"checksum/config":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}},"ownerReferences":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web","uid":"11111111-0000-4000-8000-000000000000","controller":true,"blockOwnerDeletion":true}}],"managedFields":[{{"manager":"kubelet","operation":"Update","apiVersion":"v1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{{"f:status":{{{managed}}}}}}}]}},"spec":{{"containers":[{{"name":"web","image":"registry.example.com/web:1.2.3","env":[{env}],"resources":{{"limits":{{"cpu":"500m","memory":"128Mi"}}}}}}],"nodeName":"node-{node}","restartPolicy":"Always","terminationGracePeriodSeconds":30}},"status":{{"phase":"Running","podIP":"10.0.0.1","conditions":[{{"type":"Ready","status":"True","lastTransitionTime":"2026-01-01T00:00:05Z"}}]}}}}"#,
+        team = number % 20,
+        shard = number % 8,
+        node = number % 100,
+        managed = managed.join(","),
+        env = env.join(","),
+    )
+}
+
+/// A Pod as the cache has it.
+///
+/// # Panics
+/// Never: the JSON is well formed.
+#[must_use]
+pub fn pod(number: usize, version: usize) -> Object {
+    let transform = Transform::standard();
+    let options = ParseOptions { transform: &transform, ..ParseOptions::default() };
+    Object::parse(pod_json(number, version).as_bytes(), &options).expect("the pod is well formed")
+}
+
+/// The bytes of a watch, cut into chunks as a connection would.
+#[must_use]
+pub fn watch_chunks(events: impl IntoIterator<Item = String>, chunk_bytes: usize) -> Vec<Bytes> {
+    let text: String = events.into_iter().collect();
+    let text = Bytes::from(text);
+    (0..text.len()).step_by(chunk_bytes).map(|at| text.slice(at..text.len().min(at + chunk_bytes))).collect()
+}
+
+/// A MODIFIED event.
+#[must_use]
+pub fn modified(number: usize, version: usize) -> String {
+    format!("{{\"type\":\"MODIFIED\",\"object\":{}}}\n", pod_json(number, version))
+}
+
+/// An API server in memory: one list, then whatever is fed into its watch.
+pub struct CannedServer {
+    list: Bytes,
+    watch: Mutex<Option<mpsc::UnboundedReceiver<Bytes>>>,
+}
+
+impl CannedServer {
+    /// A server with `count` pods, and the sender that feeds its only watch.
+    #[must_use]
+    pub fn with_pods(count: usize) -> (Arc<Self>, mpsc::UnboundedSender<Bytes>) {
+        let items: Vec<_> = (0..count).map(|number| pod_json(number, 1)).collect();
+        let list = format!(
+            r#"{{"kind":"PodList","metadata":{{"resourceVersion":"1"}},"items":[{}]}}"#,
+            items.join(",")
+        );
+        let (feed, watch) = mpsc::unbounded_channel();
+        (Arc::new(Self { list: Bytes::from(list), watch: Mutex::new(Some(watch)) }), feed)
+    }
+}
+
+#[async_trait]
+impl ListWatch for CannedServer {
+    async fn list(&self, _: &ListParams) -> Result<ByteStream, Failure> {
+        let list = self.list.clone();
+        let chunks: Vec<_> = (0..list.len())
+            .step_by(65_536)
+            .map(|at| Ok(list.slice(at..list.len().min(at + 65_536))))
+            .collect();
+        Ok(futures::stream::iter(chunks).boxed())
+    }
+
+    async fn watch(&self, _: &WatchParams) -> Result<ByteStream, Failure> {
+        let watch = self.watch.lock().take();
+        let watch =
+            watch.ok_or_else(|| Failure::new(FailureKind::Server, "this server serves one watch only"))?;
+        Ok(UnboundedReceiverStream::new(watch).map(Ok).boxed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pod_has_the_size_that_the_figures_are_quoted_for() {
+        let json = pod_json(1, 1);
+        assert!((3300..3900).contains(&json.len()), "{}", json.len());
+        assert!(pod(1, 1).json().len() < json.len() * 4 / 5, "managed fields are dropped");
+    }
+}

@@ -1,0 +1,265 @@
+//! Handlers that may fail: redelivery of a batch, isolation of the event that breaks a handler (B38).
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use pilothouse_model::{Notification, ObjectKey};
+
+use crate::shared::Subscription;
+use crate::work_queue::RateLimit;
+
+/// How often a batch, and then a single event, is tried.
+pub const ATTEMPTS: u32 = 5;
+
+/// What is delivered next to a handler that may fail. Nothing here waits or calls anything: a driver delivers
+/// [`current`](Self::current) and says how it went.
+///
+/// A batch that fails is delivered again. After [`ATTEMPTS`] failures it is split into its events. A single event that
+/// fails as often parks its object: nothing about that object is delivered until it changes.
+///
+/// ```
+/// use pilothouse_informer::handler::{ATTEMPTS, Redelivery};
+/// use pilothouse_model::{Notification, Object};
+///
+/// let pod = |name: &str| Object::from_json(format!(
+///     r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}"}}}}"#)).unwrap();
+/// let added = |name: &str| Notification::Added { object: pod(name), initial: false };
+/// let mut redelivery = Redelivery::default();
+/// redelivery.push(vec![added("good"), added("bad")]);
+/// while let Some(batch) = redelivery.current() {
+///     if batch.iter().any(|notification| notification.key().name() == "bad") {
+///         redelivery.failed();
+///     } else {
+///         redelivery.succeeded();
+///     }
+/// }
+/// assert_eq!(redelivery.parked().map(|key| key.name()).collect::<Vec<_>>(), ["bad"]);
+/// ```
+#[derive(Debug, Default)]
+pub struct Redelivery {
+    pending: VecDeque<Delivery>,
+    /// Parked objects, with the resource version that broke the handler.
+    parked: HashMap<ObjectKey, String>,
+}
+
+#[derive(Debug)]
+struct Delivery {
+    batch: Vec<Notification>,
+    failures: u32,
+}
+
+/// What a failure led to.
+#[derive(Clone, Debug)]
+pub enum AfterFailure {
+    /// The same batch is tried again.
+    Again {
+        /// How often it has failed.
+        failures: u32,
+    },
+    /// The batch was split into its events.
+    Split,
+    /// The event's object was parked.
+    Parked(Notification),
+}
+
+impl Redelivery {
+    /// Appends a batch. A change of a parked object frees it; a resync of it is left out.
+    pub fn push(&mut self, mut batch: Vec<Notification>) {
+        batch.retain(|notification| {
+            let Some(broken) = self.parked.get(notification.key()) else { return true };
+            let changed = matches!(notification, Notification::Deleted { .. })
+                || notification.object().resource_version() != broken;
+            if changed {
+                self.parked.remove(notification.key());
+            }
+            changed
+        });
+        if !batch.is_empty() {
+            self.pending.push_back(Delivery { batch, failures: 0 });
+        }
+    }
+
+    /// What is to be delivered now.
+    #[must_use]
+    pub fn current(&self) -> Option<&[Notification]> {
+        self.pending.front().map(|delivery| delivery.batch.as_slice())
+    }
+
+    /// The current batch was handled.
+    pub fn succeeded(&mut self) {
+        self.pending.pop_front();
+    }
+
+    /// The handler failed at the current batch. `None` when there is none.
+    pub fn failed(&mut self) -> Option<AfterFailure> {
+        let delivery = self.pending.front_mut()?;
+        delivery.failures += 1;
+        if delivery.failures < ATTEMPTS {
+            return Some(AfterFailure::Again { failures: delivery.failures });
+        }
+        let mut batch = self.pending.pop_front()?.batch;
+        if batch.len() > 1 {
+            for notification in batch.into_iter().rev() {
+                self.pending.push_front(Delivery { batch: vec![notification], failures: 0 });
+            }
+            return Some(AfterFailure::Split);
+        }
+        let notification = batch.pop()?;
+        let key = notification.key().clone();
+        // What already waits about this object are changes of it, so they free it when they come to be delivered.
+        let freed =
+            self.pending.iter().any(|delivery| delivery.batch.iter().any(|later| *later.key() == key));
+        if !freed {
+            self.parked.insert(key, notification.object().resource_version().to_owned());
+        }
+        Some(AfterFailure::Parked(notification))
+    }
+
+    /// The objects that are parked now.
+    pub fn parked(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.parked.keys()
+    }
+}
+
+/// Something that handles batches of notifications.
+#[async_trait]
+pub trait Handler: Send {
+    /// Handles one batch, in order. An error, as well as a panic, has the batch delivered again.
+    async fn handle(&mut self, batch: &[Notification]) -> Result<(), HandlerFailed>;
+
+    /// The event was given up, and its object is parked until it changes. Tell the operator: an Event, a metric.
+    async fn parked(&mut self, _notification: &Notification) {}
+}
+
+/// A handler could not handle a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandlerFailed(pub String);
+
+impl fmt::Display for HandlerFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for HandlerFailed {}
+
+/// Gives a subscription's notifications to a handler, one batch at a time, until the informer stops. A failure or a panic
+/// stays inside: other subscribers do not notice, and this one's backlog stays bounded meanwhile.
+///
+/// # Cancellation safety
+/// Dropping the future drops the batch under way; subscribe anew to get all objects again.
+pub async fn run_handler(subscription: &Subscription, handler: &mut dyn Handler) {
+    let mut redelivery = Redelivery::default();
+    let wait = RateLimit { max: Duration::from_secs(30), ..RateLimit::default() };
+    while let Some(batch) = subscription.next_batch().await {
+        redelivery.push(batch);
+        while let Some(batch) = redelivery.current() {
+            let error = match AssertUnwindSafe(handler.handle(batch)).catch_unwind().await {
+                Ok(Ok(())) => {
+                    redelivery.succeeded();
+                    continue;
+                }
+                Ok(Err(error)) => error.0,
+                Err(_) => "it panicked".to_owned(),
+            };
+            match redelivery.failed() {
+                Some(AfterFailure::Again { failures }) => {
+                    tracing::warn!(key = %subscription.key(), failures, "a handler failed: {error}; trying again");
+                    tokio::time::sleep(wait.per_key(failures)).await;
+                }
+                Some(AfterFailure::Parked(notification)) => {
+                    let object = notification.key();
+                    tracing::error!(key = %subscription.key(), %object, "a handler failed: {error}; the object is parked");
+                    handler.parked(&notification).await;
+                }
+                Some(AfterFailure::Split) | None => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::pod;
+
+    fn added(name: &str, version: u64) -> Notification {
+        Notification::Added { object: pod(name, version).object(), initial: false }
+    }
+
+    fn updated(name: &str, from: u64, to: u64) -> Notification {
+        Notification::Updated { old: pod(name, from).object(), new: pod(name, to).object() }
+    }
+
+    fn names(batch: Option<&[Notification]>) -> Vec<String> {
+        batch.unwrap_or_default().iter().map(|notification| notification.key().name().to_owned()).collect()
+    }
+
+    /// Fails until something else happens than a further try.
+    fn fail(redelivery: &mut Redelivery) -> AfterFailure {
+        loop {
+            match redelivery.failed().expect("something is pending") {
+                AfterFailure::Again { failures } => assert!(failures < ATTEMPTS),
+                other => return other,
+            }
+        }
+    }
+
+    #[test]
+    fn b38_a_batch_is_delivered_again_then_split_and_the_breaking_event_parks_its_object() {
+        let mut redelivery = Redelivery::default();
+        redelivery.push(vec![added("a", 1), added("bad", 2), added("c", 3)]);
+        for failures in 1..ATTEMPTS {
+            let again = redelivery.failed();
+            assert!(matches!(again, Some(AfterFailure::Again { failures: f }) if f == failures), "{again:?}");
+            assert_eq!(names(redelivery.current()), ["a", "bad", "c"], "the whole batch again");
+        }
+        assert!(matches!(redelivery.failed(), Some(AfterFailure::Split)));
+        assert_eq!(names(redelivery.current()), ["a"]);
+        redelivery.succeeded();
+        assert_eq!(names(redelivery.current()), ["bad"]);
+        let parked = fail(&mut redelivery);
+        assert!(matches!(&parked, AfterFailure::Parked(n) if n.key().name() == "bad"), "{parked:?}");
+        assert_eq!(names(redelivery.current()), ["c"], "the others go on");
+        redelivery.succeeded();
+        assert!(redelivery.current().is_none() && redelivery.failed().is_none());
+    }
+
+    #[test]
+    fn b38_a_parked_object_is_left_out_until_it_changes() {
+        let mut redelivery = Redelivery::default();
+        redelivery.push(vec![added("bad", 2)]);
+        fail(&mut redelivery);
+        redelivery.push(vec![updated("bad", 2, 2), added("b", 3)]);
+        assert_eq!(names(redelivery.current()), ["b"], "a resync is no change");
+        redelivery.succeeded();
+        redelivery.push(vec![updated("bad", 2, 4)]);
+        assert_eq!(names(redelivery.current()), ["bad"]);
+        assert_eq!(redelivery.parked().count(), 0);
+    }
+
+    #[test]
+    fn b38_a_parked_objects_deletion_frees_it() {
+        let mut redelivery = Redelivery::default();
+        redelivery.push(vec![added("bad", 2)]);
+        fail(&mut redelivery);
+        redelivery
+            .push(vec![Notification::Deleted { last: pod("bad", 2).object(), final_state_unknown: true }]);
+        assert_eq!(names(redelivery.current()), ["bad"]);
+        assert_eq!(redelivery.parked().count(), 0);
+    }
+
+    #[test]
+    fn b38_a_change_that_waits_in_the_same_batch_is_delivered_though_the_first_event_was_given_up() {
+        let mut redelivery = Redelivery::default();
+        redelivery.push(vec![added("bad", 2), updated("bad", 2, 3)]);
+        assert!(matches!(fail(&mut redelivery), AfterFailure::Split));
+        assert!(matches!(fail(&mut redelivery), AfterFailure::Parked(_)));
+        assert_eq!(redelivery.current().expect("the change").len(), 1);
+        assert_eq!(redelivery.parked().count(), 0);
+    }
+}
