@@ -45,6 +45,8 @@ pub struct Status {
     pub message: String,
     /// What it was about.
     pub details: Option<Box<Details>>,
+    /// `metadata.continue`: where a list whose token expired may go on.
+    pub continue_token: Option<String>,
 }
 
 /// The resource that an error talks of.
@@ -85,7 +87,7 @@ fn qualify(word: &str, group: &str) -> String {
 
 impl Status {
     fn plain(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None }
+        Self { code, reason, message: message.into(), details: None, continue_token: None }
     }
 
     fn with(mut self, details: Details) -> Self {
@@ -95,12 +97,14 @@ impl Status {
 
     /// 404 for an object.
     pub fn not_found(about: About<'_>, name: &str) -> Self {
-        Self::plain(404, "NotFound", format!("{} {name:?} not found", about.qualified())).with(about.details(name))
+        Self::plain(404, "NotFound", format!("{} {name:?} not found", about.qualified()))
+            .with(about.details(name))
     }
 
     /// 404 for a path that is served by nothing.
     pub fn no_such_resource() -> Self {
-        Self::plain(404, "NotFound", "the server could not find the requested resource").with(Details::default())
+        Self::plain(404, "NotFound", "the server could not find the requested resource")
+            .with(Details::default())
     }
 
     /// 405: the resource does not have the verb.
@@ -113,6 +117,17 @@ impl Status {
     pub fn already_exists(about: About<'_>, name: &str) -> Self {
         let message = format!("{} {name:?} already exists", about.qualified());
         Self::plain(409, "AlreadyExists", message).with(about.details(name))
+    }
+
+    /// 409 for a name whose present owner is being deleted.
+    pub fn already_exists_deleting(about: About<'_>, name: &str) -> Self {
+        let message = format!("object is being deleted: {} {name:?} already exists", about.qualified());
+        Self { message, ..Self::already_exists(about, name) }
+    }
+
+    /// 500 without a reason, which is how Kubernetes answers a creation with a resourceVersion.
+    pub fn resource_version_on_create() -> Self {
+        Self::plain(500, "", "resourceVersion should not be set on objects to be created")
     }
 
     /// 409 with an explanation after Kubernetes' usual words.
@@ -135,7 +150,8 @@ impl Status {
 
     /// 422 with all that is wrong with the object.
     pub fn invalid(about: About<'_>, name: &str, causes: Vec<Cause>) -> Self {
-        let mut texts: Vec<String> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        let mut texts: Vec<String> =
+            causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
         texts.dedup();
         let list = match texts.as_slice() {
             [one] => one.clone(),
@@ -203,6 +219,16 @@ impl Status {
         Self::plain(410, "Expired", message)
     }
 
+    /// 410 for a page whose list can no longer be continued; `next` continues it with the present state.
+    pub fn expired_continue(next: String) -> Self {
+        let message = "The provided continue parameter is too old to display a consistent list result. You can start a \
+                       new list without the continue parameter, or use the continue token in this response to retrieve \
+                       the remainder of the results. Continuing with the provided token results in an inconsistent list \
+                       - objects that were created, modified, or deleted between the time the first chunk was returned \
+                       and now may show up in the list.";
+        Self { continue_token: Some(next), ..Self::expired(message) }
+    }
+
     /// 410 for a watch or an exact list that starts before the history does.
     pub fn too_old(requested: u64, oldest: u64) -> Self {
         Self::expired(format!("too old resource version: {requested} ({oldest})"))
@@ -225,20 +251,21 @@ impl Status {
 
     /// 429: come back later.
     pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
-        Self::plain(429, "TooManyRequests", message).with(Details { retry_after_seconds, ..Details::default() })
+        Self::plain(429, "TooManyRequests", message)
+            .with(Details { retry_after_seconds, ..Details::default() })
     }
 
     /// 500 for what should not happen.
     pub fn internal(message: impl fmt::Display) -> Self {
-        let cause =
-            Cause { field: String::new(), reason: String::new(), message: message.to_string() };
+        let cause = Cause { field: String::new(), reason: String::new(), message: message.to_string() };
         Self::plain(500, "InternalError", format!("Internal error occurred: {message}"))
             .with(Details { causes: vec![cause], ..Details::default() })
     }
 
     /// A failure with any code, for injected faults. The reason is the one that goes with the code.
     pub fn with_code(code: u16, message: impl Into<String>, retry_after_seconds: u32) -> Self {
-        Self::plain(code, reason_of(code), message).with(Details { retry_after_seconds, ..Details::default() })
+        Self::plain(code, reason_of(code), message)
+            .with(Details { retry_after_seconds, ..Details::default() })
     }
 
     /// The Status object that is sent.
@@ -247,6 +274,9 @@ impl Status {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "reason": self.reason, "code": self.code,
         });
+        if let Some(token) = &self.continue_token {
+            status["metadata"]["continue"] = token.as_str().into();
+        }
         if let Some(details) = &self.details {
             status["details"] = details.to_value();
         }
@@ -337,7 +367,11 @@ mod tests {
             "Operation cannot be fulfilled on pods \"a\": the object has been modified; please apply your changes to \
              the latest version and try again"
         );
-        let cause = Cause { field: "spec".into(), reason: "FieldValueRequired".into(), message: "Required value".into() };
+        let cause = Cause {
+            field: "spec".into(),
+            reason: "FieldValueRequired".into(),
+            message: "Required value".into(),
+        };
         let invalid = Status::invalid(FOOS, "a", vec![cause]);
         assert_eq!(invalid.message, r#"Foo.example.com "a" is invalid: spec: Required value"#);
         assert_eq!(invalid.to_value()["details"]["kind"], "Foo");

@@ -1,0 +1,194 @@
+//! What is wrong with a CRD, after `k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation`.
+
+use serde_json::Value;
+
+use crate::rest::meta;
+use crate::schema::{Schema, field};
+use crate::status::Cause;
+use crate::table::Columns;
+
+/// What is wrong with a CRD beyond its own schema.
+pub(crate) fn check(crd: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let spec = &crd["spec"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (group, plural) = (text(&spec["group"]), text(&spec["names"]["plural"]));
+    let name = meta::text(crd, "name");
+    let wanted = format!("{plural}.{group}");
+    if name != wanted {
+        let detail = "must be spec.names.plural+\".\"+spec.group";
+        causes.push(field::invalid("metadata.name", &Value::from(name), detail));
+    }
+    if group.is_empty() {
+        causes.push(field::required("spec.group", ""));
+    } else if group.split('.').count() < 2 {
+        let detail = "should be a domain with at least one dot";
+        causes.push(field::invalid("spec.group", &spec["group"], detail));
+    }
+    match spec["scope"].as_str().unwrap_or_default() {
+        "Namespaced" | "Cluster" => {}
+        "" => causes.push(field::required("spec.scope", "")),
+        _ => causes.push(field::not_supported("spec.scope", &spec["scope"], &["Cluster", "Namespaced"])),
+    }
+    names(spec, &mut causes);
+    versions(spec, &mut causes);
+    match spec["conversion"]["strategy"].as_str().unwrap_or("None") {
+        "None" => {}
+        "Webhook" => {
+            let detail = "this server converts by strategy None only";
+            causes.push(field::forbidden("spec.conversion.strategy", detail));
+        }
+        _ => {
+            let known = ["None", "Webhook"];
+            causes.push(field::not_supported(
+                "spec.conversion.strategy",
+                &spec["conversion"]["strategy"],
+                &known,
+            ));
+        }
+    }
+    protected_group(crd, &group, &mut causes);
+    if let Some(old) = old {
+        changes(crd, old, &mut causes);
+    }
+    causes
+}
+
+fn names(spec: &Value, causes: &mut Vec<Cause>) {
+    let names = &spec["names"];
+    for part in ["plural", "singular", "kind", "listKind"] {
+        let at = format!("spec.names.{part}");
+        let name = names[part].as_str().unwrap_or_default();
+        if name.is_empty() {
+            causes.push(field::required(&at, ""));
+            continue;
+        }
+        let folded = if part == "kind" || part == "listKind" { name.to_lowercase() } else { name.to_owned() };
+        if !is_dns_1035(&folded) {
+            causes.push(field::invalid(&at, &names[part], DNS_1035));
+        }
+    }
+    for list in ["shortNames", "categories"] {
+        for (index, name) in names[list].as_array().into_iter().flatten().enumerate() {
+            if !is_dns_1035(name.as_str().unwrap_or_default()) {
+                causes.push(field::invalid(&format!("spec.names.{list}[{index}]"), name, DNS_1035));
+            }
+        }
+    }
+    if names["kind"].is_string() && names["kind"] == names["listKind"] {
+        let detail = "kind and listKind may not be the same";
+        causes.push(field::invalid("spec.names.listKind", &names["listKind"], detail));
+    }
+}
+
+const DNS_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+                        alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', \
+                        regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+
+fn is_dns_1035(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.ends_with(|c: char| c != '-')
+        && name.chars().all(inner)
+}
+
+fn versions(spec: &Value, causes: &mut Vec<Cause>) {
+    let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, version) in versions.iter().enumerate() {
+        let at = format!("spec.versions[{index}]");
+        let name = version["name"].as_str().unwrap_or_default();
+        if name.is_empty() {
+            causes.push(field::required(&format!("{at}.name"), ""));
+        } else if !is_dns_1035(name) {
+            causes.push(field::invalid(&format!("{at}.name"), &version["name"], DNS_1035));
+        }
+        if seen.contains(&name) {
+            let detail = "must be unique";
+            causes.push(field::invalid(&format!("{at}.name"), &version["name"], detail));
+        }
+        seen.push(name);
+        schema(version, &at, causes);
+        if let Err(problem) = Columns::custom(&version["additionalPrinterColumns"]) {
+            let path = format!("{at}.additionalPrinterColumns");
+            causes.push(field::invalid(&path, &version["additionalPrinterColumns"], &problem));
+        }
+        scale(version, &at, causes);
+    }
+    let storing = versions.iter().filter(|version| version["storage"] == true).count();
+    if storing != 1 {
+        let detail = "must have exactly one version marked as storage version";
+        causes.push(field::invalid("spec.versions", &spec["versions"], detail));
+    }
+    if !versions.iter().any(|version| version["served"] == true) {
+        let detail = "must have at least one version marked as served";
+        causes.push(field::invalid("spec.versions", &spec["versions"], detail));
+    }
+}
+
+fn schema(version: &Value, at: &str, causes: &mut Vec<Cause>) {
+    let path = format!("{at}.schema.openAPIV3Schema");
+    match version["schema"].get("openAPIV3Schema") {
+        None | Some(Value::Null) => causes.push(field::required(&path, "schemas are required")),
+        Some(schema) => {
+            if let Err(found) = Schema::from_crd_at(schema, &path) {
+                causes.extend(found);
+            }
+        }
+    }
+}
+
+fn scale(version: &Value, at: &str, causes: &mut Vec<Cause>) {
+    let Some(scale) = version["subresources"].get("scale").filter(|scale| !scale.is_null()) else { return };
+    for (name, prefix) in [("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")] {
+        let path = format!("{at}.subresources.scale.{name}");
+        let value = scale[name].as_str().unwrap_or_default();
+        if value.is_empty() {
+            causes.push(field::required(&path, ""));
+        } else if !value.starts_with(prefix) {
+            let detail = format!("should be a json path under {}", prefix.trim_end_matches('.'));
+            causes.push(field::invalid(&path, &scale[name], &detail));
+        }
+    }
+    let selector = scale["labelSelectorPath"].as_str().unwrap_or_default();
+    if !selector.is_empty() && !selector.starts_with(".spec.") && !selector.starts_with(".status.") {
+        let detail = "should be a json path under either .status or .spec";
+        let path = format!("{at}.subresources.scale.labelSelectorPath");
+        causes.push(field::invalid(&path, &scale["labelSelectorPath"], detail));
+    }
+}
+
+/// Groups below k8s.io and kubernetes.io are Kubernetes' own.
+fn protected_group(crd: &Value, group: &str, causes: &mut Vec<Cause>) {
+    const APPROVED: &str = "api-approved.kubernetes.io";
+    let protected = ["k8s.io", "kubernetes.io"]
+        .iter()
+        .any(|domain| group == *domain || group.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')));
+    let approval = crd["metadata"]["annotations"][APPROVED].as_str().unwrap_or_default();
+    if protected && approval.is_empty() {
+        let detail = "protected groups must have approval annotation \"api-approved.kubernetes.io\", see \
+                      https://github.com/kubernetes/enhancements/pull/1111";
+        causes.push(field::required("metadata.annotations[api-approved.kubernetes.io]", detail));
+    }
+}
+
+/// What may not change once a CRD is there.
+fn changes(crd: &Value, old: &Value, causes: &mut Vec<Cause>) {
+    let (new, before) = (&crd["spec"], &old["spec"]);
+    for pointer in ["/group", "/scope", "/names/plural", "/names/kind"] {
+        let (Some(value), Some(previous)) = (new.pointer(pointer), before.pointer(pointer)) else { continue };
+        if value != previous {
+            let path = format!("spec{}", pointer.replace('/', "."));
+            causes.push(field::invalid(&path, value, "field is immutable"));
+        }
+    }
+    let stored = crd["status"]["storedVersions"].as_array().into_iter().flatten();
+    for (index, version) in stored.enumerate() {
+        let known = new["versions"].as_array().into_iter().flatten().any(|one| one["name"] == *version);
+        if !known {
+            let path = format!("status.storedVersions[{index}]");
+            causes.push(field::invalid(&path, version, "missing from spec.versions"));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::registry::{Custom, Endpoint, Names, Resource, Rules, ScalePaths};
+use crate::rest::meta;
+use crate::schema::Schema;
+use crate::storage::Table;
+use crate::table::Columns;
+
+/// The endpoints of the served versions of a CRD.
+pub(super) fn of(crd: &Value, table: &Arc<Table>) -> Vec<Endpoint> {
+    let spec = &crd["spec"];
+    let versions: Vec<&Value> = spec["versions"].as_array().into_iter().flatten().collect();
+    let resource = Arc::new(resource(crd, &versions, table));
+    let served = versions.into_iter().filter(|version| version["served"] == true);
+    served.map(|version| endpoint(version, Arc::clone(&resource))).collect()
+}
+
+fn resource(crd: &Value, versions: &[&Value], table: &Arc<Table>) -> Resource {
+    let spec = &crd["spec"];
+    let names = &spec["names"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let texts = |value: &Value| value.as_array().into_iter().flatten().map(text).collect();
+    let mut selectable: Vec<String> = versions
+        .iter()
+        .flat_map(|version| version["selectableFields"].as_array().into_iter().flatten())
+        .map(|field| text(&field["jsonPath"]).trim_start_matches('.').to_owned())
+        .collect();
+    selectable.sort();
+    selectable.dedup();
+    Resource {
+        group: text(&spec["group"]),
+        names: Names {
+            plural: text(&names["plural"]),
+            singular: text(&names["singular"]),
+            kind: text(&names["kind"]),
+            list_kind: text(&names["listKind"]),
+            short: texts(&names["shortNames"]),
+            categories: texts(&names["categories"]),
+        },
+        namespaced: spec["scope"] == "Namespaced",
+        selectable,
+        rules: Rules::default(),
+        custom: Some(Custom {
+            crd: meta::text(crd, "name").to_owned(),
+            terminating: crd["metadata"]["deletionTimestamp"].is_string(),
+        }),
+        table: Arc::clone(table),
+    }
+}
+
+fn endpoint(version: &Value, resource: Arc<Resource>) -> Endpoint {
+    let name = version["name"].as_str().unwrap_or_default();
+    let group = resource.group.clone();
+    let (api_version, kind) = (format!("{group}/{name}"), resource.names.kind.clone());
+    let mut endpoint = Endpoint::new(&group, name, resource);
+    let open_api = version["schema"]["openAPIV3Schema"].clone();
+    // A stored CRD has been checked; one that fails now was stored by an older server.
+    let schema = Schema::from_crd(&open_api).unwrap_or_else(|_| Schema::preserving());
+    endpoint.schema = Some(Arc::new(schema));
+    endpoint.open_api = Some(open_api);
+    let subresources = &version["subresources"];
+    endpoint.status = subresources["status"].is_object();
+    endpoint.scale = subresources.get("scale").filter(|scale| scale.is_object()).map(|scale| {
+        let path = |name: &str| scale[name].as_str().map(|path| path.trim_start_matches('.').to_owned());
+        ScalePaths {
+            spec_replicas: path("specReplicasPath").unwrap_or_default(),
+            status_replicas: path("statusReplicasPath").unwrap_or_default(),
+            selector: path("labelSelectorPath").filter(|path| !path.is_empty()),
+        }
+    });
+    if let Ok(columns) = Columns::custom(&version["additionalPrinterColumns"]) {
+        endpoint.columns = columns;
+    }
+    if version["deprecated"] == true {
+        let given = version["deprecationWarning"].as_str().map(str::to_owned);
+        endpoint.deprecation = Some(given.unwrap_or_else(|| format!("{api_version} {kind} is deprecated")));
+    }
+    endpoint
+}

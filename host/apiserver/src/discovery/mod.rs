@@ -1,0 +1,51 @@
+//! What is served, as clients discover it: group by group, or all at once (aggregated).
+
+mod aggregated;
+mod groups;
+
+use http::StatusCode;
+use serde_json::Value;
+
+use crate::registry::Registry;
+use crate::request::accept::ranges;
+use crate::request::{Request, Target};
+use crate::rest::respond::{self, Answer};
+use crate::status::Status;
+
+/// Answers a request for `/api`, `/apis` or what is below them.
+pub(crate) fn answer(registry: &Registry, request: &Request) -> Result<Answer, Status> {
+    if request.method != http::Method::GET {
+        return Err(Status::method_not_allowed(request.method.as_str()));
+    }
+    let aggregated = |core: bool| {
+        let version = aggregated_version(request.header("accept"))?;
+        Some(aggregated::list(registry, core, version))
+    };
+    let value = match &request.target {
+        Target::CoreVersions => match aggregated(true) {
+            Some(answer) => return Ok(answer),
+            None => Some(groups::core_versions(registry)),
+        },
+        Target::Groups => match aggregated(false) {
+            Some(answer) => return Ok(answer),
+            None => Some(groups::groups(registry)),
+        },
+        Target::Group(group) => groups::group(registry, group),
+        Target::GroupVersion(group, version) => groups::resources(registry, group, version),
+        Target::Object(_) | Target::Other(_) => None,
+    };
+    value.map(|value: Value| respond::json_value(StatusCode::OK, &value)).ok_or_else(Status::no_such_resource)
+}
+
+/// The version of aggregated discovery that the client prefers to the plain form.
+fn aggregated_version(accept: &str) -> Option<&'static str> {
+    for range in ranges(accept).iter().filter(|range| range.takes_json()) {
+        match (range.parameter("as"), range.parameter("v")) {
+            ("", _) => return None,
+            ("APIGroupDiscoveryList", "v2") => return Some("v2"),
+            ("APIGroupDiscoveryList", "v2beta1") => return Some("v2beta1"),
+            _ => {}
+        }
+    }
+    None
+}

@@ -1,0 +1,298 @@
+//! The built-in kinds.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Conversion, Endpoint, Names, Resource, Rules, ScalePaths};
+use crate::schema::Schema;
+use crate::storage::Storage;
+
+/// A row of the table below.
+struct Row {
+    version: (&'static str, &'static str),
+    kind: &'static str,
+    plural: &'static str,
+    short: &'static [&'static str],
+    categories: &'static [&'static str],
+    namespaced: bool,
+    status: bool,
+    scale: bool,
+    fields: &'static [&'static str],
+    flags: &'static [Flag],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flag {
+    CreateOnUpdate,
+    ConditionalUpdate,
+    Generation,
+    Review,
+    OrphansByDefault,
+    ReturnsDeleted,
+}
+
+use Flag::{ConditionalUpdate, CreateOnUpdate, Generation, OrphansByDefault, ReturnsDeleted, Review};
+
+const fn namespaced(version: (&'static str, &'static str), kind: &'static str, plural: &'static str) -> Row {
+    Row {
+        version,
+        kind,
+        plural,
+        short: &[],
+        categories: &[],
+        namespaced: true,
+        status: false,
+        scale: false,
+        fields: &[],
+        flags: &[],
+    }
+}
+
+const fn cluster(version: (&'static str, &'static str), kind: &'static str, plural: &'static str) -> Row {
+    Row { namespaced: false, ..namespaced(version, kind, plural) }
+}
+
+impl Row {
+    const fn short(self, short: &'static [&'static str]) -> Self {
+        Self { short, ..self }
+    }
+
+    /// `kubectl get all` shows it.
+    const fn in_all(self) -> Self {
+        Self { categories: &["all"], ..self }
+    }
+
+    const fn status(self) -> Self {
+        Self { status: true, ..self }
+    }
+
+    const fn scale(self) -> Self {
+        Self { scale: true, ..self }
+    }
+
+    const fn fields(self, fields: &'static [&'static str]) -> Self {
+        Self { fields, ..self }
+    }
+
+    const fn flags(self, flags: &'static [Flag]) -> Self {
+        Self { flags, ..self }
+    }
+}
+
+const CORE: (&str, &str) = ("", "v1");
+const APPS: (&str, &str) = ("apps", "v1");
+const BATCH: (&str, &str) = ("batch", "v1");
+const RBAC: (&str, &str) = ("rbac.authorization.k8s.io", "v1");
+const NETWORKING: (&str, &str) = ("networking.k8s.io", "v1");
+const AUTHORIZATION: (&str, &str) = ("authorization.k8s.io", "v1");
+const AUTHENTICATION: (&str, &str) = ("authentication.k8s.io", "v1");
+const STORAGE: (&str, &str) = ("storage.k8s.io", "v1");
+const ADMISSION: (&str, &str) = ("admissionregistration.k8s.io", "v1");
+
+const POD_FIELDS: &[&str] = &[
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.nominatedNodeName",
+];
+const EVENT_FIELDS: &[&str] = &[
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+];
+
+/// Names, short names, categories and subresources are those that `kubectl api-resources` shows for 1.32; selectable
+/// fields are those of `k8s.io/kubernetes/pkg/apis/*/v1/conversion.go`.
+const ROWS: &[Row] = &[
+    namespaced(CORE, "ConfigMap", "configmaps").short(&["cm"]),
+    namespaced(CORE, "Endpoints", "endpoints").short(&["ep"]).flags(&[CreateOnUpdate]),
+    namespaced(CORE, "Event", "events").short(&["ev"]).fields(EVENT_FIELDS).flags(&[CreateOnUpdate]),
+    namespaced(CORE, "LimitRange", "limitranges").short(&["limits"]).flags(&[CreateOnUpdate]),
+    cluster(CORE, "Namespace", "namespaces")
+        .short(&["ns"])
+        .status()
+        .fields(&["status.phase"])
+        .flags(&[ReturnsDeleted]),
+    cluster(CORE, "Node", "nodes").short(&["no"]).status().fields(&["spec.unschedulable"]),
+    cluster(CORE, "PersistentVolume", "persistentvolumes").short(&["pv"]).status().flags(&[ReturnsDeleted]),
+    namespaced(CORE, "PersistentVolumeClaim", "persistentvolumeclaims")
+        .short(&["pvc"])
+        .status()
+        .flags(&[ReturnsDeleted]),
+    namespaced(CORE, "Pod", "pods")
+        .short(&["po"])
+        .in_all()
+        .status()
+        .fields(POD_FIELDS)
+        .flags(&[ReturnsDeleted, Generation]),
+    namespaced(CORE, "PodTemplate", "podtemplates").flags(&[ReturnsDeleted, Generation]),
+    namespaced(CORE, "ReplicationController", "replicationcontrollers")
+        .short(&["rc"])
+        .in_all()
+        .status()
+        .scale()
+        .fields(&["status.replicas"])
+        .flags(&[Generation, OrphansByDefault]),
+    namespaced(CORE, "ResourceQuota", "resourcequotas").short(&["quota"]).status().flags(&[ReturnsDeleted]),
+    namespaced(CORE, "Secret", "secrets").fields(&["type"]),
+    namespaced(CORE, "Service", "services")
+        .short(&["svc"])
+        .in_all()
+        .status()
+        .fields(&["spec.clusterIP", "spec.type"])
+        .flags(&[ReturnsDeleted]),
+    namespaced(CORE, "ServiceAccount", "serviceaccounts").short(&["sa"]).flags(&[ReturnsDeleted]),
+    namespaced(APPS, "ControllerRevision", "controllerrevisions"),
+    namespaced(APPS, "DaemonSet", "daemonsets").short(&["ds"]).in_all().status().flags(&[Generation]),
+    namespaced(APPS, "Deployment", "deployments")
+        .short(&["deploy"])
+        .in_all()
+        .status()
+        .scale()
+        .flags(&[Generation]),
+    namespaced(APPS, "ReplicaSet", "replicasets")
+        .short(&["rs"])
+        .in_all()
+        .status()
+        .scale()
+        .fields(&["status.replicas"])
+        .flags(&[Generation]),
+    namespaced(APPS, "StatefulSet", "statefulsets")
+        .short(&["sts"])
+        .in_all()
+        .status()
+        .scale()
+        .flags(&[Generation]),
+    namespaced(BATCH, "CronJob", "cronjobs").short(&["cj"]).in_all().status().flags(&[Generation]),
+    namespaced(BATCH, "Job", "jobs")
+        .in_all()
+        .status()
+        .fields(&["status.successful"])
+        .flags(&[Generation, OrphansByDefault]),
+    namespaced(("autoscaling", "v2"), "HorizontalPodAutoscaler", "horizontalpodautoscalers")
+        .short(&["hpa"])
+        .in_all()
+        .status(),
+    namespaced(("coordination.k8s.io", "v1"), "Lease", "leases").flags(&[CreateOnUpdate, ConditionalUpdate]),
+    namespaced(("discovery.k8s.io", "v1"), "EndpointSlice", "endpointslices").flags(&[Generation]),
+    namespaced(("policy", "v1"), "PodDisruptionBudget", "poddisruptionbudgets")
+        .short(&["pdb"])
+        .status()
+        .flags(&[Generation, ConditionalUpdate]),
+    namespaced(NETWORKING, "Ingress", "ingresses").short(&["ing"]).status().flags(&[Generation]),
+    cluster(NETWORKING, "IngressClass", "ingressclasses").flags(&[Generation]),
+    namespaced(NETWORKING, "NetworkPolicy", "networkpolicies").short(&["netpol"]).flags(&[Generation]),
+    cluster(RBAC, "ClusterRole", "clusterroles").flags(&[CreateOnUpdate]),
+    cluster(RBAC, "ClusterRoleBinding", "clusterrolebindings").flags(&[CreateOnUpdate]),
+    namespaced(RBAC, "Role", "roles").flags(&[CreateOnUpdate]),
+    namespaced(RBAC, "RoleBinding", "rolebindings").flags(&[CreateOnUpdate]),
+    cluster(("scheduling.k8s.io", "v1"), "PriorityClass", "priorityclasses")
+        .short(&["pc"])
+        .flags(&[Generation]),
+    cluster(STORAGE, "StorageClass", "storageclasses").short(&["sc"]),
+    cluster(STORAGE, "CSIDriver", "csidrivers").flags(&[Generation]),
+    cluster(STORAGE, "CSINode", "csinodes"),
+    cluster(STORAGE, "VolumeAttachment", "volumeattachments").status(),
+    cluster(("apiextensions.k8s.io", "v1"), "CustomResourceDefinition", "customresourcedefinitions")
+        .short(&["crd", "crds"])
+        .status()
+        .flags(&[Generation, ConditionalUpdate, ReturnsDeleted]),
+    cluster(ADMISSION, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations").flags(&[Generation]),
+    cluster(ADMISSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
+        .flags(&[Generation]),
+    cluster(AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews").flags(&[Review]),
+    cluster(AUTHENTICATION, "TokenReview", "tokenreviews").flags(&[Review]),
+    cluster(AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews").flags(&[Review]),
+    cluster(AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews").flags(&[Review]),
+    cluster(AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews").flags(&[Review]),
+    namespaced(AUTHORIZATION, "LocalSubjectAccessReview", "localsubjectaccessreviews").flags(&[Review]),
+];
+
+/// All built-in endpoints.
+pub(super) fn endpoints(storage: &Storage) -> Vec<Endpoint> {
+    let mut resources = HashMap::new();
+    let mut endpoints: Vec<Endpoint> = ROWS
+        .iter()
+        .map(|row| {
+            let resource = Arc::new(row.resource(storage));
+            resources.insert(row.plural, Arc::clone(&resource));
+            row.endpoint(resource)
+        })
+        .collect();
+    if let Some(events) = resources.remove("events") {
+        let mut endpoint = Endpoint::new("events.k8s.io", "v1", events);
+        endpoint.conversion = Conversion::Events;
+        endpoint.schema = Schema::builtin("events.k8s.io", "v1", "Event");
+        endpoints.push(endpoint);
+    }
+    endpoints
+}
+
+impl Row {
+    fn resource(&self, storage: &Storage) -> Resource {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let has = |flag| self.flags.contains(&flag);
+        Resource {
+            group: self.version.0.into(),
+            names: Names {
+                plural: self.plural.into(),
+                singular: self.kind.to_lowercase(),
+                kind: self.kind.into(),
+                list_kind: format!("{}List", self.kind),
+                short: owned(self.short),
+                categories: owned(self.categories),
+            },
+            namespaced: self.namespaced,
+            selectable: owned(self.fields),
+            rules: Rules {
+                create_on_update: has(CreateOnUpdate),
+                conditional_update: has(ConditionalUpdate),
+                generation: has(Generation),
+                review: has(Review),
+                orphans_by_default: has(OrphansByDefault),
+                returns_deleted: has(ReturnsDeleted),
+            },
+            custom: None,
+            table: storage.table(self.version.0, self.plural),
+        }
+    }
+
+    fn endpoint(&self, resource: Arc<Resource>) -> Endpoint {
+        let (group, version) = self.version;
+        let mut endpoint = Endpoint::new(group, version, resource);
+        endpoint.schema = Schema::builtin(group, version, self.kind);
+        endpoint.status = self.status;
+        endpoint.scale = self.scale.then(|| ScalePaths {
+            spec_replicas: "spec.replicas".into(),
+            status_replicas: "status.replicas".into(),
+            selector: None,
+        });
+        endpoint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::HistoryLimits;
+
+    #[test]
+    fn every_built_in_kind_has_a_schema() {
+        let storage = Storage::new(HistoryLimits { events: 1, bytes: 1 });
+        for endpoint in endpoints(&storage) {
+            assert!(endpoint.schema.is_some(), "{} {}", endpoint.api_version, endpoint.kind());
+        }
+    }
+}

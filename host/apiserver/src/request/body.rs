@@ -1,0 +1,114 @@
+//! The bodies of writes.
+
+use serde_json::Value;
+
+use super::Request;
+use crate::registry::Endpoint;
+use crate::schema::decode_protobuf;
+use crate::status::Status;
+
+/// The largest body that is taken, as in kube-apiserver.
+pub(crate) const LIMIT: usize = 3 * 1024 * 1024;
+
+const ACCEPTED: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/// The media type of the body, without parameters; JSON if the client says nothing.
+pub(crate) fn content_type(request: &Request) -> &str {
+    let kind = request.header("content-type").split(';').next().unwrap_or_default().trim();
+    if kind.is_empty() { "application/json" } else { kind }
+}
+
+/// Reads a body of JSON, YAML, or, for built-in kinds, Kubernetes' protobuf, which kubectl's `create` commands send.
+pub(crate) fn decode(request: &Request) -> Result<Value, Status> {
+    match content_type(request) {
+        "application/json" => json(&request.body),
+        "application/yaml" => yaml(&request.body),
+        "application/vnd.kubernetes.protobuf" => {
+            decode_protobuf(&request.body).map_err(|error| Status::bad_request(error.to_string()))
+        }
+        other => Err(Status::unsupported_media_type(other, ACCEPTED)),
+    }
+}
+
+/// Reads JSON; the error names line and column.
+pub(crate) fn json(body: &[u8]) -> Result<Value, Status> {
+    serde_json::from_slice(body).map_err(|error| {
+        let problem = if body.is_empty() { "the body is empty".to_owned() } else { error.to_string() };
+        Status::bad_request(format!("couldn't get version/kind; json parse error: {problem}"))
+    })
+}
+
+/// Reads one YAML document; the error names line and column.
+pub(crate) fn yaml(body: &[u8]) -> Result<Value, Status> {
+    let text = std::str::from_utf8(body)
+        .map_err(|error| Status::bad_request(format!("the YAML body is not UTF-8: {error}")))?;
+    serde_saphyr::from_str(text).map_err(|error| Status::bad_request(format!("error parsing YAML: {error}")))
+}
+
+/// Reads the object that is to be created or replaced, and checks that it is of the endpoint's kind.
+pub(crate) fn object(request: &Request, endpoint: &Endpoint) -> Result<Value, Status> {
+    let mut value = decode(request)?;
+    check_type(&mut value, endpoint, &endpoint.api_version, endpoint.kind())?;
+    Ok(value)
+}
+
+/// Checks `apiVersion` and `kind`; for built-in kinds the path says what is left out.
+pub(crate) fn check_type(
+    value: &mut Value,
+    endpoint: &Endpoint,
+    api_version: &str,
+    kind: &str,
+) -> Result<(), Status> {
+    let Value::Object(object) = value else {
+        let problem = format!("cannot unmarshal {} into Go value of type {kind}", json_type(value));
+        return Err(Status::bad_request(format!("couldn't get version/kind; json parse error: {problem}")));
+    };
+    let built_in = endpoint.resource.custom.is_none();
+    for (field, label, wanted) in [("kind", "Kind", kind), ("apiVersion", "apiVersion", api_version)] {
+        let found = object.get(field).and_then(Value::as_str).unwrap_or_default();
+        if found.is_empty() {
+            if !built_in {
+                let shown = Value::Object(object.clone());
+                return Err(Status::bad_request(format!("Object '{label}' is missing in '{shown}'")));
+            }
+            object.insert(field.into(), wanted.into());
+        } else if found != wanted {
+            let found = found.to_owned();
+            return Err(Status::bad_request(match field {
+                "kind" => format!(
+                    "{found} in version {:?} cannot be handled as a {kind}: unknown conversion",
+                    endpoint.version
+                ),
+                _ => format!(
+                    "the API version in the data ({found}) does not match the expected API version ({wanted})"
+                ),
+            }));
+        }
+    }
+    Ok(())
+}
+
+fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn malformed_bodies_name_the_place() {
+        assert!(json(b"{\"a\": }").expect_err("bad").message.contains("line 1 column 7"));
+        assert!(json(b"").expect_err("bad").message.contains("the body is empty"));
+        let yaml = yaml(b"a: [1\nb: 2").expect_err("bad");
+        assert_eq!(yaml.code, 400);
+        assert!(yaml.message.contains("line"), "{}", yaml.message);
+    }
+}

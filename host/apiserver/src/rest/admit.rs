@@ -1,0 +1,81 @@
+//! From what a client sent to what may be stored: decoding, unknown fields, defaults, validation, field managers.
+
+use serde_json::Value;
+
+use crate::patch::apply::{Writer, track_update};
+use crate::registry::Endpoint;
+use crate::request::options::{FieldValidation, WriteOptions};
+use crate::status::{Cause, Status};
+
+/// Decodes: refuses wrong types, drops unknown fields (or refuses them), fills in defaults. Returns warnings.
+pub(crate) fn decode(
+    endpoint: &Endpoint,
+    value: &mut Value,
+    validation: FieldValidation,
+) -> Result<Vec<String>, Status> {
+    let Some(schema) = &endpoint.schema else { return Ok(Vec::new()) };
+    if let Some(problem) = schema.decode_error(value) {
+        return Err(Status::bad_request(problem));
+    }
+    let unknown: Vec<String> =
+        schema.prune(value).into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
+    if validation == FieldValidation::Strict && !unknown.is_empty() {
+        let problem = format!("strict decoding error: {}", unknown.join(", "));
+        let (kind, version) = (endpoint.kind(), &endpoint.version);
+        return Err(Status::bad_request(if schema.is_built_in() {
+            format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}")
+        } else {
+            problem
+        }));
+    }
+    schema.apply_defaults(value);
+    Ok(if validation == FieldValidation::Warn { unknown } else { Vec::new() })
+}
+
+/// Validates; `extra` is what the caller found by itself.
+pub(crate) fn validate(
+    endpoint: &Endpoint,
+    new: &Value,
+    old: Option<&Value>,
+    extra: Vec<Cause>,
+) -> Result<(), Status> {
+    let mut causes = extra;
+    if let Some(schema) = &endpoint.schema {
+        causes.extend(schema.validate(new, old));
+    }
+    if causes.is_empty() {
+        return Ok(());
+    }
+    let name = new["metadata"]["name"].as_str().unwrap_or_default();
+    Err(Status::invalid(endpoint.about(), name, causes))
+}
+
+/// Records in `new` which fields the writer now owns.
+pub(crate) fn track(
+    endpoint: &Endpoint,
+    old: Option<&Value>,
+    new: &mut Value,
+    options: &WriteOptions,
+    subresource: &str,
+    time: &str,
+) {
+    if let Some(schema) = &endpoint.schema {
+        track_update(schema, old, new, &writer(endpoint, options, subresource, time));
+    }
+}
+
+/// Who writes, as field management names it.
+pub(crate) fn writer<'a>(
+    endpoint: &'a Endpoint,
+    options: &'a WriteOptions,
+    subresource: &'a str,
+    time: &'a str,
+) -> Writer<'a> {
+    Writer {
+        manager: &options.manager,
+        api_version: &endpoint.api_version,
+        subresource,
+        has_status: endpoint.status,
+        time,
+    }
+}

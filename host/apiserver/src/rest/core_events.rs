@@ -1,0 +1,59 @@
+//! Events are stored as core/v1 has them and also served as events.k8s.io/v1.
+
+use serde_json::{Map, Value, json};
+
+/// What core/v1 calls a field, and what events.k8s.io/v1 calls it.
+const RENAMED: [(&str, &str); 6] = [
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+];
+const CONTROLLER: (&str, &str) = ("reportingComponent", "reportingController");
+
+/// From core/v1 to events.k8s.io/v1.
+pub(crate) fn to_events_v1(event: &mut Value) {
+    let Some(object) = event.as_object_mut() else { return };
+    for (core, events) in RENAMED.iter().chain([&CONTROLLER]) {
+        rename(object, core, events);
+    }
+    if let Some(series) = object.get_mut("series").and_then(Value::as_object_mut) {
+        series.entry("count").or_insert(json!(0));
+    }
+    object.entry("eventTime").or_insert(Value::Null);
+}
+
+/// From events.k8s.io/v1 to core/v1.
+pub(crate) fn to_core(event: &mut Value) {
+    let Some(object) = event.as_object_mut() else { return };
+    for (core, events) in RENAMED.iter().chain([&CONTROLLER]) {
+        rename(object, events, core);
+    }
+}
+
+fn rename(object: &mut Map<String, Value>, from: &str, to: &str) {
+    if let Some(value) = object.remove(from) {
+        object.insert(to.into(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_survives_the_way_there_and_back() {
+        let core = json!({
+            "involvedObject": {"kind": "Pod"}, "message": "m", "source": {"component": "c"}, "count": 2,
+            "reportingComponent": "c", "reason": "r", "eventTime": null,
+        });
+        let mut event = core.clone();
+        to_events_v1(&mut event);
+        assert_eq!((&event["note"], &event["regarding"]["kind"]), (&json!("m"), &json!("Pod")));
+        assert_eq!((&event["deprecatedCount"], &event["reportingController"]), (&json!(2), &json!("c")));
+        to_core(&mut event);
+        assert_eq!(event, core);
+    }
+}

@@ -1,0 +1,226 @@
+//! What kube-apiserver's registry strategies do for single kinds, beyond their schemas.
+
+use k8s_openapi::ByteString;
+use serde_json::{Map, Value, json};
+
+use super::meta;
+use super::update::Part;
+use crate::crd;
+use crate::registry::Endpoint;
+use crate::server::State;
+use crate::status::{Cause, Status};
+
+/// Namespaces that cannot be deleted.
+const PERMANENT_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+fn is(endpoint: &Endpoint, group: &str, plural: &str) -> bool {
+    endpoint.resource.group == group && endpoint.resource.names.plural == plural
+}
+
+/// Whether the endpoint serves namespaces.
+pub(crate) fn is_namespace(endpoint: &Endpoint) -> bool {
+    is(endpoint, "", "namespaces")
+}
+
+/// Whether the endpoint serves CRDs.
+pub(crate) fn is_crd(endpoint: &Endpoint) -> bool {
+    is(endpoint, "apiextensions.k8s.io", "customresourcedefinitions")
+}
+
+/// Sets what the kind's strategy sets on a new object, its first status included.
+pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Value, now: &str) {
+    if endpoint.status {
+        let status = match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
+            // The kubelet and test set-ups report a node's status with its creation.
+            ("", "nodes") => value.get("status").cloned().unwrap_or_else(|| json!({})),
+            ("", "pods") => json!({"phase": "Pending", "qosClass": qos_class(&value["spec"])}),
+            ("", "namespaces") => json!({"phase": "Active"}),
+            ("", "persistentvolumeclaims") => json!({"phase": "Pending"}),
+            ("", "persistentvolumes") => json!({"phase": "Available"}),
+            ("" | "networking.k8s.io", "services" | "ingresses") => json!({"loadBalancer": {}}),
+            ("policy", _) => json!({
+                "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
+            }),
+            ("autoscaling", _) => json!({"currentMetrics": null, "desiredReplicas": 0}),
+            ("apps", "daemonsets") => json!({
+                "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0,
+            }),
+            ("apps", "replicasets" | "statefulsets") | ("", "replicationcontrollers") => {
+                json!({"replicas": 0})
+            }
+            _ => json!({}),
+        };
+        if let Value::Object(object) = value {
+            match endpoint.resource.custom {
+                Some(_) => drop(object.remove("status")),
+                None => drop(object.insert("status".into(), status)),
+            }
+        }
+    }
+    match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
+        ("", "namespaces") => {
+            value["spec"]["finalizers"] = json!(["kubernetes"]);
+            label_with_name(value);
+        }
+        ("", "secrets") => encode_string_data(value),
+        ("", "services") => assign_cluster_ip(state, value),
+        ("", "pods") if value["spec"]["serviceAccountName"].is_null() => {
+            value["spec"]["serviceAccountName"] = json!("default");
+            value["spec"]["serviceAccount"] = json!("default");
+        }
+        ("apiextensions.k8s.io", _) => crd::prepare(state, value, None, now),
+        _ => {}
+    }
+}
+
+/// Sets what the kind's strategy sets on an update, and says what is wrong with it.
+pub(crate) fn prepare_update(
+    state: &State,
+    endpoint: &Endpoint,
+    part: Part,
+    old: &Value,
+    new: &mut Value,
+) -> Vec<Cause> {
+    match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
+        ("", "namespaces") if part == Part::Main => {
+            new["spec"] = old["spec"].clone();
+            label_with_name(new);
+        }
+        ("", "secrets") => encode_string_data(new),
+        ("", "services") if part == Part::Main => {
+            for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]
+            {
+                let absent = new["spec"][field].as_str().is_none_or(str::is_empty)
+                    && new["spec"][field].as_array().is_none_or(Vec::is_empty);
+                if absent && let Some(before) = old["spec"].get(field) {
+                    new["spec"][field] = before.clone();
+                }
+            }
+        }
+        ("apiextensions.k8s.io", _) if part == Part::Main => {
+            crd::prepare(state, new, Some(old), &state.now());
+            return crd::check(new, Some(old));
+        }
+        _ => {}
+    }
+    Vec::new()
+}
+
+/// What is wrong with a new object beyond its schema.
+pub(crate) fn causes_on_create(value: &Value, endpoint: &Endpoint) -> Vec<Cause> {
+    if is_crd(endpoint) { crd::check(value, None) } else { Vec::new() }
+}
+
+/// Refuses to delete what must stay.
+pub(crate) fn may_delete(endpoint: &Endpoint, name: &str) -> Result<(), Status> {
+    if is_namespace(endpoint) && PERMANENT_NAMESPACES.contains(&name) {
+        return Err(Status::forbidden(endpoint.about(), name, "this namespace may not be deleted"));
+    }
+    Ok(())
+}
+
+/// The grace period of a deletion in seconds. Only pods have one, and only while a kubelet may run them.
+pub(crate) fn grace_period(endpoint: &Endpoint, value: &Value, asked: Option<i64>) -> i64 {
+    if !is(endpoint, "", "pods") {
+        return 0;
+    }
+    let scheduled = value["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
+    let ended = matches!(value["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    if !scheduled || ended {
+        return 0;
+    }
+    asked.or_else(|| value["spec"]["terminationGracePeriodSeconds"].as_i64()).unwrap_or(30).max(0)
+}
+
+/// What else changes when a deletion begins.
+pub(crate) fn mark_deleting(state: &State, endpoint: &Endpoint, value: &mut Value) {
+    if is_namespace(endpoint) {
+        value["status"]["phase"] = json!("Terminating");
+    } else if is_crd(endpoint) {
+        crd::mark_deleting(state, value);
+    }
+}
+
+fn label_with_name(namespace: &mut Value) {
+    let name = meta::text(namespace, "name").to_owned();
+    let labels = meta::of(namespace).entry("labels").or_insert_with(|| Value::Object(Map::new()));
+    labels["kubernetes.io/metadata.name"] = name.into();
+}
+
+/// Moves `stringData` to `data`.
+fn encode_string_data(secret: &mut Value) {
+    let Some(plain) = secret.as_object_mut().and_then(|secret| secret.remove("stringData")) else { return };
+    for (key, text) in plain.as_object().into_iter().flatten() {
+        let bytes = ByteString(text.as_str().unwrap_or_default().as_bytes().to_vec());
+        secret["data"][key] = serde_json::to_value(bytes).unwrap_or_default();
+    }
+}
+
+/// Gives a Service the cluster IP that follows from its revision-independent UID, unless it has or wants none.
+fn assign_cluster_ip(state: &State, service: &mut Value) {
+    let spec = &mut service["spec"];
+    if spec["type"] == "ExternalName" {
+        return;
+    }
+    if spec["clusterIP"].as_str().is_none_or(str::is_empty) {
+        // 10.96.0.0/12 as kubeadm has it; the number of writes so far makes collisions rare.
+        let number = state.storage.revision() % 0xF_FFFE + 1;
+        spec["clusterIP"] =
+            format!("10.{}.{}.{}", 96 + (number >> 16), (number >> 8) & 0xFF, number & 0xFF).into();
+    }
+    spec["clusterIPs"] = json!([spec["clusterIP"]]);
+    if spec["ipFamilies"].is_null() {
+        spec["ipFamilies"] = json!(["IPv4"]);
+    }
+    if spec["ipFamilyPolicy"].is_null() {
+        spec["ipFamilyPolicy"] = json!("SingleStack");
+    }
+}
+
+/// The quality-of-service class: `Guaranteed` where every container's limits equal its requests, `BestEffort` where
+/// there are none, else `Burstable`.
+fn qos_class(spec: &Value) -> &'static str {
+    let containers: Vec<&Value> = ["containers", "initContainers"]
+        .iter()
+        .flat_map(|list| spec[list].as_array().into_iter().flatten())
+        .map(|container| &container["resources"])
+        .collect();
+    let amount =
+        |resources: &Value, side: &str, name: &str| resources[side][name].as_str().map(str::to_owned);
+    let any = |resources: &&&Value| {
+        ["requests", "limits"]
+            .iter()
+            .any(|side| ["cpu", "memory"].iter().any(|name| !resources[side][name].is_null()))
+    };
+    if !containers.iter().any(|resources| any(&resources)) {
+        return "BestEffort";
+    }
+    let guaranteed = containers.iter().all(|resources| {
+        ["cpu", "memory"].iter().all(|name| {
+            let limit = amount(resources, "limits", name);
+            limit.is_some()
+                && amount(resources, "requests", name).is_none_or(|request| Some(request) == limit)
+        })
+    });
+    if guaranteed { "Guaranteed" } else { "Burstable" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn string_data_becomes_data() {
+        let mut secret = json!({"stringData": {"a": "hello"}, "data": {"b": "eA=="}});
+        encode_string_data(&mut secret);
+        assert_eq!(secret, json!({"data": {"a": "aGVsbG8=", "b": "eA=="}}));
+    }
+
+    #[test]
+    fn quality_of_service_follows_the_resources() {
+        let pod = |resources: Value| json!({"containers": [{"resources": resources}]});
+        assert_eq!(qos_class(&pod(json!({}))), "BestEffort");
+        assert_eq!(qos_class(&pod(json!({"requests": {"cpu": "1"}}))), "Burstable");
+        assert_eq!(qos_class(&pod(json!({"limits": {"cpu": "1", "memory": "1Gi"}}))), "Guaranteed");
+    }
+}

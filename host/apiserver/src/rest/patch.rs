@@ -1,0 +1,191 @@
+use serde_json::Value;
+
+use super::update::{Change, Part, update};
+use super::{Written, admit, create, meta, scale};
+use crate::patch::apply::{ApplyError, apply};
+use crate::patch::{PatchError, json_patch, merge_patch, strategic_merge_patch};
+use crate::registry::Endpoint;
+use crate::request::body;
+use crate::request::options::{WriteOptions, invalid_options};
+use crate::request::{ObjectPath, Request};
+use crate::schema::{Schema, field};
+use crate::server::State;
+use crate::status::Status;
+
+const ACCEPTED: &[&str] = &[
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+];
+
+/// A patch, by its media type.
+enum Patch {
+    Json(Value),
+    Merge(Value),
+    Strategic(Value),
+    Apply(Value),
+}
+
+impl Patch {
+    fn read(request: &Request, endpoint: &Endpoint) -> Result<Self, Status> {
+        match body::content_type(request) {
+            "application/json-patch+json" => body::json(&request.body).map(Self::Json),
+            "application/merge-patch+json" => body::json(&request.body).map(Self::Merge),
+            "application/strategic-merge-patch+json" if endpoint.resource.custom.is_none() => {
+                body::json(&request.body).map(Self::Strategic)
+            }
+            "application/apply-patch+yaml" => body::yaml(&request.body).map(Self::Apply),
+            other => {
+                let custom = endpoint.resource.custom.is_some();
+                let accepted: Vec<&str> =
+                    ACCEPTED.iter().copied().filter(|kind| !(custom && kind.contains("strategic"))).collect();
+                Err(Status::unsupported_media_type(other, &accepted))
+            }
+        }
+    }
+
+    /// The object after the patch.
+    fn apply_to(&self, schema: Option<&Schema>, target: &Value) -> Result<Value, Status> {
+        let patched = match (self, schema) {
+            (Self::Json(patch), _) => json_patch(target, patch),
+            (Self::Strategic(patch), Some(schema)) => strategic_merge_patch(schema, target, patch),
+            (Self::Merge(patch) | Self::Strategic(patch) | Self::Apply(patch), _) => {
+                Ok(merge_patch(target, patch))
+            }
+        };
+        patched.map_err(|error| match error {
+            PatchError::Malformed(problem) => Status::bad_request(problem),
+            PatchError::Unprocessable(problem) => Status::unprocessable(format!(
+                "the server rejected our request due to an error in our request: {problem}"
+            )),
+        })
+    }
+
+    /// Whether the patch itself says which version it is for.
+    fn names_version(&self) -> bool {
+        match self {
+            Self::Json(operations) => operations
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|operation| operation["path"] == "/metadata/resourceVersion"),
+            Self::Merge(patch) | Self::Strategic(patch) | Self::Apply(patch) => {
+                !meta::text(patch, "resourceVersion").is_empty()
+            }
+        }
+    }
+}
+
+/// Patches an object or one of its subresources; an apply may create the object.
+pub(crate) fn patch(
+    state: &State,
+    endpoint: &Endpoint,
+    path: &ObjectPath,
+    request: &Request,
+    options: &WriteOptions,
+) -> Result<Written, Status> {
+    let (namespace, name) =
+        (path.namespace.as_deref().unwrap_or_default(), path.name.as_deref().unwrap_or_default());
+    let part = Part::of(path.subresource.as_deref());
+    match Patch::read(request, endpoint)? {
+        Patch::Apply(config) => {
+            if request.query.get("fieldManager").is_none() {
+                let cause = field::required("fieldManager", "is required for apply patch");
+                return Err(invalid_options("PatchOptions", cause));
+            }
+            apply_patch(state, endpoint, path, config, options)
+        }
+        patch => update(state, endpoint, (namespace, name), part, options, |old| {
+            let value = if part == Part::Scale {
+                let paths = endpoint.scale.as_ref().ok_or_else(Status::no_such_resource)?;
+                let scaled = patch.apply_to(None, &scale::of(endpoint, paths, old))?;
+                scale::put(endpoint, paths, old, &scaled)?
+            } else {
+                patch.apply_to(endpoint.schema.as_deref(), old)?
+            };
+            check_identity(old, &value)?;
+            Ok(Change { value, applied: false, retry: !patch.names_version() })
+        }),
+    }
+}
+
+/// A patch may not turn an object into another.
+fn check_identity(old: &Value, new: &Value) -> Result<(), Status> {
+    for field in ["name", "namespace"] {
+        let (before, after) = (meta::text(old, field), meta::text(new, field));
+        if before != after {
+            return Err(Status::bad_request(match field {
+                "name" => {
+                    format!("the name of the object ({after}) does not match the name on the URL ({before})")
+                }
+                _ => "the namespace of the provided object does not match the namespace sent on the request"
+                    .into(),
+            }));
+        }
+    }
+    for field in ["apiVersion", "kind"] {
+        if old[field] != new[field] {
+            let problem =
+                format!("{field} cannot be changed by a patch: {} is not {}", new[field], old[field]);
+            return Err(Status::bad_request(problem));
+        }
+    }
+    Ok(())
+}
+
+/// Server-side apply.
+fn apply_patch(
+    state: &State,
+    endpoint: &Endpoint,
+    path: &ObjectPath,
+    mut config: Value,
+    options: &WriteOptions,
+) -> Result<Written, Status> {
+    let part = Part::of(path.subresource.as_deref());
+    let (namespace, name) = (path.namespace.as_deref(), path.name.as_deref().unwrap_or_default());
+    if part == Part::Scale {
+        let accepted: Vec<&str> = ACCEPTED.iter().copied().filter(|kind| !kind.contains("apply")).collect();
+        return Err(Status::unsupported_media_type("application/apply-patch+yaml", &accepted));
+    }
+    body::check_type(&mut config, endpoint, &endpoint.api_version, endpoint.kind())?;
+    let given = meta::text(&config, "name").to_owned();
+    if !given.is_empty() && given != name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        )));
+    }
+    meta::of(&mut config).insert("name".into(), name.into());
+    if let Some(namespace) = namespace {
+        meta::of(&mut config).entry("namespace").or_insert_with(|| namespace.into());
+    }
+    // Unknown fields are judged on what was applied, and must not get into the managed fields.
+    let mut warnings = Vec::new();
+    if let Some(schema) = &endpoint.schema {
+        let mut checked = config.clone();
+        warnings = admit::decode(endpoint, &mut checked, options.validation)?;
+        schema.prune(&mut config);
+    }
+    let time = state.now();
+    let subresource = path.subresource.as_deref().unwrap_or_default();
+    let writer = admit::writer(endpoint, options, subresource, &time);
+    let schema =
+        endpoint.schema.as_deref().ok_or_else(|| Status::internal("the kind has no schema to apply by"))?;
+    let applied = |live: Option<&Value>| {
+        apply(schema, live, &config, &writer, options.force).map_err(|error| match error {
+            ApplyError::Conflict { message, causes } => Status::apply_conflict(message, causes),
+            ApplyError::Malformed(problem) => Status::bad_request(problem),
+        })
+    };
+    let exists = endpoint.resource.table.get(namespace.unwrap_or_default(), name).is_some();
+    let mut written = if exists || part != Part::Main {
+        update(state, endpoint, (namespace.unwrap_or_default(), name), part, options, |old| {
+            let value = applied(Some(old))?;
+            Ok(Change { value, applied: true, retry: meta::text(&config, "resourceVersion").is_empty() })
+        })?
+    } else {
+        create::create_applied(state, endpoint, namespace, applied(None)?, options)?
+    };
+    written.warnings = warnings;
+    Ok(written)
+}

@@ -1,0 +1,120 @@
+//! Answers in the form that the client asked for.
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode, header};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::list::Listing;
+use crate::registry::Endpoint;
+use crate::request::{Form, View};
+use crate::server::ResponseBody;
+use crate::status::Status;
+use crate::storage::Stored;
+
+/// An answer of the server.
+pub(crate) type Answer = Response<ResponseBody>;
+
+const JSON: &str = "application/json";
+
+/// An answer with JSON text.
+pub(crate) fn json_text(code: StatusCode, body: impl Into<bytes::Bytes>) -> Answer {
+    with_body(code, JSON, ResponseBody::full(body))
+}
+
+/// An answer with a JSON value.
+pub(crate) fn json_value(code: StatusCode, value: &Value) -> Answer {
+    json_text(code, value.to_string())
+}
+
+/// An answer with any body.
+pub(crate) fn with_body(code: StatusCode, content_type: &'static str, body: ResponseBody) -> Answer {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+    headers.insert(header::CACHE_CONTROL, http::HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// A failure.
+pub(crate) fn failure(status: &Status) -> Answer {
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = json_value(code, &status.to_value());
+    if let Some(seconds) = status.retry_after() {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// One object, with warnings.
+pub(crate) fn object(
+    endpoint: &Endpoint,
+    stored: &Stored,
+    view: View,
+    now: Timestamp,
+    code: StatusCode,
+    warnings: &[String],
+) -> Answer {
+    let mut response = match view.form {
+        Form::Plain => json_text(code, endpoint.object_bytes(stored)),
+        Form::Table | Form::Metadata => json_value(code, &shown(endpoint, stored, view, now, true)),
+    };
+    for warning in warnings.iter().chain(&endpoint.deprecation) {
+        let text: String = warning.chars().filter(|c| !c.is_control()).collect();
+        let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = http::HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
+    response
+}
+
+/// An object as a table of one row, or as its metadata alone.
+pub(crate) fn shown(endpoint: &Endpoint, stored: &Stored, view: View, now: Timestamp, headed: bool) -> Value {
+    let object = endpoint.serve(stored);
+    match view.form {
+        Form::Plain => object,
+        Form::Metadata => metadata_only(object),
+        Form::Table => endpoint.columns.event(&object, headed, view.include, now),
+    }
+}
+
+/// A list.
+pub(crate) fn list(endpoint: &Arc<Endpoint>, listing: Listing, view: View, now: Timestamp) -> Answer {
+    if view.form == Form::Plain {
+        let body = ResponseBody::chunks(listing.into_chunks(Arc::clone(endpoint)));
+        return with_body(StatusCode::OK, JSON, body);
+    }
+    let metadata = listing.metadata();
+    let objects: Vec<Value> = listing.objects.iter().map(|stored| endpoint.serve(stored)).collect();
+    let shown = if view.form == Form::Table {
+        endpoint.columns.table(&objects, metadata, view.include, now)
+    } else {
+        let items: Vec<Value> = objects.into_iter().map(metadata_only).collect();
+        json!({
+            "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items,
+        })
+    };
+    json_value(StatusCode::OK, &shown)
+}
+
+fn metadata_only(mut object: Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"].take(),
+    })
+}
+
+/// `Status` of a deletion that is complete.
+pub(crate) fn deleted(endpoint: &Endpoint, last: &Stored) -> Answer {
+    let about = endpoint.about();
+    let mut details = json!({"name": &*last.name, "kind": about.plural, "uid": &*last.uid});
+    if !about.group.is_empty() {
+        details["group"] = about.group.into();
+    }
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
+    });
+    json_value(StatusCode::OK, &status)
+}

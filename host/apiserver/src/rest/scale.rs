@@ -1,0 +1,91 @@
+//! The scale subresource: one form for everything that has replicas.
+
+use pilothouse_model::LabelSelector;
+use serde_json::{Map, Value, json};
+
+use super::meta;
+use crate::registry::{Endpoint, ScalePaths};
+use crate::schema::field;
+use crate::status::Status;
+
+/// `apiVersion` of the subresource.
+pub(crate) const API_VERSION: &str = "autoscaling/v1";
+/// `kind` of the subresource.
+pub(crate) const KIND: &str = "Scale";
+
+/// The Scale of an object.
+pub(crate) fn of(endpoint: &Endpoint, paths: &ScalePaths, object: &Value) -> Value {
+    let metadata = &object["metadata"];
+    let mut kept = Map::new();
+    for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = metadata.get(name) {
+            kept.insert(name.into(), value.clone());
+        }
+    }
+    let number = |path: &str| at(object, path).and_then(Value::as_i64);
+    let mut status = json!({"replicas": number(&paths.status_replicas).unwrap_or(0)});
+    let selector = selector(endpoint, paths, object);
+    if !selector.is_empty() {
+        status["selector"] = selector.into();
+    }
+    let spec =
+        number(&paths.spec_replicas).map_or_else(|| json!({}), |replicas| json!({"replicas": replicas}));
+    json!({"kind": KIND, "apiVersion": API_VERSION, "metadata": kept, "spec": spec, "status": status})
+}
+
+/// The object with the replicas that a Scale asks for, and the Scale's resourceVersion.
+pub(crate) fn put(
+    endpoint: &Endpoint,
+    paths: &ScalePaths,
+    object: &Value,
+    scale: &Value,
+) -> Result<Value, Status> {
+    let replicas = &scale["spec"]["replicas"];
+    let name = meta::text(object, "name");
+    let number = match replicas {
+        Value::Null => 0,
+        other => other.as_i64().ok_or_else(|| {
+            Status::bad_request(format!("Scale {name:?}: spec.replicas: {other} is not a whole number"))
+        })?,
+    };
+    if number < 0 {
+        let detail = "must be greater than or equal to 0";
+        let cause = field::invalid("spec.replicas", replicas, detail);
+        return Err(Status::invalid(endpoint.about(), name, vec![cause]));
+    }
+    let mut object = object.clone();
+    let mut place = &mut object;
+    for part in paths.spec_replicas.split('.') {
+        if !place.is_object() {
+            *place = Value::Object(Map::new());
+        }
+        place = &mut place[part];
+    }
+    *place = number.into();
+    let version = meta::text(scale, "resourceVersion").to_owned();
+    let uid = meta::text(scale, "uid").to_owned();
+    let metadata = meta::of(&mut object);
+    metadata.insert("resourceVersion".into(), version.into());
+    if !uid.is_empty() {
+        metadata.insert("uid".into(), uid.into());
+    }
+    Ok(object)
+}
+
+fn selector(endpoint: &Endpoint, paths: &ScalePaths, object: &Value) -> String {
+    if let Some(path) = &paths.selector {
+        return at(object, path).and_then(Value::as_str).unwrap_or_default().to_owned();
+    }
+    if endpoint.resource.custom.is_some() {
+        return String::new();
+    }
+    // ReplicationController's selector is a plain map.
+    let selector = &object["spec"]["selector"];
+    let plain = selector.get("matchLabels").is_none() && selector.get("matchExpressions").is_none();
+    let selector = if plain { json!({"matchLabels": selector}) } else { selector.clone() };
+    LabelSelector::from_json(&selector).map(|selector| selector.to_string()).unwrap_or_default()
+}
+
+fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(object, |value, part| value.get(part))
+}

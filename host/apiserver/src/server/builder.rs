@@ -1,0 +1,80 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{ApiServer, State};
+use crate::clock::{Clock, SystemClock};
+use crate::controllers;
+use crate::storage::HistoryLimits;
+
+/// Options of an [`ApiServer`]. The defaults are fit for development and tests.
+#[must_use]
+pub struct ApiServerBuilder {
+    clock: Arc<dyn Clock>,
+    history: HistoryLimits,
+    bookmark_interval: Duration,
+    faults_over_http: bool,
+}
+
+impl Default for ApiServerBuilder {
+    fn default() -> Self {
+        Self {
+            clock: Arc::new(SystemClock),
+            history: HistoryLimits { events: 16 * 1024, bytes: 128 * 1024 * 1024 },
+            bookmark_interval: Duration::from_secs(60),
+            faults_over_http: false,
+        }
+    }
+}
+
+impl ApiServerBuilder {
+    /// The clock that timestamps are read from. Timers (bookmarks, time-outs) follow tokio's time.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// How many events of each resource are kept for watches to resume from; at least 1. A watcher that falls further
+    /// behind is cut.
+    pub fn watch_history(mut self, events: usize) -> Self {
+        self.history.events = events.max(1);
+        self
+    }
+
+    /// About how many bytes of events are kept for each resource, whatever their number.
+    pub fn watch_history_bytes(mut self, bytes: usize) -> Self {
+        self.history.bytes = bytes;
+        self
+    }
+
+    /// How often a watch that allows bookmarks gets one; a minute by default, as in Kubernetes.
+    pub fn bookmark_interval(mut self, interval: Duration) -> Self {
+        self.bookmark_interval = interval;
+        self
+    }
+
+    /// Whether faults can be injected over HTTP, at `/debug/faults`.
+    pub fn faults_over_http(mut self, allowed: bool) -> Self {
+        self.faults_over_http = allowed;
+        self
+    }
+
+    /// Makes the server, with the namespaces that every cluster has. Starts no task: see
+    /// [`ApiServer::run_controllers`].
+    #[must_use]
+    pub fn build(self) -> ApiServer {
+        let mut state = State::new(self.clock, self.history, self.bookmark_interval);
+        state.faults_over_http = self.faults_over_http;
+        controllers::bootstrap(&state);
+        ApiServer { state: Arc::new(state) }
+    }
+}
+
+impl std::fmt::Debug for ApiServerBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiServerBuilder")
+            .field("history", &self.history)
+            .field("bookmark_interval", &self.bookmark_interval)
+            .field("faults_over_http", &self.faults_over_http)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,106 @@
+//! The server itself: options, the tower service, the listener, and what tests can see and break.
+
+mod body;
+mod builder;
+mod debug;
+mod faults;
+mod handle;
+mod kubeconfig;
+mod request_log;
+mod serve;
+mod service;
+mod state;
+
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub use body::ResponseBody;
+pub use builder::ApiServerBuilder;
+pub use faults::{Faults, Matcher};
+pub use kubeconfig::{KubeconfigError, kubeconfig, write_kubeconfig};
+pub use request_log::{RequestCount, RequestLog};
+pub use serve::ServeError;
+pub use service::ApiService;
+pub(crate) use state::State;
+
+use crate::controllers;
+
+/// A Kubernetes API server in memory. Cheap to clone; all clones are one server. It ends when the last clone, service
+/// and watch of it are dropped.
+#[derive(Clone)]
+pub struct ApiServer {
+    state: Arc<State>,
+}
+
+impl ApiServer {
+    /// Starts to describe a server.
+    #[must_use]
+    pub fn builder() -> ApiServerBuilder {
+        ApiServerBuilder::default()
+    }
+
+    /// The server as a tower service, for `kube::Client::new(server.service(), "default")`: no socket is involved.
+    #[must_use]
+    pub fn service(&self) -> ApiService {
+        ApiService::new(Arc::clone(&self.state), CancellationToken::new())
+    }
+
+    /// Serves HTTP/1.1 and HTTP/2 without TLS until `shutdown` is cancelled; then running watches end, other requests
+    /// are answered, and the function returns.
+    ///
+    /// # Errors
+    /// When connections can no longer be accepted.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the listener and leaves connections to end by themselves.
+    pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) -> Result<(), ServeError> {
+        serve::serve(Arc::clone(&self.state), listener, shutdown).await
+    }
+
+    /// Starts the simulated controllers: garbage collection, the end of namespaces and what a new namespace gets, the
+    /// status of workloads, the end of pods. They stop when `shutdown` is cancelled; the handle then completes.
+    ///
+    /// Without them the server is what a Kubernetes API server is without its controller manager: owner references
+    /// are not followed, and a namespace that is being deleted stays.
+    pub fn run_controllers(&self, shutdown: CancellationToken) -> JoinHandle<()> {
+        tokio::spawn(controllers::run(Arc::clone(&self.state), shutdown))
+    }
+
+    /// What may be broken on purpose.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.state.faults
+    }
+
+    /// Ends all present watches of a resource at once, as a broken connection would. `group` is "" for core.
+    pub fn cut_watches(&self, group: &str, plural: &str) {
+        self.state.storage.table(group, plural).cut_watches();
+    }
+
+    /// Forgets the history of a resource: watches and exact lists from before now are answered with 410, and
+    /// `continue` tokens expire.
+    pub fn compact(&self, group: &str, plural: &str) {
+        self.state.storage.table(group, plural).compact();
+    }
+
+    /// How often what was asked for.
+    #[must_use]
+    pub fn requests(&self) -> &RequestLog {
+        &self.state.log
+    }
+
+    /// The resourceVersion of the last write.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.state.storage.revision()
+    }
+}
+
+impl std::fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiServer").field("revision", &self.revision()).finish_non_exhaustive()
+    }
+}

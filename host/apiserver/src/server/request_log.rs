@@ -1,0 +1,105 @@
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use crate::request::{ObjectPath, Verb};
+
+/// How often each verb was used on each resource: for tests that assert on what a client does.
+#[derive(Debug, Default)]
+pub struct RequestLog {
+    counts: Mutex<BTreeMap<Key, u64>>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    verb: Verb,
+    resource: String,
+    namespace: String,
+}
+
+/// A line of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RequestCount {
+    /// The verb: `get`, `list`, `watch`, ….
+    pub verb: &'static str,
+    /// `v1/pods`, `apps/v1/deployments`, `apps/v1/deployments/scale`.
+    pub resource: String,
+    /// The namespace; empty for requests across namespaces and for cluster-scoped resources.
+    pub namespace: String,
+    /// How many requests, failed ones included.
+    pub count: u64,
+}
+
+impl RequestLog {
+    pub(crate) fn record(&self, verb: Verb, path: &ObjectPath) {
+        let mut resource = String::new();
+        for part in [&path.group, &path.version, &path.plural] {
+            if !part.is_empty() {
+                resource.push_str(if resource.is_empty() { "" } else { "/" });
+                resource.push_str(part);
+            }
+        }
+        if let Some(subresource) = &path.subresource {
+            resource.push('/');
+            resource.push_str(subresource);
+        }
+        let key = Key { verb, resource, namespace: path.namespace.clone().unwrap_or_default() };
+        *self.counts.lock().entry(key).or_default() += 1;
+    }
+
+    /// How many requests with this verb there were for a resource, in any namespace or across them. `resource` is
+    /// `v1/pods`, `apps/v1/deployments` or `apps/v1/deployments/scale`.
+    #[must_use]
+    pub fn count(&self, verb: Verb, resource: &str) -> u64 {
+        let counts = self.counts.lock();
+        counts
+            .iter()
+            .filter(|(key, _)| key.verb == verb && key.resource == resource)
+            .map(|(_, count)| count)
+            .sum()
+    }
+
+    /// All counts, by verb, resource and namespace.
+    #[must_use]
+    pub fn counts(&self) -> Vec<RequestCount> {
+        let counts = self.counts.lock();
+        counts
+            .iter()
+            .map(|(key, count)| RequestCount {
+                verb: key.verb.as_str(),
+                resource: key.resource.clone(),
+                namespace: key.namespace.clone(),
+                count: *count,
+            })
+            .collect()
+    }
+
+    /// Begins to count anew.
+    pub fn reset(&self) {
+        self.counts.lock().clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_by_verb_and_resource() {
+        let log = RequestLog::default();
+        let path = |namespace: Option<&str>| ObjectPath {
+            version: "v1".into(),
+            plural: "pods".into(),
+            namespace: namespace.map(str::to_owned),
+            ..ObjectPath::default()
+        };
+        log.record(Verb::Watch, &path(None));
+        log.record(Verb::Watch, &path(Some("a")));
+        log.record(Verb::List, &path(None));
+        assert_eq!((log.count(Verb::Watch, "v1/pods"), log.count(Verb::List, "v1/pods")), (2, 1));
+        assert_eq!(log.counts().len(), 3);
+        log.reset();
+        assert_eq!(log.count(Verb::Watch, "v1/pods"), 0);
+    }
+}

@@ -1,0 +1,99 @@
+//! What the server keeps: one table per resource, each with the history that watches are served from, and one
+//! revision counter for all of them, as etcd has.
+//!
+//! Invariants:
+//! 1. A revision is drawn while its table is locked for writing, so whoever reads a table at revision `r` sees every
+//!    write to it up to `r`, and its history is in the order of revisions.
+//! 2. Stored objects and events are immutable and shared.
+
+mod event;
+mod history;
+mod object;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+pub(crate) use event::{Event, EventKind};
+pub(crate) use history::HistoryLimits;
+pub(crate) use object::{Draft, Owner, Stored};
+pub(crate) use table::{Batch, Table, TooOld, WriteError};
+
+/// The group and plural name of a resource: what identifies its table.
+pub(crate) type TableName = (String, String);
+
+/// The counter that every write of any table advances.
+#[derive(Debug)]
+pub(crate) struct Revision {
+    counter: AtomicU64,
+    changed: watch::Sender<u64>,
+}
+
+impl Revision {
+    fn new() -> Self {
+        // etcd's first revision is 1, before any write.
+        Self { counter: AtomicU64::new(1), changed: watch::Sender::new(1) }
+    }
+
+    /// The revision of the last write.
+    pub(crate) fn current(&self) -> u64 {
+        self.counter.load(Ordering::Acquire)
+    }
+
+    fn next(&self) -> u64 {
+        self.counter.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    fn announce(&self, revision: u64) {
+        self.changed.send_replace(revision);
+    }
+}
+
+/// All tables.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    revision: Arc<Revision>,
+    limits: HistoryLimits,
+    tables: RwLock<BTreeMap<TableName, Arc<Table>>>,
+}
+
+impl Storage {
+    pub(crate) fn new(limits: HistoryLimits) -> Self {
+        Self { revision: Arc::new(Revision::new()), limits, tables: RwLock::default() }
+    }
+
+    /// The table of a resource, made when it is first asked for.
+    pub(crate) fn table(&self, group: &str, plural: &str) -> Arc<Table> {
+        let name = (group.to_owned(), plural.to_owned());
+        if let Some(table) = self.tables.read().get(&name) {
+            return Arc::clone(table);
+        }
+        let mut tables = self.tables.write();
+        let table = tables
+            .entry(name)
+            .or_insert_with(|| Arc::new(Table::new(Arc::clone(&self.revision), self.limits)));
+        Arc::clone(table)
+    }
+
+    /// Forgets a table: its resource is no longer served.
+    pub(crate) fn drop_table(&self, group: &str, plural: &str) {
+        self.tables.write().remove(&(group.to_owned(), plural.to_owned()));
+    }
+
+    /// The revision of the last write to any table.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision.current()
+    }
+
+    /// Tells of every write to any table.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.revision.changed.subscribe()
+    }
+}

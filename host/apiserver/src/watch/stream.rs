@@ -1,0 +1,164 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::Stream;
+use tokio::sync::watch::Receiver;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::frame::Frames;
+use super::options::{Start, WatchOptions};
+use crate::registry::Endpoint;
+use crate::request::View;
+use crate::rest::selection::Selection;
+use crate::server::State;
+use crate::status::Status;
+use crate::storage::{Stored, Table};
+
+/// How many events are read from the history at a time.
+const BATCH: usize = 256;
+
+/// A last bookmark is sent this long before the watch times out, as Kubernetes does.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+
+struct Watch {
+    table: Arc<Table>,
+    frames: Frames,
+    initial: VecDeque<Arc<Stored>>,
+    /// Whether the bookmark after the initial events is due.
+    initial_end: bool,
+    ready: VecDeque<Bytes>,
+    /// Everything up to this revision has been sent or is in `ready`.
+    position: u64,
+    changed: Receiver<u64>,
+    bookmarks: bool,
+    bookmark_interval: Duration,
+    next_bookmark: Instant,
+    deadline: Instant,
+    cut: CancellationToken,
+    shutdown: CancellationToken,
+    closed: CancellationToken,
+    /// Whether the table was closed: what it still holds is sent, then the watch ends.
+    closing: bool,
+}
+
+/// Starts a watch; what it yields are whole lines.
+///
+/// # Errors
+/// 410 where the history does not reach back to the start, 504 where the start is in the future of a streaming list.
+pub(crate) fn watch(
+    state: &State,
+    endpoint: &Arc<Endpoint>,
+    selection: Selection,
+    view: View,
+    options: WatchOptions,
+    shutdown: CancellationToken,
+) -> Result<impl Stream<Item = Bytes> + Send + use<>, Status> {
+    let table = Arc::clone(&endpoint.resource.table);
+    // Taken before the state is read, so that nothing is missed in between.
+    let (changed, cut) = (table.subscribe(), table.cut_token());
+    let namespace = selection.namespace.clone();
+    let (initial, position) = match options.start {
+        Start::Synthetic | Start::Initial(_) => table.list(namespace.as_deref()),
+        Start::Now => (Vec::new(), state.storage.revision()),
+        Start::After(revision) => {
+            table.events_after(revision, 0).map_err(|error| Status::too_old(revision, error.oldest))?;
+            (Vec::new(), revision)
+        }
+    };
+    if let Start::Initial(revision) = options.start
+        && revision > position
+    {
+        return Err(Status::too_large_version(revision, position));
+    }
+    let now = Instant::now();
+    let watch = Watch {
+        frames: Frames::new(Arc::clone(endpoint), selection, view, Arc::clone(&state.clock)),
+        initial: initial.into(),
+        initial_end: matches!(options.start, Start::Initial(_)) && options.bookmarks,
+        ready: VecDeque::new(),
+        position,
+        changed,
+        bookmarks: options.bookmarks,
+        bookmark_interval: state.bookmark_interval,
+        next_bookmark: first_bookmark(now, now + options.timeout, state.bookmark_interval),
+        deadline: now + options.timeout,
+        cut,
+        shutdown,
+        closed: table.closed_token(),
+        closing: false,
+        table,
+    };
+    Ok(futures::stream::unfold(watch, |mut watch| async move {
+        let line = watch.next().await?;
+        Some((line, watch))
+    }))
+}
+
+fn first_bookmark(now: Instant, deadline: Instant, interval: Duration) -> Instant {
+    let last = deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
+    last.map_or(now + interval, |last| last.min(now + interval))
+}
+
+impl Watch {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if self.cut.is_cancelled() || self.shutdown.is_cancelled() {
+                return None;
+            }
+            while let Some(object) = self.initial.pop_front() {
+                if let Some(line) = self.frames.initial(&object) {
+                    return Some(line);
+                }
+            }
+            if std::mem::take(&mut self.initial_end) {
+                return Some(self.frames.bookmark(self.position, true));
+            }
+            if let Some(line) = self.ready.pop_front() {
+                return Some(line);
+            }
+            if Instant::now() >= self.deadline {
+                return None;
+            }
+            self.changed.borrow_and_update();
+            // An error means that the client fell behind the history: its watch ends.
+            let batch = self.table.events_after(self.position, BATCH).ok()?;
+            self.position = batch.complete_to;
+            let frames = &mut self.frames;
+            self.ready.extend(batch.events.iter().filter_map(|event| frames.event(event)));
+            if self.ready.is_empty() && batch.events.len() < BATCH {
+                if self.closing {
+                    return None;
+                }
+                self.wait().await?;
+            }
+        }
+    }
+
+    /// Waits for a change or the time of a bookmark; none when the watch is over.
+    async fn wait(&mut self) -> Option<()> {
+        tokio::select! {
+            biased;
+            () = self.cut.cancelled() => None,
+            () = self.shutdown.cancelled() => None,
+            () = sleep_until(self.deadline) => None,
+            () = self.closed.cancelled() => {
+                self.closing = true;
+                Some(())
+            }
+            // Before the changes, so that bookmarks also come where nothing but unselected objects changes.
+            () = sleep_until(self.next_bookmark), if self.bookmarks => {
+                self.next_bookmark += self.bookmark_interval;
+                let last = self.deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > Instant::now());
+                if let Some(last) = last {
+                    self.next_bookmark = self.next_bookmark.min(last);
+                }
+                self.ready.push_back(self.frames.bookmark(self.position, false));
+                Some(())
+            }
+            changed = self.changed.changed() => changed.ok(),
+        }
+    }
+}
