@@ -4,6 +4,7 @@
 //! each once. `/openapi/v2` is one document for all. Documents are built when first asked for and kept until what they
 //! describe changes.
 
+pub(crate) mod answer;
 mod components;
 mod paths;
 mod v2;

@@ -7,7 +7,7 @@ use k8s_openapi::schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
 
 use super::Schema;
-use super::node::{Arena, NodeId};
+use super::node::{Arena, NodeId, SchemaRef};
 use super::parse::Parser;
 use super::topology;
 
@@ -132,6 +132,7 @@ fn point_to_components(schema: &mut Value) {
 
 struct Parsed {
     arena: Arc<Arena>,
+    delete_options: NodeId,
     kinds: HashMap<(&'static str, &'static str, &'static str), Arc<Schema>>,
 }
 
@@ -142,6 +143,7 @@ fn parsed() -> &'static Parsed {
         let mut parser = Parser::with_definitions(&definitions.schemas);
         let roots: Vec<(BuiltinKind, NodeId)> =
             definitions.kinds.iter().map(|(kind, name)| (*kind, parser.definition(name))).collect();
+        let delete_options = parser.definition("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions");
         let arena = Arc::new(parser.finish());
         let kinds = roots
             .into_iter()
@@ -150,13 +152,17 @@ fn parsed() -> &'static Parsed {
                 ((kind.group, kind.version, kind.kind), Arc::new(schema))
             })
             .collect();
-        Parsed { arena, kinds }
+        Parsed { arena, delete_options, kinds }
     })
 }
 
 /// The schema of a built-in kind.
 pub(super) fn schema(group: &str, version: &str, kind: &str) -> Option<Arc<Schema>> {
+    parsed().kinds.get(&(group, version, kind)).cloned()
+}
+
+/// The schema of `DeleteOptions`, which every group and version has.
+pub(super) fn delete_options() -> SchemaRef<'static> {
     let parsed = parsed();
-    debug_assert!(!parsed.arena.nodes.is_empty());
-    parsed.kinds.get(&(group, version, kind)).cloned()
+    SchemaRef::new(&parsed.arena, parsed.delete_options)
 }

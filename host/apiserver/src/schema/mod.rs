@@ -5,7 +5,6 @@
 
 mod builtin;
 mod cel;
-mod crd;
 mod decode;
 mod defaults;
 pub mod field;
@@ -14,6 +13,7 @@ mod names;
 mod node;
 mod pairing;
 mod parse;
+mod protobuf;
 mod prune;
 mod semantic;
 mod structural;
@@ -25,9 +25,11 @@ mod tests;
 
 use std::sync::Arc;
 
+use builtin::delete_options;
 pub use builtin::{BuiltinKind, Definitions, KINDS, definitions};
 pub(crate) use defaults::default_of;
 pub use node::{Additional, Checks, ListType, Node, NodeId, PatchStrategy, Property, SchemaRef, Type};
+pub use protobuf::{ProtobufError, decode_protobuf};
 use serde_json::Value;
 
 use crate::status::Cause;

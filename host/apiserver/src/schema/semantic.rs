@@ -6,7 +6,7 @@ use pilothouse_model::LabelSelector;
 use serde_json::{Map, Value};
 
 use super::builtin::BuiltinKind;
-use super::{crd, field, names};
+use super::{field, names};
 use crate::status::Cause;
 
 const TOTAL_ANNOTATION_BYTES: u64 = 256 * 1024;
@@ -93,7 +93,6 @@ pub(super) fn check(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> Vec<
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
             role_binding(new, old, &mut causes);
         }
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => causes = crd::check(new, old),
         _ => {}
     }
     causes
