@@ -1,0 +1,153 @@
+//! Whatever a hostile server does, the store ends as the server's state, and every subscriber's replayed view as the store.
+//!
+//! `PILOTHOUSE_SEEDS=N` runs N seeds, `PILOTHOUSE_SEED=S` only one; a failure prints its seed.
+
+mod chaos;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chaos::{Server, Stored};
+use pilothouse_informer::{
+    InformerKey, InformerOptions, InformerRegistry, ListWatch, StoreReader, SubscribeOptions, Subscription,
+};
+use pilothouse_model::{LabelSelector, Notification, Object, ObjectKey, ResourceType};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+fn pods() -> InformerKey {
+    InformerKey::new(ResourceType {
+        group: String::new(),
+        version: "v1".into(),
+        kind: "Pod".into(),
+        plural: "pods".into(),
+        namespaced: true,
+    })
+}
+
+fn read(object: &Object) -> Stored {
+    let number =
+        |text: &str| text.trim_start_matches(|char: char| char.is_alphabetic()).parse().expect("a number");
+    Stored {
+        uid: number(object.uid()),
+        version: number(object.resource_version()),
+        app: u8::try_from(number(&object.label("app").expect("labelled"))).expect("small"),
+    }
+}
+
+fn content(store: &StoreReader) -> BTreeMap<String, Stored> {
+    store.list().iter().map(|object| (object.name().to_owned(), read(object))).collect()
+}
+
+/// A subscriber that replays what it is told, at its own pace.
+struct Replayer {
+    subscription: Subscription,
+    view: BTreeMap<ObjectKey, Object>,
+}
+
+impl Replayer {
+    fn take_one_batch(&mut self) -> bool {
+        let mut next = tokio_test::task::spawn(self.subscription.next_batch());
+        let std::task::Poll::Ready(batch) = next.poll() else { return false };
+        drop(next);
+        for notification in batch.expect("the informer runs") {
+            let key = notification.key().clone();
+            let known = self.view.get(&key).map(Object::uid);
+            match &notification {
+                Notification::Added { object, .. } => {
+                    assert_eq!(known, None, "added twice: {object:?}");
+                    self.view.insert(key, object.clone());
+                }
+                Notification::Updated { old, new } => {
+                    assert_eq!(self.view.get(&key), Some(old), "the old state is what was known");
+                    assert_eq!(known, Some(new.uid()));
+                    self.view.insert(key, new.clone());
+                }
+                Notification::Deleted { last, .. } => {
+                    assert_eq!(known, Some(last.uid()), "no deletion of what was never added");
+                    self.view.remove(&key);
+                }
+            }
+        }
+        true
+    }
+
+    fn view(&self) -> BTreeMap<String, Stored> {
+        self.view.iter().map(|(key, object)| (key.name().to_owned(), read(object))).collect()
+    }
+}
+
+async fn converge(seed: u64) {
+    let server = Server::new(seed);
+    let mut rng = SmallRng::seed_from_u64(seed ^ 0x5eed);
+    let factory = {
+        let server = server.clone();
+        move |_: &InformerKey| -> Arc<dyn ListWatch> { Arc::new(server.clone()) }
+    };
+    let options = InformerOptions {
+        seed: Some(seed),
+        page_size: 3,
+        delta_capacity: 1 + rng.random_range(0..8),
+        ..InformerOptions::default()
+    };
+    let registry = InformerRegistry::new(factory, options);
+    let narrow = pods().with_labels(LabelSelector::parse("app=app1").expect("labels"));
+    let mut replayers: Vec<_> = [pods(), narrow, pods()]
+        .into_iter()
+        .map(|key| {
+            let options = SubscribeOptions {
+                backlog: rng.random_range(1..10),
+                batch: 3,
+                ..SubscribeOptions::default()
+            };
+            Replayer { subscription: registry.subscribe(key, options).expect("open"), view: BTreeMap::new() }
+        })
+        .collect();
+    let store = replayers[0].subscription.store();
+    for _ in 0..60 {
+        server.live();
+        tokio::time::sleep(Duration::from_millis(rng.random_range(0..4000))).await;
+        let version = store.resource_version();
+        if !version.is_empty()
+            && let Some(state) = server.state_at(version.parse().expect("a number"))
+        {
+            assert_eq!(content(&store), state, "the store at {version} is the server's state at {version}");
+        }
+        let who = rng.random_range(0..3);
+        replayers[who].take_one_batch();
+    }
+    server.stop_faults();
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(600);
+    while content(&store) != server.objects() {
+        assert!(tokio::time::Instant::now() < deadline, "not converged: {:?}", registry.informers());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    for replayer in &mut replayers {
+        while replayer.take_one_batch() {}
+        assert!(replayer.subscription.has_synced());
+        assert_eq!(replayer.view(), content(&replayer.subscription.store()));
+    }
+    let (started, forced) = server.lists();
+    assert!(started <= forced, "{started} lists, of which the server forced {forced}");
+    registry.stop().await;
+}
+
+#[test]
+fn b04_to_b36_the_store_converges_whatever_the_server_does() {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let seeds = match number("PILOTHOUSE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("PILOTHOUSE_SEEDS").unwrap_or(300),
+    };
+    for seed in seeds {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
+        let outcome =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.block_on(converge(seed))));
+        assert!(outcome.is_ok(), "seed {seed} fails; run it alone with PILOTHOUSE_SEED={seed}");
+    }
+}
