@@ -409,7 +409,7 @@ impl ListWatch for Server {
         let started_list = params.send_initial_events;
         self.refuse().inspect_err(|_| {
             if started_list {
-                self.force_list()
+                self.force_list();
             }
         })?;
         let (sender, receiver) = mpsc::unbounded_channel();
