@@ -5,7 +5,7 @@ use http::{HeaderValue, Method, StatusCode, header};
 use super::{Document, Documents, Served};
 use crate::registry::{Endpoint, GroupVersion, Registry};
 use crate::request::Request;
-use crate::request::accept::ranges;
+use crate::request::accept::{MediaRange, ranges};
 use crate::rest::respond::{self, Answer};
 use crate::status::Status;
 
@@ -22,13 +22,13 @@ pub(crate) fn answer(
         return Err(Status::method_not_allowed(request.method.as_str()));
     }
     let accepted = ranges(request.header("accept"));
-    if !accepted.is_empty() && !accepted.iter().any(|range| range.takes_json()) {
+    if !accepted.is_empty() && !accepted.iter().any(MediaRange::takes_json) {
         return Err(Status::not_acceptable(&["application/json"]));
     }
     let rest = path.trim_start_matches("/openapi/").trim_end_matches('/');
     match rest.split('/').collect::<Vec<_>>().as_slice() {
         ["v2"] => {
-            let served: Vec<_> = registry.endpoints().map(|endpoint| served(endpoint)).collect();
+            let served: Vec<_> = registry.endpoints().map(|endpoint| served(endpoint.as_ref())).collect();
             Ok(document(documents.v2(&served), request))
         }
         ["v3"] => {
@@ -56,7 +56,7 @@ fn of(
 }
 
 fn of_version(version: &GroupVersion) -> Vec<Served<'_>> {
-    version.endpoints.values().map(|endpoint| served(endpoint)).collect()
+    version.endpoints.values().map(|endpoint| served(endpoint.as_ref())).collect()
 }
 
 fn served(endpoint: &Endpoint) -> Served<'_> {

@@ -2,9 +2,12 @@
 
 use serde_json::Value;
 
-use super::Schema;
-use super::field;
+use super::defaults::QUANTITY;
 use super::node::{SchemaRef, Type};
+use super::{Schema, field, format, quantity};
+
+const QUANTITY_SYNTAX: &str =
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
 impl Schema {
     /// Why `object` cannot be decoded into this built-in kind, in the words of Go's JSON decoder; none if it can, or
@@ -14,10 +17,7 @@ impl Schema {
     pub fn decode_error(&self, object: &Value) -> Option<String> {
         let kind = self.built_in?;
         let wrong = mismatch(object, self.root(), kind.kind, "")?;
-        Some(format!(
-            "{0} in version \"{1}\" cannot be handled as a {0}: json: {wrong}",
-            kind.kind, kind.version
-        ))
+        Some(format!("{0} in version \"{1}\" cannot be handled as a {0}: {wrong}", kind.kind, kind.version))
     }
 }
 
@@ -39,10 +39,16 @@ fn mismatch(value: &Value, schema: SchemaRef<'_>, owner: &str, path: &str) -> Op
     if !fits {
         let place = if path.is_empty() { "value".to_owned() } else { format!("struct field {owner}.{path}") };
         return Some(format!(
-            "cannot unmarshal {} into Go {place} of type {}",
+            "json: cannot unmarshal {} into Go {place} of type {}",
             json_name(value),
             go_type(schema)
         ));
+    }
+    if node.definition.as_deref() == Some(QUANTITY) && quantity::canonical(value).is_none() {
+        return Some(QUANTITY_SYNTAX.to_owned());
+    }
+    if let Some(wrong) = unreadable(value, schema) {
+        return Some(wrong);
     }
     match value {
         Value::Object(object) => {
@@ -55,6 +61,27 @@ fn mismatch(value: &Value, schema: SchemaRef<'_>, owner: &str, path: &str) -> Op
             let of_items = schema.items()?;
             items.iter().find_map(|item| mismatch(item, of_items, owner, path))
         }
+        _ => None,
+    }
+}
+
+/// What Go's types for times, quantities and bytes refuse, although the JSON type is right.
+fn unreadable(value: &Value, schema: SchemaRef<'_>) -> Option<String> {
+    let node = schema.node();
+    if node.definition.as_deref() == Some(QUANTITY) {
+        return quantity::canonical(value).is_none().then(|| QUANTITY_SYNTAX.to_owned());
+    }
+    let wanted = node.checks.as_ref()?.format.as_deref()?;
+    let text = value.as_str().filter(|text| !format::matches(wanted, text))?;
+    match wanted {
+        "byte" => {
+            let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
+            let at = text.bytes().position(|byte| !valid(byte)).unwrap_or(text.len() / 4 * 4);
+            Some(format!("illegal base64 data at input byte {at}"))
+        }
+        "date-time" => Some(format!(
+            "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\""
+        )),
         _ => None,
     }
 }

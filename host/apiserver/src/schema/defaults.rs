@@ -6,17 +6,55 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value, json};
 
-use super::Schema;
 use super::node::{Node, SchemaRef};
+use super::{Schema, quantity};
+
+/// The type whose values have a canonical form.
+pub(super) const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 
 impl Schema {
-    /// Fills in what `object` leaves out. Applying it again changes nothing.
+    /// Fills in what `object` leaves out, and writes the quantities of built-in kinds in their canonical form. Applying
+    /// it again changes nothing.
     pub fn apply_defaults(&self, object: &mut Value) {
         if self.is_built_in() {
+            quantities(object, self.root());
             built_in(object, self.root());
         } else {
             structural(object, self.root());
         }
+    }
+}
+
+impl Schema {
+    /// Writes the quantities of a built-in kind in their canonical form, without defaulting anything: an applied
+    /// configuration must not own what it does not say.
+    pub(crate) fn canonicalize(&self, object: &mut Value) {
+        if self.is_built_in() {
+            quantities(object, self.root());
+        }
+    }
+}
+
+fn quantities(value: &mut Value, schema: SchemaRef<'_>) {
+    if schema.node().definition.as_deref() == Some(QUANTITY) {
+        if let Some(canonical) = quantity::canonical(value) {
+            *value = canonical.into();
+        }
+        return;
+    }
+    match value {
+        Value::Object(object) => {
+            for (name, child) in object.iter_mut() {
+                if let Some(of_child) = schema.field(name) {
+                    quantities(child, of_child);
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(of_items) = schema.items() else { return };
+            items.iter_mut().for_each(|item| quantities(item, of_items));
+        }
+        _ => {}
     }
 }
 

@@ -15,6 +15,7 @@ mod pairing;
 mod parse;
 mod protobuf;
 mod prune;
+mod quantity;
 mod semantic;
 mod structural;
 mod topology;

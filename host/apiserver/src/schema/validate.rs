@@ -200,11 +200,7 @@ impl Validator {
         if let Some(wanted) = &checks.format
             && !format::matches(wanted, text)
         {
-            if wanted == "byte" && self.built_in {
-                self.causes.push(field::invalid(path, &value, "must be base64 encoded"));
-            } else {
-                self.causes.push(field::wrong_type(path, wanted, text));
-            }
+            self.causes.push(field::wrong_type(path, wanted, text));
         }
     }
 

@@ -91,10 +91,11 @@ pub fn apply(
         let before = Writer { manager: BEFORE_FIRST_APPLY, subresource: "", ..*writer };
         managers.set(Manager::of(&before, Operation::Update), everything, writer.time);
     }
+    let mut config = managed::without_untouched(config, writer);
+    schema.canonicalize(&mut config);
     let manager = Manager::of(writer, Operation::Apply);
     let last = managers.fields(&manager).cloned().unwrap_or_default();
-    let applied = managed::tracked(diff::fields_of(schema.root(), config), writer);
-    let config = managed::without_untouched(config, writer);
+    let applied = managed::tracked(diff::fields_of(schema.root(), &config), writer);
     let mut merged = merge::merge(Some(schema.root()), live, &config);
     managers.set(manager.clone(), applied, writer.time);
     prune::prune(schema.root(), &mut merged, &last, &managers.all());

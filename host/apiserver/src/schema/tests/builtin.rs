@@ -229,3 +229,35 @@ fn crds_with_any_schema_shape_decode() {
     );
     assert_eq!(value["spec"]["conversion"], json!({"strategy": "None"}));
 }
+
+#[test]
+fn times_quantities_and_bytes_must_be_readable() {
+    let pod = |cpu: &str| json!({"spec": {"containers": [{"name": "a", "image": "i", "resources": {"limits": {"cpu": cpu}}}]}});
+    let schema = built_in("v1", "Pod");
+    assert_eq!(schema.decode_error(&pod("500m")), None);
+    let quantity = schema.decode_error(&pod("much")).expect("no quantity");
+    assert!(
+        quantity.starts_with("Pod in version \"v1\" cannot be handled as a Pod: quantities must match"),
+        "{quantity}"
+    );
+    let secret = json!({"data": {"a": "not base64!"}});
+    let bytes = built_in("v1", "Secret").decode_error(&secret).expect("no base64");
+    assert_eq!(
+        bytes,
+        "Secret in version \"v1\" cannot be handled as a Secret: illegal base64 data at input byte 3"
+    );
+    let time = built_in("v1", "Event").decode_error(&json!({"firstTimestamp": "soon"})).expect("no time");
+    assert!(time.contains("parsing time \"soon\""), "{time}");
+}
+
+#[test]
+fn quantities_are_written_back_in_canonical_form() {
+    let mut pod = json!({"spec": {"containers": [
+        {"name": "a", "image": "i", "resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}, "requests": {"cpu": 0.5}}}
+    ]}});
+    built_in("v1", "Pod").apply_defaults(&mut pod);
+    assert_eq!(
+        pod["spec"]["containers"][0]["resources"],
+        json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "1Gi"}})
+    );
+}

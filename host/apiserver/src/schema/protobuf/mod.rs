@@ -1,7 +1,9 @@
 //! Kubernetes' protobuf encoding of built-in kinds, read into JSON.
 //!
 //! kubectl's `create` subcommands and typed Go clients send it. Answers are JSON, which those clients take as well, so
-//! nothing is encoded. Types come from the JSON schemas; `protobuf.txt` has the field numbers, which those lack.
+//! nothing is encoded. Types come from the JSON schemas; `fields.txt` has the field numbers, which those lack.
+
+mod wire;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -10,6 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use serde_json::{Map, Value};
 use thiserror::Error;
+use wire::{Wire, fields};
 
 use super::node::{SchemaRef, Type};
 use super::{Schema, delete_options};
@@ -93,7 +96,7 @@ type Table = HashMap<&'static str, HashMap<u64, Field>>;
 fn table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let lines = include_str!("protobuf.txt").lines().filter(|line| !line.starts_with('#'));
+        let lines = include_str!("fields.txt").lines().filter(|line| !line.starts_with('#'));
         lines
             .filter_map(|line| {
                 let (message, fields) = line.split_once(' ')?;
@@ -289,60 +292,6 @@ fn is_zero(value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         Value::Object(object) => object.is_empty(),
     }
-}
-
-/// A field's value as it stands on the wire.
-#[derive(Clone, Copy, Debug)]
-enum Wire<'a> {
-    Number(u64),
-    Fixed(u64),
-    Bytes(&'a [u8]),
-}
-
-/// The fields of a message in their order, each with its number; ends after the first error.
-fn fields<'a>(
-    bytes: &'a [u8],
-    message: &str,
-) -> impl Iterator<Item = Result<(u64, Wire<'a>), ProtobufError>> {
-    let mut rest = bytes;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let field = next_field(&mut rest);
-        if field.is_none() {
-            rest = &[];
-        }
-        Some(field.ok_or_else(|| ProtobufError::Malformed { message: message.to_owned() }))
-    })
-}
-
-fn next_field<'a>(rest: &mut &'a [u8]) -> Option<(u64, Wire<'a>)> {
-    let tag = varint(rest)?;
-    let wire = match tag & 7 {
-        0 => Wire::Number(varint(rest)?),
-        1 => Wire::Fixed(u64::from_le_bytes(*rest.split_off(..8)?.first_chunk()?)),
-        2 => {
-            let length = usize::try_from(varint(rest)?).ok()?;
-            Wire::Bytes(rest.split_off(..length)?)
-        }
-        5 => Wire::Fixed(u32::from_le_bytes(*rest.split_off(..4)?.first_chunk()?).into()),
-        _ => return None,
-    };
-    Some((tag >> 3, wire))
-}
-
-fn varint(rest: &mut &[u8]) -> Option<u64> {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let (byte, after) = rest.split_first()?;
-        *rest = after;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

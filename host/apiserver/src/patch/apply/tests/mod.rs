@@ -1,4 +1,5 @@
-use proptest::prelude::*;
+mod properties;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -271,6 +272,19 @@ fn ports_are_told_apart_by_number_and_default_protocol() {
 }
 
 #[test]
+fn equal_quantities_are_equal_however_they_are_written() {
+    let schema = Schema::builtin("", "v1", "Pod").expect("built in");
+    let pod = |cpu: &str| {
+        let limits = json!({"limits": {"cpu": cpu}});
+        json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "resources": limits}]}})
+    };
+    let writer = |manager| Writer { api_version: "v1", ..writer(manager) };
+    let live = apply(&schema, None, &pod("1"), &writer("a"), false).expect("creates");
+    let shared = apply(&schema, Some(&live), &pod("1000m"), &writer("b"), false).expect("the same value");
+    assert_eq!(shared["spec"]["containers"][0]["resources"]["limits"]["cpu"], "1");
+}
+
+#[test]
 fn items_without_keys_and_twins_are_refused() {
     let missing = apply_as("a", None, json!({"parts": [{"weight": 1}]})).expect_err("no name");
     assert!(missing.to_string().contains(r#"omits key field "name""#), "{missing}");
@@ -296,107 +310,4 @@ fn update_managers_are_capped() {
     assert_eq!(entries.len(), 10);
     assert!(owned(&live, "ancient-changes")["f:spec"]["f:map"].get("f:m0").is_some());
     assert_ne!(owned(&live, "m14"), Value::Null);
-}
-
-fn specs() -> impl Strategy<Value = Value> {
-    let part = ("[xyz]", proptest::option::of(0..3_i64)).prop_map(|(name, weight)| match weight {
-        Some(weight) => json!({"name": name, "weight": weight}),
-        None => json!({"name": name}),
-    });
-    let parts = proptest::collection::vec(part, 0..3).prop_map(|mut parts| {
-        parts.sort_by_key(|part| part["name"].to_string());
-        parts.dedup_by_key(|part| part["name"].to_string());
-        parts
-    });
-    let tags = proptest::collection::btree_set("[pqr]", 0..3);
-    let map = proptest::collection::btree_map("[klm]", "[01]", 0..3);
-    (proptest::option::of(0..3_i64), proptest::option::of("red|blue"), parts, tags, map).prop_map(
-        |(size, color, parts, tags, map)| {
-            let mut spec = json!({"parts": parts, "tags": tags, "map": map});
-            if let Some(size) = size {
-                spec["size"] = json!(size);
-            }
-            if let Some(color) = color {
-                spec["color"] = json!(color);
-            }
-            spec
-        },
-    )
-}
-
-/// The same fields under names that no other manager uses.
-fn apart(spec: &Value, suffix: &str) -> Value {
-    let rename = |list: &Value| -> Vec<Value> {
-        let parts = list.as_array().into_iter().flatten().cloned();
-        parts
-            .map(|mut part| {
-                part["name"] = json!(format!("{}{suffix}", part["name"].as_str().unwrap_or_default()));
-                part
-            })
-            .collect()
-    };
-    let tags: Vec<_> = spec["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let tags: Vec<_> = tags.iter().map(|tag| format!("{tag}{suffix}")).collect();
-    json!({"parts": rename(&spec["parts"]), "tags": tags})
-}
-
-proptest! {
-    #[test]
-    fn apply_is_idempotent(first in specs(), second in specs()) {
-        let live = apply_as("other", None, first).expect("creates");
-        let once = apply(&widgets(), Some(&live), &widget(second.clone()), &writer("a"), true).expect("forced");
-        let twice = apply(&widgets(), Some(&once), &widget(second), &writer("a"), true).expect("forced");
-        prop_assert_eq!(once, twice);
-    }
-
-    #[test]
-    fn managers_of_disjoint_fields_never_conflict(one in specs(), two in specs(), three in specs()) {
-        let live = apply_as("a", None, apart(&one, "-a")).expect("creates");
-        let live = apply_as("b", Some(&live), apart(&two, "-b"));
-        prop_assert!(live.is_ok(), "{:?}", live);
-        let live = apply_as("a", live.as_ref().ok(), apart(&three, "-a"));
-        prop_assert!(live.is_ok(), "{:?}", live);
-    }
-
-    #[test]
-    fn the_only_manager_gets_exactly_what_it_applies(one in specs(), two in specs()) {
-        let live = apply_as("a", None, one).expect("creates");
-        let after = apply_as("a", Some(&live), two.clone()).expect("own fields");
-        let alone = apply_as("a", None, two).expect("creates");
-        // The order of items may come from the live object, and a list that lost its last item stays as an empty one.
-        let sorted = |object: &Value, list: &str| -> Vec<String> {
-            let items = object["spec"][list].as_array().into_iter().flatten();
-            let mut texts: Vec<_> = items.map(Value::to_string).collect();
-            texts.sort();
-            texts
-        };
-        prop_assert_eq!(sorted(&after, "parts"), sorted(&alone, "parts"));
-        prop_assert_eq!(sorted(&after, "tags"), sorted(&alone, "tags"));
-        prop_assert_eq!(after["spec"].get("size"), alone["spec"].get("size"));
-        prop_assert_eq!(after["spec"].get("color"), alone["spec"].get("color"));
-        prop_assert_eq!(&after["spec"]["map"], &alone["spec"]["map"]);
-        prop_assert_eq!(owned(&after, "a"), owned(&alone, "a"));
-    }
-
-    #[test]
-    fn what_changed_is_owned_by_the_updater_alone(one in specs(), two in specs()) {
-        let live = apply_as("a", None, one).expect("creates");
-        let mut new = live.clone();
-        new["spec"] = two;
-        track_update(&widgets(), Some(&live), &mut new, &writer("b"));
-        let applied = FieldSet::from_json(&owned(&new, "a"));
-        let updated = FieldSet::from_json(&owned(&new, "b"));
-        prop_assert!(applied.intersection(&updated).is_empty());
-    }
-
-    #[test]
-    fn field_sets_keep_the_laws_of_sets(one in specs(), two in specs()) {
-        let schema = widgets();
-        let a = diff::fields_of(schema.root(), &widget(one));
-        let b = diff::fields_of(schema.root(), &widget(two));
-        prop_assert_eq!(a.union(&b), b.union(&a));
-        prop_assert_eq!(a.difference(&b).union(&a.intersection(&b)), a.clone());
-        prop_assert!(a.difference(&b).intersection(&b).is_empty());
-        prop_assert_eq!(FieldSet::from_json(&a.to_json()), a);
-    }
 }

@@ -1,0 +1,60 @@
+//! Protobuf's wire format: numbered fields, one after the other.
+
+use super::ProtobufError;
+
+/// A field's value as it stands on the wire.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wire<'a> {
+    /// A varint.
+    Number(u64),
+    /// Four or eight bytes.
+    Fixed(u64),
+    /// A text, a message, or bytes.
+    Bytes(&'a [u8]),
+}
+
+/// The fields of a message in their order, each with its number; ends after the first error.
+pub(super) fn fields<'a>(
+    bytes: &'a [u8],
+    message: &str,
+) -> impl Iterator<Item = Result<(u64, Wire<'a>), ProtobufError>> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let field = next_field(&mut rest);
+        if field.is_none() {
+            rest = &[];
+        }
+        Some(field.ok_or_else(|| ProtobufError::Malformed { message: message.to_owned() }))
+    })
+}
+
+fn next_field<'a>(rest: &mut &'a [u8]) -> Option<(u64, Wire<'a>)> {
+    let tag = varint(rest)?;
+    let wire = match tag & 7 {
+        0 => Wire::Number(varint(rest)?),
+        1 => Wire::Fixed(u64::from_le_bytes(*rest.split_off(..8)?.first_chunk()?)),
+        2 => {
+            let length = usize::try_from(varint(rest)?).ok()?;
+            Wire::Bytes(rest.split_off(..length)?)
+        }
+        5 => Wire::Fixed(u32::from_le_bytes(*rest.split_off(..4)?.first_chunk()?).into()),
+        _ => return None,
+    };
+    Some((tag >> 3, wire))
+}
+
+fn varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, after) = rest.split_first()?;
+        *rest = after;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
