@@ -32,6 +32,7 @@ mod views;
 
 pub use guest_metrics::GuestMetrics;
 pub use host::{HostOptions, PluginHost};
+pub use load::check::{CheckReport, CheckedWatch, Served, check};
 pub use logs::{PluginLogLine, PluginLogs};
 pub use metrics::Metrics;
 pub use name::{NameError, PluginName};

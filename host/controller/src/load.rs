@@ -3,6 +3,7 @@
 //! Everything happens beside the version that runs, which is not touched. Dropping the future gives up: subscriptions
 //! that were made for the new version end with it.
 
+pub(crate) mod check;
 mod problem;
 mod watches;
 

@@ -1,0 +1,183 @@
+//! The command line. It is public: see CHANGELOG.md before changing it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A WebAssembly host for Kubernetes controller logic.
+///
+/// Drop a .wasm into the plugins directory, and it controls a cluster. Exit codes: 0 ended as asked, 1 failed, 2 bad
+/// usage or configuration. Logs go to standard error, results to standard output.
+#[derive(Debug, Parser)]
+#[command(name = "pilothouse", version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// How log lines are written.
+    #[arg(long, global = true, env = "PILOTHOUSE_LOG_FORMAT", value_enum, default_value = "text")]
+    pub(crate) log_format: LogFormat,
+    /// Which log lines are written: a level, or directives such as `info,plugin=debug`.
+    #[arg(long, global = true, env = "PILOTHOUSE_LOG_LEVEL", default_value = "info", value_name = "FILTER")]
+    pub(crate) log_level: String,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run plugins against an embedded API server, in one process.
+    Dev(Dev),
+    /// Run plugins against a real API server.
+    Run(Run),
+    /// Run the embedded API server alone.
+    Apiserver(Apiserver),
+    /// Check a plugin without running it.
+    Check(Check),
+    /// Show the plugins of a running host.
+    Status(Status),
+    /// Show the log lines of a running host's plugins.
+    Logs(Logs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Dev {
+    /// The directory whose .wasm files run.
+    #[arg(long, env = "PILOTHOUSE_PLUGINS", default_value = "plugins", value_name = "DIR")]
+    pub(crate) plugins: PathBuf,
+    /// Where the kubeconfig for kubectl is written.
+    #[arg(
+        long,
+        env = "PILOTHOUSE_KUBECONFIG_OUT",
+        default_value = ".pilothouse/kubeconfig",
+        value_name = "FILE"
+    )]
+    pub(crate) kubeconfig_out: PathBuf,
+    /// Where health, metrics and status are served.
+    #[arg(long, env = "PILOTHOUSE_LISTEN", default_value = "127.0.0.1:9464", value_name = "ADDR")]
+    pub(crate) listen: SocketAddr,
+    /// Where the embedded API server listens; port 0 takes a free one.
+    #[arg(long, env = "PILOTHOUSE_API_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDR")]
+    pub(crate) api_listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) test: TestHooks,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// The directory whose .wasm files run.
+    #[arg(long, env = "PILOTHOUSE_PLUGINS", default_value = "plugins", value_name = "DIR")]
+    pub(crate) plugins: PathBuf,
+    /// The kubeconfig; without it, the pod's service account, else what kubectl would use.
+    #[arg(long, env = "PILOTHOUSE_KUBECONFIG", value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig; without it, its current one.
+    #[arg(long, env = "PILOTHOUSE_CONTEXT", value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// The host's configuration file (YAML).
+    #[arg(long, env = "PILOTHOUSE_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where health, metrics and status are served.
+    #[arg(long, env = "PILOTHOUSE_LISTEN", default_value = "127.0.0.1:9464", value_name = "ADDR")]
+    pub(crate) listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) test: TestHooks,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Apiserver {
+    /// Where the API server listens; port 0 takes a free one.
+    #[arg(long, env = "PILOTHOUSE_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDR")]
+    pub(crate) listen: SocketAddr,
+    /// Where the kubeconfig for kubectl is written.
+    #[arg(
+        long,
+        env = "PILOTHOUSE_KUBECONFIG_OUT",
+        default_value = ".pilothouse/kubeconfig",
+        value_name = "FILE"
+    )]
+    pub(crate) kubeconfig_out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// The plugin; a sidecar beside it counts.
+    #[arg(value_name = "FILE.wasm")]
+    pub(crate) file: PathBuf,
+    /// Print the report as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Hold the plugin against this API server's discovery.
+    #[arg(long, env = "PILOTHOUSE_KUBECONFIG", value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Status {
+    /// Print the answer of /api/plugins as it is.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Logs {
+    /// Only this plugin's lines.
+    pub(crate) plugin: Option<String>,
+    /// Go on with new lines.
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerUrl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServerUrl {
+    /// The host to ask: what its --listen is.
+    #[arg(long, env = "PILOTHOUSE_SERVER", default_value = "http://127.0.0.1:9464", value_name = "URL")]
+    pub(crate) server: String,
+}
+
+/// Switches that only tests turn, so that a fault cannot hide.
+#[derive(Debug, Args)]
+pub(crate) struct TestHooks {
+    /// Do not queue every object again at a reload.
+    #[arg(long, env = "PILOTHOUSE_TEST_NO_REQUEUE_ON_RELOAD", hide = true)]
+    pub(crate) test_no_requeue_on_reload: bool,
+    /// Let requests to the embedded API server inject faults.
+    #[arg(long, env = "PILOTHOUSE_TEST_FAULTS", hide = true)]
+    pub(crate) test_faults: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_stable_flags_are_taken() {
+        for line in [
+            "pilothouse dev --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2",
+            "pilothouse run --plugins p --kubeconfig k --context c --config f --listen 127.0.0.1:1 --log-format json",
+            "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k",
+            "pilothouse check a.wasm --json --kubeconfig k",
+            "pilothouse status --json --server http://127.0.0.1:1",
+            "pilothouse logs sample --server http://127.0.0.1:1",
+        ] {
+            Cli::try_parse_from(line.split(' ')).expect(line);
+        }
+    }
+}

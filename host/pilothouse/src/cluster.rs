@@ -1,0 +1,51 @@
+//! Which API server to talk to.
+
+use std::path::Path;
+
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use crate::Failed;
+
+/// The client of a kubeconfig file; without one, of the pod's service account, else of what kubectl would use.
+pub(crate) async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<kube::Client, Failed> {
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let config = match kubeconfig {
+        Some(path) => {
+            let place = || format!("kubeconfig {}", path.display());
+            let file = Kubeconfig::read_from(path)
+                .map_err(|error| usage(&place(), &error, "give a file that kubectl can use"))?;
+            Config::from_custom_kubeconfig(file, &options)
+                .await
+                .map_err(|error| usage(&place(), &error, "name one of its contexts with --context"))?
+        }
+        None if context.is_some() => Config::from_kubeconfig(&options)
+            .await
+            .map_err(|error| usage("kubeconfig", &error, "name one of its contexts with --context"))?,
+        None => match Config::incluster() {
+            Ok(config) => config,
+            Err(_) => Config::from_kubeconfig(&options).await.map_err(|error| {
+                usage(
+                    "no cluster",
+                    &error,
+                    "run inside a pod, or give --kubeconfig FILE (or `pilothouse dev` for none)",
+                )
+            })?,
+        },
+    };
+    kube::Client::try_from(config)
+        .map_err(|error| usage("kubeconfig", &error, "check its certificates and users"))
+}
+
+fn usage(place: &str, error: &dyn std::error::Error, remedy: &str) -> Failed {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    Failed::Usage(format!("{place}: {}; {remedy}", text.replace('\n', " ")))
+}

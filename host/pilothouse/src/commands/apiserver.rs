@@ -1,0 +1,48 @@
+//! `pilothouse apiserver`: the embedded API server alone.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use pilothouse_apiserver::ApiServer;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::listen;
+use crate::cli::Apiserver;
+use crate::{Failed, Outcome, shutdown};
+
+pub(crate) async fn run(flags: Apiserver) -> Outcome {
+    let shutdown = shutdown::on_signal()?;
+    let listener = listen::bind("--listen", flags.listen).await?;
+    let address = listen::local(&listener)?;
+    let server = ApiServer::builder().build();
+    write_kubeconfig(address, &flags.kubeconfig_out)?;
+    let serving = start(&server, listener, &shutdown);
+    println!("API server  http://{address}");
+    println!("kubeconfig  {}", flags.kubeconfig_out.display());
+    shutdown.cancelled().await;
+    // Watches have no end of their own: they are cut.
+    serving.abort();
+    Ok(())
+}
+
+/// Starts the API over HTTP, with the simulated controllers behind it.
+pub(crate) fn start(
+    server: &ApiServer,
+    listener: TcpListener,
+    shutdown: &CancellationToken,
+) -> JoinHandle<()> {
+    let (server, shutdown) = (server.clone(), shutdown.clone());
+    tokio::spawn(async move {
+        let _controllers = server.run_controllers(shutdown.clone());
+        if let Err(error) = server.serve(listener, shutdown).await {
+            tracing::error!("the API server stopped: {error}");
+        }
+    })
+}
+
+pub(crate) fn write_kubeconfig(address: SocketAddr, path: &Path) -> Outcome {
+    pilothouse_apiserver::write_kubeconfig(path, address)
+        .map_err(|error| Failed::Usage(format!("--kubeconfig-out: {error}")))
+}

@@ -1,0 +1,32 @@
+//! `pilothouse dev`: the embedded API server and the host in one process.
+
+use pilothouse_apiserver::ApiServer;
+
+use super::host::{HostFlags, run as run_host};
+use super::{apiserver, listen};
+use crate::cli::Dev;
+use crate::{Outcome, shutdown};
+
+pub(crate) async fn run(flags: Dev) -> Outcome {
+    let shutdown = shutdown::on_signal()?;
+    let api_listener = listen::bind("--api-listen", flags.api_listen).await?;
+    let listener = listen::bind("--listen", flags.listen).await?;
+    let server = ApiServer::builder().faults_over_http(flags.test.test_faults).build();
+    let address = listen::local(&api_listener)?;
+    apiserver::write_kubeconfig(address, &flags.kubeconfig_out)?;
+    let serving = apiserver::start(&server, api_listener, &shutdown);
+    println!("API server  http://{address}");
+    println!("kubeconfig  {}", flags.kubeconfig_out.display());
+    println!("plugins     {}", flags.plugins.display());
+    println!("status      http://{}/", listen::local(&listener)?);
+    // In process: the host's own requests cross no socket.
+    let client = kube::Client::new(server.service(), "default");
+    let host = HostFlags {
+        plugins: flags.plugins,
+        grant_crds: true,
+        requeue_on_reload: !flags.test.test_no_requeue_on_reload,
+    };
+    let outcome = run_host(host, client, listener, shutdown).await;
+    serving.abort();
+    outcome
+}

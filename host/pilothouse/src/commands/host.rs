@@ -1,0 +1,74 @@
+//! The plugin host with its HTTP surface: what `dev` and `run` have in common.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pilothouse_controller::{HostOptions, Metrics, PluginHost};
+use pilothouse_plugin::{Engine, EngineOptions};
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::shutdown::GRACE;
+use crate::{Failed, Outcome, http};
+
+/// How long a plugin file must look the same before it is loaded.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// What differs between `dev` and `run`.
+pub(crate) struct HostFlags {
+    pub(crate) plugins: PathBuf,
+    pub(crate) grant_crds: bool,
+    pub(crate) requeue_on_reload: bool,
+}
+
+/// Runs plugins until shutdown.
+pub(crate) async fn run(
+    flags: HostFlags,
+    client: kube::Client,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+) -> Outcome {
+    check_directory(&flags.plugins)?;
+    let engine = Engine::new(EngineOptions::default())
+        .map_err(|error| Failed::Work(format!("the wasm engine: {error}")))?;
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let options = HostOptions {
+        plugins: flags.plugins,
+        grant_crds: flags.grant_crds,
+        instance: instance(),
+        settle: SETTLE,
+        requeue_on_reload: flags.requeue_on_reload,
+    };
+    let host = PluginHost::new(options, client, engine, metrics);
+    let serving =
+        tokio::spawn(http::serve(listener, http::Surface::new(host.clone(), registry), shutdown.clone()));
+    let running = tokio::spawn({
+        let (host, shutdown) = (host.clone(), shutdown.clone());
+        async move { host.run(shutdown).await }
+    });
+    shutdown.cancelled().await;
+    match tokio::time::timeout(GRACE, running).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => return Err(Failed::Work(format!("the plugin host ended badly: {error}"))),
+        Err(_) => tracing::warn!("not all work ended within {} s; it is cut off", GRACE.as_secs()),
+    }
+    serving.abort();
+    Ok(())
+}
+
+/// An absent directory is made: its absence is no mistake, a file in its place is.
+fn check_directory(directory: &Path) -> Outcome {
+    std::fs::create_dir_all(directory).map_err(|error| {
+        Failed::Usage(format!(
+            "--plugins {}: {error}; give a directory that can be read",
+            directory.display()
+        ))
+    })
+}
+
+/// What tells this process from others in Events: the pod's name in a cluster.
+fn instance() -> String {
+    std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "pilothouse".to_owned())
+}

@@ -1,0 +1,11 @@
+//! One file per subcommand.
+
+pub(crate) mod apiserver;
+pub(crate) mod check;
+pub(crate) mod dev;
+mod host;
+mod listen;
+pub(crate) mod logs;
+mod remote;
+pub(crate) mod run;
+pub(crate) mod status;

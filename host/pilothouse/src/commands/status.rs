@@ -1,0 +1,54 @@
+//! `pilothouse status`: the plugins of a running host.
+
+use pilothouse_controller::PluginStatus;
+use serde::Deserialize;
+
+use super::remote;
+use crate::cli::Status;
+use crate::{Failed, Outcome};
+
+#[derive(Deserialize)]
+struct Plugins {
+    plugins: Vec<PluginStatus>,
+}
+
+pub(crate) async fn run(flags: Status) -> Outcome {
+    let text = remote::get_text(&flags.server.server, "/api/plugins").await?;
+    if flags.json {
+        println!("{text}");
+        return Ok(());
+    }
+    let Plugins { plugins } = serde_json::from_str(&text)
+        .map_err(|error| Failed::Work(format!("{}: not a Pilothouse host: {error}", flags.server.server)))?;
+    if plugins.is_empty() {
+        println!("no plugins; drop a .wasm into the host's plugins directory");
+        return Ok(());
+    }
+    let rows: Vec<[String; 6]> = plugins.iter().map(row).collect();
+    let head = ["NAME", "VERSION", "STATE", "GENERATION", "QUEUE", "RECONCILES"].map(str::to_owned);
+    let width = |column: usize| {
+        rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    for row in [&head].into_iter().chain(&rows) {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        println!("{}", cells.join("   ").trim_end());
+    }
+    for plugin in plugins.iter().filter(|plugin| !plugin.error.is_empty()) {
+        println!("{}: {}", plugin.name, plugin.error);
+    }
+    Ok(())
+}
+
+fn row(plugin: &PluginStatus) -> [String; 6] {
+    let reconciles = plugin.counters.get("reconciles").copied().unwrap_or_default();
+    [
+        plugin.name.clone(),
+        if plugin.version.is_empty() { "-".to_owned() } else { plugin.version.clone() },
+        plugin.state.as_str().to_owned(),
+        plugin.generation.to_string(),
+        plugin.queue_depth.to_string(),
+        reconciles.to_string(),
+    ]
+}

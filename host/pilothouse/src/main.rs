@@ -1,0 +1,61 @@
+//! `pilothouse`: a WebAssembly host for Kubernetes controller logic.
+
+mod cli;
+mod cluster;
+mod commands;
+mod http;
+mod logging;
+mod shutdown;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+
+/// Why a command ended badly, by exit code.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// 1: what was asked for did not succeed.
+    Work(String),
+    /// 2: the way it was asked for is wrong: a flag, a file, a configuration.
+    Usage(String),
+}
+
+/// What commands return; the text of a failure is one line.
+pub(crate) type Outcome = Result<(), Failed>;
+
+fn main() -> ExitCode {
+    // Bad flags end here, with exit code 2 and clap's text.
+    let cli = Cli::parse();
+    logging::start(cli.log_format, &cli.log_level);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return end(Err(Failed::Work(format!("the async runtime cannot be started: {error}")))),
+    };
+    let outcome = runtime.block_on(run(cli));
+    // A guest that computes, or a file that is being compiled, must not hold the exit up.
+    runtime.shutdown_background();
+    end(outcome)
+}
+
+async fn run(cli: Cli) -> Outcome {
+    match cli.command {
+        Command::Dev(flags) => commands::dev::run(flags).await,
+        Command::Run(flags) => commands::run::run(flags).await,
+        Command::Apiserver(flags) => commands::apiserver::run(flags).await,
+        Command::Check(flags) => commands::check::run(flags).await,
+        Command::Status(flags) => commands::status::run(flags).await,
+        Command::Logs(flags) => commands::logs::run(flags).await,
+    }
+}
+
+fn end(outcome: Outcome) -> ExitCode {
+    let (code, text) = match outcome {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failed::Work(text)) => (1, text),
+        Err(Failed::Usage(text)) => (2, text),
+    };
+    eprintln!("error: {text}");
+    ExitCode::from(code)
+}

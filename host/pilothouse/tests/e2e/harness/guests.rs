@@ -1,0 +1,48 @@
+//! Plugins for the tests.
+
+use std::path::PathBuf;
+
+/// The built example plugins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Guest {
+    Conformance,
+    DeleteEverything,
+    SampleController,
+}
+
+impl Guest {
+    /// The bytes of its .wasm.
+    pub(crate) fn wasm(self) -> Vec<u8> {
+        let name = match self {
+            Self::Conformance => "conformance",
+            Self::DeleteEverything => "delete_everything",
+            Self::SampleController => "sample_controller",
+        };
+        let folder = std::env::var_os("PILOTHOUSE_GUESTS").map_or_else(default_folder, PathBuf::from);
+        let path = folder.join(format!("{name}.wasm"));
+        std::fs::read(&path).unwrap_or_else(|error| {
+            panic!("{}: {error}; run `cargo xtask build-guests`, or `cargo xtask test` for everything", path.display())
+        })
+    }
+}
+
+fn default_folder() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/target/wasm32-unknown-unknown/release"))
+}
+
+/// A hand-written guest of the plugin crate's tests, assembled.
+pub(crate) fn wat(name: &str) -> Vec<u8> {
+    let path = format!("{}/../plugin/tests/guests/{name}.wat", env!("CARGO_MANIFEST_DIR"));
+    wat::parse_file(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The same plugin as another file: with a custom section that says which.
+pub(crate) fn another_version(wasm: &[u8], number: u8) -> Vec<u8> {
+    let mut other = wasm.to_vec();
+    let name = b"version";
+    let payload = [&[u8::try_from(name.len()).expect("short")], name.as_slice(), &[number]].concat();
+    other.push(0);
+    other.push(u8::try_from(payload.len()).expect("short"));
+    other.extend(payload);
+    other
+}

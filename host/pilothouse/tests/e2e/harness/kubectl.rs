@@ -1,0 +1,35 @@
+//! kubectl, where it is installed.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+/// Whether kubectl is there; its absence is said once, loudly.
+pub(super) static INSTALLED: LazyLock<bool> = LazyLock::new(|| {
+    let found = Command::new("kubectl").args(["version", "--client"]).output().is_ok_and(|output| output.status.success());
+    if !found {
+        eprintln!("\n!!! SKIPPED: kubectl is not installed; what drives it is not tested. Install kubectl 1.30 or newer.\n");
+    }
+    found
+});
+
+/// Runs kubectl and returns what it prints, or what it complains of.
+pub(super) fn run(kubeconfig: &Path, arguments: &[&str], input: &str) -> Result<String, String> {
+    let mut child = Command::new("kubectl")
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("kubectl starts");
+    child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("kubectl reads");
+    let output = child.wait_with_output().expect("kubectl ends");
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}

@@ -1,0 +1,136 @@
+//! The API server behind the host under test.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Bytes;
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::rt::TokioExecutor;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use super::kubectl;
+
+/// Held by each test while it uses an external server.
+pub(super) static ALONE: Mutex<()> = Mutex::const_new(());
+
+/// The server, with a namespace of the test's own.
+pub(crate) struct Server {
+    kubeconfig: PathBuf,
+    is_external: bool,
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+}
+
+impl Server {
+    /// The kubeconfig of the server that the tests were given, if any.
+    pub(super) fn external_kubeconfig() -> Option<PathBuf> {
+        std::env::var_os("PILOTHOUSE_TEST_KUBECONFIG").filter(|path| !path.is_empty()).map(PathBuf::from)
+    }
+
+    pub(super) async fn new(kubeconfig: PathBuf, is_external: bool) -> Self {
+        let file = Kubeconfig::read_from(&kubeconfig).expect("a kubeconfig");
+        let config =
+            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.expect("a configuration");
+        let client = Client::try_from(config).expect("a client");
+        let manifest = json!({"metadata": {"generateName": "e2e-"}});
+        let namespace: Namespace = serde_json::from_value(manifest).expect("a namespace");
+        let made = Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await;
+        let namespace = made.expect("a namespace is made").metadata.name.expect("it has a name");
+        Self { kubeconfig, is_external, client, namespace }
+    }
+
+    /// True, and loud, when the test needs the embedded server and has another.
+    pub(crate) fn skips(&self, why: &str) -> bool {
+        if self.is_external {
+            let test = std::thread::current().name().unwrap_or_default().to_owned();
+            eprintln!("\n!!! SKIPPED {test}: {why} (PILOTHOUSE_TEST_KUBECONFIG is set)\n");
+        }
+        self.is_external
+    }
+
+    /// Runs kubectl in the test's namespace; `None` when it is not installed, which has been said.
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Option<String> {
+        self.kubectl_with(arguments, "")
+    }
+
+    /// As [`kubectl`](Self::kubectl), with something on its standard input.
+    pub(crate) fn kubectl_with(&self, arguments: &[&str], input: &str) -> Option<String> {
+        if !*kubectl::INSTALLED {
+            return None;
+        }
+        let arguments = [&["--namespace", &self.namespace], arguments].concat();
+        match kubectl::run(&self.kubeconfig, &arguments, input) {
+            Ok(text) => Some(text),
+            Err(complaint) => panic!("kubectl {}: {complaint}", arguments.join(" ")),
+        }
+    }
+
+    /// GET of any path as JSON; null for an error.
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        let request = http::Request::get(path).body(Vec::new()).expect("a request");
+        self.client.request::<Value>(request).await.unwrap_or_default()
+    }
+
+    /// The path of an object in the test's namespace, under `prefix` such as `/apis/apps/v1`.
+    pub(crate) fn path(&self, prefix: &str, plural: &str, name: &str) -> String {
+        format!("{prefix}/namespaces/{}/{plural}/{name}", self.namespace)
+    }
+
+    pub(crate) fn config_maps(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Makes a script for the conformance plugin.
+    pub(crate) async fn script(&self, name: &str, action: &str) -> ConfigMap {
+        let manifest = json!({
+            "metadata": {"name": name, "labels": {"test": "conformance"}}, "data": {"action": action}
+        });
+        let script = serde_json::from_value(manifest).expect("a config map");
+        self.config_maps().create(&PostParams::default(), &script).await.expect("created")
+    }
+
+    /// Changes one entry of a ConfigMap's data.
+    pub(crate) async fn set_data(&self, name: &str, key: &str, value: &str) -> ConfigMap {
+        let patch = Patch::Merge(json!({"data": {key: value}}));
+        self.config_maps().patch(name, &PatchParams::default(), &patch).await.expect("patched")
+    }
+
+    pub(crate) async fn delete(&self, name: &str) {
+        self.config_maps().delete(name, &DeleteParams::default()).await.expect("deleted");
+    }
+
+    /// A ConfigMap's data, empty when it is not there.
+    pub(crate) async fn data(&self, name: &str) -> BTreeMap<String, String> {
+        let found = self.config_maps().get_opt(name).await.expect("answered");
+        found.and_then(|found| found.data).unwrap_or_default()
+    }
+
+    /// The Events about objects in the test's namespace.
+    pub(crate) async fn events(&self) -> Vec<k8s_openapi::api::events::v1::Event> {
+        let events = Api::namespaced(self.client.clone(), &self.namespace);
+        events.list(&ListParams::default()).await.expect("listed").items
+    }
+
+    /// How many requests of a verb there were for a resource such as `apps/v1/deployments`, on the embedded server.
+    pub(crate) async fn requests(&self, verb: &str, resource: &str) -> u64 {
+        let answer = self.get("/debug/requests").await;
+        let counts = answer["counts"].as_array().expect("the embedded server counts requests");
+        let of_it = counts.iter().filter(|count| count["verb"] == verb && count["resource"] == resource);
+        of_it.filter_map(|count| count["count"].as_u64()).sum()
+    }
+}
+
+/// GET of a URL: the HTTP status and the body.
+pub(super) async fn get(url: &str) -> (u16, String) {
+    let client = HttpClient::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
+    let response = client.get(url.parse().expect("a URL")).await.expect("the host answers");
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.expect("a whole body").to_bytes();
+    (status, String::from_utf8(body.to_vec()).expect("text"))
+}

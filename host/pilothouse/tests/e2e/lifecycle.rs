@@ -1,0 +1,60 @@
+//! Files that come and go, and the end of the host.
+
+use std::fs;
+
+use crate::harness::{Guest, Host, another_version, wat};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_file_stops_its_plugin_and_a_new_one_starts_it_again() {
+    let host = Host::start().await;
+    let wasm = Guest::Conformance.wasm();
+    host.drop_in("conformance", &wasm);
+    host.wait_for_state("conformance", "running").await;
+    fs::remove_file(host.plugins().join("conformance.wasm")).expect("removed");
+    host.wait_for_state("conformance", "stopped").await;
+    host.server.script("unseen", "copy:unseen-record").await;
+
+    host.drop_in("conformance", &another_version(&wasm, 2));
+    host.wait_for_state("conformance", "running").await;
+    host.wait("the object that came meanwhile", || async {
+        host.server.data("unseen-record").await.contains_key("version").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_symlink_that_is_swapped_reloads() {
+    let host = Host::start().await;
+    let wasm = Guest::Conformance.wasm();
+    // As the kubelet updates a ConfigMap volume: the name is a link through a directory link that is swapped.
+    let folder = tempfile::tempdir().expect("a folder");
+    for (version, wasm) in [("one", wasm.clone()), ("two", another_version(&wasm, 2))] {
+        fs::create_dir(folder.path().join(version)).expect("made");
+        fs::write(folder.path().join(version).join("p.wasm"), wasm).expect("written");
+    }
+    let current = folder.path().join("current");
+    std::os::unix::fs::symlink("one", &current).expect("linked");
+    std::os::unix::fs::symlink(current.join("p.wasm"), host.plugins().join("conformance.wasm")).expect("linked");
+    host.wait_for_generation("conformance", 1).await;
+    std::os::unix::fs::symlink("two", folder.path().join("next")).expect("linked");
+    fs::rename(folder.path().join("next"), &current).expect("swapped");
+    host.wait_for_generation("conformance", 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sigterm_ends_the_host_even_while_a_guest_loops() {
+    let host = Host::start().await;
+    host.drop_in("faulty", &wat("loop"));
+    host.wait_for_state("faulty", "running").await;
+    host.server.script("one", "").await;
+    // The guest loops with the default time-out of 30 s, which is more than the host may take.
+    let (_, before) = host.get("/metrics").await;
+    assert!(before.contains("controller_runtime_active_workers"), "{before}");
+    host.wait("the guest to be at it", || async {
+        host.get("/metrics").await.1.contains("controller_runtime_active_workers{controller=\"faulty\"} 1").then_some(())
+    })
+    .await;
+    let ended = tokio::task::spawn_blocking(move || host.terminate());
+    let status = tokio::time::timeout(std::time::Duration::from_secs(10), ended).await;
+    assert!(status.expect("within ten seconds").expect("joined").success());
+}

@@ -1,0 +1,16 @@
+//! The real binary, as its user meets it: started as a process, fed with files, talked to with kubectl and HTTP.
+//!
+//! The plugins come from `cargo xtask build-guests`. By default every test has an embedded API server of its own; with
+//! `PILOTHOUSE_TEST_KUBECONFIG=FILE` they run against that server, one after another, and those that need fault
+//! injection or the embedded server's counters say that they are skipped.
+
+mod bad_files;
+mod command_line;
+mod delete_everything;
+mod faults;
+mod harness;
+mod lifecycle;
+mod reload;
+mod sample_controller;
+mod shared_watch;
+mod surface;

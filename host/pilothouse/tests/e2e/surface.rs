@@ -1,0 +1,64 @@
+//! The HTTP surface and the commands that read it.
+
+use serde_json::Value;
+
+use crate::harness::{Guest, Host};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_surface_shows_the_plugins() {
+    let host = Host::start().await;
+    host.drop_in("conformance", &Guest::Conformance.wasm());
+    let plugin = host.wait_for_state("conformance", "running").await;
+    let members: Vec<_> = plugin.as_object().expect("an object").keys().map(String::as_str).collect();
+    assert_eq!(
+        members,
+        ["counters", "digest", "error", "generation", "name", "queueDepth", "state", "version"],
+        "the members are public"
+    );
+    assert_eq!(host.get("/healthz").await, (200, "ok".into()));
+    assert_eq!(host.get("/readyz").await, (200, "ok".into()));
+    let (status, page) = host.get("/").await;
+    assert!(status == 200 && page.contains("conformance") && page.contains("running"), "{page}");
+
+    host.server.script("one", "copy:record\nevent:hello").await;
+    host.wait_for_plugin("conformance", "a reconcile", |plugin| plugin["counters"]["reconciles"].as_u64() >= Some(1)).await;
+    let (_, metrics) = host.get("/metrics").await;
+    for name in [
+        "workqueue_depth{",
+        "workqueue_adds_total{",
+        "workqueue_queue_duration_seconds_bucket{",
+        "workqueue_work_duration_seconds_bucket{",
+        "workqueue_unfinished_work_seconds{",
+        "workqueue_longest_running_processor_seconds{",
+        "workqueue_retries_total{",
+        "controller_runtime_reconcile_total{",
+        "controller_runtime_reconcile_errors_total{",
+        "controller_runtime_reconcile_time_seconds_bucket{",
+    ] {
+        assert!(metrics.contains(name), "{name}\n{metrics}");
+    }
+    assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_commands_read_a_running_host() {
+    let host = Host::start().await;
+    host.drop_in("conformance", &Guest::Conformance.wasm());
+    host.wait_for_state("conformance", "running").await;
+    let status = host.pilothouse(&["status"]);
+    let text = String::from_utf8(status.stdout).expect("text");
+    assert!(status.status.success() && text.contains("NAME") && text.contains("conformance"), "{text}");
+    let status = host.pilothouse(&["status", "--json"]);
+    let json: Value = serde_json::from_slice(&status.stdout).expect("JSON");
+    assert_eq!(json["plugins"][0]["name"], "conformance");
+
+    host.server.script("one", "log:hello from the guest").await;
+    host.wait("the line in the plugin's log", || async {
+        let logs = host.pilothouse(&["logs", "conformance"]);
+        String::from_utf8(logs.stdout).expect("text").contains("hello from the guest").then_some(())
+    })
+    .await;
+    let unknown = host.pilothouse(&["logs", "nobody"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("there is no plugin \"nobody\""));
+}

@@ -1,0 +1,217 @@
+//! The steps, each of which does something and waits until the effect is there.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use super::api::Api;
+use super::process::Dev;
+use crate::guests;
+
+const FOO: &str = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos/example-foo";
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/example-foo";
+const PLUGIN: &str = "sample-controller";
+const NEW_IMAGE: &str = "nginx:1.29-alpine";
+
+/// A demo in progress.
+pub(crate) struct Demo<'a> {
+    root: &'a Path,
+    folder: &'a Path,
+    binary: &'a Path,
+    dev: &'a Dev,
+    api: Api,
+    host: Api,
+}
+
+impl<'a> Demo<'a> {
+    pub(crate) fn new(root: &'a Path, folder: &'a Path, binary: &'a Path, dev: &'a Dev) -> Self {
+        Self { root, folder, binary, dev, api: Api::new(&dev.api), host: Api::new(&dev.status) }
+    }
+
+    pub(crate) fn run(&self) -> Result<()> {
+        self.server_is_up()?;
+        self.plugin_is_loaded()?;
+        self.foo_is_applied()?;
+        self.deployment_is_recreated()?;
+        self.replicas_are_scaled()?;
+        self.plugin_is_reloaded()?;
+        self.close();
+        Ok(())
+    }
+
+    fn server_is_up(&self) -> Result<()> {
+        step(1, "A Kubernetes API server is up, in the same process as the host");
+        let version = self.api.get("/version")?.context("the API server has no /version")?;
+        say(&format!("{} answers at {}", text(&version, "/gitVersion"), self.dev.api));
+        say(&format!("kubeconfig: {}", self.dev.kubeconfig.display()));
+        say(&format!("status page: {}/", self.dev.status));
+        Ok(())
+    }
+
+    fn plugin_is_loaded(&self) -> Result<()> {
+        step(2, "A plugin is dropped into the plugins directory and starts by itself");
+        let wasm = self.root.join("examples/target/wasm32-unknown-unknown/release/sample_controller.wasm");
+        self.drop_in(&wasm)?;
+        let plugin = self.wait_for_generation(1)?;
+        say(&format!("{PLUGIN} {} is {}", text(&plugin, "/version"), text(&plugin, "/state")));
+        let check = Command::new(self.binary)
+            .arg("check")
+            .arg(self.folder.join("plugins").join(format!("{PLUGIN}.wasm")))
+            .output()
+            .context("run pilothouse check")?;
+        ensure!(
+            check.status.success(),
+            "check refuses the plugin: {}",
+            String::from_utf8_lossy(&check.stderr)
+        );
+        let report = String::from_utf8_lossy(&check.stdout);
+        for line in report.lines().filter(|line| {
+            ["watches", "writes", "brings"].iter().any(|word| line.trim_start().starts_with(word))
+        }) {
+            say(line.trim());
+        }
+        Ok(())
+    }
+
+    fn foo_is_applied(&self) -> Result<()> {
+        step(3, "A Foo is applied; the plugin creates the Deployment that it asks for");
+        let manifest = self.root.join("examples/sample-controller/manifests/foo.yaml");
+        let manifest =
+            fs::read_to_string(&manifest).with_context(|| format!("read {}", manifest.display()))?;
+        self.api.apply(FOO, &manifest)?;
+        let deployment = self.api.wait("the Deployment", |api| api.get(DEPLOYMENT))?;
+        say(&format!(
+            "Deployment default/example-foo: {} replica(s) of {}, owned by Foo {}",
+            number(&deployment, "/spec/replicas"),
+            text(&deployment, "/spec/template/spec/containers/0/image"),
+            text(&deployment, "/metadata/ownerReferences/0/name"),
+        ));
+        let replicas = number(&deployment, "/spec/replicas");
+        self.wait_for_status(replicas)
+    }
+
+    fn deployment_is_recreated(&self) -> Result<()> {
+        step(4, "The Deployment is deleted by hand; the plugin creates it again");
+        let before = self.api.get(DEPLOYMENT)?.context("the Deployment is gone already")?;
+        self.api.delete(DEPLOYMENT)?;
+        let old = text(&before, "/metadata/uid");
+        let after = self.api.wait("a new Deployment", |api| {
+            Ok(api.get(DEPLOYMENT)?.filter(|deployment| text(deployment, "/metadata/uid") != old))
+        })?;
+        say(&format!("uid {old} is gone, uid {} is here", text(&after, "/metadata/uid")));
+        Ok(())
+    }
+
+    fn replicas_are_scaled(&self) -> Result<()> {
+        step(5, "The Foo is edited to 3 replicas; the plugin scales the Deployment");
+        self.api.merge(FOO, &json!({"spec": {"replicas": 3}}))?;
+        self.api.wait("3 replicas in the Deployment", |api| {
+            Ok(api.get(DEPLOYMENT)?.filter(|deployment| number(deployment, "/spec/replicas") == 3))
+        })?;
+        say("Deployment default/example-foo: spec.replicas is 3");
+        self.wait_for_status(3)
+    }
+
+    fn plugin_is_reloaded(&self) -> Result<()> {
+        step(6, "One line of the plugin is changed; it is rebuilt and reloaded while everything runs");
+        let workspace = self.root.join("examples/target/demo");
+        let copy = guests::copy_example(self.root, PLUGIN, &workspace)?;
+        edit(&copy.join("src/lib.rs"), "\"nginx:1.29\"", &format!("{NEW_IMAGE:?}"))?;
+        let built = guests::build_in(self.root, &workspace, &[PLUGIN], &[])?;
+        let wasm = &built.first().context("no plugin was built")?.wasm;
+        self.drop_in(wasm)?;
+        let plugin = self.wait_for_generation(2)?;
+        say(&format!(
+            "generation {} is {}; digest {}",
+            plugin["generation"],
+            text(&plugin, "/state"),
+            text(&plugin, "/digest").get(..12).unwrap_or_default()
+        ));
+        step(7, "The new version has looked at every Foo again and rolled its image out");
+        self.api.wait("the new image in the Deployment", |api| {
+            Ok(api
+                .get(DEPLOYMENT)?
+                .filter(|deployment| text(deployment, "/spec/template/spec/containers/0/image") == NEW_IMAGE))
+        })?;
+        say(&format!("Deployment default/example-foo now runs {NEW_IMAGE}"));
+        let counters = self.plugin()?.map(|plugin| plugin["counters"].clone()).unwrap_or_default();
+        say(&format!("{} reconciles so far, {} errors", counters["reconciles"], counters["errors"]));
+        Ok(())
+    }
+
+    fn close(&self) {
+        println!(
+            "\nThat was the main job. The same by hand, with `cargo xtask demo --stay` in another terminal:\n"
+        );
+        println!("  export KUBECONFIG={}", self.dev.kubeconfig.display());
+        for command in [
+            "get foos,deployments",
+            "describe foo example-foo",
+            "delete deployment example-foo",
+            "patch foo example-foo --type merge -p '{\"spec\":{\"replicas\":2}}'",
+            "get deployments -w",
+        ] {
+            println!("  kubectl {command}");
+        }
+    }
+
+    /// Puts a .wasm in place by an atomic rename.
+    fn drop_in(&self, wasm: &Path) -> Result<()> {
+        let plugins = self.folder.join("plugins");
+        let (partial, whole) = (plugins.join(".incoming"), plugins.join(format!("{PLUGIN}.wasm")));
+        fs::copy(wasm, &partial).with_context(|| format!("copy {}", wasm.display()))?;
+        fs::rename(&partial, &whole).with_context(|| format!("rename to {}", whole.display()))
+    }
+
+    fn plugin(&self) -> Result<Option<Value>> {
+        let answer = self.host.get("/api/plugins")?.context("the host has no /api/plugins")?;
+        let plugins = answer["plugins"].as_array().cloned().unwrap_or_default();
+        Ok(plugins.into_iter().find(|plugin| plugin["name"] == PLUGIN))
+    }
+
+    fn wait_for_generation(&self, generation: u64) -> Result<Value> {
+        self.host.wait("the plugin to run", |_| {
+            let Some(plugin) = self.plugin()? else { return Ok(None) };
+            if plugin["state"] == "failed" {
+                bail!("the plugin failed: {}", text(&plugin, "/error"));
+            }
+            let there = plugin["state"] == "running" && plugin["generation"] == generation;
+            Ok(there.then_some(plugin))
+        })
+    }
+
+    fn wait_for_status(&self, available: i64) -> Result<()> {
+        self.api.wait("the Foo's status", |api| {
+            Ok(api.get(FOO)?.filter(|foo| number(foo, "/status/availableReplicas") == available))
+        })?;
+        say(&format!("Foo default/example-foo: status.availableReplicas is {available}"));
+        Ok(())
+    }
+}
+
+fn edit(file: &Path, from: &str, to: &str) -> Result<()> {
+    let source = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+    ensure!(source.contains(from), "{} has no {from} to change", file.display());
+    fs::write(file, source.replace(from, to)).with_context(|| format!("write {}", file.display()))?;
+    say(&format!("src/lib.rs: {from} → {to}"));
+    Ok(())
+}
+
+fn step(number: u32, what: &str) {
+    println!("\n[{number}] {what}");
+}
+
+fn say(what: &str) {
+    println!("    {what}");
+}
+
+fn text(value: &Value, pointer: &str) -> String {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn number(value: &Value, pointer: &str) -> i64 {
+    value.pointer(pointer).and_then(Value::as_i64).unwrap_or(-1)
+}

@@ -1,0 +1,60 @@
+//! The project's own commands: `cargo xtask demo`, `cargo xtask test` and what they are made of.
+
+mod demo;
+mod guests;
+mod host;
+mod test;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The project's own commands")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Build everything needed and show a plugin at work on the embedded API server.
+    Demo {
+        /// Stay up afterwards, until Ctrl-C.
+        #[arg(long)]
+        stay: bool,
+    },
+    /// Run every test: guests, host, end to end.
+    Test,
+    /// Build the example plugins to wasm.
+    BuildGuests {
+        /// The examples; all when none is named.
+        packages: Vec<String>,
+    },
+    /// Check what neither compiler nor clippy checks: file sizes, direction of dependencies, leftovers.
+    Tidy,
+}
+
+fn main() -> Result<()> {
+    let root = root();
+    match Cli::parse().command {
+        Command::Demo { stay } => demo::run(&root, stay),
+        Command::Test => test::run(&root),
+        Command::BuildGuests { packages } => {
+            let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
+            for guest in guests::build(&root, &packages)? {
+                println!("{}: {}", guest.name, guest.wasm.display());
+            }
+            Ok(())
+        }
+        Command::Tidy => tidy::run(&root),
+    }
+}
+
+/// The checkout.
+fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask).to_owned()
+}
