@@ -1,13 +1,13 @@
 //! The reflector without I/O: what happened goes in, deltas and the next action come out.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_model::{Deletion, Delta, Object, ObjectKey, Replacement};
+use pilothouse_model::{Deletion, Delta, Object, Replacement};
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
+use super::phase::{Collected, Listing, Next, Phase, Watching};
 use crate::decode::{ListPage, WatchEvent};
 use crate::failure::{Failure, FailureKind};
 use crate::list_watch::{ListParams, WatchParams};
@@ -68,46 +68,6 @@ pub(crate) struct Machine {
     internal_errors: u32,
     backoff: Backoff,
     observed: Observed,
-}
-
-#[derive(Debug)]
-enum Phase {
-    Idle,
-    Listing(Listing),
-    /// Reading the initial events of a streaming list.
-    Streaming(Collected),
-    Watching(Watching),
-    Waiting(Next),
-}
-
-/// What follows a wait.
-#[derive(Debug)]
-enum Next {
-    List,
-    /// The same page of a list that is under way.
-    Page(Listing),
-    Watch,
-}
-
-#[derive(Debug)]
-struct Listing {
-    params: ListParams,
-    /// The version of the first page.
-    version: Option<String>,
-    items: Vec<Object>,
-}
-
-/// Objects of initial events, in order of arrival.
-#[derive(Debug, Default)]
-struct Collected {
-    items: Vec<Option<Object>>,
-    places: HashMap<ObjectKey, usize>,
-}
-
-#[derive(Debug)]
-struct Watching {
-    opened_at: Option<Instant>,
-    progressed: bool,
 }
 
 #[derive(Debug)]
@@ -419,23 +379,5 @@ impl Machine {
     fn note_failure(&mut self, failure: Failure) {
         self.observed.failures += 1;
         self.observed.error = Some(Arc::new(failure));
-    }
-}
-
-impl Collected {
-    fn put(&mut self, object: Object) {
-        match self.places.get(object.key()) {
-            Some(place) => self.items[*place] = Some(object),
-            None => {
-                self.places.insert(object.key().clone(), self.items.len());
-                self.items.push(Some(object));
-            }
-        }
-    }
-
-    fn remove(&mut self, key: &ObjectKey) {
-        if let Some(place) = self.places.remove(key) {
-            self.items[place] = None;
-        }
     }
 }

@@ -30,6 +30,7 @@
 mod backoff;
 mod driver;
 mod machine;
+mod phase;
 #[cfg(test)]
 mod tests;
 

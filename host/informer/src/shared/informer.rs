@@ -3,12 +3,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pilothouse_model::{Deletion, Delta, Object, Replacement, ResourceVersion};
+use pilothouse_model::{Deletion, Delta, Object, Replacement};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::outlet::{Change, Outlet};
+use super::change::{Change, is_stale, same_uid, transition};
+use super::outlet::Outlet;
+use super::seat::{Knowledge, Luggage, Seat};
 use crate::delta_queue::DeltaQueue;
 use crate::failure::FailureKind;
 use crate::key::{InformerKey, Restriction};
@@ -41,34 +43,6 @@ struct Hub {
     synced: bool,
     stopped: bool,
     next_tick: Option<Instant>,
-}
-
-struct Seat {
-    outlet: Arc<Outlet>,
-    restriction: Option<Restriction>,
-    /// What the subscriber knows from the cache that it came from, until this one is synced.
-    moved_from: Option<Knowledge>,
-    resync: Option<Resync>,
-}
-
-struct Resync {
-    period: Duration,
-    due: Instant,
-    /// Whether the resync under way is for this subscriber.
-    running: bool,
-}
-
-/// What a subscriber takes along when it is moved to another informer.
-pub(super) struct Luggage {
-    knowledge: Knowledge,
-    resync: Option<Duration>,
-}
-
-/// What a subscriber was told of by another informer.
-struct Knowledge {
-    objects: HashSet<ByKey>,
-    /// Whether that was all that there was.
-    synced: bool,
 }
 
 /// The informer has stopped; nobody can join.
@@ -395,50 +369,6 @@ impl Hub {
             seat.outlet.offer(changes(), seat.restriction.as_ref());
         }
     }
-}
-
-impl Seat {
-    fn new(outlet: &Arc<Outlet>, restriction: Option<Restriction>, resync: Option<Duration>) -> Self {
-        let resync = resync.map(|period| Resync { period, due: Instant::now() + period, running: false });
-        Self { outlet: Arc::clone(outlet), restriction, moved_from: None, resync }
-    }
-
-    fn is_narrowed(&self) -> bool {
-        self.restriction.is_some()
-    }
-
-    fn sees(&self, object: &Object) -> bool {
-        self.restriction.as_ref().is_none_or(|restriction| restriction.matches(object))
-    }
-}
-
-/// What an object's new state means after the old one: another UID is another object (B32).
-fn transition<'a>(
-    old: Option<&'a Object>,
-    new: &'a Object,
-    initial: bool,
-) -> impl Iterator<Item = Change<'a>> {
-    let (first, second) = match old {
-        None => (Change::Added { object: new, initial }, None),
-        Some(old) if same_uid(old, new) => (Change::Updated { old, new }, None),
-        Some(old) => (
-            Change::Deleted { stored: old, last: old, final_state_unknown: true },
-            Some(Change::Added { object: new, initial: false }),
-        ),
-    };
-    std::iter::once(first).chain(second)
-}
-
-/// Whether both are the same object; one without a UID passes for any of its name.
-fn same_uid(left: &Object, right: &Object) -> bool {
-    left.uid() == right.uid() || left.uid().is_empty() || right.uid().is_empty()
-}
-
-/// Whether an event tells what the cache is past already: the same object at an earlier version, where versions can be
-/// compared.
-fn is_stale(event: &Object, stored: &Object) -> bool {
-    let order = ResourceVersion::compare_text(event.resource_version(), stored.resource_version());
-    order == Some(std::cmp::Ordering::Less) && event.uid() == stored.uid()
 }
 
 /// Ends the informer with its task, however the task ends.

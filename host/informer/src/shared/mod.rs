@@ -1,12 +1,14 @@
 //! Shared informers: one reflector and one cache for all who ask for the same objects, or for some of them.
 
 mod backlog;
+mod change;
 mod dump;
 mod informer;
 #[cfg(test)]
 mod model_tests;
 mod outlet;
 mod registry;
+mod seat;
 mod subscription;
 #[cfg(test)]
 mod tests;

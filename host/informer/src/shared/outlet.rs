@@ -1,10 +1,11 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pilothouse_model::{Notification, Object};
+use pilothouse_model::Notification;
 use tokio::sync::{Notify, watch};
 
 use super::backlog::Backlog;
+use super::change::Change;
 use super::informer::Informer;
 use crate::key::{InformerKey, Restriction};
 use crate::store::{IndexFn, ReaderSource, Scope, ScopeId};
@@ -23,47 +24,6 @@ pub(crate) struct Outlet {
     pub(crate) indexes: Mutex<Vec<(String, IndexFn)>>,
     /// The informer that serves it; none after it has left.
     pub(crate) home: Mutex<Option<Arc<Informer>>>,
-}
-
-/// A change of the store, before it is restricted to what a subscriber sees.
-pub(super) enum Change<'a> {
-    Added {
-        object: &'a Object,
-        initial: bool,
-    },
-    Updated {
-        old: &'a Object,
-        new: &'a Object,
-    },
-    /// `stored` is what the cache had, `last` what the server sent with the deletion.
-    Deleted {
-        stored: &'a Object,
-        last: &'a Object,
-        final_state_unknown: bool,
-    },
-}
-
-impl Change<'_> {
-    /// What a subscriber is told: an object that leaves its restriction is deleted for it, one that enters is added (B30).
-    fn seen_through(&self, restriction: Option<&Restriction>) -> Option<Notification> {
-        let sees = |object: &Object| restriction.is_none_or(|restriction| restriction.matches(object));
-        match *self {
-            Self::Added { object, initial } => {
-                sees(object).then(|| Notification::Added { object: object.clone(), initial })
-            }
-            Self::Updated { old, new } => match (sees(old), sees(new)) {
-                (true, true) => Some(Notification::Updated { old: old.clone(), new: new.clone() }),
-                (true, false) => {
-                    Some(Notification::Deleted { last: old.clone(), final_state_unknown: false })
-                }
-                (false, true) => Some(Notification::Added { object: new.clone(), initial: false }),
-                (false, false) => None,
-            },
-            Self::Deleted { stored, last, final_state_unknown } => {
-                sees(stored).then(|| Notification::Deleted { last: last.clone(), final_state_unknown })
-            }
-        }
-    }
 }
 
 impl Outlet {

@@ -1,27 +1,6 @@
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
-use parking_lot::Mutex;
-use tokio::time::{Instant, advance};
-use tokio_test::{assert_pending, assert_ready, task};
+//! What is handed out, to whom and when: B40 to B43, B45.
 
 use super::*;
-
-fn queue() -> WorkQueue<&'static str> {
-    WorkQueue::new(WorkQueueOptions::default())
-}
-
-async fn take(queue: &WorkQueue<&'static str>) -> &'static str {
-    let item = queue.get().await.expect("an open queue");
-    *item.key()
-}
-
-fn is_idle(queue: &WorkQueue<&'static str>) -> bool {
-    task::spawn(queue.get()).poll().is_pending()
-}
-
-const MS: fn(u64) -> Duration = Duration::from_millis;
 
 #[tokio::test(start_paused = true)]
 async fn b40_a_key_is_queued_once_and_again_after_done_when_added_meanwhile() {
@@ -191,74 +170,6 @@ async fn b43_the_overall_bucket_holds_where_it_is_configured() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b44_shutdown_refuses_keys_and_ends_waiters_at_once() {
-    let queue = queue();
-    let (mut first, mut second) = (task::spawn(queue.get()), task::spawn(queue.get()));
-    assert_pending!(first.poll());
-    assert_pending!(second.poll());
-    queue.shutdown();
-    assert!(first.is_woken() && second.is_woken());
-    assert!(assert_ready!(first.poll()).is_none() && assert_ready!(second.poll()).is_none());
-    assert!(!queue.add("a", Priority::Normal) && !queue.add_after("a", MS(1), Priority::Normal));
-    assert_eq!(queue.add_rate_limited("a", Priority::Normal), None);
-    queue.shutdown();
-    queue.shutdown_with_drain().await;
-    assert!(queue.get().await.is_none());
-}
-
-#[tokio::test(start_paused = true)]
-async fn b44_shutdown_keeps_what_was_pending_for_export() {
-    let queue = queue();
-    queue.add("a", Priority::Normal);
-    queue.shutdown();
-    assert!(queue.get().await.is_none());
-    assert_eq!(queue.export().len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn b44_a_drain_hands_out_what_is_ready_and_waits_for_those_in_process() {
-    let queue = queue();
-    queue.add("a", Priority::Normal);
-    queue.add("b", Priority::Normal);
-    queue.add_after("later", MS(5), Priority::Normal);
-    let held = queue.get().await.expect("open");
-    queue.add("a", Priority::Normal);
-    let mut drain = task::spawn(queue.shutdown_with_drain());
-    let mut drain_again = task::spawn(queue.shutdown_with_drain());
-    assert_pending!(drain.poll());
-    assert_pending!(drain_again.poll());
-    assert!(!queue.add("c", Priority::Normal));
-    assert_eq!(take(&queue).await, "b");
-    // The held key was added again before the drain began, so it comes once more.
-    let mut waiter = task::spawn(queue.get());
-    assert_pending!(waiter.poll());
-    held.done();
-    assert_pending!(drain.poll());
-    assert!(waiter.is_woken());
-    let again = assert_ready!(waiter.poll()).expect("the drain hands it out");
-    assert_eq!(*again.key(), "a");
-    let mut last = task::spawn(queue.get());
-    assert_pending!(last.poll());
-    again.done();
-    assert!(drain.is_woken() && drain_again.is_woken() && last.is_woken());
-    assert_ready!(drain.poll());
-    assert_ready!(drain_again.poll());
-    assert!(assert_ready!(last.poll()).is_none());
-}
-
-#[tokio::test(start_paused = true)]
-async fn b44_a_shutdown_ends_a_drain() {
-    let queue = queue();
-    queue.add("a", Priority::Normal);
-    let _held = queue.get().await.expect("open");
-    let mut drain = task::spawn(queue.shutdown_with_drain());
-    assert_pending!(drain.poll());
-    queue.shutdown();
-    assert!(drain.is_woken());
-    assert_ready!(drain.poll());
-}
-
-#[tokio::test(start_paused = true)]
 async fn b45_live_changes_come_first_and_raise_a_queued_key() {
     let queue = queue();
     for key in ["a", "b", "c"] {
@@ -306,93 +217,6 @@ async fn b45_one_pop_in_ten_is_for_the_oldest_low_priority_key() {
         }
     }
     assert_eq!(lows, [(10, 1000), (20, 1001), (30, 1002)]);
-}
-
-#[derive(Default)]
-struct Counts(Mutex<(usize, usize, Vec<Duration>, Vec<Duration>)>);
-
-impl QueueMetrics for Counts {
-    fn added(&self) {
-        self.0.lock().0 += 1;
-    }
-
-    fn retried(&self) {
-        self.0.lock().1 += 1;
-    }
-
-    fn waited(&self, ready_for: Duration) {
-        self.0.lock().2.push(ready_for);
-    }
-
-    fn worked(&self, held_for: Duration) {
-        self.0.lock().3.push(held_for);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn b46_counts_and_times_reach_the_metrics() {
-    let counts = Arc::new(Counts::default());
-    let queue = WorkQueue::new(WorkQueueOptions { metrics: counts.clone(), ..WorkQueueOptions::default() });
-    queue.add("a", Priority::Normal);
-    queue.add("a", Priority::Normal);
-    queue.add("low", Priority::Low);
-    queue.add_rate_limited("later", Priority::Normal);
-    advance(MS(3)).await;
-    let item = queue.get().await.expect("open");
-    advance(MS(4)).await;
-    let second = queue.get().await.expect("open");
-    advance(MS(6)).await;
-    let snapshot = queue.snapshot();
-    assert_eq!((snapshot.depth, snapshot.low_priority, snapshot.delayed, snapshot.processing), (1, 1, 0, 2));
-    assert_eq!((snapshot.longest_running, snapshot.unfinished_work), (MS(10), MS(16)));
-    queue.add("a", Priority::Normal);
-    item.done();
-    second.done();
-    let (added, retried, waited, worked) = counts.0.lock().clone();
-    assert_eq!((added, retried), (4, 1), "a, low, later when it was due, and a once more");
-    assert_eq!(waited, [MS(3), MS(2)], "ready since its time, not since the add");
-    assert_eq!(worked, [MS(10), MS(6)]);
-    let names = [names::DEPTH, names::ADDS, names::LATENCY, names::WORK_DURATION, names::RETRIES];
-    assert!(names.iter().all(|name| name.starts_with("workqueue_")));
-}
-
-#[tokio::test(start_paused = true)]
-async fn pending_work_moves_to_another_queue_with_delays_and_attempts() {
-    let old = queue();
-    old.add("held", Priority::Normal);
-    let _held = old.get().await.expect("open");
-    old.add("ready", Priority::Low);
-    old.add_rate_limited("retry", Priority::Normal);
-    old.add_rate_limited("retry", Priority::Normal);
-    old.add_after("later", MS(500), Priority::Normal);
-    advance(MS(1)).await;
-    old.shutdown();
-    let new = queue();
-    new.import(old.export());
-    assert_eq!(new.attempts(&"retry"), 2);
-    let start = Instant::now();
-    let mut taken = Vec::new();
-    for _ in 0..4 {
-        let key = take(&new).await;
-        taken.push((key, start.elapsed()));
-    }
-    assert_eq!(taken, [("held", MS(0)), ("ready", MS(0)), ("retry", MS(4)), ("later", MS(499))]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_worker_that_is_dropped_lets_go_of_its_key() {
-    let queue = queue();
-    queue.add("a", Priority::Normal);
-    let worker = tokio::spawn({
-        let queue = queue.clone();
-        async move {
-            let _item = queue.get().await.expect("open");
-            panic!("a defect in the worker");
-        }
-    });
-    assert!(worker.await.is_err());
-    queue.add("a", Priority::Normal);
-    assert_eq!(take(&queue).await, "a");
 }
 
 #[tokio::test(start_paused = true)]

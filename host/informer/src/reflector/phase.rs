@@ -1,0 +1,66 @@
+//! The states of the reflector.
+
+use std::collections::HashMap;
+
+use pilothouse_model::{Object, ObjectKey};
+use tokio::time::Instant;
+
+use crate::list_watch::ListParams;
+
+#[derive(Debug)]
+pub(super) enum Phase {
+    Idle,
+    Listing(Listing),
+    /// Reading the initial events of a streaming list.
+    Streaming(Collected),
+    Watching(Watching),
+    Waiting(Next),
+}
+
+/// What follows a wait.
+#[derive(Debug)]
+pub(super) enum Next {
+    List,
+    /// The same page of a list that is under way.
+    Page(Listing),
+    Watch,
+}
+
+#[derive(Debug)]
+pub(super) struct Listing {
+    pub(super) params: ListParams,
+    /// The version of the first page.
+    pub(super) version: Option<String>,
+    pub(super) items: Vec<Object>,
+}
+
+/// Objects of initial events, in order of arrival.
+#[derive(Debug, Default)]
+pub(super) struct Collected {
+    pub(super) items: Vec<Option<Object>>,
+    pub(super) places: HashMap<ObjectKey, usize>,
+}
+
+#[derive(Debug)]
+pub(super) struct Watching {
+    pub(super) opened_at: Option<Instant>,
+    pub(super) progressed: bool,
+}
+
+impl Collected {
+    pub(super) fn put(&mut self, object: Object) {
+        match self.places.get(object.key()) {
+            Some(place) => self.items[*place] = Some(object),
+            None => {
+                self.places.insert(object.key().clone(), self.items.len());
+                self.items.push(Some(object));
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: &ObjectKey) {
+        if let Some(place) = self.places.remove(key) {
+            self.items[place] = None;
+        }
+    }
+}

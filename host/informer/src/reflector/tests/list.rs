@@ -1,0 +1,111 @@
+//! Lists: B01, and B06 for them.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn b01_the_first_list_takes_any_state_and_a_relist_one_not_older_than_the_last_seen() {
+    let mut r = start(&plain());
+    let (first, request) = r.server.list().await;
+    assert_eq!((first.resource_version.as_deref(), first.limit), (Some("0"), None));
+    request.items("5", &[pod("a", 1)]);
+    let (watch, request) = r.server.watch().await;
+    assert_eq!(watch.resource_version.as_deref(), Some("5"));
+    let body = request.open();
+    body.added(&pod("b", 6));
+    assert_eq!(r.deltas(2).await, ["=5[a@1]", "+b@6"]);
+    body.error(410, "Expired");
+    let (relist, _request) = r.server.list().await;
+    assert_eq!((relist.resource_version.as_deref(), relist.limit), (Some("6"), None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn b01_only_a_list_that_is_refused_itself_is_followed_by_a_consistent_read() {
+    for refusal in [expired(), too_large()] {
+        let mut r = start(&plain());
+        drop(r.server.serve("5", &[]).await);
+        let (_, watch) = r.server.watch().await;
+        watch.fail(expired());
+        let (relist, request) = r.server.list().await;
+        assert_eq!(relist.resource_version.as_deref(), Some("5"), "the 410 of a watch does not unset it");
+        let refused_at = Instant::now();
+        request.fail(refusal);
+        let (consistent, request) = r.server.list().await;
+        assert_eq!((consistent.resource_version, consistent.limit), (None, Some(500)));
+        assert_eq!(refused_at.elapsed(), Duration::ZERO, "it comes at once");
+        request.items("9", &[]);
+        let body = r.server.watch().await.1.open();
+        body.error(410, "Gone");
+        let (next, _request) = r.server.list().await;
+        assert_eq!(
+            next.resource_version.as_deref(),
+            Some("9"),
+            "a list that works ends the consistent reads"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b01_a_consistent_read_that_is_refused_backs_off() {
+    let mut r = start(&plain());
+    r.server.list().await.1.fail(expired());
+    let refused_at = Instant::now();
+    r.server.list().await.1.fail(expired());
+    let (again, _request) = r.server.list().await;
+    assert_eq!(again.resource_version, None);
+    assert!(is_first_backoff(refused_at.elapsed()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn b01_a_consistent_list_is_paged() {
+    let mut r = start(&InformerOptions { page_size: 2, ..plain() });
+    r.server.list().await.1.fail(expired());
+    let (first, request) = r.server.list().await;
+    assert_eq!((first.limit, first.continue_token), (Some(2), None));
+    request.page("5", "t1", &[pod("a", 1), pod("b", 2)]);
+    let (second, request) = r.server.list().await;
+    assert_eq!((second.limit, second.continue_token.as_deref()), (Some(2), Some("t1")));
+    assert_eq!(second.resource_version, None);
+    request.page("5", "", &[pod("c", 3)]);
+    assert_eq!(r.deltas(1).await, ["=5[a@1,b@2,c@3]"], "one replacement for all pages");
+    assert_eq!(r.server.watch().await.0.resource_version.as_deref(), Some("5"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn b01_an_expired_token_falls_back_to_one_full_list() {
+    let mut r = start(&plain());
+    r.server.list().await.1.page("5", "t1", &[pod("gone", 1)]);
+    r.server.list().await.1.fail(expired());
+    let (full, request) = r.server.list().await;
+    assert_eq!(full, crate::ListParams::default(), "no version, no page, no token");
+    request.items("6", &[pod("b", 2)]);
+    assert_eq!(r.deltas(1).await, ["=6[b@2]"], "nothing of the interrupted list is left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn b01_nothing_of_an_interrupted_list_stays() {
+    let mut r = start(&plain());
+    let (_, request) = r.server.list().await;
+    request.page("5", "t1", &[pod("gone", 1)]);
+    // The second page breaks off in the middle of an item.
+    let (_, request) = r.server.list().await;
+    request.raw(&[r#"{"metadata":{"resourceVersion":"5"},"items":[{"metadata":{"name":"half""#]);
+    let (anew, request) = r.server.list().await;
+    assert_eq!((anew.resource_version.as_deref(), anew.continue_token), (Some("0"), None));
+    assert!(r.queue.is_empty());
+    request.items("7", &[pod("b", 2)]);
+    assert_eq!(r.deltas(1).await, ["=7[b@2]"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b06_a_list_that_fails_backs_off_and_says_why() {
+    let mut r = start(&plain());
+    let at = Instant::now();
+    r.server.list().await.1.status(503, "ServiceUnavailable");
+    let (_, request) = r.server.list().await;
+    assert!(is_first_backoff(at.elapsed()));
+    let error = r.status.borrow().error.clone().expect("an error").to_string();
+    assert!(error.starts_with("cannot list pods.v1 (GET /api/v1/pods): HTTP 503"), "{error}");
+    request.items("5", &[]);
+    let _body = r.server.watch().await.1.open();
+    r.status.wait_for(|status| status.error.is_none()).await.expect("running");
+}

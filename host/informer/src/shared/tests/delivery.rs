@@ -1,0 +1,160 @@
+//! What is told, and in which order: B14, B31 to B33, B38.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn b31_the_cache_is_at_least_as_fresh_as_any_notification() {
+    let cluster = Cluster::new();
+    let subscription = cluster.subscribe(pods_key());
+    let mut server = cluster.server(0);
+    let body = server.serve("1", &[]).await;
+    let store = subscription.store();
+    for version in 2..200_u64 {
+        body.event(if version == 2 { "ADDED" } else { "MODIFIED" }, &pod("a", version));
+        if version % 7 == 0 {
+            for notification in subscription.next_batch().await.expect("open") {
+                let told: u64 = notification.object().resource_version().parse().expect("a number");
+                let cached = store.get(notification.key()).expect("cached");
+                assert!(cached.resource_version().parse::<u64>().expect("a number") >= told);
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b14_a_replacement_swaps_the_store_then_tells_tombstones_first_and_items_in_order() {
+    let cluster = Cluster::new();
+    let subscription = cluster.subscribe(pods_key());
+    subscription.add_index("app", IndexFn::label("app")).expect("new");
+    let mut server = cluster.server(0);
+    let body = server.serve("5", &[pod("z", 1), pod("b", 2), pod("a", 3)]).await;
+    assert_eq!(words(&subscription, 3).await, ["*+z@1", "*+b@2", "*+a@3"], "list order, not key order");
+    // One more object is known to the queue alone when the list arrives.
+    body.raw(
+        &[
+            format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", pod("q", 6).json()),
+            "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410}}\n".to_owned(),
+        ]
+        .concat(),
+    );
+    server.list().await.1.items("9", &[pod("z", 8).app("db"), pod("n", 7)]);
+    settle().await;
+    let store = subscription.store();
+    assert_eq!(store.index_values("app").expect("known"), ["db", "web"]);
+    assert_eq!(store.list_keys(), [ObjectKey::new("ns", "n"), ObjectKey::new("ns", "z")]);
+    assert_eq!(words(&subscription, 6).await, ["+q@6", "-a@3?", "-b@2?", "-q@6?", "z@1>8", "+n@7"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b32_notifications_of_a_relist_follow_uid_and_version() {
+    let cluster = Cluster::new();
+    let subscription = cluster.subscribe(pods_key());
+    let mut server = cluster.server(0);
+    let body =
+        server.serve("5", &[pod("same", 1), pod("changed", 2), pod("remade", 3), pod("gone", 4)]).await;
+    words(&subscription, 4).await;
+    body.error(410, "Expired");
+    let pods = [pod("same", 1), pod("changed", 7), pod("remade", 8).uid("other"), pod("new", 9)];
+    let body = server.serve("9", &pods).await;
+    assert_eq!(
+        words(&subscription, 6).await,
+        ["-gone@4?", "same@1>1", "changed@2>7", "-remade@3?", "+remade@8", "+new@9"]
+    );
+    body.deleted(&pod("same", 10));
+    body.added(&pod("same", 11).uid("second"));
+    assert_eq!(words(&subscription, 2).await, ["-same@10", "+same@11"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b32_the_end_of_an_earlier_object_of_that_name_is_not_told_twice() {
+    let cluster = Cluster::new();
+    let subscription = cluster.subscribe(pods_key());
+    let mut server = cluster.server(0);
+    let body = server.serve("5", &[pod("a", 1).uid("first")]).await;
+    body.deleted(&pod("a", 6).uid("first"));
+    body.added(&pod("a", 7).uid("second"));
+    body.deleted(&pod("a", 6).uid("first"));
+    body.modified(&pod("a", 8).uid("second"));
+    body.modified(&pod("a", 7).uid("second"));
+    assert_eq!(words(&subscription, 4).await, ["*+a@1", "-a@6", "+a@7", "a@7>8"]);
+    assert!(nothing_more(&subscription).await, "repeated events are passed over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn b33_a_stuck_subscriber_costs_the_others_nothing_and_its_backlog_is_bounded() {
+    let cluster = Cluster::new();
+    let options = SubscribeOptions { backlog: 10, ..SubscribeOptions::default() };
+    let stuck = cluster.registry.subscribe(pods_key(), options).expect("open");
+    let lively = cluster.subscribe(pods_key());
+    let mut server = cluster.server(0);
+    let initial: Vec<Pod> = (0..20).map(|i| pod(&format!("p{i}"), 1)).collect();
+    let body = server.serve("1", &initial).await;
+    assert_eq!(words(&lively, 20).await.len(), 20);
+    let mut version = 1;
+    for _ in 0..50 {
+        for i in 0..20 {
+            version += 1;
+            body.modified(&pod(&format!("p{i}"), version));
+        }
+        assert_eq!(words(&lively, 20).await.len(), 20, "who keeps up gets every event");
+    }
+    let backlog = |position: usize| cluster.registry.informers()[0].subscribers[position].backlog;
+    assert_eq!((backlog(0), backlog(1)), (20, 0));
+    let caught_up = words(&stuck, 20).await;
+    assert_eq!((caught_up[0].as_str(), caught_up[19].as_str()), ("*+p0@982", "*+p19@1001"));
+    assert!(nothing_more(&stuck).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b33_who_keeps_up_gets_every_event_of_one_chunk() {
+    let cluster = Cluster::new();
+    let subscription = cluster.subscribe(pods_key());
+    let mut server = cluster.server(0);
+    let body = server.serve("1", &[]).await;
+    let line =
+        |kind: &str, version| format!("{{\"type\":\"{kind}\",\"object\":{}}}\n", pod("a", version).json());
+    body.raw(&[line("ADDED", 2), line("MODIFIED", 3), line("DELETED", 4), line("ADDED", 5)].concat());
+    assert_eq!(words(&subscription, 4).await, ["+a@2", "a@2>3", "-a@4", "+a@5"]);
+}
+
+/// Panics at one object and collects the others.
+#[derive(Default)]
+struct Panicky {
+    handled: Arc<Mutex<Vec<String>>>,
+    parked: Arc<Mutex<Vec<String>>>,
+}
+
+#[async_trait::async_trait]
+impl crate::handler::Handler for Panicky {
+    async fn handle(&mut self, batch: &[Notification]) -> Result<(), crate::handler::HandlerFailed> {
+        assert!(batch.iter().all(|notification| notification.object().resource_version() != "13"), "unlucky");
+        self.handled.lock().extend(batch.iter().map(word));
+        Ok(())
+    }
+
+    async fn parked(&mut self, notification: &Notification) {
+        self.parked.lock().push(word(notification));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b38_a_handler_that_panics_is_isolated_and_gets_the_rest_of_its_batch() {
+    let cluster = Cluster::new();
+    let other = cluster.subscribe(pods_key());
+    let subscription = cluster.subscribe(pods_key());
+    let mut handler = Panicky::default();
+    let (handled, parked) = (Arc::clone(&handler.handled), Arc::clone(&handler.parked));
+    let running = tokio::spawn(async move { crate::handler::run_handler(&subscription, &mut handler).await });
+    let mut server = cluster.server(0);
+    let body = server.serve("20", &[pod("a", 12), pod("b", 13), pod("c", 14)]).await;
+    assert_eq!(words(&other, 3).await.len(), 3, "others go on");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(*handled.lock(), ["*+a@12", "*+c@14"]);
+    assert_eq!(*parked.lock(), ["*+b@13"]);
+    body.modified(&pod("b", 21));
+    words(&other, 1).await;
+    settle().await;
+    assert_eq!(handled.lock().last().map(String::as_str), Some("b@13>21"), "a change frees it");
+    cluster.registry.stop().await;
+    running.await.expect("it ends with the informer");
+}

@@ -1,0 +1,193 @@
+//! Joining, leaving, syncing and stopping: B08, B17, B34 to B37.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn b34_a_late_subscriber_first_gets_what_is_cached_then_what_comes() {
+    let cluster = Cluster::new();
+    let early = cluster.subscribe(pods_key());
+    let mut server = cluster.server(0);
+    let body = server.serve("5", &[pod("a", 1), pod("b", 2)]).await;
+    body.modified(&pod("b", 6));
+    words(&early, 3).await;
+    let late = cluster.subscribe(pods_key());
+    assert!(!late.has_synced());
+    body.modified(&pod("a", 7));
+    assert_eq!(words(&late, 3).await, ["*+a@1", "*+b@6", "a@1>7"]);
+    assert!(late.has_synced());
+    assert!(nothing_more(&late).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b34_after_the_stop_nobody_can_subscribe() {
+    let cluster = Cluster::new();
+    let subscription = cluster.subscribe(pods_key());
+    cluster.registry.stop().await;
+    cluster.registry.stop().await;
+    let refused = cluster.registry.subscribe(pods_key(), SubscribeOptions::default());
+    assert_eq!(refused.err(), Some(SubscribeError::Stopped));
+    assert!(subscription.next_batch().await.is_none());
+    assert!(!subscription.synced().await);
+    drop(subscription);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b08_a_stop_is_prompt_and_nothing_is_delivered_afterwards() {
+    let cluster = Cluster::new();
+    let subscription = cluster.subscribe(pods_key());
+    let mut server = cluster.server(0);
+    let body = server.serve("5", &[pod("a", 1)]).await;
+    settle().await;
+    body.modified(&pod("a", 6));
+    cluster.registry.stop().await;
+    assert!(body.is_dropped());
+    body.modified(&pod("a", 7));
+    assert!(subscription.next_batch().await.is_none(), "not even what waited");
+}
+
+#[tokio::test(start_paused = true)]
+async fn b35_only_those_who_are_due_get_a_resync() {
+    let cluster = Cluster::new();
+    let with_resync = |seconds: u64| {
+        let options =
+            SubscribeOptions { resync: Some(Duration::from_secs(seconds)), ..SubscribeOptions::default() };
+        cluster.registry.subscribe(pods_key(), options).expect("open")
+    };
+    let (ten, thirty, never) = (with_resync(10), with_resync(30), cluster.subscribe(pods_key()));
+    let mut server = cluster.server(0);
+    let body = server.serve("5", &[pod("a", 1)]).await;
+    for subscription in [&ten, &thirty, &never] {
+        assert_eq!(words(subscription, 1).await, ["*+a@1"]);
+    }
+    for _ in 0..2 {
+        advance(Duration::from_secs(10)).await;
+        assert_eq!(words(&ten, 1).await, ["a@1>1"]);
+        settle().await;
+        assert!(cluster.registry.informers()[0].subscribers[1].backlog == 0);
+    }
+    advance(Duration::from_secs(10)).await;
+    assert_eq!(words(&ten, 1).await, ["a@1>1"]);
+    assert_eq!(words(&thirty, 1).await, ["a@1>1"]);
+    body.modified(&pod("a", 6));
+    assert_eq!(words(&never, 1).await, ["a@1>6"], "no resync before it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn b35_periods_below_a_second_are_raised() {
+    let cluster = Cluster::new();
+    let options = SubscribeOptions { resync: Some(Duration::from_millis(1)), ..SubscribeOptions::default() };
+    let subscription = cluster.registry.subscribe(pods_key(), options).expect("open");
+    let mut server = cluster.server(0);
+    let _body = server.serve("5", &[pod("a", 1)]).await;
+    words(&subscription, 1).await;
+    advance(Duration::from_millis(900)).await;
+    settle().await;
+    assert_eq!(cluster.registry.informers()[0].subscribers[0].backlog, 0);
+    advance(Duration::from_millis(200)).await;
+    assert_eq!(words(&subscription, 1).await, ["a@1>1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b36_synced_means_that_this_subscriber_was_given_the_initial_list() {
+    let cluster = Cluster::new();
+    let options = SubscribeOptions { batch: 2, ..SubscribeOptions::default() };
+    let subscription = cluster.registry.subscribe(pods_key(), options).expect("open");
+    let mut server = cluster.server(0);
+    let body = server.serve("5", &[pod("a", 1), pod("b", 2), pod("c", 3)]).await;
+    settle().await;
+    assert!(subscription.status().synced && !subscription.has_synced());
+    subscription.next_batch().await;
+    assert!(!subscription.has_synced());
+    body.modified(&pod("c", 6));
+    settle().await;
+    assert_eq!(
+        subscription.next_batch().await.expect("open").len(),
+        2,
+        "the last initial one and a live one"
+    );
+    assert!(subscription.has_synced() && subscription.synced().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b17_an_empty_first_list_is_synced_at_once() {
+    let cluster = Cluster::new();
+    let subscription = cluster.subscribe(pods_key());
+    let mut server = cluster.server(0);
+    settle().await;
+    assert!(!subscription.has_synced());
+    let _body = server.serve("5", &[]).await;
+    assert!(subscription.synced().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b37_the_first_reconcile_waits_for_all_caches() {
+    let cluster = Cluster::new();
+    let first = cluster.subscribe(pods_key().in_namespace("one"));
+    let second = cluster.subscribe(pods_key().in_namespace("two"));
+    let mut waiting = tokio_test::task::spawn(wait_for_cache_sync([&first, &second]));
+    assert!(waiting.poll().is_pending());
+    let _one = cluster.server(0).serve("5", &[]).await;
+    settle().await;
+    assert!(waiting.poll().is_pending());
+    let _two = cluster.server(1).serve("5", &[pod("a", 1).namespace("two")]).await;
+    settle().await;
+    assert!(waiting.poll().is_pending(), "the initial list was not taken yet");
+    second.next_batch().await;
+    assert!(waiting.is_woken());
+    assert_eq!(waiting.poll(), std::task::Poll::Ready(true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn next_batch_loses_nothing_when_it_is_cancelled() {
+    let cluster = Cluster::new();
+    let subscription = cluster.subscribe(pods_key());
+    let mut server = cluster.server(0);
+    let body = server.serve("1", &[]).await;
+    let mut seen = BTreeMap::new();
+    for version in 2..100_u64 {
+        // Polled once and dropped: whether an event is there at that moment or not, none may get lost.
+        let mut cancelled = tokio_test::task::spawn(subscription.next_batch());
+        if let std::task::Poll::Ready(batch) = cancelled.poll() {
+            batch.expect("open").iter().for_each(|n| drop(seen.insert(n.key().to_string(), word(n))));
+        }
+        drop(cancelled);
+        body.added(&pod(&format!("p{version}"), version));
+        if version % 3 == 0 {
+            settle().await;
+        }
+    }
+    while seen.len() < 98 {
+        subscription
+            .next_batch()
+            .await
+            .expect("open")
+            .iter()
+            .for_each(|n| drop(seen.insert(n.key().to_string(), word(n))));
+    }
+    assert!(nothing_more(&subscription).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_says_what_a_subscriber_waits_for() {
+    let cluster = Cluster::new();
+    let subscription = cluster.subscribe(pods_key());
+    let mut changes = subscription.status_changes();
+    let mut server = cluster.server(0);
+    server.list().await.1.fail(Failure::response(404, None, b"404 page not found"));
+    let failed = changes.wait_for(|status| status.error.is_some()).await.expect("running").to_string();
+    assert!(failed.contains("cannot list pods.v1 (GET /api/v1/pods): HTTP 404"), "{failed}");
+    assert!(failed.contains("install the CRD"), "{failed}");
+    let _body = server.serve("5", &[]).await;
+    let well =
+        changes.wait_for(|status| status.synced && status.error.is_none()).await.expect("running").clone();
+    assert_eq!((well.list_requests, well.failures), (2, 1));
+    let dump = serde_json::to_value(cluster.registry.informers()).expect("JSON");
+    assert_eq!(dump[0]["path"], "/api/v1/pods");
+}
+
+#[test]
+fn without_a_runtime_a_subscription_is_refused() {
+    let cluster = Cluster::new();
+    let refused = cluster.registry.subscribe(pods_key(), SubscribeOptions::default());
+    assert_eq!(refused.err(), Some(SubscribeError::NoRuntime));
+}

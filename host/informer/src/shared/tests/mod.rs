@@ -1,0 +1,95 @@
+mod delivery;
+mod lifecycle;
+mod sharing;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pilothouse_model::{FieldSelector, LabelSelector, Notification, ObjectKey};
+use tokio::time::advance;
+
+use super::*;
+use crate::failure::Failure;
+use crate::key::InformerKey;
+use crate::list_watch::ListWatch;
+use crate::options::InformerOptions;
+use crate::scripted::{Pod, Server, pod, pods_key, scripted};
+use crate::store::{IndexError, IndexFn};
+
+/// A registry whose informers each talk to a server of the test.
+struct Cluster {
+    registry: InformerRegistry,
+    servers: Arc<Mutex<Vec<Option<Server>>>>,
+}
+
+impl Cluster {
+    fn new() -> Self {
+        let servers = Arc::new(Mutex::new(Vec::new()));
+        let factory = {
+            let servers = Arc::clone(&servers);
+            move |_: &InformerKey| -> Arc<dyn ListWatch> {
+                let (server, list_watch) = scripted();
+                servers.lock().push(Some(server));
+                list_watch
+            }
+        };
+        let options = InformerOptions { streaming_list: false, seed: Some(1), ..InformerOptions::default() };
+        Self { registry: InformerRegistry::new(factory, options), servers }
+    }
+
+    fn subscribe(&self, key: InformerKey) -> Subscription {
+        self.registry.subscribe(key, SubscribeOptions::default()).expect("the registry is open")
+    }
+
+    /// How many informers were ever started.
+    fn started(&self) -> usize {
+        self.servers.lock().len()
+    }
+
+    fn server(&self, position: usize) -> Server {
+        self.servers.lock()[position].take().expect("the server is taken once")
+    }
+}
+
+/// A notification in one word: `+a@1` added, `*` before it when initial, `a@1>2` updated, `-a@2` deleted, `-a@2?` with an
+/// unknown final state.
+fn word(notification: &Notification) -> String {
+    match notification {
+        Notification::Added { object, initial } => {
+            format!("{}+{}@{}", if *initial { "*" } else { "" }, object.name(), object.resource_version())
+        }
+        Notification::Updated { old, new } => {
+            format!("{}@{}>{}", new.name(), old.resource_version(), new.resource_version())
+        }
+        Notification::Deleted { last, final_state_unknown } => {
+            format!(
+                "-{}@{}{}",
+                last.name(),
+                last.resource_version(),
+                if *final_state_unknown { "?" } else { "" }
+            )
+        }
+    }
+}
+
+async fn words(subscription: &Subscription, count: usize) -> Vec<String> {
+    let mut words = Vec::new();
+    while words.len() < count {
+        words.extend(subscription.next_batch().await.expect("an open subscription").iter().map(word));
+    }
+    words
+}
+
+/// Lets all tasks run until they wait.
+async fn settle() {
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn nothing_more(subscription: &Subscription) -> bool {
+    settle().await;
+    tokio::time::timeout(Duration::from_millis(1), subscription.next_batch()).await.is_err()
+}

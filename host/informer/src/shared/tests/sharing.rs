@@ -1,0 +1,135 @@
+//! Who shares an informer with whom, and what an index belongs to: B30.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn b30_equal_requests_share_one_reflector_and_the_last_one_leaving_stops_it() {
+    let cluster = Cluster::new();
+    let first = cluster.subscribe(pods_key());
+    let second = cluster.subscribe(pods_key());
+    let mut server = cluster.server(0);
+    let body = server.serve("5", &[pod("a", 3)]).await;
+    assert_eq!(words(&first, 1).await, ["*+a@3"]);
+    assert_eq!(words(&second, 1).await, ["*+a@3"]);
+    assert_eq!(cluster.started(), 1);
+
+    drop(first);
+    settle().await;
+    assert!(!body.is_dropped(), "one subscriber is left");
+    body.modified(&pod("a", 6));
+    assert_eq!(words(&second, 1).await, ["a@3>6"]);
+    drop(second);
+    body.dropped().await;
+    assert!(cluster.registry.informers().is_empty());
+
+    let _again = cluster.subscribe(pods_key());
+    assert_eq!(cluster.started(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b30_a_narrower_request_is_served_from_a_wider_informer() {
+    let cluster = Cluster::new();
+    let wide = cluster.subscribe(pods_key());
+    let labelled = cluster.subscribe(pods_key().with_labels(LabelSelector::parse("app=db").expect("labels")));
+    let spaced = cluster.subscribe(pods_key().in_namespace("other"));
+    let named =
+        cluster.subscribe(pods_key().with_fields(FieldSelector::parse("metadata.name=b").expect("fields")));
+    let mut server = cluster.server(0);
+    let body = server.serve("5", &[pod("a", 1), pod("b", 2).app("db"), pod("c", 3).namespace("other")]).await;
+    assert_eq!(words(&wide, 3).await, ["*+a@1", "*+b@2", "*+c@3"]);
+    assert_eq!(words(&labelled, 1).await, ["*+b@2"]);
+    assert_eq!(words(&spaced, 1).await, ["*+c@3"]);
+    assert_eq!(words(&named, 1).await, ["*+b@2"]);
+    assert!(labelled.has_synced() && spaced.has_synced() && named.has_synced());
+    assert_eq!(cluster.started(), 1, "one reflector serves all four");
+
+    body.modified(&pod("b", 6));
+    body.modified(&pod("a", 7).app("db"));
+    body.modified(&pod("a", 8).app("db"));
+    body.deleted(&pod("a", 9).app("db"));
+    assert_eq!(words(&labelled, 4).await, ["-b@2", "+a@7", "a@7>8", "-a@9"]);
+    assert_eq!(words(&named, 1).await, ["b@2>6"]);
+    assert!(nothing_more(&spaced).await && nothing_more(&named).await);
+
+    let store = labelled.store();
+    assert!(store.is_empty() && store.get(&ObjectKey::new("ns", "b")).is_none());
+    assert_eq!((spaced.store().len(), spaced.store().list().len()), (1, 1));
+    assert!(spaced.store().list_in("ns").is_empty());
+    assert_eq!(wide.store().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b30_what_only_the_server_can_judge_has_its_own_informer() {
+    let cluster = Cluster::new();
+    let _wide = cluster.subscribe(pods_key());
+    let _phase = cluster
+        .subscribe(pods_key().with_fields(FieldSelector::parse("status.phase=Running").expect("fields")));
+    let _raw = cluster.subscribe(pods_key().with_transform(pilothouse_model::Transform::default()));
+    assert_eq!(cluster.started(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b30_when_the_wider_watch_is_forbidden_the_narrower_is_watched() {
+    let cluster = Cluster::new();
+    let wide = cluster.subscribe(pods_key());
+    let narrow = cluster.subscribe(pods_key().in_namespace("ns"));
+    narrow.add_index("app", IndexFn::label("app")).expect("a new index");
+    let mut server = cluster.server(0);
+    server.list().await.1.status(403, "Forbidden");
+    settle().await;
+    assert_eq!(cluster.started(), 2);
+    let mut own = cluster.server(1);
+    let body = own.serve("5", &[pod("a", 1)]).await;
+    assert_eq!(words(&narrow, 1).await, ["*+a@1"]);
+    body.modified(&pod("a", 6));
+    assert_eq!(words(&narrow, 1).await, ["a@1>6"]);
+    assert_eq!(narrow.store().index_keys("app", "web").expect("the index came along").len(), 1);
+    let error = wide.status().error.expect("the wide one says what it waits for").to_string();
+    assert!(
+        error.contains("GET /api/v1/pods") && error.contains("grant the verbs list and watch"),
+        "{error}"
+    );
+    assert!(narrow.status().error.is_none());
+
+    // A later narrow request does not go to the informer that is known to be forbidden.
+    let later = cluster.subscribe(pods_key().in_namespace("ns"));
+    assert_eq!(words(&later, 1).await, ["*+a@6"]);
+    assert_eq!(cluster.started(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b30_a_right_that_is_lost_later_moves_the_narrowed_with_what_they_know() {
+    let cluster = Cluster::new();
+    let wide = cluster.subscribe(pods_key());
+    let narrow = cluster.subscribe(pods_key().in_namespace("ns"));
+    let mut server = cluster.server(0);
+    let body = server
+        .serve("5", &[pod("gone", 1), pod("same", 2), pod("changed", 3), pod("x", 4).namespace("o")])
+        .await;
+    assert_eq!(words(&narrow, 3).await, ["*+gone@1", "*+same@2", "*+changed@3"]);
+    body.error(410, "Expired");
+    server.list().await.1.status(403, "Forbidden");
+    settle().await;
+    assert_eq!(narrow.store().len(), 3, "the old cache stands in until the new one is synced");
+    let mut own = cluster.server(1);
+    let _body = own.serve("9", &[pod("same", 2), pod("changed", 7), pod("new", 8)]).await;
+    assert_eq!(words(&narrow, 4).await, ["-gone@1?", "same@2>2", "changed@3>7", "+new@8"]);
+    assert_eq!(narrow.store().len(), 3);
+    assert_eq!(wide.store().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn indexes_belong_to_their_subscriber() {
+    let cluster = Cluster::new();
+    let first = cluster.subscribe(pods_key());
+    let second = cluster.subscribe(pods_key());
+    first.add_index("by", IndexFn::label("app")).expect("new");
+    second.add_index("by", IndexFn::field(".spec.nodeName").expect("a path")).expect("new for this one");
+    assert_eq!(first.add_index("by", IndexFn::namespace()), Err(IndexError::Exists { name: "by".into() }));
+    let _body = cluster.server(0).serve("5", &[pod("a", 1)]).await;
+    words(&first, 1).await;
+    assert_eq!(first.store().index_values("by").expect("known"), ["web"]);
+    assert_eq!(second.store().index_values("by").expect("known"), ["n-web"]);
+    let unknown = second.store().by_index("app", "web").expect_err("unknown");
+    assert_eq!(unknown.to_string(), "there is no index \"app\"; there are: by");
+}
