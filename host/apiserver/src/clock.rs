@@ -44,11 +44,6 @@ pub(crate) fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The form of `metav1.MicroTime`.
-pub(crate) fn micros(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +53,5 @@ mod tests {
         let clock = TokioClock::starting_at("2026-01-02T03:04:05Z".parse().expect("a timestamp"));
         tokio::time::advance(std::time::Duration::from_millis(61_500)).await;
         assert_eq!(seconds(clock.now()), "2026-01-02T03:05:06Z");
-        assert_eq!(micros(clock.now()), "2026-01-02T03:05:06.500000Z");
     }
 }

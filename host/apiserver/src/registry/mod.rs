@@ -4,6 +4,7 @@ mod builtin;
 mod endpoint;
 mod resource;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -53,7 +54,7 @@ impl Registry {
                 group.versions.len() - 1
             });
         group.versions[at].endpoints.insert(endpoint.resource.names.plural.clone(), endpoint);
-        group.versions.sort_by(|a, b| priority(&b.version).cmp(&priority(&a.version)));
+        group.versions.sort_by_key(|version| Reverse(priority(&version.version)));
     }
 
     /// Stops serving all versions of a resource.
@@ -114,8 +115,8 @@ impl Registry {
 
 /// Orders versions as Kubernetes does: stable before beta before alpha, then higher numbers first; anything that is
 /// not of that form comes last, alphabetically.
-pub(crate) fn priority(version: &str) -> (bool, u8, u64, u64, std::cmp::Reverse<String>) {
-    let unknown = (false, 0, 0, 0, std::cmp::Reverse(version.to_owned()));
+pub(crate) fn priority(version: &str) -> (bool, u8, u64, u64, Reverse<String>) {
+    let unknown = (false, 0, 0, 0, Reverse(version.to_owned()));
     let Some(rest) = version.strip_prefix('v') else { return unknown };
     let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let Ok(major) = rest[..digits].parse::<u64>() else { return unknown };
@@ -128,7 +129,7 @@ pub(crate) fn priority(version: &str) -> (bool, u8, u64, u64, std::cmp::Reverse<
         },
     };
     match minor {
-        Some(minor) => (true, stage, major, minor, std::cmp::Reverse(String::new())),
+        Some(minor) => (true, stage, major, minor, Reverse(String::new())),
         None => unknown,
     }
 }
@@ -141,7 +142,7 @@ mod tests {
     fn versions_are_ordered_as_kubernetes_orders_them() {
         let mut versions =
             ["foo1", "v1alpha1", "v2", "v1beta10", "v1", "v11alpha2", "v10", "foo10", "v1beta2"];
-        versions.sort_by(|a, b| priority(b).cmp(&priority(a)));
+        versions.sort_by_key(|version| Reverse(priority(version)));
         assert_eq!(
             versions,
             ["v10", "v2", "v1", "v1beta10", "v1beta2", "v11alpha2", "v1alpha1", "foo1", "foo10"]

@@ -155,7 +155,11 @@ fn apply_patch(
             "the name of the object ({given}) does not match the name on the URL ({name})"
         )));
     }
-    meta::of(&mut config).insert("name".into(), name.into());
+    let metadata = meta::of(&mut config);
+    metadata.insert("name".into(), name.into());
+    if metadata.get("resourceVersion").is_some_and(|version| version.is_null() || version == "") {
+        metadata.remove("resourceVersion");
+    }
     if let Some(namespace) = namespace {
         meta::of(&mut config).entry("namespace").or_insert_with(|| namespace.into());
     }

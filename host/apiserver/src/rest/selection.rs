@@ -51,11 +51,6 @@ impl Selection {
         })
     }
 
-    /// All objects of a namespace.
-    pub(crate) fn namespace(namespace: &str) -> Self {
-        Self { namespace: Some(namespace.to_owned()), ..Self::default() }
-    }
-
     /// Whether nothing but the namespace restricts it.
     pub(crate) fn is_whole(&self) -> bool {
         self.name.is_none() && self.labels.is_empty() && self.fields.is_empty()

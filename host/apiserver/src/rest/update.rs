@@ -102,8 +102,11 @@ fn check_preconditions(
     if after.is_empty() {
         let conditional = endpoint.resource.rules.conditional_update || endpoint.resource.custom.is_some();
         if conditional && part != Part::Scale {
-            let cause =
-                field::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
+            let cause = Cause {
+                field: "metadata.resourceVersion".into(),
+                reason: "FieldValueInvalid".into(),
+                message: "Invalid value: 0x0: must be specified for an update".into(),
+            };
             return Err(Status::invalid(about, name, vec![cause]));
         }
     } else if before != after {

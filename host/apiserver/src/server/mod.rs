@@ -37,7 +37,6 @@ pub struct ApiServer {
 
 impl ApiServer {
     /// Starts to describe a server.
-    #[must_use]
     pub fn builder() -> ApiServerBuilder {
         ApiServerBuilder::default()
     }

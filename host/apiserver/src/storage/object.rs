@@ -87,15 +87,6 @@ impl Stored {
     pub(crate) fn value(&self) -> Value {
         serde_json::from_slice(&self.body).expect("what was serialised parses")
     }
-
-    /// `namespace/name`, or `name` of a cluster-scoped object.
-    pub(crate) fn key(&self) -> String {
-        if self.namespace.is_empty() {
-            self.name.to_string()
-        } else {
-            format!("{}/{}", self.namespace, self.name)
-        }
-    }
 }
 
 impl Owner {
@@ -107,11 +98,6 @@ impl Owner {
             uid: boxed(&reference["uid"]),
             blocks_deletion: reference["blockOwnerDeletion"] == Value::Bool(true),
         }
-    }
-
-    /// The group in `apiVersion`, empty for core.
-    pub(crate) fn group(&self) -> &str {
-        self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 }
 

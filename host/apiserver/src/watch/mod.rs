@@ -8,6 +8,5 @@ mod frame;
 mod options;
 mod stream;
 
-pub(crate) use frame::{Frames, error_frame};
 pub(crate) use options::WatchOptions;
 pub(crate) use stream::watch;

@@ -1,0 +1,254 @@
+//! The garbage collector: what an owner's end means for its dependents.
+//!
+//! It follows `k8s.io/kubernetes/pkg/controller/garbagecollector`: owners are known by UID; one whose kind is served but
+//! which cannot be found under that UID is absent, and an object all of whose owners are absent is deleted.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Change, Controller, MANAGER};
+use crate::registry::{Endpoint, Registry};
+use crate::request::options::WriteOptions;
+use crate::rest::delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation, delete};
+use crate::rest::meta;
+use crate::rest::update::{self, Part};
+use crate::server::State;
+use crate::status::Status;
+use crate::storage::{Owner, Stored};
+
+type Uid = Box<str>;
+
+/// The graph of owners and dependents.
+#[derive(Default)]
+pub(super) struct Collector {
+    nodes: HashMap<Uid, Node>,
+    dependents: HashMap<Uid, HashSet<Uid>>,
+    queue: BTreeSet<Uid>,
+    /// What is served; when that changes, owners that could not be looked up may be found absent.
+    registry: Option<Arc<Registry>>,
+}
+
+struct Node {
+    endpoint: Arc<Endpoint>,
+    namespace: Box<str>,
+    name: Box<str>,
+    owners: Box<[Owner]>,
+}
+
+/// The owners of an object by what they mean for it.
+#[derive(Default)]
+struct Owners {
+    /// They are there, or cannot be looked up.
+    solid: usize,
+    absent: Vec<Uid>,
+    /// They wait for this object to go before they do.
+    waiting: Vec<Uid>,
+}
+
+impl Controller for Collector {
+    fn observe(&mut self, endpoint: &Arc<Endpoint>, change: Change<'_>) {
+        match change {
+            Change::Present(object) => self.present(endpoint, object),
+            Change::Gone(object) => self.gone(object),
+        }
+    }
+
+    fn act(&mut self, state: &State) {
+        let registry = state.registry();
+        if self.registry.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &registry)) {
+            let owned = self.nodes.iter().filter(|(_, node)| !node.owners.is_empty());
+            self.queue.extend(owned.map(|(uid, _)| uid.clone()));
+            self.registry = Some(Arc::clone(&registry));
+        }
+        for uid in std::mem::take(&mut self.queue) {
+            if let Err(error) = self.process(state, &registry, &uid) {
+                tracing::debug!(%error, %uid, "garbage collection");
+                if error.code == 409 {
+                    self.queue.insert(uid);
+                }
+            }
+        }
+    }
+}
+
+impl Collector {
+    fn present(&mut self, endpoint: &Arc<Endpoint>, object: &Stored) {
+        let owners_before = self.nodes.get(&object.uid).map(|node| node.owners.clone());
+        if owners_before.as_ref() != Some(&object.owners) {
+            self.unlink(&object.uid, owners_before.as_deref().unwrap_or_default());
+            for owner in &object.owners {
+                self.dependents.entry(owner.uid.clone()).or_default().insert(object.uid.clone());
+            }
+            // Owners that wait for their dependents may wait no longer.
+            self.queue.extend(owners_before.iter().flatten().map(|owner| owner.uid.clone()));
+        }
+        let node = Node {
+            endpoint: Arc::clone(endpoint),
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
+            owners: object.owners.clone(),
+        };
+        self.nodes.insert(object.uid.clone(), node);
+        let waits = object.deleting
+            && object.finalizers.iter().any(|name| &**name == FOREGROUND || &**name == ORPHAN);
+        if waits || (!object.owners.is_empty() && !object.deleting) {
+            self.queue.insert(object.uid.clone());
+        }
+        self.queue.extend(object.owners.iter().map(|owner| owner.uid.clone()).filter(|_| object.deleting));
+    }
+
+    fn gone(&mut self, object: &Stored) {
+        let Some(node) = self.nodes.remove(&object.uid) else { return };
+        self.unlink(&object.uid, &node.owners);
+        self.queue.extend(self.dependents.get(&object.uid).into_iter().flatten().cloned());
+        self.queue.extend(node.owners.iter().map(|owner| owner.uid.clone()));
+    }
+
+    fn unlink(&mut self, uid: &str, owners: &[Owner]) {
+        for owner in owners {
+            if let Some(dependents) = self.dependents.get_mut(&owner.uid) {
+                dependents.remove(uid);
+                if dependents.is_empty() {
+                    self.dependents.remove(&owner.uid);
+                }
+            }
+        }
+    }
+
+    fn process(&mut self, state: &State, registry: &Registry, uid: &str) -> Result<(), Status> {
+        let Some(node) = self.nodes.get(uid) else { return Ok(()) };
+        let current = node.endpoint.resource.table.get(&node.namespace, &node.name);
+        let Some(current) = current.filter(|current| &*current.uid == uid) else { return Ok(()) };
+        let has = |name: &str| current.finalizers.iter().any(|finalizer| &**finalizer == name);
+        if current.deleting && has(ORPHAN) {
+            for dependent in self.dependents_of(uid) {
+                forget_owners(state, dependent, &[uid])?;
+            }
+            return remove_finalizer(state, node, ORPHAN);
+        }
+        if current.deleting && has(FOREGROUND) {
+            return self.delete_dependents(state, node, uid);
+        }
+        if current.deleting || current.owners.is_empty() {
+            return Ok(());
+        }
+        let owners = classify(registry, &node.endpoint, &current);
+        let ended: Vec<&str> = owners.absent.iter().chain(&owners.waiting).map(|uid| &**uid).collect();
+        if ended.is_empty() {
+            return Ok(());
+        }
+        if owners.solid > 0 {
+            return forget_owners(state, node, &ended);
+        }
+        let propagation =
+            if (!owners.waiting.is_empty() && self.dependents.contains_key(uid)) || has(FOREGROUND) {
+                Propagation::Foreground
+            } else if has(ORPHAN) {
+                Propagation::Orphan
+            } else {
+                Propagation::Background
+            };
+        let options = DeleteOptions::of_uid(uid, propagation);
+        delete(state, &node.endpoint, (&node.namespace, &node.name), &options).map(drop)
+    }
+
+    fn dependents_of(&self, uid: &str) -> Vec<&Node> {
+        let uids = self.dependents.get(uid).into_iter().flatten();
+        uids.filter_map(|dependent| self.nodes.get(dependent)).collect()
+    }
+
+    /// Has the dependents of an owner that is deleted in the foreground deleted; when none of those that block it are
+    /// left, the owner goes.
+    fn delete_dependents(&self, state: &State, owner: &Node, uid: &str) -> Result<(), Status> {
+        let mut blocked = false;
+        for dependent in self.dependents_of(uid) {
+            let blocks = dependent.owners.iter().any(|owner| &*owner.uid == uid && owner.blocks_deletion);
+            blocked |= blocks;
+            let current = dependent.endpoint.resource.table.get(&dependent.namespace, &dependent.name);
+            let Some(current) = current.filter(|current| !current.deleting) else { continue };
+            let registry = state.registry();
+            let owners = classify(&registry, &dependent.endpoint, &current);
+            if owners.solid > usize::from(!blocks) {
+                forget_owners(state, dependent, &[uid])?;
+                continue;
+            }
+            let propagation = if self.dependents.contains_key(&current.uid) {
+                Propagation::Foreground
+            } else {
+                Propagation::Background
+            };
+            let options = DeleteOptions::of_uid(&current.uid, propagation);
+            delete(state, &dependent.endpoint, (&dependent.namespace, &dependent.name), &options)?;
+        }
+        if blocked { Ok(()) } else { remove_finalizer(state, owner, FOREGROUND) }
+    }
+}
+
+/// Looks up the owners of an object.
+fn classify(registry: &Registry, endpoint: &Endpoint, object: &Stored) -> Owners {
+    let mut owners = Owners::default();
+    for owner in &object.owners {
+        let Some(kind) = registry.by_kind(&owner.api_version, &owner.kind) else {
+            owners.solid += 1;
+            continue;
+        };
+        // A cluster-scoped object cannot have an owner in a namespace; Kubernetes reports that and leaves it alone.
+        if kind.resource.namespaced && !endpoint.resource.namespaced {
+            owners.solid += 1;
+            continue;
+        }
+        let namespace = if kind.resource.namespaced { &*object.namespace } else { "" };
+        let found = kind.resource.table.get(namespace, &owner.name).filter(|found| found.uid == owner.uid);
+        match found {
+            None => owners.absent.push(owner.uid.clone()),
+            Some(found) => {
+                let foreground =
+                    found.deleting && found.finalizers.iter().any(|finalizer| &**finalizer == FOREGROUND);
+                if foreground && owner.blocks_deletion {
+                    owners.waiting.push(owner.uid.clone());
+                } else {
+                    owners.solid += 1;
+                }
+            }
+        }
+    }
+    owners
+}
+
+/// Takes the references to some owners from an object.
+fn forget_owners(state: &State, node: &Node, uids: &[&str]) -> Result<(), Status> {
+    change(state, node, |value| {
+        let metadata = meta::of(value);
+        let references = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut);
+        if let Some(references) = references {
+            references.retain(|owner| !uids.iter().any(|uid| owner["uid"] == *uid));
+            if references.is_empty() {
+                metadata.remove("ownerReferences");
+            }
+        }
+    })
+}
+
+fn remove_finalizer(state: &State, node: &Node, name: &str) -> Result<(), Status> {
+    change(state, node, |value| {
+        let rest = meta::finalizers(value).into_iter().filter(|finalizer| finalizer != name).collect();
+        meta::set_finalizers(value, rest);
+    })
+}
+
+fn change(state: &State, node: &Node, edit: impl Fn(&mut Value)) -> Result<(), Status> {
+    let key = (&*node.namespace, &*node.name);
+    let options = WriteOptions::internal(MANAGER);
+    let done = update::update(state, &node.endpoint, key, Part::Main, &options, |old| {
+        let mut value = old.clone();
+        edit(&mut value);
+        Ok(update::Change { value, applied: false, retry: true })
+    });
+    match done {
+        // What is gone needs no change.
+        Err(status) if status.code == 404 => Ok(()),
+        other => other.map(drop),
+    }
+}
