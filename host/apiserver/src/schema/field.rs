@@ -21,7 +21,7 @@ pub fn invalid(path: &str, value: &Value, detail: &str) -> Cause {
 
 /// A value has another JSON type than its schema wants. `actual` is the name of the type that was found.
 pub fn wrong_type(path: &str, expected: &str, actual: &str) -> Cause {
-    let detail = format!("{} in body must be of type {expected}: {actual:?}", name_in_body(path));
+    let detail = format!("{path} in body must be of type {expected}: {actual:?}");
     let body = format!("Invalid value: {actual:?}");
     cause(path, "FieldValueTypeInvalid", &body, &detail)
 }
@@ -63,11 +63,6 @@ pub fn too_many(path: &str, actual: usize, max: u64) -> Cause {
 /// An object that the value refers to does not exist.
 pub fn not_found(path: &str, value: &Value) -> Cause {
     cause(path, "FieldValueNotFound", &format!("Not found: {}", shown(value)), "")
-}
-
-/// How messages of OpenAPI validation call the place that they are about.
-pub(super) fn name_in_body(path: &str) -> &str {
-    path
 }
 
 /// `parent.name`, or `name` at the root.
