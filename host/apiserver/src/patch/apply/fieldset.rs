@@ -29,11 +29,6 @@ impl FieldSet {
         !self.member && self.children.values().all(Self::is_empty)
     }
 
-    /// Whether the path that leads here is itself in the set.
-    pub(super) fn is_member(&self) -> bool {
-        self.member
-    }
-
     /// The set below `step`, if there is anything.
     pub(super) fn child(&self, step: &str) -> Option<&Self> {
         self.children.get(step)

@@ -95,10 +95,12 @@ pub fn apply(
     schema.canonicalize(&mut config);
     let manager = Manager::of(writer, Operation::Apply);
     let last = managers.fields(&manager).cloned().unwrap_or_default();
-    let applied = managed::tracked(diff::fields_of(schema.root(), &config), writer);
+    let said = diff::fields_of(schema.root(), &config);
+    let applied = managed::tracked(said.clone(), writer);
     let mut merged = merge::merge(Some(schema.root()), live, &config);
     managers.set(manager.clone(), applied, writer.time);
-    prune::prune(schema.root(), &mut merged, &last, &managers.all());
+    // What nobody can own counts here, too: `metadata` stays for its name when the labels in it go.
+    prune::prune(schema.root(), &mut merged, &last, &managers.all().union(&said));
 
     let changes = diff::compare(schema.root(), live, &merged);
     let conflicts = managers.conflicts(&manager, &changes);

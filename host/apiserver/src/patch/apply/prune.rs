@@ -23,9 +23,7 @@ fn below(schema: Option<SchemaRef<'_>>, value: &mut Value, last: &FieldSet, owne
                         let of_child = schema.and_then(|schema| schema.field(name));
                         below(of_child, child, last, Some(owned));
                     }
-                    // Only what was itself applied goes: `metadata` stays when the labels in it do not.
-                    None if last.is_member() => drop(object.remove(name)),
-                    None => below(schema.and_then(|schema| schema.field(name)), child, last, None),
+                    None => drop(object.remove(name)),
                 }
             }
         }
@@ -34,11 +32,8 @@ fn below(schema: Option<SchemaRef<'_>>, value: &mut Value, last: &FieldSet, owne
             list.retain_mut(|item| {
                 let step: fieldset::Step = step(list_type, items, item);
                 let Some(last) = last.child(&step) else { return true };
-                let owned = owned.and_then(|owned| owned.child(&step));
-                if owned.is_none() && last.is_member() {
-                    return false;
-                }
-                below(items, item, last, owned);
+                let Some(owned) = owned.and_then(|owned| owned.child(&step)) else { return false };
+                below(items, item, last, Some(owned));
                 true
             });
         }

@@ -143,6 +143,18 @@ fn what_a_manager_stops_applying_disappears_unless_another_owns_it() {
 }
 
 #[test]
+fn metadata_stays_when_the_labels_in_it_are_withdrawn() {
+    let mut labelled = widget(json!({"size": 1}));
+    labelled["metadata"]["labels"] = json!({"a": "b"});
+    let mut live = apply(&widgets(), None, &labelled, &writer("a"), false).expect("creates");
+    live["metadata"]["uid"] = json!("u");
+    let after = apply_as("a", Some(&live), json!({"size": 1})).expect("no conflict");
+    assert_eq!(after["metadata"]["name"], "w");
+    assert_eq!(after["metadata"]["uid"], "u");
+    assert!(after["metadata"].get("labels").is_none());
+}
+
+#[test]
 fn fields_that_nobody_owns_go_with_the_item_that_holds_them() {
     let mut live = apply_as("a", None, json!({"size": 1, "parts": [{"name": "x"}]})).expect("creates");
     live["spec"]["parts"][0]["weight"] = json!(7);
