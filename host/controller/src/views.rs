@@ -117,7 +117,7 @@ impl View {
     }
 
     pub(crate) fn has_synced(&self) -> bool {
-        self.subscriptions.iter().all(|subscription| subscription.has_synced())
+        self.subscriptions.iter().all(|subscription| subscription.status().synced)
     }
 
     pub(crate) fn page(&self, filter: &CacheFilter) -> CachePage {

@@ -185,7 +185,7 @@ impl<'a> Demo<'a> {
 
     fn wait_for_status(&self, available: i64) -> Result<()> {
         self.api.wait("the Foo's status", |api| {
-            Ok(api.get(FOO)?.filter(|foo| number(foo, "/status/availableReplicas") == available))
+            Ok(api.get(FOO)?.filter(|found| number(found, "/status/availableReplicas") == available))
         })?;
         say(&format!("Foo default/example-foo: status.availableReplicas is {available}"));
         Ok(())

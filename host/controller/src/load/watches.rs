@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_informer::{IndexFn, InformerKey, SubscribeOptions, Subscription};
+use pilothouse_informer::{IndexFn, InformerKey, InformerPhase, SubscribeOptions, Subscription};
 use pilothouse_model::{FieldSelector, LabelSelector, ResourceType, Transform};
 use tokio::time::{sleep, timeout};
 
@@ -194,20 +194,29 @@ fn shared_index(index: &Index) -> Result<ViewIndex, LoadProblem> {
     Ok(ViewIndex { shared_name, function })
 }
 
-/// Waits for the first list, telling now and then what is in its way.
+/// Waits until the informer has its first list, telling now and then what is in its way (B37). Not until the
+/// subscription has been given it: nobody takes notifications before the version runs.
 async fn synced(watch: &str, subscription: &Subscription, report: &Report) -> Result<(), LoadProblem> {
-    let stopped = |problem: String| LoadProblem::Informer { watch: watch.to_owned(), problem };
-    let mut synced = std::pin::pin!(subscription.synced());
     loop {
-        match timeout(LOOK_AGAIN, &mut synced).await {
-            Ok(true) => return Ok(()),
-            Ok(false) => return Err(stopped("the host is shutting down".into())),
-            Err(_) => {
-                let status = subscription.status();
-                let problem =
-                    status.error.map_or("its first list is under way".to_owned(), |error| error.to_string());
-                report(PluginState::Waiting, &format!("watch {watch:?}: {problem}"));
-            }
+        let mut changes = subscription.status_changes();
+        let status = subscription.status();
+        if status.synced {
+            return Ok(());
         }
+        if status.phase == InformerPhase::Stopped {
+            let problem = "the host is shutting down".to_owned();
+            return Err(LoadProblem::Informer { watch: watch.to_owned(), problem });
+        }
+        if let Ok(ended) = timeout(LOOK_AGAIN, changes.changed()).await {
+            if ended.is_err() {
+                // The subscription was moved to another informer: ask that one.
+                sleep(Duration::from_millis(10)).await;
+            }
+            continue;
+        }
+        let status = subscription.status();
+        let problem =
+            status.error.map_or("its first list is under way".to_owned(), |error| error.to_string());
+        report(PluginState::Waiting, &format!("watch {watch:?}: {problem}"));
     }
 }

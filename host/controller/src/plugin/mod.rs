@@ -76,11 +76,14 @@ struct PluginTask {
 
 type Gate = Arc<RwLock<Option<Arc<Version>>>>;
 
+/// The gate while no worker is inside a reconcile.
+type ClosedGate = OwnedRwLockWriteGuard<Option<Arc<Version>>>;
+
 /// A version that waits for the workers to finish what they hold. Meanwhile the task goes on dispatching, because
 /// nothing upstream of the queue may wait for a guest.
 struct Swap {
     version: Version,
-    gate: Pin<Box<dyn Future<Output = OwnedRwLockWriteGuard<Option<Arc<Version>>>> + Send>>,
+    gate: Pin<Box<dyn Future<Output = ClosedGate> + Send>>,
 }
 
 /// What is on its way to being installed.
@@ -93,7 +96,7 @@ struct Coming {
 enum Arrival {
     Loaded(Result<Loaded, LoadProblem>),
     /// No worker is inside a reconcile any more.
-    Drained(Box<Version>, OwnedRwLockWriteGuard<Option<Arc<Version>>>),
+    Drained(Box<Version>, ClosedGate),
 }
 
 type Loading = JoinHandle<Result<Loaded, LoadProblem>>;
@@ -247,7 +250,7 @@ impl PluginTask {
 
     /// Puts a version in the place of the one that runs. The workers have finished what they held, and take nothing new
     /// until the gate is dropped. The queue is not touched.
-    async fn swap(&mut self, version: Version, mut gate: OwnedRwLockWriteGuard<Option<Arc<Version>>>) {
+    async fn swap(&mut self, version: Version, mut gate: ClosedGate) {
         let version = Arc::new(version);
         if let Some(old) = gate.take() {
             old.fence.lower();

@@ -14,7 +14,11 @@ async fn is_refused(host: &Host, wasm: &[u8], reason: &str) {
             plugin["error"].as_str().is_some_and(|error| error.contains(reason))
         })
         .await;
-    assert_eq!((&plugin["state"], &plugin["generation"]), (&Value::from("running"), &Value::from(1)), "{plugin:#}");
+    assert_eq!(
+        (&plugin["state"], &plugin["generation"]),
+        (&Value::from("running"), &Value::from(1)),
+        "{plugin:#}"
+    );
     assert!(!plugin["error"].as_str().unwrap_or_default().contains('\n'), "{plugin:#}");
     assert!(plugin["error"].as_str().unwrap_or_default().contains("generation 1 goes on"), "{plugin:#}");
     assert!(host.log().contains("the version that runs goes on"), "{}", host.log());
@@ -43,7 +47,10 @@ async fn what_ran_goes_on_after_every_kind_of_bad_file() {
 
     // The good file back in its place is no reload, and takes the complaint away.
     fs::write(host.plugins().join("conformance.wasm"), &good).expect("written");
-    host.wait_for_plugin("conformance", "no error", |plugin| plugin["error"] == "" && plugin["generation"] == 1).await;
+    host.wait_for_plugin("conformance", "no error", |plugin| {
+        plugin["error"] == "" && plugin["generation"] == 1
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,7 +65,10 @@ async fn a_file_that_grows_is_not_taken_half_way() {
         tokio::time::sleep(std::time::Duration::from_millis(60)).await;
     }
     let plugin = host.wait_for_state("conformance", "running").await;
-    assert_eq!((&plugin["generation"], &plugin["counters"]["refusedLoads"]), (&Value::from(1), &Value::from(0)));
+    assert_eq!(
+        (&plugin["generation"], &plugin["counters"]["refusedLoads"]),
+        (&Value::from(1), &Value::from(0))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,7 +98,10 @@ async fn a_plugin_that_waits_for_its_kind_starts_when_it_comes() {
     let plugin = host.wait_for_state("sample", "waiting").await;
     let error = plugin["error"].as_str().unwrap_or_default();
     if !host.server.skips("the kind may be there already") {
-        assert!(error.contains("does not serve kind \"Foo\"") && error.contains("CustomResourceDefinition"), "{error}");
+        assert!(
+            error.contains("does not serve kind \"Foo\"") && error.contains("CustomResourceDefinition"),
+            "{error}"
+        );
     }
     host.sidecar("sample", "grants: {crds: true}\n");
     host.wait_for_state("sample", "running").await;

@@ -35,7 +35,11 @@ fn an_address_in_use_ends_with_2() {
     let folder = tempfile::tempdir().expect("a folder");
     let kubeconfig = folder.path().join("kubeconfig");
     let kubeconfig = kubeconfig.to_str().expect("text");
-    refused(&["dev", "--listen", &address, "--kubeconfig-out", kubeconfig], 2, &["--listen", &address, "port 0"]);
+    refused(
+        &["dev", "--listen", &address, "--kubeconfig-out", kubeconfig],
+        2,
+        &["--listen", &address, "port 0"],
+    );
 }
 
 #[test]
@@ -46,7 +50,8 @@ fn bad_kubeconfigs_end_with_2() {
     refused(&["run", "--kubeconfig", text], 2, &["kubeconfig", text, "kubectl"]);
     fs::write(&path, "{not yaml").expect("written");
     refused(&["run", "--kubeconfig", text], 2, &["kubeconfig", text]);
-    fs::write(&path, "apiVersion: v1\nkind: Config\nclusters: []\ncontexts: []\nusers: []\n").expect("written");
+    fs::write(&path, "apiVersion: v1\nkind: Config\nclusters: []\ncontexts: []\nusers: []\n")
+        .expect("written");
     refused(&["run", "--kubeconfig", text, "--context", "nowhere"], 2, &["nowhere", "--context"]);
 }
 
@@ -72,7 +77,13 @@ fn check_tells_what_a_plugin_wants() {
     fs::write(&path, Guest::SampleController.wasm()).expect("written");
     let (code, stdout, stderr) = run(&["check", path.to_str().expect("text")]);
     assert_eq!(code, 0, "{stderr}");
-    for part in ["sample-controller", "foos: Foo in samplecontroller.k8s.io/v1alpha1", "deployments", "unverified", "brings"] {
+    for part in [
+        "sample-controller",
+        "foos: Foo in samplecontroller.k8s.io/v1alpha1",
+        "deployments",
+        "unverified",
+        "brings",
+    ] {
         assert!(stdout.contains(part), "{part}\n{stdout}");
     }
     let (_, stdout, _) = run(&["check", path.to_str().expect("text"), "--json"]);

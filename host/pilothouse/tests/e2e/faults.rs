@@ -58,7 +58,9 @@ async fn a_panic_reaches_the_log_with_file_and_line() {
     host.server.script("one", "panic:the sky is falling").await;
     host.wait("the panic in the plugin's log", || async {
         let log = String::from_utf8(host.pilothouse(&["logs", "conformance"]).stdout).expect("text");
-        log.lines().any(|line| line.contains("the sky is falling") && line.contains("src/lib.rs:")).then_some(())
+        log.lines()
+            .any(|line| line.contains("the sky is falling") && line.contains("src/lib.rs:"))
+            .then_some(())
     })
     .await;
     // The next change finds a new instance, and the key is free again.
@@ -75,7 +77,10 @@ async fn a_write_that_was_not_declared_is_denied_with_the_missing_rule() {
     host.drop_in("conformance", &Guest::Conformance.wasm());
     host.wait_for_state("conformance", "running").await;
     host.server.script("one", "denied").await;
-    host.wait_for_plugin("conformance", "an error", |plugin| plugin["counters"]["errors"].as_u64() >= Some(1)).await;
+    host.wait_for_plugin("conformance", "an error", |plugin| {
+        plugin["counters"]["errors"].as_u64() >= Some(1)
+    })
+    .await;
     let log = host.log();
     assert!(log.contains("secrets") && log.contains("create"), "{log}");
     let secrets = host.server.get(&host.server.path("/api/v1", "secrets", "")).await;

@@ -34,7 +34,8 @@ async fn a_symlink_that_is_swapped_reloads() {
     }
     let current = folder.path().join("current");
     std::os::unix::fs::symlink("one", &current).expect("linked");
-    std::os::unix::fs::symlink(current.join("p.wasm"), host.plugins().join("conformance.wasm")).expect("linked");
+    std::os::unix::fs::symlink(current.join("p.wasm"), host.plugins().join("conformance.wasm"))
+        .expect("linked");
     host.wait_for_generation("conformance", 1).await;
     std::os::unix::fs::symlink("two", folder.path().join("next")).expect("linked");
     fs::rename(folder.path().join("next"), &current).expect("swapped");
@@ -51,7 +52,11 @@ async fn sigterm_ends_the_host_even_while_a_guest_loops() {
     let (_, before) = host.get("/metrics").await;
     assert!(before.contains("controller_runtime_active_workers"), "{before}");
     host.wait("the guest to be at it", || async {
-        host.get("/metrics").await.1.contains("controller_runtime_active_workers{controller=\"faulty\"} 1").then_some(())
+        host.get("/metrics")
+            .await
+            .1
+            .contains("controller_runtime_active_workers{controller=\"faulty\"} 1")
+            .then_some(())
     })
     .await;
     let ended = tokio::task::spawn_blocking(move || host.terminate());

@@ -34,7 +34,8 @@ async fn a_reload_under_a_stream_of_changes_loses_nothing() {
         let last = script.metadata.resource_version.expect("a version");
         let what = format!("the last reconcile of {name} to have read version {last}");
         host.wait(&what, || async {
-            (server.data(&format!("record-{object}")).await.get("resourceVersion") == Some(&last)).then_some(())
+            (server.data(&format!("record-{object}")).await.get("resourceVersion") == Some(&last))
+                .then_some(())
         })
         .await;
     }
@@ -63,7 +64,12 @@ async fn what_waits_in_the_queue_survives_a_reload() {
     })
     .await;
     host.wait("the requeue", || async {
-        server.data("later-record").await.get("reasons").is_some_and(|reasons| reasons.contains("requeue")).then_some(())
+        server
+            .data("later-record")
+            .await
+            .get("reasons")
+            .is_some_and(|reasons| reasons.contains("requeue"))
+            .then_some(())
     })
     .await;
 }
@@ -78,12 +84,16 @@ async fn without_the_hook_a_reload_looks_at_every_object_again() {
         host.server.script(&format!("script-{object}"), "").await;
     }
     let before = host
-        .wait_for_plugin("conformance", "five reconciles", |plugin| plugin["counters"]["reconciles"].as_u64() >= Some(5))
+        .wait_for_plugin("conformance", "five reconciles", |plugin| {
+            plugin["counters"]["reconciles"].as_u64() >= Some(5)
+        })
         .await;
     host.drop_in("conformance", &another_version(&wasm, 2));
     let wanted = before["counters"]["reconciles"].as_u64().expect("a count") + 5;
-    host.wait_for_plugin("conformance", "five more", |plugin| plugin["counters"]["reconciles"].as_u64() >= Some(wanted))
-        .await;
+    host.wait_for_plugin("conformance", "five more", |plugin| {
+        plugin["counters"]["reconciles"].as_u64() >= Some(wanted)
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -45,14 +45,17 @@ async fn b50_a_foo_gets_its_deployment_and_keeps_it() {
     // Drift is repaired.
     server.kubectl(&["scale", "deployment", "web-deployment", "--replicas", "5"]);
     deployment(&host, "web-deployment", "the repaired replicas", |found| {
-        found["spec"]["replicas"] == 1 && found["metadata"]["generation"].as_u64() > made["metadata"]["generation"].as_u64()
+        found["spec"]["replicas"] == 1
+            && found["metadata"]["generation"].as_u64() > made["metadata"]["generation"].as_u64()
     })
     .await;
 
     // A deleted Deployment comes back.
     server.kubectl(&["delete", "deployment", "web-deployment"]);
-    deployment(&host, "web-deployment", "another Deployment", |found| found["metadata"]["uid"] != made["metadata"]["uid"])
-        .await;
+    deployment(&host, "web-deployment", "another Deployment", |found| {
+        found["metadata"]["uid"] != made["metadata"]["uid"]
+    })
+    .await;
 
     // The Foo decides the size, and reports what is available.
     server.kubectl(&["patch", "foo", "web", "--type", "merge", "-p", r#"{"spec":{"replicas":3}}"#]);

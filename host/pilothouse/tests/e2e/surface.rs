@@ -21,7 +21,10 @@ async fn the_surface_shows_the_plugins() {
     assert!(status == 200 && page.contains("conformance") && page.contains("running"), "{page}");
 
     host.server.script("one", "copy:record\nevent:hello").await;
-    host.wait_for_plugin("conformance", "a reconcile", |plugin| plugin["counters"]["reconciles"].as_u64() >= Some(1)).await;
+    host.wait_for_plugin("conformance", "a reconcile", |plugin| {
+        plugin["counters"]["reconciles"].as_u64() >= Some(1)
+    })
+    .await;
     let (_, metrics) = host.get("/metrics").await;
     for name in [
         "workqueue_depth{",

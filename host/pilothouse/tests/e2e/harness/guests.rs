@@ -21,13 +21,19 @@ impl Guest {
         let folder = std::env::var_os("PILOTHOUSE_GUESTS").map_or_else(default_folder, PathBuf::from);
         let path = folder.join(format!("{name}.wasm"));
         std::fs::read(&path).unwrap_or_else(|error| {
-            panic!("{}: {error}; run `cargo xtask build-guests`, or `cargo xtask test` for everything", path.display())
+            panic!(
+                "{}: {error}; run `cargo xtask build-guests`, or `cargo xtask test` for everything",
+                path.display()
+            )
         })
     }
 }
 
 fn default_folder() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/target/wasm32-unknown-unknown/release"))
+    PathBuf::from(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/target/wasm32-unknown-unknown/release"
+    ))
 }
 
 /// A hand-written guest of the plugin crate's tests, assembled.

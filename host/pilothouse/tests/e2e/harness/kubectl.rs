@@ -7,9 +7,14 @@ use std::sync::LazyLock;
 
 /// Whether kubectl is there; its absence is said once, loudly.
 pub(super) static INSTALLED: LazyLock<bool> = LazyLock::new(|| {
-    let found = Command::new("kubectl").args(["version", "--client"]).output().is_ok_and(|output| output.status.success());
+    let found = Command::new("kubectl")
+        .args(["version", "--client"])
+        .output()
+        .is_ok_and(|output| output.status.success());
     if !found {
-        eprintln!("\n!!! SKIPPED: kubectl is not installed; what drives it is not tested. Install kubectl 1.30 or newer.\n");
+        eprintln!(
+            "\n!!! SKIPPED: kubectl is not installed; what drives it is not tested. Install kubectl 1.30 or newer.\n"
+        );
     }
     found
 });

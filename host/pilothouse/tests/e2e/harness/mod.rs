@@ -43,7 +43,8 @@ pub(crate) struct Options {
 pub(crate) fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pilothouse"));
     // A developer's own settings must not decide a test.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PILOTHOUSE_")) {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PILOTHOUSE_"))
+    {
         command.env_remove(name);
     }
     command.env_remove("KUBECONFIG").stdin(Stdio::null());
@@ -120,12 +121,19 @@ impl Host {
     /// Waits until the plugin runs in that generation.
     pub(crate) async fn wait_for_generation(&self, name: &str, generation: u64) -> Value {
         let what = format!("generation {generation}");
-        self.wait_for_plugin(name, &what, |plugin| plugin["state"] == "running" && plugin["generation"] == generation)
-            .await
+        self.wait_for_plugin(name, &what, |plugin| {
+            plugin["state"] == "running" && plugin["generation"] == generation
+        })
+        .await
     }
 
     /// Waits until the plugin's entry is as wanted.
-    pub(crate) async fn wait_for_plugin(&self, name: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn wait_for_plugin(
+        &self,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
         let mut last = Value::Null;
         let found = wait(|| async {
             let plugin = self.plugin(name).await;

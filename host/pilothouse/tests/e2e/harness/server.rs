@@ -8,7 +8,7 @@ use hyper::body::Bytes;
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::rt::TokioExecutor;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
@@ -35,8 +35,9 @@ impl Server {
 
     pub(super) async fn new(kubeconfig: PathBuf, is_external: bool) -> Self {
         let file = Kubeconfig::read_from(&kubeconfig).expect("a kubeconfig");
-        let config =
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.expect("a configuration");
+        let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+            .await
+            .expect("a configuration");
         let client = Client::try_from(config).expect("a client");
         let manifest = json!({"metadata": {"generateName": "e2e-"}});
         let namespace: Namespace = serde_json::from_value(manifest).expect("a namespace");
@@ -99,10 +100,6 @@ impl Server {
     pub(crate) async fn set_data(&self, name: &str, key: &str, value: &str) -> ConfigMap {
         let patch = Patch::Merge(json!({"data": {key: value}}));
         self.config_maps().patch(name, &PatchParams::default(), &patch).await.expect("patched")
-    }
-
-    pub(crate) async fn delete(&self, name: &str) {
-        self.config_maps().delete(name, &DeleteParams::default()).await.expect("deleted");
     }
 
     /// A ConfigMap's data, empty when it is not there.
