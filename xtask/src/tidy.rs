@@ -45,6 +45,8 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     }
     found.extend(binaries(&files));
     found.extend(undocumented(root)?);
+    let map = fs::read_to_string(root.join("docs/architecture.md")).context("read docs/architecture.md")?;
+    found.extend(unmapped(&files, &map));
     ensure!(found.is_empty(), "tidy:\n  {}", found.join("\n  "));
     println!("tidy: {} files in order", files.len());
     Ok(())
@@ -111,6 +113,31 @@ fn binaries(files: &[PathBuf]) -> Vec<String> {
         .collect()
 }
 
+/// Every module of the host has its place in the code map.
+fn unmapped(files: &[PathBuf], map: &str) -> Vec<String> {
+    let mut modules: Vec<String> = files
+        .iter()
+        .filter_map(|file| {
+            let parts: Vec<_> = file.iter().filter_map(|part| part.to_str()).collect();
+            match parts[..] {
+                ["host", name, "src", module, ..] => {
+                    Some((name, module.strip_suffix(".rs").unwrap_or(module)))
+                }
+                _ => None,
+            }
+        })
+        .filter(|(_, module)| !["lib", "main", "tests"].contains(module))
+        .filter(|(name, module)| {
+            let section = map.split(&format!("### host/{name} ")).nth(1).unwrap_or_default();
+            !section.split("\n### ").next().unwrap_or_default().contains(&format!("`{module}`"))
+        })
+        .map(|(name, module)| format!("docs/architecture.md says nothing about `{module}` of host/{name}"))
+        .collect();
+    modules.sort();
+    modules.dedup();
+    modules
+}
+
 /// Every dependency of the workspace has its line in docs/dependencies.md.
 fn undocumented(root: &Path) -> Result<Vec<String>> {
     let manifest = fs::read_to_string(root.join("Cargo.toml")).context("read Cargo.toml")?;
@@ -150,6 +177,14 @@ mod tests {
         let text = "line\n".repeat(LINES + 1);
         assert!(too_long(Path::new("a.rs"), &text).is_some());
         assert!(too_long(Path::new("a.rs"), "line\n").is_none());
+    }
+
+    #[test]
+    fn a_module_without_a_place_in_the_map_is_found() {
+        let files = ["host/a/src/lib.rs", "host/a/src/x/mod.rs", "host/a/src/x/z.rs", "host/a/src/y.rs"];
+        let files: Vec<_> = files.iter().map(PathBuf::from).collect();
+        let map = "### host/a — things\n- `x`: a thing\n### host/b — more\n- `y`: not here\n";
+        assert_eq!(unmapped(&files, map), ["docs/architecture.md says nothing about `y` of host/a"]);
     }
 
     #[test]
