@@ -25,7 +25,7 @@ fn store(criterion: &mut Criterion) {
         bencher.iter_batched(
             || {
                 turn += 1;
-                let generation = if turn / OBJECTS % 2 == 0 { &changed } else { &objects };
+                let generation = if (turn / OBJECTS).is_multiple_of(2) { &changed } else { &objects };
                 generation[turn % OBJECTS].clone()
             },
             |object| store.update(object),

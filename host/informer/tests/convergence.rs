@@ -138,7 +138,7 @@ fn b04_to_b36_the_store_converges_whatever_the_server_does() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let seeds = match number("PILOTHOUSE_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("PILOTHOUSE_SEEDS").unwrap_or(300),
+        None => 0..number("PILOTHOUSE_SEEDS").unwrap_or(1000),
     };
     for seed in seeds {
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -214,9 +214,6 @@ impl Informer {
     /// Applies one delta to the store, then offers it to everybody.
     pub(super) fn apply(&self, delta: Delta) {
         let mut hub = self.hub.lock();
-        if hub.stopped {
-            return;
-        }
         match delta {
             Delta::Added(object) | Delta::Updated(object) => self.apply_present(&hub, object),
             Delta::Deleted(deletion) => self.apply_deletion(&hub, &deletion),

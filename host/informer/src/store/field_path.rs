@@ -51,8 +51,9 @@ impl FieldPath {
     pub(super) fn values(&self, object: &Object) -> Vec<String> {
         let mut values = Vec::new();
         let mut deserializer = serde_json::Deserializer::from_str(object.json());
-        // The text was validated when the object was made, so the walk can only end well.
-        let _ = Walk { steps: &self.0, values: &mut values }.deserialize(&mut deserializer);
+        // The text was validated when the object was made, so an error only ends the walk early.
+        let _ = Walk { steps: &self.0, single: !self.0.contains(&Step::All), values: &mut values }
+            .deserialize(&mut deserializer);
         values
     }
 }
@@ -136,6 +137,8 @@ impl<'a> Parser<'a> {
 /// Walks the JSON text along the steps and skips all else: no tree is built.
 struct Walk<'s> {
     steps: &'s [Step],
+    /// Whether the path leads to one value at most, so that the walk may end there.
+    single: bool,
     values: &'s mut Vec<String>,
 }
 
@@ -171,7 +174,15 @@ impl<'de> Visitor<'de> for Walk<'_> {
                 Step::Position(_) => false,
             };
             if follow {
-                map.next_value_seed(Walk { steps: &self.steps[1..], values: self.values })?;
+                map.next_value_seed(Walk {
+                    steps: &self.steps[1..],
+                    single: self.single,
+                    values: self.values,
+                })?;
+                if self.single {
+                    // A name stands there once, so the rest of the text need not be read.
+                    return Err(serde::de::Error::custom("found"));
+                }
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -187,7 +198,12 @@ impl<'de> Visitor<'de> for Walk<'_> {
                 Step::Member(_) => false,
             };
             let more = if follow {
-                seq.next_element_seed(Walk { steps: &self.steps[1..], values: self.values })?.is_some()
+                seq.next_element_seed(Walk {
+                    steps: &self.steps[1..],
+                    single: self.single,
+                    values: self.values,
+                })?
+                .is_some()
             } else {
                 seq.next_element::<IgnoredAny>()?.is_some()
             };

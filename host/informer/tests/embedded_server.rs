@@ -1,0 +1,150 @@
+//! The informer through `kube::Client` against the embedded API server: real requests, real bodies, no script.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use pilothouse_apiserver::{ApiServer, Matcher, Verb};
+use pilothouse_informer::{
+    FailureKind, InformerKey, InformerOptions, InformerRegistry, KubeListWatch, KubeListWatches, ListParams,
+    ListWatch, SubscribeOptions, Subscription,
+};
+use pilothouse_model::{Notification, ResourceType};
+use serde_json::json;
+
+fn config_maps() -> InformerKey {
+    InformerKey::new(ResourceType {
+        group: String::new(),
+        version: "v1".into(),
+        kind: "ConfigMap".into(),
+        plural: "configmaps".into(),
+        namespaced: true,
+    })
+    .in_namespace("default")
+}
+
+fn config_map(name: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },
+        ..ConfigMap::default()
+    }
+}
+
+struct Cluster {
+    server: ApiServer,
+    api: Api<ConfigMap>,
+    registry: InformerRegistry,
+}
+
+fn cluster(streaming_list: bool) -> Cluster {
+    let server = ApiServer::builder().build();
+    let client = kube::Client::new(server.service(), "default");
+    let options = InformerOptions { streaming_list, seed: Some(1), ..InformerOptions::default() };
+    let registry = InformerRegistry::new(KubeListWatches::new(client.clone()), options);
+    Cluster { server, api: Api::default_namespaced(client), registry }
+}
+
+async fn words(subscription: &Subscription, count: usize) -> Vec<String> {
+    let mut words = Vec::new();
+    while words.len() < count {
+        let batch = tokio::time::timeout(Duration::from_secs(60), subscription.next_batch()).await;
+        for notification in batch.expect("a notification within a minute").expect("the informer runs") {
+            let sign = match &notification {
+                Notification::Added { .. } => "+",
+                Notification::Updated { .. } => "~",
+                Notification::Deleted { .. } => "-",
+            };
+            words.push(format!("{sign}{}", notification.key().name()));
+        }
+    }
+    words
+}
+
+async fn label(api: &Api<ConfigMap>, name: &str, value: &str) -> Result<(), kube::Error> {
+    let patch = Patch::Merge(json!({ "metadata": { "labels": { "round": value } } }));
+    api.patch(name, &PatchParams::default(), &patch).await.map(drop)
+}
+
+#[tokio::test(start_paused = true)]
+async fn b07_it_follows_the_server_by_streaming_list_and_by_plain_list() -> Result<(), kube::Error> {
+    for streaming in [true, false] {
+        let Cluster { server, api, registry } = cluster(streaming);
+        api.create(&PostParams::default(), &config_map("early")).await?;
+        let first = registry.subscribe(config_maps(), SubscribeOptions::default()).expect("open");
+        let second = registry.subscribe(config_maps(), SubscribeOptions::default()).expect("open");
+        assert_eq!(words(&first, 1).await, ["+early"]);
+        assert!(first.has_synced());
+        api.create(&PostParams::default(), &config_map("late")).await?;
+        label(&api, "early", "1").await?;
+        api.delete("late", &DeleteParams::default()).await?;
+        assert_eq!(words(&first, 3).await, ["+late", "~early", "-late"]);
+        assert_eq!(words(&second, 4).await, ["+early", "+late", "~early", "-late"]);
+        let by_watch = first.store().list();
+        assert_eq!(by_watch.len(), 1);
+        assert!(
+            by_watch[0].json().starts_with(r#"{"apiVersion":"v1","kind":"ConfigMap""#),
+            "{}",
+            by_watch[0].json()
+        );
+        assert!(!by_watch[0].json().contains("managedFields"));
+        let (lists, watches) = (
+            server.requests().count(Verb::List, "v1/configmaps"),
+            server.requests().count(Verb::Watch, "v1/configmaps"),
+        );
+        assert_eq!((lists, watches), (u64::from(!streaming), 1), "two subscribers, one watch");
+        registry.stop().await;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn b05_a_cut_watch_resumes_without_a_list_and_a_compacted_one_lists() -> Result<(), kube::Error> {
+    let Cluster { server, api, registry } = cluster(false);
+    api.create(&PostParams::default(), &config_map("a")).await?;
+    let subscription = registry.subscribe(config_maps(), SubscribeOptions::default()).expect("open");
+    assert_eq!(words(&subscription, 1).await, ["+a"]);
+    server.cut_watches("", "configmaps");
+    label(&api, "a", "1").await?;
+    assert_eq!(words(&subscription, 1).await, ["~a"]);
+    assert_eq!(server.requests().count(Verb::List, "v1/configmaps"), 1);
+
+    server.faults().expire(Matcher::of(Verb::Watch, "configmaps"));
+    server.cut_watches("", "configmaps");
+    api.create(&PostParams::default(), &config_map("b")).await?;
+    let told = words(&subscription, 2).await;
+    assert!(told.contains(&"+b".to_owned()), "{told:?}");
+    assert_eq!(server.requests().count(Verb::List, "v1/configmaps"), 2);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn b06_a_server_that_asks_for_a_pause_gets_it() -> Result<(), kube::Error> {
+    let Cluster { server, api, registry } = cluster(false);
+    api.create(&PostParams::default(), &config_map("a")).await?;
+    server.faults().fail_with_code(Matcher::of(Verb::List, "configmaps"), 1, 429, 7);
+    let asked = tokio::time::Instant::now();
+    let subscription = registry.subscribe(config_maps(), SubscribeOptions::default()).expect("open");
+    assert_eq!(words(&subscription, 1).await, ["+a"]);
+    assert!(asked.elapsed() >= Duration::from_secs(7), "{:?}", asked.elapsed());
+    Ok(())
+}
+
+#[tokio::test]
+async fn failures_of_a_real_connection_are_told_apart() {
+    // A port that was free a moment ago, and on which nobody listens.
+    let address = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        listener.local_addr().expect("an address")
+    };
+    let config = kube::Config::new(format!("http://{address}").parse().expect("a URL"));
+    let client = kube::Client::try_from(config).expect("a client");
+    let refused = KubeListWatch::new(client, config_maps()).list(&ListParams::default()).await;
+    assert_eq!(refused.err().map(|failure| failure.kind), Some(FailureKind::ConnectionRefused));
+
+    let server = ApiServer::builder().build();
+    let mut key = config_maps();
+    key.resource.group = "missing.example.com".into();
+    let client = kube::Client::new(server.service(), "default");
+    let missing = KubeListWatch::new(client, key).list(&ListParams::default()).await;
+    assert_eq!(missing.err().map(|failure| failure.kind), Some(FailureKind::NotFound));
+}
