@@ -8,9 +8,6 @@ mod endpoints;
 mod prepare;
 mod serve;
 
-#[cfg(test)]
-mod tests;
-
 pub(crate) use check::check;
 pub(crate) use prepare::{mark_deleting, prepare};
 pub(crate) use serve::{after_delete, after_write};

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::CLEANUP;
@@ -34,44 +36,37 @@ pub(crate) fn prepare(state: &State, crd: &mut Value, old: Option<&Value>, now: 
     }
 }
 
-/// Why the names cannot be accepted, as reason and message: another CRD, or a built-in kind, has one of them.
+/// Why the names cannot be accepted, as reason and message: another CRD, or a built-in kind, of the group has one of
+/// them. Of several reasons the last counts, as with Kubernetes.
 fn conflict(state: &State, crd: &Value) -> Option<(&'static str, String)> {
     let registry = state.registry();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (spec, own) = (&crd["spec"], meta::text(crd, "name"));
-    let names = &spec["names"];
     let group = registry.groups().get(spec["group"].as_str().unwrap_or_default())?;
-    for endpoint in group.versions.iter().flat_map(|version| version.endpoints.values()) {
-        let resource = &endpoint.resource;
-        if resource.custom.as_ref().is_some_and(|custom| custom.crd == own) {
-            continue;
-        }
-        let known = &resource.names;
-        let taken = |name: &str| {
-            name == known.plural || name == known.singular || known.short.iter().any(|s| s == name)
-        };
-        let (plural, singular, kind) =
-            (text(&names["plural"]), text(&names["singular"]), text(&names["kind"]));
-        let in_use = |name: &str| format!("{name:?} is already in use");
-        if taken(&plural) {
-            return Some(("PluralConflict", in_use(&plural)));
-        }
-        if taken(&singular) {
-            return Some(("SingularConflict", in_use(&singular)));
-        }
-        if let Some(short) =
-            names["shortNames"].as_array().into_iter().flatten().map(text).find(|name| taken(name))
-        {
-            return Some(("ShortNamesConflict", in_use(&short)));
-        }
-        let list_kind = text(&names["listKind"]);
-        for (reason, name) in [("KindConflict", kind), ("ListKindConflict", list_kind)] {
-            if name == known.kind || name == known.list_kind {
-                return Some((reason, in_use(&name)));
-            }
-        }
+    let others = group
+        .versions
+        .iter()
+        .flat_map(|version| version.endpoints.values())
+        .filter(|endpoint| endpoint.resource.custom.as_ref().is_none_or(|custom| custom.crd != own));
+    let (mut resources, mut kinds) = (BTreeSet::new(), BTreeSet::new());
+    for endpoint in others {
+        let names = &endpoint.resource.names;
+        resources.extend([&names.plural, &names.singular].into_iter().chain(&names.short).cloned());
+        kinds.extend([names.kind.clone(), names.list_kind.clone()]);
     }
-    None
+    let names = &spec["names"];
+    let one = |name: &'static str| std::slice::from_ref(&names[name]);
+    let short = names["shortNames"].as_array().map_or(&[][..], Vec::as_slice);
+    let parts = [
+        ("PluralConflict", one("plural"), &resources),
+        ("SingularConflict", one("singular"), &resources),
+        ("ShortNamesConflict", short, &resources),
+        ("KindConflict", one("kind"), &kinds),
+        ("ListKindConflict", one("listKind"), &kinds),
+    ];
+    parts.into_iter().rev().find_map(|(reason, wanted, taken)| {
+        let name = wanted.iter().filter_map(Value::as_str).find(|name| taken.contains(*name))?;
+        Some((reason, format!("{name:?} is already in use")))
+    })
 }
 
 /// The versions that objects were ever stored in. A status update may shorten the list; the storage version stays.

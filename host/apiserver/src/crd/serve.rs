@@ -4,7 +4,9 @@ use serde_json::Value;
 
 use super::{CLEANUP, endpoints};
 use crate::registry::Endpoint;
+use crate::request::options::WriteOptions;
 use crate::rest::delete::{DeleteOptions, Propagation, delete};
+use crate::rest::update::{Change, Part, update};
 use crate::rest::{kinds, meta};
 use crate::server::State;
 use crate::storage::Table;
@@ -16,29 +18,25 @@ pub(crate) fn after_write(state: &State, endpoint: &Endpoint, name: &str, dry_ru
     }
     let crds = &endpoint.resource.table;
     // The CRD is read under the lock: of two writes, the later one's state is what stays.
-    let terminating = {
+    let crd = {
         let _changes = state.crd_changes.lock();
         let crd = crds.get("", name).map(|crd| crd.value());
         sync(state, name, crd.as_ref());
-        crd.is_some_and(|crd| crd["metadata"]["deletionTimestamp"].is_string())
+        crd
     };
-    if terminating {
-        delete_objects(state, name);
-        finish(state, name);
+    match crd {
+        None => reconsider(state),
+        Some(crd) if crd["metadata"]["deletionTimestamp"].is_string() => {
+            delete_objects(state, name);
+            finish(state, name);
+        }
+        Some(_) => {}
     }
 }
 
-/// Follows the removal of a custom resource: the last one lets its CRD go.
+/// Follows the removal of an object: the last custom resource lets its CRD go.
 pub(crate) fn after_delete(state: &State, endpoint: &Endpoint) {
-    if kinds::is_crd(endpoint) {
-        let registry = state.registry();
-        let crds = &endpoint.resource.table;
-        let custom = registry.resources().into_iter().filter_map(|served| served.resource.custom.clone());
-        for gone in custom.filter(|custom| crds.get("", &custom.crd).is_none()) {
-            let _changes = state.crd_changes.lock();
-            sync(state, &gone.crd, None);
-        }
-    } else if let Some(custom) = &endpoint.resource.custom
+    if let Some(custom) = &endpoint.resource.custom
         && endpoint.resource.table.count(None) == 0
     {
         finish(state, &custom.crd);
@@ -114,9 +112,32 @@ fn finish(state: &State, name: &str) {
         let draft = crds.resource.draft(value);
         let done = if last { table.delete(&current, draft) } else { table.update(&current, draft) };
         if done.is_ok() {
-            let _changes = state.crd_changes.lock();
-            sync(state, name, table.get("", name).map(|crd| crd.value()).as_ref());
-            return;
+            {
+                let _changes = state.crd_changes.lock();
+                sync(state, name, table.get("", name).map(|crd| crd.value()).as_ref());
+            }
+            return reconsider(state);
+        }
+    }
+}
+
+/// Accepts the names of CRDs that had to wait for them.
+fn reconsider(state: &State) {
+    let registry = state.registry();
+    let Some(crds) = registry.endpoint("apiextensions.k8s.io", "v1", "customresourcedefinitions") else {
+        return;
+    };
+    for crd in crds.resource.table.list(None).0 {
+        let waits = served(state, &crd.name).is_none() && !crd.deleting;
+        if waits {
+            let options = WriteOptions::internal("apiextensions-apiserver");
+            // An update without a change reads the names anew.
+            let done = update(state, crds, ("", &crd.name), Part::Main, &options, |old| {
+                Ok(Change { value: old.clone(), applied: true, retry: true })
+            });
+            if let Err(error) = done {
+                tracing::debug!(%error, crd = %crd.name, "the names of a CRD were not accepted");
+            }
         }
     }
 }

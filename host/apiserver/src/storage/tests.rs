@@ -1,1 +1,123 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn draft(name: &str, data: u32) -> Draft {
+    Draft {
+        value: json!({"metadata": {"name": name, "namespace": "n"}, "data": data}),
+        fields: Box::default(),
+    }
+}
+
+fn storage(events: usize) -> Storage {
+    Storage::new(HistoryLimits { events, bytes: usize::MAX })
+}
+
+#[test]
+fn revisions_are_shared_by_all_tables_and_only_grow() {
+    let storage = storage(10);
+    let (pods, nodes) = (storage.table("", "pods"), storage.table("", "nodes"));
+    let first = pods.create(draft("a", 1)).expect("created");
+    let second = nodes.create(draft("b", 1)).expect("created");
+    assert_eq!((first.revision, second.revision, storage.revision()), (2, 3, 3));
+    assert_eq!(pods.list(None).1, 3, "a list is as new as the last write to any table");
+}
+
+#[test]
+fn a_write_must_expect_the_present_state() {
+    let table = storage(10).table("", "pods");
+    let first = table.create(draft("a", 1)).expect("created");
+    assert_eq!(table.create(draft("a", 2)).expect_err("taken"), WriteError::Exists);
+    let second = table.update(&first, draft("a", 2)).expect("updated");
+    assert_eq!(table.update(&first, draft("a", 3)).expect_err("stale"), WriteError::Changed);
+    assert_eq!(table.delete(&first, draft("a", 3)).expect_err("stale"), WriteError::Changed);
+    table.delete(&second, draft("a", 2)).expect("deleted");
+    assert!(table.get("n", "a").is_none());
+    let again = table.create(draft("a", 1)).expect("created again");
+    assert_eq!(table.update(&second, draft("a", 3)).expect_err("another object"), WriteError::Changed);
+    assert_eq!(table.get("n", "a").map(|object| object.revision), Some(again.revision));
+}
+
+#[test]
+fn the_history_forgets_the_oldest_by_number_and_by_size() {
+    let table = storage(2).table("", "pods");
+    for name in ["a", "b", "c"] {
+        table.create(draft(name, 1)).expect("created");
+    }
+    assert_eq!(table.events_after(1, 10).expect_err("forgotten"), table::TooOld { oldest: 2 });
+    assert_eq!(table.events_after(2, 10).expect("kept").events.len(), 2);
+    let small = Storage::new(HistoryLimits { events: 100, bytes: 1 }).table("", "pods");
+    small.create(draft("a", 1)).expect("created");
+    small.create(draft("b", 1)).expect("created");
+    assert_eq!(small.events_after(2, 10).expect("the newest is kept").events.len(), 1);
+    assert!(small.events_after(1, 10).is_err());
+}
+
+#[test]
+fn a_batch_says_how_far_it_reaches() {
+    let storage = storage(10);
+    let table = storage.table("", "pods");
+    for name in ["a", "b", "c"] {
+        table.create(draft(name, 1)).expect("created");
+    }
+    storage.table("", "nodes").create(draft("x", 1)).expect("created");
+    assert_eq!(table.events_after(1, 2).expect("events").complete_to, 3);
+    assert_eq!(
+        table.events_after(3, 2).expect("events").complete_to,
+        5,
+        "other tables' writes are passed by"
+    );
+}
+
+#[test]
+fn bytes_have_no_type_and_the_version_that_was_drawn() {
+    let table = storage(10).table("", "pods");
+    let mut with_type = draft("a", 1);
+    with_type.value["kind"] = json!("Pod");
+    with_type.value["apiVersion"] = json!("v1");
+    let object = table.create(with_type).expect("created");
+    let value: Value = serde_json::from_slice(object.body()).expect("JSON");
+    assert_eq!((value.get("kind"), value.get("apiVersion")), (None, None));
+    assert_eq!(value["metadata"]["resourceVersion"], object.revision.to_string());
+}
+
+proptest! {
+    /// Any state that the history reaches can be listed as it was.
+    #[test]
+    fn past_states_are_restored(writes in prop::collection::vec((0..5_u8, 0..3_u8), 1..60), keep in 1..80_usize) {
+        let storage = storage(keep);
+        let table = storage.table("", "pods");
+        let mut model: BTreeMap<String, u64> = BTreeMap::new();
+        let mut past: Vec<(u64, BTreeMap<String, u64>)> = vec![(storage.revision(), model.clone())];
+        for (name, action) in writes {
+            let name = format!("p{name}");
+            let written = match (table.get("n", &name), action) {
+                (Some(current), 0) => {
+                    model.remove(&name);
+                    table.delete(&current, draft(&name, 0))
+                }
+                (Some(current), _) => table.update(&current, draft(&name, 0)),
+                (None, _) => table.create(draft(&name, 0)),
+            };
+            let written: Arc<Stored> = written.expect("nobody else writes");
+            if table.get("n", &name).is_some() {
+                model.insert(name, written.revision);
+            }
+            past.push((written.revision, model.clone()));
+        }
+        let forgotten = past.len().saturating_sub(keep + 1);
+        for (index, (revision, expected)) in past.iter().enumerate() {
+            let listed = table.list_at(None, *revision);
+            prop_assert_eq!(listed.is_err(), index < forgotten);
+            if let Ok(objects) = listed {
+                let found: BTreeMap<String, u64> =
+                    objects.iter().map(|object| (object.name.to_string(), object.revision)).collect();
+                prop_assert_eq!(&found, expected);
+            }
+        }
+    }
+}

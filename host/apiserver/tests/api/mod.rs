@@ -1,0 +1,173 @@
+//! A client for tests: requests and answers as JSON, watches as lines. Every test file uses a part of it.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full};
+use pilothouse_apiserver::{ApiServer, ResponseBody};
+use serde_json::Value;
+use tower::ServiceExt;
+
+/// A path below the core group's namespace `default`.
+pub(crate) fn core(rest: &str) -> String {
+    format!("/api/v1/namespaces/default/{rest}")
+}
+
+/// A path below the group apps' namespace `default`.
+pub(crate) fn apps(rest: &str) -> String {
+    format!("/apis/apps/v1/namespaces/default/{rest}")
+}
+
+pub(crate) struct Api {
+    pub(crate) server: ApiServer,
+}
+
+/// A status code and a JSON body.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) body: Value,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Answer {
+    #[track_caller]
+    pub(crate) fn ok(self) -> Value {
+        assert!(self.code < 300, "{self:#?}");
+        self.body
+    }
+
+    /// The body of a failure with this code and reason.
+    #[track_caller]
+    pub(crate) fn fails(self, code: u16, reason: &str) -> Value {
+        assert_eq!((self.code, self.body["reason"].as_str()), (code, Some(reason)), "{:#}", self.body);
+        self.body
+    }
+}
+
+impl Api {
+    pub(crate) fn new() -> Self {
+        Self { server: ApiServer::builder().build() }
+    }
+
+    pub(crate) async fn send(&self, method: Method, path: &str, content_type: &str, body: Bytes) -> Answer {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", content_type)
+            .header("user-agent", "tester/1")
+            .body(Full::new(body))
+            .expect("a request");
+        let Ok(response) = self.server.service().oneshot(request).await;
+        let (parts, body) = response.into_parts();
+        let warnings = parts.headers.get_all("warning").iter();
+        let warnings = warnings.map(|value| value.to_str().expect("text").to_owned()).collect();
+        let Ok(collected) = body.collect().await;
+        let body = serde_json::from_slice(&collected.to_bytes()).unwrap_or_default();
+        Answer { code: parts.status.as_u16(), body, warnings }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(Method::GET, path, "application/json", Bytes::new()).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send(Method::POST, path, "application/json", body.to_string().into()).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
+        self.send(Method::PUT, path, "application/json", body.to_string().into()).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str, options: &Value) -> Answer {
+        let body = if options.is_null() { Bytes::new() } else { options.to_string().into() };
+        self.send(Method::DELETE, path, "application/json", body).await
+    }
+
+    /// A patch; `kind` is `json-patch+json`, `merge-patch+json`, ….
+    pub(crate) async fn patch(&self, kind: &str, path: &str, body: &Value) -> Answer {
+        let content_type = format!("application/{kind}");
+        self.send(Method::PATCH, path, &content_type, body.to_string().into()).await
+    }
+
+    pub(crate) async fn merge(&self, path: &str, body: &Value) -> Answer {
+        self.patch("merge-patch+json", path, body).await
+    }
+
+    pub(crate) async fn apply(&self, path: &str, body: &Value) -> Answer {
+        self.patch("apply-patch+yaml", path, body).await
+    }
+
+    /// GET with an `Accept` header.
+    pub(crate) async fn get_as(&self, path: &str, accept: &str) -> (Answer, String) {
+        let request =
+            Request::get(path).header("accept", accept).body(Full::<Bytes>::default()).expect("a request");
+        let Ok(response) = self.server.service().oneshot(request).await;
+        let (parts, body) = response.into_parts();
+        let content_type = parts.headers["content-type"].to_str().expect("text").to_owned();
+        let Ok(collected) = body.collect().await;
+        let body = serde_json::from_slice(&collected.to_bytes()).unwrap_or_default();
+        (Answer { code: parts.status.as_u16(), body, warnings: Vec::new() }, content_type)
+    }
+
+    /// Starts a watch; `path` has the query without `watch`.
+    pub(crate) async fn watch(&self, path: &str) -> Watch {
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let uri = format!("{path}{separator}watch=true");
+        let request = Request::get(uri).body(Full::<Bytes>::default()).expect("a request");
+        let Ok(response) = self.server.service().oneshot(request).await;
+        assert_eq!(response.status(), 200, "{path}");
+        Watch { body: response.into_body(), rest: Vec::new() }
+    }
+
+    /// Waits until an object satisfies `done`, in the time of tokio's (paused) clock.
+    pub(crate) async fn until(&self, path: &str, done: impl Fn(&Answer) -> bool) -> Answer {
+        for _ in 0..1000 {
+            let answer = self.get(path).await;
+            if done(&answer) {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{path} never got there: {:#?}", self.get(path).await);
+    }
+}
+
+pub(crate) struct Watch {
+    body: ResponseBody,
+    rest: Vec<u8>,
+}
+
+impl Watch {
+    /// The next event; none when the watch has ended.
+    pub(crate) async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                return Some(serde_json::from_slice(&line).expect("a line is an event"));
+            }
+            let Ok(frame) = self.body.frame().await?;
+            self.rest.extend_from_slice(&frame.into_data().expect("data"));
+        }
+    }
+
+    /// The next event as `TYPE name`.
+    pub(crate) async fn brief(&mut self) -> String {
+        let event = self.next().await.expect("an event");
+        let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default();
+        format!("{} {name}", event["type"].as_str().unwrap_or_default())
+    }
+}
+
+/// The resourceVersion of an object or list.
+pub(crate) fn version(value: &Value) -> String {
+    value["metadata"]["resourceVersion"].as_str().expect("a resourceVersion").to_owned()
+}
+
+/// The names of a list's items.
+pub(crate) fn names(list: &Value) -> Vec<String> {
+    let items = list["items"].as_array().expect("a list").iter();
+    items.map(|item| item["metadata"]["name"].as_str().expect("a name").to_owned()).collect()
+}

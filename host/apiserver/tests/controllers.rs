@@ -1,0 +1,177 @@
+//! The simulated controllers, in virtual time.
+
+mod api;
+
+use api::{Answer, Api, apps, core};
+use pilothouse_apiserver::ApiServer;
+use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+fn start() -> (Api, DropGuard) {
+    let server = ApiServer::builder().build();
+    let shutdown = CancellationToken::new();
+    let _controllers = server.run_controllers(shutdown.clone());
+    (Api { server }, shutdown.drop_guard())
+}
+
+fn gone(answer: &Answer) -> bool {
+    answer.code == 404
+}
+
+/// A ConfigMap with owners; `blocking` owners wait for it in a foreground deletion.
+async fn dependent(api: &Api, name: &str, owners: &[(&Value, bool)]) -> Value {
+    let references: Vec<Value> = owners
+        .iter()
+        .map(|(owner, blocking)| {
+            json!({
+                "apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": owner["metadata"]["name"],
+                "uid": owner["metadata"]["uid"], "blockOwnerDeletion": blocking,
+            })
+        })
+        .collect();
+    let body = json!({"metadata": {"name": name, "ownerReferences": references}});
+    api.post(&core("configmaps"), &body).await.ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn dependents_follow_their_owner_and_theirs_follow_them() {
+    let (api, _running) = start();
+    let owner = dependent(&api, "owner", &[]).await;
+    let child = dependent(&api, "child", &[(&owner, false)]).await;
+    dependent(&api, "grandchild", &[(&child, false)]).await;
+    let bystander = dependent(&api, "bystander", &[]).await;
+    api.delete(&core("configmaps/owner"), &json!({"propagationPolicy": "Background"})).await.ok();
+    api.until(&core("configmaps/grandchild"), gone).await;
+    assert_eq!(api.get(&core("configmaps/bystander")).await.ok(), bystander);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dependent_stays_while_one_owner_does() {
+    let (api, _running) = start();
+    let first = dependent(&api, "first", &[]).await;
+    let second = dependent(&api, "second", &[]).await;
+    dependent(&api, "child", &[(&first, false), (&second, false)]).await;
+    api.delete(&core("configmaps/first"), &json!(null)).await.ok();
+    let child = api
+        .until(&core("configmaps/child"), |answer| {
+            answer.body["metadata"]["ownerReferences"].as_array().is_some_and(|list| list.len() == 1)
+        })
+        .await;
+    assert_eq!(child.ok()["metadata"]["ownerReferences"][0]["name"], "second");
+    api.delete(&core("configmaps/second"), &json!(null)).await.ok();
+    api.until(&core("configmaps/child"), gone).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_the_foreground_the_owner_goes_last() {
+    let (api, _running) = start();
+    let owner = dependent(&api, "owner", &[]).await;
+    let child = json!({"metadata": {
+        "name": "child", "finalizers": ["example.com/hold"],
+        "ownerReferences": [{
+            "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"],
+            "blockOwnerDeletion": true,
+        }],
+    }});
+    api.post(&core("configmaps"), &child).await.ok();
+    let deleting =
+        api.delete(&core("configmaps/owner"), &json!({"propagationPolicy": "Foreground"})).await.ok();
+    assert_eq!(deleting["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+    api.until(&core("configmaps/child"), |answer| answer.body["metadata"]["deletionTimestamp"].is_string())
+        .await;
+    assert_eq!(api.get(&core("configmaps/owner")).await.code, 200, "the child is still there");
+    api.merge(&core("configmaps/child"), &json!({"metadata": {"finalizers": null}})).await.ok();
+    api.until(&core("configmaps/owner"), gone).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphans_lose_their_owner_and_stay() {
+    let (api, _running) = start();
+    let owner = dependent(&api, "owner", &[]).await;
+    dependent(&api, "child", &[(&owner, true)]).await;
+    api.delete(&core("configmaps/owner"), &json!({"propagationPolicy": "Orphan"})).await.ok();
+    api.until(&core("configmaps/owner"), gone).await;
+    let child = api.get(&core("configmaps/child")).await.ok();
+    assert_eq!(child["metadata"].get("ownerReferences"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_never_was_under_that_uid_is_absent() {
+    let (api, _running) = start();
+    let mut owner = dependent(&api, "owner", &[]).await;
+    owner["metadata"]["uid"] = json!("11111111-2222-3333-4444-555555555555");
+    dependent(&api, "child", &[(&owner, false)]).await;
+    api.until(&core("configmaps/child"), gone).await;
+    assert_eq!(api.get(&core("configmaps/owner")).await.code, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_of_a_kind_that_is_not_served_keeps_its_dependents() {
+    let (api, _running) = start();
+    let owner =
+        json!({"apiVersion": "example.com/v1", "kind": "Nothing", "metadata": {"name": "x", "uid": "u"}});
+    dependent(&api, "child", &[(&owner, false)]).await;
+    let other = dependent(&api, "other", &[]).await;
+    dependent(&api, "other-child", &[(&other, false)]).await;
+    api.delete(&core("configmaps/other"), &json!(null)).await.ok();
+    api.until(&core("configmaps/other-child"), gone).await;
+    assert_eq!(api.get(&core("configmaps/child")).await.code, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_takes_its_contents_along() {
+    let (api, _running) = start();
+    api.post("/api/v1/namespaces", &json!({"metadata": {"name": "n"}})).await.ok();
+    api.until("/api/v1/namespaces/n/serviceaccounts/default", |answer| answer.code == 200).await;
+    let held = json!({"metadata": {"name": "held", "finalizers": ["example.com/hold"]}});
+    api.post("/api/v1/namespaces/n/configmaps", &held).await.ok();
+    api.post("/api/v1/namespaces/n/secrets", &json!({"metadata": {"name": "s"}})).await.ok();
+    let deleting = api.delete("/api/v1/namespaces/n", &json!(null)).await.ok();
+    assert_eq!(deleting["status"]["phase"], "Terminating");
+    api.until("/api/v1/namespaces/n/secrets/s", gone).await;
+    let late = api.post("/api/v1/namespaces/n/configmaps", &json!({"metadata": {"name": "late"}})).await;
+    assert_eq!(late.fails(403, "Forbidden")["details"]["causes"][0]["reason"], "NamespaceTerminating");
+    assert_eq!(api.get("/api/v1/namespaces/n").await.code, 200, "something is left");
+    api.merge("/api/v1/namespaces/n/configmaps/held", &json!({"metadata": {"finalizers": null}})).await.ok();
+    api.until("/api/v1/namespaces/n", gone).await;
+    api.delete("/api/v1/namespaces/default", &json!(null)).await.fails(403, "Forbidden");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_becomes_available_for_each_generation() {
+    let (api, _running) = start();
+    let body = json!({
+        "metadata": {"name": "d"},
+        "spec": {
+            "replicas": 2, "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+        },
+    });
+    api.post(&apps("deployments"), &body).await.ok();
+    let observed = |generation: u64| {
+        move |answer: &Answer| answer.body["status"]["observedGeneration"] == json!(generation)
+    };
+    let first = api.until(&apps("deployments/d"), observed(1)).await.ok();
+    assert_eq!(first["status"]["availableReplicas"], 2);
+    api.merge(&apps("deployments/d"), &json!({"spec": {"replicas": 5}})).await.ok();
+    let second = api.until(&apps("deployments/d"), observed(2)).await.ok();
+    assert_eq!(second["status"]["readyReplicas"], 5);
+    let conditions = second["status"]["conditions"].as_array().expect("conditions");
+    assert!(conditions.iter().any(|c| c["type"] == "Available" && c["status"] == "True"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_on_a_node_is_ended_by_the_kubelet_that_is_simulated() {
+    let (api, running) = start();
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}});
+    api.post(&core("pods"), &pod).await.ok();
+    api.delete(&core("pods/p"), &json!(null)).await.ok();
+    api.until(&core("pods/p"), gone).await;
+    drop(running);
+    tokio::task::yield_now().await;
+    api.post(&core("pods"), &pod).await.ok();
+    let deleting = api.delete(&core("pods/p"), &json!(null)).await.ok();
+    assert_eq!(deleting["metadata"]["deletionGracePeriodSeconds"], 30, "nobody ends it now");
+    api.delete(&core("pods/p"), &json!({"gracePeriodSeconds": 0})).await.ok();
+    api.get(&core("pods/p")).await.fails(404, "NotFound");
+}

@@ -1,0 +1,247 @@
+//! CRDs and what they define.
+
+mod api;
+
+use api::{Api, names};
+use serde_json::{Value, json};
+
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const FOOS: &str = "/apis/example.com/v1/namespaces/default/foos";
+
+fn version(name: &str, storage: bool) -> Value {
+    json!({
+        "name": name, "served": true, "storage": storage,
+        "subresources": {
+            "status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
+        },
+        "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.replicas"}],
+        "selectableFields": [{"jsonPath": ".spec.color"}],
+        "schema": {"openAPIV3Schema": {
+            "type": "object",
+            "properties": {
+                "spec": {
+                    "type": "object",
+                    "properties": {
+                        "replicas": {"type": "integer", "minimum": 0, "default": 1}, "color": {"type": "string"},
+                    },
+                },
+                "status": {"type": "object", "properties": {"replicas": {"type": "integer"}}},
+            },
+        }},
+    })
+}
+
+fn crd() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "foos.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "foos", "kind": "Foo", "shortNames": ["fo"]},
+            "versions": [version("v1", true), version("v2", false)],
+        },
+    })
+}
+
+fn foo(name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": name}, "spec": spec})
+}
+
+async fn with_crd() -> Api {
+    let api = Api::new();
+    api.post(CRDS, &crd()).await.ok();
+    api
+}
+
+#[tokio::test]
+async fn a_crd_is_established_and_served_when_its_creation_is_answered() {
+    let api = Api::new();
+    api.get(FOOS).await.fails(404, "NotFound");
+    let created = api.post(CRDS, &crd()).await.ok();
+    let conditions = created["status"]["conditions"].as_array().expect("conditions");
+    for kind in ["NamesAccepted", "Established"] {
+        assert!(conditions.iter().any(|c| c["type"] == kind && c["status"] == "True"), "{conditions:?}");
+    }
+    assert_eq!(created["status"]["storedVersions"], json!(["v1"]));
+    assert_eq!(created["spec"]["names"]["listKind"], "FooList");
+    assert_eq!(names(&api.get(FOOS).await.ok()), [""; 0]);
+    let resources = api.get("/apis/example.com/v1").await.ok();
+    let served: Vec<&str> = resources["resources"]
+        .as_array()
+        .expect("resources")
+        .iter()
+        .filter_map(|one| one["name"].as_str())
+        .collect();
+    assert_eq!(served, ["foos", "foos/scale", "foos/status"]);
+}
+
+#[tokio::test]
+async fn objects_are_defaulted_pruned_and_validated() {
+    let api = with_crd().await;
+    let created = api.post(FOOS, &foo("a", &json!({"unknown": 1}))).await;
+    assert_eq!(created.warnings, ["299 - \"unknown field \\\"spec.unknown\\\"\""]);
+    assert_eq!(created.ok()["spec"], json!({"replicas": 1}));
+    let invalid = api.post(FOOS, &foo("b", &json!({"replicas": -1}))).await.fails(422, "Invalid");
+    assert_eq!(invalid["details"]["causes"][0]["field"], "spec.replicas");
+    assert!(
+        invalid["message"]
+            .as_str()
+            .is_some_and(|text| text.starts_with("Foo.example.com \"b\" is invalid: "))
+    );
+    let untyped = json!({"metadata": {"name": "c"}});
+    api.post(FOOS, &untyped).await.fails(400, "BadRequest");
+}
+
+#[tokio::test]
+async fn items_of_custom_resources_carry_their_type() {
+    let api = with_crd().await;
+    api.post(FOOS, &foo("a", &json!({}))).await.ok();
+    let list = api.get(FOOS).await.ok();
+    assert_eq!(list["kind"], "FooList");
+    assert_eq!(
+        (&list["items"][0]["kind"], &list["items"][0]["apiVersion"]),
+        (&json!("Foo"), &json!("example.com/v1"))
+    );
+}
+
+#[tokio::test]
+async fn every_version_serves_the_same_objects() {
+    let api = with_crd().await;
+    api.post(FOOS, &foo("a", &json!({}))).await.ok();
+    let newer = api.get("/apis/example.com/v2/namespaces/default/foos/a").await.ok();
+    assert_eq!(newer["apiVersion"], "example.com/v2");
+    let mut watch = api.watch("/apis/example.com/v2/foos").await;
+    assert_eq!(watch.next().await.expect("an event")["object"]["apiVersion"], "example.com/v2");
+    let groups = api.get("/apis/example.com").await.ok();
+    assert_eq!(groups["preferredVersion"]["version"], "v2");
+}
+
+#[tokio::test]
+async fn status_and_scale_are_subresources() {
+    let api = with_crd().await;
+    let mut with_status = foo("a", &json!({"replicas": 2}));
+    with_status["status"] = json!({"replicas": 5});
+    let created = api.post(FOOS, &with_status).await.ok();
+    assert_eq!(created.get("status"), None, "a new object has no status");
+    let status = json!({"status": {"replicas": 5}, "spec": {"replicas": 9}});
+    let written = api.merge(&format!("{FOOS}/a/status"), &status).await.ok();
+    assert_eq!((&written["spec"]["replicas"], &written["status"]["replicas"]), (&json!(2), &json!(5)));
+    assert_eq!(written["metadata"]["generation"], 1);
+    let scale = api.get(&format!("{FOOS}/a/scale")).await.ok();
+    assert_eq!((&scale["spec"]["replicas"], &scale["status"]["replicas"]), (&json!(2), &json!(5)));
+    api.merge(&format!("{FOOS}/a/scale"), &json!({"spec": {"replicas": 3}})).await.ok();
+    let scaled = api.get(&format!("{FOOS}/a")).await.ok();
+    assert_eq!((&scaled["spec"]["replicas"], &scaled["metadata"]["generation"]), (&json!(3), &json!(2)));
+}
+
+#[tokio::test]
+async fn custom_resources_have_no_strategic_merge_and_no_unconditional_put() {
+    let api = with_crd().await;
+    api.post(FOOS, &foo("a", &json!({}))).await.ok();
+    let path = format!("{FOOS}/a");
+    api.patch("strategic-merge-patch+json", &path, &json!({})).await.fails(415, "UnsupportedMediaType");
+    let refused = api.put(&path, &foo("a", &json!({"replicas": 2}))).await.fails(422, "Invalid");
+    assert_eq!(refused["details"]["causes"][0]["field"], "metadata.resourceVersion");
+}
+
+#[tokio::test]
+async fn objects_are_selected_by_the_fields_of_their_crd() {
+    let api = with_crd().await;
+    api.post(FOOS, &foo("a", &json!({"color": "red"}))).await.ok();
+    api.post(FOOS, &foo("b", &json!({"color": "blue"}))).await.ok();
+    assert_eq!(names(&api.get(&format!("{FOOS}?fieldSelector=spec.color%3Dblue")).await.ok()), ["b"]);
+    api.get(&format!("{FOOS}?fieldSelector=spec.replicas%3D1")).await.fails(400, "BadRequest");
+}
+
+#[tokio::test]
+async fn deleting_a_crd_deletes_its_objects_and_tells_their_watchers() {
+    let api = with_crd().await;
+    api.post(FOOS, &foo("a", &json!({}))).await.ok();
+    let mut watch = api.watch(FOOS).await;
+    assert_eq!(watch.brief().await, "ADDED a");
+    api.delete(&format!("{CRDS}/foos.example.com"), &json!(null)).await.ok();
+    assert_eq!(watch.brief().await, "DELETED a");
+    assert_eq!(watch.next().await, None);
+    api.get(FOOS).await.fails(404, "NotFound");
+    api.get(&format!("{CRDS}/foos.example.com")).await.fails(404, "NotFound");
+    api.post(CRDS, &crd()).await.ok();
+    assert_eq!(names(&api.get(FOOS).await.ok()), [""; 0], "a new CRD starts with nothing");
+}
+
+#[tokio::test]
+async fn a_crd_waits_for_objects_with_finalizers() {
+    let api = with_crd().await;
+    let mut held = foo("a", &json!({}));
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    api.post(FOOS, &held).await.ok();
+    let deleting = api.delete(&format!("{CRDS}/foos.example.com"), &json!(null)).await.ok();
+    assert!(deleting["metadata"]["deletionTimestamp"].is_string());
+    api.post(FOOS, &foo("b", &json!({}))).await.fails(405, "MethodNotAllowed");
+    assert!(api.get(&format!("{FOOS}/a")).await.ok()["metadata"]["deletionTimestamp"].is_string());
+    api.merge(&format!("{FOOS}/a"), &json!({"metadata": {"finalizers": null}})).await.ok();
+    api.get(&format!("{CRDS}/foos.example.com")).await.fails(404, "NotFound");
+    api.get(FOOS).await.fails(404, "NotFound");
+}
+
+#[tokio::test]
+async fn a_bad_crd_is_refused_with_all_that_is_wrong() {
+    let api = Api::new();
+    let mut bad = crd();
+    bad["metadata"]["name"] = json!("other.example.com");
+    bad["spec"]["versions"][0]["storage"] = json!(false);
+    bad["spec"]["versions"][1]["schema"] = json!(null);
+    let refused = api.post(CRDS, &bad).await.fails(422, "Invalid");
+    let fields: Vec<&str> = refused["details"]["causes"]
+        .as_array()
+        .expect("causes")
+        .iter()
+        .filter_map(|c| c["field"].as_str())
+        .collect();
+    for field in ["metadata.name", "spec.versions", "spec.versions[1].schema.openAPIV3Schema"] {
+        assert!(fields.contains(&field), "{field} is not among {fields:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_crd_cannot_change_what_it_is_nor_lose_a_stored_version() {
+    let api = with_crd().await;
+    let path = format!("{CRDS}/foos.example.com");
+    api.merge(&path, &json!({"spec": {"scope": "Cluster"}})).await.fails(422, "Invalid");
+    let only_second = json!({"spec": {"versions": [version("v2", true)]}});
+    let refused = api.merge(&path, &only_second).await.fails(422, "Invalid");
+    assert!(
+        refused["message"].as_str().is_some_and(|text| text.contains("missing from spec.versions")),
+        "{refused}"
+    );
+    let third =
+        json!({"spec": {"versions": [version("v1", false), version("v2", false), version("v3", true)]}});
+    let changed = api.merge(&path, &third).await.ok();
+    assert_eq!(changed["status"]["storedVersions"], json!(["v1", "v3"]));
+    api.get("/apis/example.com/v3/foos").await.ok();
+}
+
+#[tokio::test]
+async fn names_that_are_taken_are_not_accepted() {
+    let api = with_crd().await;
+    let mut rival = crd();
+    rival["metadata"]["name"] = json!("foozes.example.com");
+    rival["spec"]["names"] = json!({"plural": "foozes", "kind": "Foo"});
+    let created = api.post(CRDS, &rival).await.ok();
+    let conditions = created["status"]["conditions"].as_array().expect("conditions");
+    assert!(conditions.iter().any(|c| c["type"] == "NamesAccepted" && c["reason"] == "ListKindConflict"));
+    assert!(conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "False"));
+    api.get("/apis/example.com/v1/foozes").await.fails(404, "NotFound");
+    api.delete(&format!("{CRDS}/foos.example.com"), &json!(null)).await.ok();
+    api.get("/apis/example.com/v1/foozes").await.ok();
+}
+
+#[tokio::test]
+async fn applying_custom_resources_merges_by_manager() {
+    let api = with_crd().await;
+    let path = |manager: &str| format!("{FOOS}/a?fieldManager={manager}");
+    api.apply(&path("one"), &foo("a", &json!({"color": "red"}))).await.ok();
+    let both = api.apply(&path("two"), &foo("a", &json!({"replicas": 3}))).await.ok();
+    assert_eq!(both["spec"], json!({"color": "red", "replicas": 3}));
+    let less = api.apply(&path("two"), &foo("a", &json!({}))).await.ok();
+    assert_eq!(less["spec"], json!({"color": "red", "replicas": 1}), "the default is back");
+}

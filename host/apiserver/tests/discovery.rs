@@ -1,0 +1,65 @@
+//! Discovery and the paths that are no resources.
+
+mod api;
+
+use api::Api;
+use serde_json::Value;
+
+#[tokio::test]
+async fn groups_and_resources_are_listed() {
+    let api = Api::new();
+    assert_eq!(api.get("/api").await.ok()["versions"][0], "v1");
+    let groups = api.get("/apis").await.ok();
+    let names: Vec<&str> = groups["groups"]
+        .as_array()
+        .expect("groups")
+        .iter()
+        .filter_map(|group| group["name"].as_str())
+        .collect();
+    for group in ["apps", "batch", "apiextensions.k8s.io", "events.k8s.io", "rbac.authorization.k8s.io"] {
+        assert!(names.contains(&group), "{group} is not among {names:?}");
+    }
+    let resources = api.get("/api/v1").await.ok();
+    let pods = resources["resources"].as_array().expect("resources").iter().find(|one| one["name"] == "pods");
+    let pods = pods.expect("pods");
+    assert_eq!((&pods["shortNames"][0], &pods["categories"][0]), (&Value::from("po"), &Value::from("all")));
+    api.get("/apis/nothing.example.com").await.fails(404, "NotFound");
+    api.get("/apis/apps/v9").await.fails(404, "NotFound");
+}
+
+#[tokio::test]
+async fn aggregated_discovery_is_given_to_who_asks_for_it() {
+    let api = Api::new();
+    let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+                  application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+    let (answer, content_type) = api.get_as("/apis", accept).await;
+    assert_eq!(content_type, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
+    let items = answer.body["items"].as_array().expect("items");
+    let apps = items.iter().find(|item| item["metadata"]["name"] == "apps").expect("apps");
+    let resources = apps["versions"][0]["resources"].as_array().expect("resources");
+    let deployments = resources.iter().find(|one| one["resource"] == "deployments").expect("deployments");
+    assert_eq!(deployments["responseKind"]["kind"], "Deployment");
+    let subresources = deployments["subresources"].as_array().expect("subresources");
+    assert!(
+        subresources
+            .iter()
+            .any(|one| one["subresource"] == "scale" && one["responseKind"]["kind"] == "Scale")
+    );
+    let (plain, content_type) = api.get_as("/apis", "application/json").await;
+    assert_eq!(
+        (content_type.as_str(), &plain.body["kind"]),
+        ("application/json", &Value::from("APIGroupList"))
+    );
+}
+
+#[tokio::test]
+async fn the_server_says_that_it_is_well_and_what_it_is() {
+    let api = Api::new();
+    for path in ["/healthz", "/readyz", "/livez"] {
+        assert_eq!(api.get(path).await.code, 200);
+    }
+    assert_eq!(api.get("/version").await.ok()["minor"], "32");
+    api.get("/nothing").await.fails(404, "NotFound");
+    api.get("/api/v1/namespaces/default/nothings").await.fails(404, "NotFound");
+    api.get("/api/v1/namespaces/default/configmaps/a/nothing").await.fails(404, "NotFound");
+}

@@ -1,0 +1,221 @@
+//! kubectl against the server over HTTP. Without kubectl these tests say so and pass.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use pilothouse_apiserver::{ApiServer, write_kubeconfig};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+use tokio::process::Command;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+struct Kubectl {
+    kubeconfig: PathBuf,
+    _stop: DropGuard,
+}
+
+impl Kubectl {
+    /// A server and a kubectl that talks to it; none where kubectl is not installed.
+    async fn start(name: &str) -> Option<Self> {
+        let found =
+            Command::new("kubectl").args(["version", "--client"]).stdout(Stdio::null()).status().await;
+        if !found.is_ok_and(|status| status.success()) {
+            eprintln!(
+                "SKIPPED: kubectl is not installed, so {name} was NOT tested; install kubectl 1.32 or newer"
+            );
+            return None;
+        }
+        let server = ApiServer::builder().build();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let kubeconfig = directory.join("kubeconfig");
+        write_kubeconfig(&kubeconfig, listener.local_addr().expect("an address")).expect("a kubeconfig");
+        let shutdown = CancellationToken::new();
+        let _controllers = server.run_controllers(shutdown.clone());
+        let stop = shutdown.clone();
+        tokio::spawn(async move { server.serve(listener, stop).await });
+        Some(Self { kubeconfig, _stop: shutdown.drop_guard() })
+    }
+
+    fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new("kubectl");
+        command.args(arguments.split_whitespace()).env("KUBECONFIG", &self.kubeconfig).kill_on_drop(true);
+        command.env("KUBECACHEDIR", self.kubeconfig.with_file_name("cache"));
+        command
+    }
+
+    /// Runs kubectl with words and a manifest on its input; returns whether it succeeded, and all that it printed.
+    async fn run(&self, arguments: &str, input: &str) -> (bool, String) {
+        let mut command = self.command(arguments);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("kubectl starts");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        // kubectl may end without reading its input.
+        let _ = stdin.write_all(input.as_bytes()).await;
+        drop(stdin);
+        let output = child.wait_with_output().await.expect("kubectl ends");
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        (output.status.success(), text.into_owned())
+    }
+
+    #[track_caller]
+    fn check((ok, text): (bool, String), arguments: &str) -> String {
+        assert!(ok, "kubectl {arguments}: {text}");
+        text
+    }
+
+    async fn ok(&self, arguments: &str) -> String {
+        Self::check(self.run(arguments, "").await, arguments)
+    }
+
+    async fn ok_with(&self, arguments: &str, input: &str) -> String {
+        Self::check(self.run(arguments, input).await, arguments)
+    }
+
+    async fn fails(&self, arguments: &str, input: &str) -> String {
+        let (ok, text) = self.run(arguments, input).await;
+        assert!(!ok, "kubectl {arguments} should fail: {text}");
+        text
+    }
+}
+
+const CRD: &str = r#"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: foos.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: foos, kind: Foo, shortNames: [fo]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    additionalPrinterColumns: [{name: Replicas, type: integer, jsonPath: .spec.replicas}]
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            required: [name]
+            properties:
+              name: {type: string, description: What it is called.}
+              replicas: {type: integer, minimum: 0, maximum: 10, default: 1}
+"#;
+
+fn foo(spec: &str) -> String {
+    format!("apiVersion: example.com/v1\nkind: Foo\nmetadata: {{name: a}}\nspec: {spec}\n")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deployments_are_created_changed_and_rolled_out() {
+    let Some(kubectl) = Kubectl::start("deployments").await else { return };
+    kubectl.ok("create deployment web --image=nginx:1 --replicas=2").await;
+    kubectl.ok("rollout status deployment/web --timeout=20s").await;
+    kubectl.ok("wait --for=condition=Available deployment/web --timeout=20s").await;
+    assert!(kubectl.ok("get deployment web").await.contains("2/2"));
+    kubectl.ok("scale deployment web --replicas=3").await;
+    kubectl.ok("set image deployment/web nginx=nginx:2").await;
+    kubectl.ok("label deployment web tier=front").await;
+    kubectl.ok("annotate deployment web note=hello").await;
+    kubectl.ok("rollout status deployment/web --timeout=20s").await;
+    let json = kubectl.ok("get deployment web -o json").await;
+    let web: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(web["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:2");
+    assert_eq!(
+        (&web["metadata"]["labels"]["tier"], &web["status"]["readyReplicas"]),
+        (&"front".into(), &3.into())
+    );
+    let described = kubectl.ok("describe deployment web").await;
+    assert!(described.contains("3 desired | 3 updated | 3 total | 3 available"), "{described}");
+    assert!(kubectl.ok("get all").await.contains("deployment.apps/web"));
+    kubectl.ok("delete deployment web --timeout=20s").await;
+    assert!(kubectl.fails("get deployment web", "").await.contains("\"web\" not found"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_are_applied_edited_patched_and_compared() {
+    let Some(kubectl) = Kubectl::start("applied").await else { return };
+    let map = |value: &str| {
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata: {{x: '{value}'}}\n")
+    };
+    assert!(kubectl.ok_with("apply -f -", &map("1")).await.contains("configmap/a created"));
+    assert!(kubectl.ok_with("apply -f -", &map("1")).await.contains("configmap/a unchanged"));
+    assert!(kubectl.ok_with("apply -f -", &map("2")).await.contains("configmap/a configured"));
+    assert!(kubectl.fails("diff -f -", &map("3")).await.contains("+  x: \"3\""));
+    kubectl.ok_with("diff -f -", &map("2")).await;
+    kubectl.ok_with("apply --server-side -f -", &map("2")).await;
+    kubectl.ok_with("apply --server-side -f -", &map("4")).await;
+    let conflict = kubectl.fails("apply --server-side --field-manager=other -f -", &map("5")).await;
+    assert!(conflict.contains("conflict with \"kubectl\": .data.x"), "{conflict}");
+    kubectl.ok("patch configmap a --type=merge -p {\"data\":{\"z\":\"1\"}}").await;
+    let edit =
+        kubectl.command("edit configmap a").env("EDITOR", "sed -i 's/z: \"1\"/z: \"7\"/'").output().await;
+    assert!(edit.as_ref().is_ok_and(|output| output.status.success()), "{edit:?}");
+    assert_eq!(kubectl.ok("get configmap a -o jsonpath={.data}").await, r#"{"x":"4","z":"7"}"#);
+    let strict = format!("{}dada: {{x: y}}\n", map("1"));
+    assert!(kubectl.fails("create -f -", &strict).await.contains("unknown field \"dada\""));
+    kubectl.ok("create secret generic s --from-literal=k=v").await;
+    assert_eq!(kubectl.ok("get secret s -o jsonpath={.data.k}").await, "dg==");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn custom_resources_are_defined_explained_and_validated() {
+    let Some(kubectl) = Kubectl::start("custom").await else { return };
+    kubectl.ok_with("apply -f -", CRD).await;
+    kubectl.ok("wait --for=condition=Established crd/foos.example.com --timeout=20s").await;
+    kubectl.ok_with("apply -f -", &foo("{name: x}")).await;
+    let shown = kubectl.ok("get fo").await;
+    assert!(shown.contains("REPLICAS") && shown.contains('1'), "{shown}");
+    assert!(kubectl.ok("explain foo.spec.name").await.contains("What it is called."));
+    assert!(kubectl.ok("api-resources --api-group=example.com").await.contains("foos"));
+    let refused = kubectl.fails("apply -f -", &foo("{name: x, replicas: 99}")).await;
+    assert!(refused.contains("should be less than or equal to 10"), "{refused}");
+    assert!(
+        kubectl.fails("apply -f -", &foo("{name: x, size: 1}")).await.contains("unknown field \"spec.size\"")
+    );
+    kubectl.ok_with("apply --server-side -f -", &foo("{name: z}")).await;
+    kubectl.ok("delete crd foos.example.com --timeout=20s").await;
+    kubectl.fails("get foos", "").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn namespaces_end_and_the_server_answers_about_itself() {
+    let Some(kubectl) = Kubectl::start("namespaces").await else { return };
+    kubectl.ok("create namespace n").await;
+    kubectl.ok("-n n create configmap a --from-literal=x=y").await;
+    kubectl.ok("-n n run p --image=i").await;
+    assert!(kubectl.ok("-n n get pods").await.contains("Pending"));
+    kubectl.ok("delete namespace n --timeout=20s").await;
+    assert!(kubectl.fails("-n n create configmap b", "").await.contains("namespaces \"n\" not found"));
+    assert_eq!(kubectl.ok("auth can-i create pods").await.trim(), "yes");
+    assert!(kubectl.ok("version").await.contains("Server Version: v1.32"));
+    assert!(kubectl.ok("api-resources").await.contains("deployments"));
+    assert!(kubectl.ok("explain pod.spec.containers").await.contains("FIELD: containers"));
+    assert!(kubectl.ok("get --raw /readyz").await.contains("ok"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_shows_changes_while_they_happen() {
+    use tokio::io::{AsyncBufReadExt, BufReader};
+    let Some(kubectl) = Kubectl::start("watch").await else { return };
+    let mut child = kubectl
+        .command("get configmaps -w --output-watch-events --no-headers")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("kubectl starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    kubectl.ok("create configmap a").await;
+    let added = lines.next_line().await.expect("readable").expect("a line");
+    assert!(added.contains("ADDED") && added.contains(" a "), "{added}");
+    kubectl.ok("delete configmap a").await;
+    let deleted = lines.next_line().await.expect("readable").expect("a line");
+    assert!(deleted.contains("DELETED"), "{deleted}");
+    child.kill().await.expect("it ends");
+}

@@ -1,0 +1,113 @@
+//! The four kinds of patch through the server.
+
+mod api;
+
+use api::{Api, apps, core, version};
+use serde_json::{Value, json};
+
+fn deployment() -> Value {
+    json!({
+        "metadata": {"name": "d"},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}, {"name": "side", "image": "s"}]},
+            },
+        },
+    })
+}
+
+#[tokio::test]
+async fn a_strategic_merge_finds_containers_by_name() {
+    let api = Api::new();
+    api.post(&apps("deployments"), &deployment()).await.ok();
+    let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "side", "image": "new"}]}}}});
+    let patched = api.patch("strategic-merge-patch+json", &apps("deployments/d"), &patch).await.ok();
+    let containers = &patched["spec"]["template"]["spec"]["containers"];
+    assert_eq!((&containers[0]["image"], &containers[1]["image"]), (&json!("i"), &json!("new")));
+}
+
+#[tokio::test]
+async fn a_json_patch_that_fails_its_test_changes_nothing() {
+    let api = Api::new();
+    let created =
+        api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}, "data": {"x": "1"}})).await.ok();
+    let good = json!([{"op": "test", "path": "/data/x", "value": "1"}, {"op": "replace", "path": "/data/x", "value": "2"}]);
+    let patched = api.patch("json-patch+json", &core("configmaps/a"), &good).await.ok();
+    assert_eq!(patched["data"]["x"], "2");
+    api.patch("json-patch+json", &core("configmaps/a"), &good).await.fails(422, "Invalid");
+    let stale = json!([{"op": "replace", "path": "/metadata/resourceVersion", "value": version(&created)},
+                       {"op": "replace", "path": "/data/x", "value": "3"}]);
+    api.patch("json-patch+json", &core("configmaps/a"), &stale).await.fails(409, "Conflict");
+    api.patch("json-patch+json", &core("configmaps/a"), &json!({"not": "a list"}))
+        .await
+        .fails(400, "BadRequest");
+}
+
+#[tokio::test]
+async fn a_patch_cannot_rename_or_replace_the_identity() {
+    let api = Api::new();
+    let created = api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}})).await.ok();
+    api.merge(&core("configmaps/a"), &json!({"metadata": {"name": "b"}})).await.fails(400, "BadRequest");
+    api.merge(&core("configmaps/a"), &json!({"metadata": {"uid": "x"}})).await.fails(409, "Conflict");
+    api.merge(&core("configmaps/a"), &json!({"kind": "Secret"})).await.fails(400, "BadRequest");
+    let same = json!({"metadata": {"creationTimestamp": "2001-01-01T00:00:00Z"}});
+    let kept = api.merge(&core("configmaps/a"), &same).await.ok();
+    assert_eq!(kept["metadata"]["creationTimestamp"], created["metadata"]["creationTimestamp"]);
+    api.patch("unknown-patch", &core("configmaps/a"), &json!({})).await.fails(415, "UnsupportedMediaType");
+}
+
+#[tokio::test]
+async fn apply_creates_owns_and_removes_fields() {
+    let api = Api::new();
+    let path = core("configmaps/a?fieldManager=one");
+    let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "1", "y": "1"}});
+    let created = api.apply(&path, &config).await;
+    assert_eq!(created.code, 201);
+    let manager = &created.body["metadata"]["managedFields"][0];
+    assert_eq!((&manager["manager"], &manager["operation"]), (&json!("one"), &json!("Apply")));
+    let again = api.apply(&path, &config).await.ok();
+    assert_eq!(version(&again), version(&created.body), "applying the same again writes nothing");
+    let less =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "1"}});
+    assert_eq!(api.apply(&path, &less).await.ok()["data"], json!({"x": "1"}));
+    api.apply(&core("configmaps/a"), &less).await.fails(422, "Invalid");
+}
+
+#[tokio::test]
+async fn appliers_conflict_unless_one_forces() {
+    let api = Api::new();
+    let config = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": value}});
+    api.apply(&core("configmaps/a?fieldManager=one"), &config("1")).await.ok();
+    let conflict =
+        api.apply(&core("configmaps/a?fieldManager=two"), &config("2")).await.fails(409, "Conflict");
+    assert_eq!(conflict["details"]["causes"][0]["reason"], "FieldManagerConflict");
+    assert_eq!(conflict["details"]["causes"][0]["field"], ".data.x");
+    let forced = api.apply(&core("configmaps/a?fieldManager=two&force=true"), &config("2")).await.ok();
+    assert_eq!(forced["data"]["x"], "2");
+}
+
+#[tokio::test]
+async fn apply_to_status_touches_the_status_only() {
+    let api = Api::new();
+    api.post(&apps("deployments"), &deployment()).await.ok();
+    let status = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicas": 2}, "spec": {"replicas": 9}});
+    let applied = api.apply(&apps("deployments/d/status?fieldManager=s"), &status).await.ok();
+    assert_eq!((&applied["status"]["replicas"], &applied["spec"]["replicas"]), (&json!(2), &json!(1)));
+    let missing = apps("deployments/none/status?fieldManager=s");
+    api.apply(&missing, &status).await.fails(404, "NotFound");
+}
+
+#[tokio::test]
+async fn concurrent_patches_without_a_version_all_succeed() {
+    let api = Api::new();
+    api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}})).await.ok();
+    let patches = (0..50).map(|index| {
+        let (api, body) = (&api, json!({"data": {format!("k{index}"): "v"}}));
+        async move { api.merge(&core("configmaps/a"), &body).await.ok() }
+    });
+    futures::future::join_all(patches).await;
+    let data = api.get(&core("configmaps/a")).await.ok()["data"].clone();
+    assert_eq!(data.as_object().map(serde_json::Map::len), Some(50));
+}

@@ -1,0 +1,204 @@
+//! Watches: where they start, what they send, and how they end.
+
+mod api;
+
+use std::time::Duration;
+
+use api::{Api, core, version};
+use pilothouse_apiserver::ApiServer;
+use serde_json::{Value, json};
+
+fn config_map(name: &str) -> Value {
+    json!({"metadata": {"name": name}})
+}
+
+#[tokio::test]
+async fn a_watch_resumes_after_its_version_without_loss_or_repetition() {
+    let api = Api::new();
+    let first = api.post(&core("configmaps"), &config_map("a")).await.ok();
+    api.post(&core("configmaps"), &config_map("b")).await.ok();
+    api.merge(&core("configmaps/a"), &json!({"data": {"x": "1"}})).await.ok();
+    api.delete(&core("configmaps/b"), &json!(null)).await.ok();
+    let mut watch = api.watch(&core(&format!("configmaps?resourceVersion={}", version(&first)))).await;
+    for expected in ["ADDED b", "MODIFIED a", "DELETED b"] {
+        assert_eq!(watch.brief().await, expected);
+    }
+    api.post(&core("configmaps"), &config_map("c")).await.ok();
+    let event = watch.next().await.expect("an event");
+    assert_eq!(
+        (&event["object"]["kind"], &event["object"]["apiVersion"]),
+        (&json!("ConfigMap"), &json!("v1"))
+    );
+}
+
+#[tokio::test]
+async fn a_deletion_carries_the_last_state_at_a_new_version() {
+    let api = Api::new();
+    let created =
+        api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}, "data": {"x": "1"}})).await.ok();
+    let mut watch = api.watch(&core(&format!("configmaps?resourceVersion={}", version(&created)))).await;
+    api.delete(&core("configmaps/a"), &json!(null)).await.ok();
+    let event = watch.next().await.expect("an event");
+    assert_eq!((&event["type"], &event["object"]["data"]["x"]), (&json!("DELETED"), &json!("1")));
+    assert_ne!(version(&event["object"]), version(&created));
+}
+
+#[tokio::test]
+async fn without_a_version_a_watch_begins_with_what_is_there() {
+    let api = Api::new();
+    api.post(&core("configmaps"), &config_map("a")).await.ok();
+    for query in ["configmaps", "configmaps?resourceVersion=0"] {
+        let mut watch = api.watch(&core(query)).await;
+        assert_eq!(watch.brief().await, "ADDED a");
+    }
+}
+
+#[tokio::test]
+async fn a_compacted_version_is_gone() {
+    let api = Api::new();
+    let created = api.post(&core("configmaps"), &config_map("a")).await.ok();
+    api.post(&core("configmaps"), &config_map("b")).await.ok();
+    api.server.compact("", "configmaps");
+    let path = core(&format!("configmaps?watch=true&resourceVersion={}", version(&created)));
+    let body = api.get(&path).await.fails(410, "Expired");
+    assert!(body["message"].as_str().is_some_and(|text| text.starts_with("too old resource version")));
+}
+
+#[tokio::test]
+async fn the_history_is_as_long_as_it_was_asked_to_be() {
+    let api = Api { server: ApiServer::builder().watch_history(2).build() };
+    let mut versions = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        versions.push(version(&api.post(&core("configmaps"), &config_map(name)).await.ok()));
+    }
+    let mut watch = api.watch(&core(&format!("configmaps?resourceVersion={}", versions[1]))).await;
+    assert_eq!(watch.brief().await, "ADDED c");
+    let path = core(&format!("configmaps?watch=true&resourceVersion={}", versions[0]));
+    api.get(&path).await.fails(410, "Expired");
+}
+
+#[tokio::test]
+async fn a_watcher_that_falls_behind_the_history_is_cut() {
+    let api = Api { server: ApiServer::builder().watch_history(4).build() };
+    let mut slow = api.watch(&core(&format!("configmaps?resourceVersion={}", api.server.revision()))).await;
+    for index in 0..10 {
+        api.post(&core("configmaps"), &config_map(&format!("c{index}"))).await.ok();
+    }
+    assert_eq!(slow.next().await, None);
+}
+
+#[tokio::test]
+async fn objects_enter_and_leave_a_selection() {
+    let api = Api::new();
+    let now = api.server.revision();
+    let mut watch = api.watch(&core(&format!("configmaps?resourceVersion={now}&labelSelector=on"))).await;
+    api.post(&core("configmaps"), &config_map("a")).await.ok();
+    api.merge(&core("configmaps/a"), &json!({"metadata": {"labels": {"on": "1"}}})).await.ok();
+    api.merge(&core("configmaps/a"), &json!({"data": {"x": "1"}})).await.ok();
+    let left = api.merge(&core("configmaps/a"), &json!({"metadata": {"labels": {"on": null}}})).await.ok();
+    api.delete(&core("configmaps/a"), &json!(null)).await.ok();
+    api.post(&core("configmaps"), &json!({"metadata": {"name": "z", "labels": {"on": "1"}}})).await.ok();
+    for expected in ["ADDED a", "MODIFIED a"] {
+        assert_eq!(watch.brief().await, expected);
+    }
+    let event = watch.next().await.expect("an event");
+    assert_eq!(event["type"], "DELETED");
+    assert_eq!(event["object"]["metadata"]["labels"]["on"], "1", "the state that was selected");
+    assert_eq!(version(&event["object"]), version(&left), "the version of the change");
+    assert_eq!(watch.brief().await, "ADDED z");
+}
+
+#[tokio::test]
+async fn one_object_can_be_watched_by_name() {
+    let api = Api::new();
+    api.post(&core("configmaps"), &config_map("a")).await.ok();
+    let mut watch = api.watch(&core("configmaps?fieldSelector=metadata.name%3Db")).await;
+    api.merge(&core("configmaps/a"), &json!({"data": {"x": "1"}})).await.ok();
+    api.post(&core("configmaps"), &config_map("b")).await.ok();
+    assert_eq!(watch.brief().await, "ADDED b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_tell_the_version_while_nothing_selected_happens() {
+    let api = Api { server: ApiServer::builder().bookmark_interval(Duration::from_secs(10)).build() };
+    let now = api.server.revision();
+    let path = core(&format!("configmaps?resourceVersion={now}&allowWatchBookmarks=true&timeoutSeconds=25"));
+    let mut watch = api.watch(&path).await;
+    let other = api.post(&core("secrets"), &json!({"metadata": {"name": "s"}})).await.ok();
+    let bookmark = watch.next().await.expect("a bookmark");
+    assert_eq!((&bookmark["type"], &bookmark["object"]["kind"]), (&json!("BOOKMARK"), &json!("ConfigMap")));
+    assert_eq!(version(&bookmark["object"]), version(&other));
+    let mut more = 0;
+    while watch.next().await.is_some() {
+        more += 1;
+    }
+    assert_eq!(more, 2, "one after 20 s, one before the end at 25 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_after_its_time_out() {
+    let api = Api::new();
+    let mut watch = api.watch(&core("configmaps?timeoutSeconds=3")).await;
+    assert_eq!(watch.next().await, None);
+}
+
+#[tokio::test]
+async fn a_streaming_list_ends_with_a_bookmark_that_says_so() {
+    let api = Api::new();
+    api.post(&core("configmaps"), &config_map("a")).await.ok();
+    api.post(&core("configmaps"), &config_map("b")).await.ok();
+    let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let mut watch = api.watch(&core(&format!("configmaps?{query}"))).await;
+    assert_eq!(watch.brief().await, "ADDED a");
+    assert_eq!(watch.brief().await, "ADDED b");
+    let end = watch.next().await.expect("a bookmark");
+    assert_eq!(end["type"], "BOOKMARK");
+    assert_eq!(end["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
+    assert_eq!(version(&end["object"]), api.server.revision().to_string());
+    api.delete(&core("configmaps/a"), &json!(null)).await.ok();
+    assert_eq!(watch.brief().await, "DELETED a");
+    let path = core("configmaps?watch=true&sendInitialEvents=true");
+    api.get(&path).await.fails(422, "Invalid");
+}
+
+#[tokio::test]
+async fn a_cut_ends_the_watches_of_one_resource() {
+    let api = Api::new();
+    let mut maps = api.watch(&core("configmaps")).await;
+    let mut secrets = api.watch(&core("secrets")).await;
+    api.server.cut_watches("", "configmaps");
+    api.post(&core("configmaps"), &config_map("a")).await.ok();
+    api.post(&core("secrets"), &json!({"metadata": {"name": "s"}})).await.ok();
+    assert_eq!(maps.next().await, None);
+    assert_eq!(secrets.brief().await, "ADDED s");
+    let mut again = api.watch(&core("configmaps")).await;
+    assert_eq!(again.brief().await, "ADDED a");
+}
+
+#[tokio::test]
+async fn tables_are_watched_with_columns_in_the_first_event_only() {
+    let api = Api::new();
+    let mut body = {
+        use http_body_util::Full;
+        use tower::ServiceExt;
+        let request = http::Request::get(core("configmaps?watch=true"))
+            .header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+            .body(Full::<bytes::Bytes>::default())
+            .expect("a request");
+        let Ok(response) = api.server.service().oneshot(request).await;
+        response.into_body()
+    };
+    for name in ["a", "b"] {
+        api.post(&core("configmaps"), &config_map(name)).await.ok();
+    }
+    let mut events = Vec::new();
+    for _ in 0..2 {
+        use http_body_util::BodyExt;
+        let Some(Ok(frame)) = body.frame().await else { panic!("the watch ended") };
+        let event: Value = serde_json::from_slice(&frame.into_data().expect("data")).expect("an event");
+        events.push(event);
+    }
+    assert_eq!(events[0]["object"]["columnDefinitions"][0]["name"], "Name");
+    assert_eq!(events[1]["object"]["columnDefinitions"], Value::Null);
+    assert_eq!(events[1]["object"]["rows"][0]["cells"][0], "b");
+}

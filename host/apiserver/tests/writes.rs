@@ -1,0 +1,292 @@
+//! Create, update and delete.
+
+mod api;
+
+use api::{Api, apps, core, version};
+use bytes::Bytes;
+use http::Method;
+use serde_json::{Value, json};
+
+fn deployment(name: &str, replicas: u32) -> Value {
+    json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+        },
+    })
+}
+
+#[tokio::test]
+async fn a_new_object_gets_what_the_server_gives() {
+    let api = Api::new();
+    let sent = json!({"metadata": {"generateName": "x-", "uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z"}});
+    let created = api.post(&core("configmaps"), &sent).await;
+    assert_eq!(created.code, 201);
+    let metadata = &created.body["metadata"];
+    assert!(metadata["name"].as_str().is_some_and(|name| name.len() == 7 && name.starts_with("x-")));
+    assert_ne!(metadata["uid"], "mine");
+    assert_ne!(metadata["creationTimestamp"], "2001-01-01T00:00:00Z");
+    assert_eq!(metadata["namespace"], "default");
+}
+
+#[tokio::test]
+async fn creation_is_refused_where_kubernetes_refuses_it() {
+    let api = Api::new();
+    let body = json!({"metadata": {"name": "a"}});
+    api.post(&core("configmaps"), &body).await.ok();
+    let taken = api.post(&core("configmaps"), &body).await.fails(409, "AlreadyExists");
+    assert_eq!(taken["message"], "configmaps \"a\" already exists");
+    let nowhere = api.post("/api/v1/namespaces/nowhere/configmaps", &body).await.fails(404, "NotFound");
+    assert_eq!(nowhere["message"], "namespaces \"nowhere\" not found");
+    let bad = api
+        .post(&core("configmaps"), &json!({"metadata": {"name": "Not_Valid"}}))
+        .await
+        .fails(422, "Invalid");
+    assert_eq!(bad["details"]["causes"][0]["field"], "metadata.name");
+    api.post(&core("configmaps"), &json!({})).await.fails(422, "Invalid");
+    let elsewhere = json!({"metadata": {"name": "b", "namespace": "other"}});
+    api.post(&core("configmaps"), &elsewhere).await.fails(400, "BadRequest");
+    let versioned =
+        api.post(&core("configmaps"), &json!({"metadata": {"name": "b", "resourceVersion": "7"}})).await;
+    assert_eq!(versioned.body["message"], "resourceVersion should not be set on objects to be created");
+    let kind = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "b"}});
+    api.post(&core("configmaps"), &kind).await.fails(400, "BadRequest");
+}
+
+#[tokio::test]
+async fn malformed_bodies_are_refused_with_the_place() {
+    let api = Api::new();
+    let broken = Bytes::from_static(b"{\"metadata\": {\n \"name\" \"a\"}}");
+    let body = api
+        .send(Method::POST, &core("configmaps"), "application/json", broken)
+        .await
+        .fails(400, "BadRequest");
+    assert!(body["message"].as_str().is_some_and(|text| text.contains("line 2 column 9")), "{body}");
+    api.send(Method::POST, &core("configmaps"), "text/plain", Bytes::from_static(b"x"))
+        .await
+        .fails(415, "UnsupportedMediaType");
+    let yaml = Bytes::from_static(b"metadata:\n  name: from-yaml\ndata: {a: b}\n");
+    let created = api.send(Method::POST, &core("configmaps"), "application/yaml", yaml).await.ok();
+    assert_eq!(created["data"]["a"], "b");
+    let large = Bytes::from(vec![b' '; 4 * 1024 * 1024]);
+    let refused = api.send(Method::POST, &core("configmaps"), "application/json", large).await;
+    assert_eq!(refused.code, 413);
+}
+
+#[tokio::test]
+async fn an_update_must_know_the_present_version_if_it_names_one() {
+    let api = Api::new();
+    let created = api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}})).await.ok();
+    let mut first = created.clone();
+    first["data"] = json!({"x": "1"});
+    api.put(&core("configmaps/a"), &first).await.ok();
+    first["data"] = json!({"x": "2"});
+    let conflict = api.put(&core("configmaps/a"), &first).await.fails(409, "Conflict");
+    assert_eq!(
+        conflict["message"],
+        "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your changes to \
+         the latest version and try again"
+    );
+    let unconditional = json!({"metadata": {"name": "a"}, "data": {"x": "3"}});
+    assert_eq!(api.put(&core("configmaps/a"), &unconditional).await.ok()["data"]["x"], "3");
+    let other = json!({"metadata": {"name": "a", "uid": "another"}});
+    api.put(&core("configmaps/a"), &other).await.fails(409, "Conflict");
+    api.put(&core("configmaps/none"), &json!({"metadata": {"name": "none"}})).await.fails(404, "NotFound");
+    api.put(&core("configmaps/a"), &json!({"metadata": {"name": "b"}})).await.fails(400, "BadRequest");
+}
+
+#[tokio::test]
+async fn an_update_that_changes_nothing_writes_nothing() {
+    let api = Api::new();
+    let created =
+        api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}, "data": {"x": "1"}})).await.ok();
+    let again = api.put(&core("configmaps/a"), &created).await.ok();
+    assert_eq!(version(&again), version(&created));
+    let patched = api.merge(&core("configmaps/a"), &json!({"data": {"x": "1"}})).await.ok();
+    assert_eq!(version(&patched), version(&created));
+}
+
+#[tokio::test]
+async fn generation_counts_changes_of_the_specification() {
+    let api = Api::new();
+    let generation = |object: &Value| object["metadata"]["generation"].as_i64();
+    let created = api.post(&apps("deployments"), &deployment("d", 1)).await.ok();
+    assert_eq!(generation(&created), Some(1));
+    let labelled = api.merge(&apps("deployments/d"), &json!({"metadata": {"labels": {"x": "y"}}})).await.ok();
+    assert_eq!(generation(&labelled), Some(1));
+    let status = json!({"status": {"replicas": 1}});
+    assert_eq!(generation(&api.merge(&apps("deployments/d/status"), &status).await.ok()), Some(1));
+    let scaled = api.merge(&apps("deployments/d"), &json!({"spec": {"replicas": 2}})).await.ok();
+    assert_eq!(generation(&scaled), Some(2));
+}
+
+#[tokio::test]
+async fn specification_and_status_are_written_apart() {
+    let api = Api::new();
+    api.post(&apps("deployments"), &deployment("d", 1)).await.ok();
+    let both = json!({"spec": {"replicas": 5}, "status": {"replicas": 7}});
+    let main = api.merge(&apps("deployments/d"), &both).await.ok();
+    assert_eq!((&main["spec"]["replicas"], main["status"].get("replicas")), (&json!(5), None));
+    let both =
+        json!({"spec": {"replicas": 9}, "status": {"replicas": 7}, "metadata": {"labels": {"no": "x"}}});
+    let status = api.merge(&apps("deployments/d/status"), &both).await.ok();
+    assert_eq!((&status["spec"]["replicas"], &status["status"]["replicas"]), (&json!(5), &json!(7)));
+    assert_eq!(status["metadata"].get("labels"), None);
+}
+
+#[tokio::test]
+async fn scale_reads_and_writes_replicas() {
+    let api = Api::new();
+    api.post(&apps("deployments"), &deployment("d", 3)).await.ok();
+    let mut scale = api.get(&apps("deployments/d/scale")).await.ok();
+    assert_eq!((&scale["kind"], &scale["apiVersion"]), (&json!("Scale"), &json!("autoscaling/v1")));
+    assert_eq!((&scale["spec"]["replicas"], &scale["status"]["selector"]), (&json!(3), &json!("a=b")));
+    scale["spec"]["replicas"] = json!(4);
+    api.put(&apps("deployments/d/scale"), &scale).await.ok();
+    let deployment = api.get(&apps("deployments/d")).await.ok();
+    assert_eq!(
+        (&deployment["spec"]["replicas"], &deployment["metadata"]["generation"]),
+        (&json!(4), &json!(2))
+    );
+    scale["spec"]["replicas"] = json!(5);
+    api.put(&apps("deployments/d/scale"), &scale).await.fails(409, "Conflict");
+    let patched = api.merge(&apps("deployments/d/scale"), &json!({"spec": {"replicas": 6}})).await.ok();
+    assert_eq!(patched["spec"]["replicas"], 6);
+    api.merge(&apps("deployments/d/scale"), &json!({"spec": {"replicas": -1}})).await.fails(422, "Invalid");
+}
+
+#[tokio::test]
+async fn finalizers_keep_an_object_until_the_last_is_gone() {
+    let api = Api::new();
+    let body = json!({"metadata": {"name": "a", "finalizers": ["example.com/x", "example.com/y"]}});
+    let created = api.post(&core("configmaps"), &body).await.ok();
+    let mut watch = api.watch(&core(&format!("configmaps?resourceVersion={}", version(&created)))).await;
+    let deleting = api.delete(&core("configmaps/a"), &json!(null)).await.ok();
+    assert!(deleting["metadata"]["deletionTimestamp"].is_string());
+    assert_eq!(deleting["metadata"]["deletionGracePeriodSeconds"], 0);
+    let again = api.delete(&core("configmaps/a"), &json!(null)).await.ok();
+    assert_eq!(version(&again), version(&deleting), "a second deletion changes nothing");
+    let more = json!({"metadata": {"finalizers": ["example.com/x", "example.com/z"]}});
+    api.merge(&core("configmaps/a"), &more).await.fails(422, "Invalid");
+    api.merge(&core("configmaps/a"), &json!({"metadata": {"finalizers": ["example.com/y"]}})).await.ok();
+    api.merge(&core("configmaps/a"), &json!({"metadata": {"finalizers": null}})).await.ok();
+    api.get(&core("configmaps/a")).await.fails(404, "NotFound");
+    for expected in ["MODIFIED a", "MODIFIED a", "DELETED a"] {
+        assert_eq!(watch.brief().await, expected);
+    }
+}
+
+#[tokio::test]
+async fn deletion_answers_and_preconditions() {
+    let api = Api::new();
+    let created = api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}})).await.ok();
+    let wrong = json!({"preconditions": {"uid": "another"}});
+    let conflict = api.delete(&core("configmaps/a"), &wrong).await.fails(409, "Conflict");
+    assert!(conflict["message"].as_str().is_some_and(|text| text.contains("Precondition failed: UID")));
+    api.delete(&core("configmaps/a"), &json!({"preconditions": {"resourceVersion": "1"}}))
+        .await
+        .fails(409, "Conflict");
+    let right = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": created["metadata"]["uid"]}});
+    let status = api.delete(&core("configmaps/a"), &right).await.ok();
+    assert_eq!((&status["kind"], &status["status"]), (&json!("Status"), &json!("Success")));
+    assert_eq!(status["details"]["uid"], created["metadata"]["uid"]);
+    api.delete(&core("configmaps/a"), &json!(null)).await.fails(404, "NotFound");
+}
+
+#[tokio::test]
+async fn a_collection_is_deleted_by_selector() {
+    let api = Api::new();
+    for (name, label) in [("a", "1"), ("b", "2"), ("c", "1")] {
+        api.post(&core("configmaps"), &json!({"metadata": {"name": name, "labels": {"l": label}}}))
+            .await
+            .ok();
+    }
+    api.delete(&core("configmaps?labelSelector=l%3D1"), &json!(null)).await.ok();
+    assert_eq!(api::names(&api.get(&core("configmaps")).await.ok()), ["b"]);
+}
+
+#[tokio::test]
+async fn a_dry_run_changes_nothing() {
+    let api = Api::new();
+    let before = api.server.revision();
+    let body = json!({"metadata": {"name": "a"}, "data": {"x": "1"}});
+    let shown = api.post(&core("configmaps?dryRun=All"), &body).await.ok();
+    assert!(shown["metadata"]["uid"].is_string() && shown["metadata"].get("resourceVersion").is_none());
+    api.get(&core("configmaps/a")).await.fails(404, "NotFound");
+    assert_eq!(api.server.revision(), before);
+    api.post(&core("configmaps"), &body).await.ok();
+    let shown = api.merge(&core("configmaps/a?dryRun=All"), &json!({"data": {"x": "2"}})).await.ok();
+    assert_eq!(shown["data"]["x"], "2");
+    api.delete(&core("configmaps/a?dryRun=All"), &json!(null)).await.ok();
+    assert_eq!(api.get(&core("configmaps/a")).await.ok()["data"]["x"], "1");
+    api.post(&core("configmaps?dryRun=Some"), &body).await.fails(422, "Invalid");
+}
+
+#[tokio::test]
+async fn unknown_fields_are_refused_warned_of_or_dropped() {
+    let api = Api::new();
+    let body = |name: &str| json!({"metadata": {"name": name}, "dada": {"x": "1"}});
+    let strict =
+        api.post(&core("configmaps?fieldValidation=Strict"), &body("a")).await.fails(400, "BadRequest");
+    assert!(strict["message"].as_str().is_some_and(|text| text.contains("unknown field \"dada\"")));
+    let warned = api.post(&core("configmaps"), &body("b")).await;
+    assert_eq!(warned.warnings, ["299 - \"unknown field \\\"dada\\\"\""]);
+    assert_eq!(warned.ok().get("dada"), None);
+    let ignored = api.post(&core("configmaps?fieldValidation=Ignore"), &body("c")).await;
+    assert!(ignored.warnings.is_empty() && ignored.code == 201);
+}
+
+#[tokio::test]
+async fn some_kinds_have_rules_of_their_own() {
+    let api = Api::new();
+    let secret = json!({"metadata": {"name": "s"}, "stringData": {"a": "hello"}});
+    let secret = api.post(&core("secrets"), &secret).await.ok();
+    assert_eq!((&secret["data"]["a"], &secret["type"]), (&json!("aGVsbG8="), &json!("Opaque")));
+    assert_eq!(secret.get("stringData"), None);
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let lease = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}});
+    assert_eq!(api.put(&format!("{leases}/l"), &lease).await.code, 201, "a PUT creates a lease");
+    api.put(&format!("{leases}/l"), &lease).await.fails(422, "Invalid");
+    let service = json!({"metadata": {"name": "w"}, "spec": {"ports": [{"port": 80}]}});
+    let service = api.post(&core("services"), &service).await.ok();
+    assert_eq!(
+        (&service["spec"]["type"], &service["spec"]["clusterIPs"][0]),
+        (&json!("ClusterIP"), &service["spec"]["clusterIP"])
+    );
+    let namespace = api.post("/api/v1/namespaces", &json!({"metadata": {"name": "n"}})).await.ok();
+    assert_eq!(
+        (&namespace["status"]["phase"], &namespace["spec"]["finalizers"][0]),
+        (&json!("Active"), &json!("kubernetes"))
+    );
+    assert_eq!(namespace["metadata"]["labels"]["kubernetes.io/metadata.name"], "n");
+}
+
+#[tokio::test]
+async fn events_are_one_collection_in_two_groups() {
+    let api = Api::new();
+    let event = json!({
+        "metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
+        "reason": "R", "message": "m", "type": "Normal",
+    });
+    api.post(&core("events"), &event).await.ok();
+    let path = "/apis/events.k8s.io/v1/namespaces/default/events";
+    let mut newer = api.get(&format!("{path}/e")).await.ok();
+    assert_eq!((&newer["note"], &newer["regarding"]["name"]), (&json!("m"), &json!("p")));
+    assert_eq!(newer["apiVersion"], "events.k8s.io/v1");
+    newer["note"] = json!("changed");
+    api.put(&format!("{path}/e"), &newer).await.ok();
+    assert_eq!(api.get(&core("events/e")).await.ok()["message"], "changed");
+    let selected = api.get(&format!("{path}?fieldSelector=regarding.name%3Dp")).await.ok();
+    assert_eq!(selected["items"][0]["note"], "changed");
+}
+
+#[tokio::test]
+async fn reviews_are_answered_and_not_kept() {
+    let api = Api::new();
+    let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}});
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let answer = api.post(path, &review).await;
+    assert_eq!((answer.code, &answer.body["status"]["allowed"]), (201, &json!(true)));
+    api.get(path).await.fails(405, "MethodNotAllowed");
+}
