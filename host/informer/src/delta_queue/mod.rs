@@ -52,6 +52,8 @@ struct Inner {
     /// What came after the last replacement.
     current: CoalescingQueue<Delta>,
     len: usize,
+    /// The version of the store once everything that waits has been applied, when a bookmark told it.
+    advance_to: Option<String>,
     synced: bool,
     closed: bool,
 }
@@ -73,6 +75,7 @@ impl DeltaQueue {
                 earlier: VecDeque::new(),
                 current: CoalescingQueue::new(capacity, true),
                 len: 0,
+                advance_to: None,
                 synced: false,
                 closed: false,
             }),
@@ -99,6 +102,17 @@ impl DeltaQueue {
         drop(inner);
         if filled {
             self.filled.notify_one();
+        }
+    }
+
+    /// Everything up to `version` has been pushed: the store is at `version` once all that waits has been applied. That is
+    /// what a bookmark tells.
+    pub fn advance_to(&self, version: &str) {
+        let mut inner = self.inner.lock();
+        if inner.len == 0 {
+            self.store.advance_to(version);
+        } else {
+            inner.advance_to = Some(version.to_owned());
         }
     }
 
@@ -138,6 +152,11 @@ impl DeltaQueue {
         let replaced = matches!(delta, Delta::Replaced(_));
         let result = process(delta);
         inner.synced |= replaced;
+        if inner.len == 0
+            && let Some(version) = inner.advance_to.take()
+        {
+            self.store.advance_to(&version);
+        }
         let has_room = was_full && inner.len < self.capacity;
         drop(inner);
         if has_room {
@@ -216,6 +235,8 @@ impl DeltaQueue {
 
 impl Inner {
     fn push(&mut self, delta: Delta, store: &Store, capacity: usize) {
+        // What comes later has a later version of its own.
+        self.advance_to = None;
         let delta = match delta {
             Delta::Replaced(replacement) => {
                 self.len += weight(&replacement);

@@ -146,7 +146,17 @@ impl Reflector {
                 Err(failure) => return self.watch_failed(failure),
             }
             self.flush();
+            self.advance();
             self.report_state();
+        }
+    }
+
+    /// What was read so far is in the queue: with that, the store is at the last version seen, bookmarks included.
+    fn advance(&self) {
+        if !self.machine.is_streaming()
+            && let Some(version) = &self.machine.observed().last_version
+        {
+            self.queue.advance_to(version);
         }
     }
 

@@ -181,7 +181,8 @@ impl Informer {
     /// Removes a subscriber; nothing is delivered to it afterwards (B34).
     pub(super) fn leave(&self, outlet: &Arc<Outlet>) {
         self.hub.lock().seats.retain(|seat| !Arc::ptr_eq(&seat.outlet, outlet));
-        self.store.drop_scope(outlet.id);
+        // Its indexes are where it reads: in another cache still, if it left before it was moved.
+        outlet.source.load().store.drop_scope(outlet.id);
     }
 
     /// Takes out the subscribers that are served from this cache with a restriction, for narrower informers to serve.
@@ -277,12 +278,17 @@ impl Informer {
     /// Gives a subscriber that came from another cache this one, and tells it what is different.
     fn move_in(&self, seat: &mut Seat, knowledge: &Knowledge, items: &[Object]) {
         let outlet = &seat.outlet;
-        for (name, function) in outlet.indexes.lock().iter() {
-            if let Err(error) = self.store.add_scoped_index(outlet.id, name, function.clone()) {
-                tracing::error!(%error, "an index was not carried over to another cache");
+        {
+            // Held until the reader sees the new cache: an index that is added meanwhile must not go to the old one.
+            let indexes = outlet.indexes.lock();
+            for (name, function) in indexes.iter() {
+                if let Err(error) = self.store.add_scoped_index(outlet.id, name, function.clone()) {
+                    tracing::error!(%error, "an index was not carried over to another cache");
+                }
             }
+            let old = outlet.source.swap(Arc::new(self.scope(outlet.id, None)));
+            old.store.drop_scope(outlet.id);
         }
-        outlet.source.store(Arc::new(self.scope(outlet.id, None)));
         outlet.offer(self.difference(&knowledge.objects, items, !knowledge.synced), None);
         outlet.end_initial();
     }

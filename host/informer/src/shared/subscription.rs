@@ -35,7 +35,7 @@ impl Default for SubscribeOptions {
 /// Notifications are taken in batches, one after the other and in order (B33). What they tell is never newer than what
 /// [`store`](Self::store) returns (B31). A subscriber that does not take them costs the others nothing.
 pub struct Subscription {
-    outlet: Arc<Outlet>,
+    pub(super) outlet: Arc<Outlet>,
     registry: Arc<Shared>,
     store: StoreReader,
 }

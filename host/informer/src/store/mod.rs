@@ -142,6 +142,11 @@ impl Store {
         self.state.read().resource_version().to_owned()
     }
 
+    /// The store has seen everything up to this version, though nothing changed.
+    pub fn advance_to(&self, resource_version: &str) {
+        self.state.write().advance_to(resource_version);
+    }
+
     /// Adds an index, complete when the call returns (B22).
     ///
     /// # Errors

@@ -99,6 +99,10 @@ impl State {
         set_version(&mut self.resource_version, resource_version.unwrap_or_default());
     }
 
+    pub(super) fn advance_to(&mut self, resource_version: &str) {
+        set_version(&mut self.resource_version, resource_version);
+    }
+
     /// The same indexes and names over other objects.
     pub(super) fn rebuilt(&self, items: &[Object], resource_version: &str) -> Self {
         let mut objects = HashSet::with_capacity(items.len());

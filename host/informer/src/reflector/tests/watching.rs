@@ -293,3 +293,24 @@ async fn events_are_whole_wherever_the_chunks_are_cut() {
         assert_eq!(r.deltas(5).await, ["=5[]", "+p6@6", "+p7@7", "+p8@8", "+p9@9"]);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn b03_a_bookmark_moves_the_stores_version_once_everything_before_it_is_applied() {
+    let mut r = start(&plain());
+    let body = r.server.serve("5", &[pod("a", 1)]).await;
+    body.added(&pod("b", 6));
+    body.bookmark(20);
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(r.store.resource_version(), "");
+    r.deltas(1).await;
+    assert_eq!(r.store.resource_version(), "5", "the change before the bookmark waits");
+    r.deltas(1).await;
+    assert_eq!(r.store.resource_version(), "20");
+    body.bookmark(30);
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(r.store.resource_version(), "30");
+}

@@ -102,6 +102,10 @@ async fn b30_a_right_that_is_lost_later_moves_the_narrowed_with_what_they_know()
     let cluster = Cluster::new();
     let wide = cluster.subscribe(pods_key());
     let narrow = cluster.subscribe(pods_key().in_namespace("ns"));
+    narrow.add_index("app", IndexFn::label("app")).expect("new");
+    let scope = narrow.outlet.source.load_full();
+    let old_indexes = || scope.store.index_names(scope.id).len();
+    assert_eq!(old_indexes(), 1);
     let mut server = cluster.server(0);
     let body = server
         .serve("5", &[pod("gone", 1), pod("same", 2), pod("changed", 3), pod("x", 4).namespace("o")])
@@ -116,6 +120,8 @@ async fn b30_a_right_that_is_lost_later_moves_the_narrowed_with_what_they_know()
     assert_eq!(words(&narrow, 4).await, ["-gone@1?", "same@2>2", "changed@3>7", "+new@8"]);
     assert_eq!(narrow.store().len(), 3);
     assert_eq!(wide.store().len(), 4);
+    assert_eq!(narrow.store().index_values("app").expect("moved along"), ["web"]);
+    assert_eq!(old_indexes(), 0, "and left the cache that it came from");
 }
 
 #[tokio::test(start_paused = true)]
