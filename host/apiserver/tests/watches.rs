@@ -5,7 +5,7 @@ mod api;
 use std::time::Duration;
 
 use api::{Api, core, version};
-use pilothouse_apiserver::ApiServer;
+use pilothouse_apiserver::{ApiServer, Status};
 use serde_json::{Value, json};
 
 fn config_map(name: &str) -> Value {
@@ -59,9 +59,14 @@ async fn a_compacted_version_is_gone() {
     let created = api.post(&core("configmaps"), &config_map("a")).await.ok();
     api.post(&core("configmaps"), &config_map("b")).await.ok();
     api.server.compact("", "configmaps");
-    let path = core(&format!("configmaps?watch=true&resourceVersion={}", version(&created)));
-    let body = api.get(&path).await.fails(410, "Expired");
-    assert!(body["message"].as_str().is_some_and(|text| text.starts_with("too old resource version")));
+    let mut watch = api.watch(&core(&format!("configmaps?resourceVersion={}", version(&created)))).await;
+    let event = watch.next().await.expect("an event");
+    assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)));
+    assert_eq!((&event["object"]["kind"], &event["object"]["reason"]), (&json!("Status"), &json!("Expired")));
+    assert!(
+        event["object"]["message"].as_str().is_some_and(|text| text.starts_with("too old resource version"))
+    );
+    assert_eq!(watch.next().await, None);
 }
 
 #[tokio::test]
@@ -73,8 +78,8 @@ async fn the_history_is_as_long_as_it_was_asked_to_be() {
     }
     let mut watch = api.watch(&core(&format!("configmaps?resourceVersion={}", versions[1]))).await;
     assert_eq!(watch.brief().await, "ADDED c");
-    let path = core(&format!("configmaps?watch=true&resourceVersion={}", versions[0]));
-    api.get(&path).await.fails(410, "Expired");
+    let mut watch = api.watch(&core(&format!("configmaps?resourceVersion={}", versions[0]))).await;
+    assert_eq!(watch.next().await.expect("an event")["type"], "ERROR");
 }
 
 #[tokio::test]
@@ -157,6 +162,9 @@ async fn a_streaming_list_ends_with_a_bookmark_that_says_so() {
     assert_eq!(version(&end["object"]), api.server.revision().to_string());
     api.delete(&core("configmaps/a"), &json!(null)).await.ok();
     assert_eq!(watch.brief().await, "DELETED a");
+    let future = "configmaps?sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=9999";
+    let error = api.watch(&core(future)).await.next().await.expect("an event");
+    assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(504)));
     let path = core("configmaps?watch=true&sendInitialEvents=true");
     api.get(&path).await.fails(422, "Invalid");
 }
@@ -173,6 +181,16 @@ async fn a_cut_ends_the_watches_of_one_resource() {
     assert_eq!(secrets.brief().await, "ADDED s");
     let mut again = api.watch(&core("configmaps")).await;
     assert_eq!(again.brief().await, "ADDED a");
+}
+
+#[tokio::test]
+async fn running_watches_can_be_made_to_fail() {
+    let api = Api::new();
+    let mut watch = api.watch(&core("configmaps")).await;
+    api.server.fail_watches("", "configmaps", Status::expired("too old resource version: 1 (2)"));
+    let event = watch.next().await.expect("an event");
+    assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)));
+    assert_eq!(watch.next().await, None);
 }
 
 #[tokio::test]

@@ -96,7 +96,7 @@ impl Call<'_> {
     fn watch(&self) -> Result<Answer, Status> {
         let options = WatchOptions::read(&self.request.query)?;
         let shutdown = self.request.shutdown.clone();
-        let stream = watch(self.state, self.endpoint, self.selection()?, self.view, options, shutdown)?;
+        let stream = watch(self.state, self.endpoint, self.selection()?, self.view, options, shutdown);
         let content_type = "application/json;stream=watch";
         Ok(respond::with_body(StatusCode::OK, content_type, ResponseBody::stream(stream)))
     }

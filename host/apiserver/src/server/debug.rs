@@ -86,7 +86,7 @@ fn arm(state: &State, request: &Request) -> Result<(), Status> {
         state.storage.table(&group, &plural).compact();
     }
     if fault.cut_watches {
-        state.storage.table(&group, &plural).cut_watches();
+        state.storage.table(&group, &plural).cut_watches(None);
     }
     let count = fault.count.unwrap_or(1);
     if let Some(code) = fault.code {

@@ -27,6 +27,7 @@ pub use service::ApiService;
 pub(crate) use state::State;
 
 use crate::controllers;
+use crate::status::Status;
 
 /// A Kubernetes API server in memory. Cheap to clone; all clones are one server. It ends when the last clone, service
 /// and watch of it are dropped.
@@ -76,10 +77,15 @@ impl ApiServer {
 
     /// Ends all present watches of a resource at once, as a broken connection would. `group` is "" for core.
     pub fn cut_watches(&self, group: &str, plural: &str) {
-        self.state.storage.table(group, plural).cut_watches();
+        self.state.storage.table(group, plural).cut_watches(None);
     }
 
-    /// Forgets the history of a resource: watches and exact lists from before now are answered with 410, and
+    /// Ends all present watches of a resource with an ERROR event, such as [`Status::expired`].
+    pub fn fail_watches(&self, group: &str, plural: &str, error: Status) {
+        self.state.storage.table(group, plural).cut_watches(Some(error));
+    }
+
+    /// Forgets the history of a resource: watches from before now get an ERROR event, exact lists an answer, with code 410, and
     /// `continue` tokens expire.
     pub fn compact(&self, group: &str, plural: &str) {
         self.state.storage.table(group, plural).compact();

@@ -24,7 +24,7 @@ use tokio::sync::watch;
 pub(crate) use event::{Event, EventKind};
 pub(crate) use history::HistoryLimits;
 pub(crate) use object::{Draft, Owner, Stored};
-pub(crate) use table::{Table, WriteError};
+pub(crate) use table::{Cut, Table, WriteError};
 
 /// The group and plural name of a resource: what identifies its table.
 pub(crate) type TableName = (String, String);

@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::sync::watch;
@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::history::History;
 use super::{Draft, Event, EventKind, HistoryLimits, Revision, Stored};
+use crate::status::Status;
 
 /// The objects of one resource and their recent history.
 #[derive(Debug)]
@@ -14,7 +15,7 @@ pub(crate) struct Table {
     revision: Arc<Revision>,
     state: RwLock<State>,
     changed: watch::Sender<u64>,
-    cut: RwLock<CancellationToken>,
+    cut: RwLock<Arc<Cut>>,
     closed: CancellationToken,
 }
 
@@ -53,7 +54,7 @@ impl Table {
             revision,
             state: RwLock::new(State { namespaces: BTreeMap::new(), history: History::new(limits) }),
             changed: watch::Sender::new(0),
-            cut: RwLock::new(CancellationToken::new()),
+            cut: RwLock::default(),
             closed: CancellationToken::new(),
         }
     }
@@ -184,9 +185,9 @@ impl Table {
         self.changed.subscribe()
     }
 
-    /// The token that is cancelled when all present watches of this table are cut.
-    pub(crate) fn cut_token(&self) -> CancellationToken {
-        self.cut.read().clone()
+    /// How the present watches may be cut.
+    pub(crate) fn cut(&self) -> Arc<Cut> {
+        Arc::clone(&self.cut.read())
     }
 
     /// Ends all watches for good, once they have sent what happened so far.
@@ -199,10 +200,14 @@ impl Table {
         self.closed.clone()
     }
 
-    /// Ends all present watches at once.
-    pub(crate) fn cut_watches(&self) {
+    /// Ends all present watches at once, with an ERROR event if there is an error.
+    pub(crate) fn cut_watches(&self, error: Option<Status>) {
         let before = std::mem::take(&mut *self.cut.write());
-        before.cancel();
+        if let Some(error) = error {
+            // A new cut has no error yet, and this one is cut once.
+            let _ = before.error.set(error);
+        }
+        before.token.cancel();
     }
 
     /// Keeps the table from changing while the guard lives. Other tables may be written meanwhile; reading or writing
@@ -210,6 +215,14 @@ impl Table {
     pub(crate) fn freeze(&self) -> Frozen<'_> {
         Frozen(self.state.read())
     }
+}
+
+/// Ends the watches that were started before it is cut.
+#[derive(Debug, Default)]
+pub(crate) struct Cut {
+    pub token: CancellationToken,
+    /// What the watches are told.
+    pub error: OnceLock<Status>,
 }
 
 /// A table that does not change.

@@ -8,6 +8,7 @@ use crate::registry::Endpoint;
 use crate::request::{Form, View};
 use crate::rest::respond;
 use crate::rest::selection::Selection;
+use crate::status::Status;
 use crate::storage::{Draft, Event, EventKind, Stored};
 
 /// Marks the bookmark after the initial events.
@@ -86,6 +87,11 @@ impl Frames {
         }
         json_line("BOOKMARK", &object)
     }
+}
+
+/// The line that tells a client what went wrong with its watch.
+pub(super) fn error_line(status: &Status) -> Bytes {
+    json_line("ERROR", &status.to_value())
 }
 
 fn json_line(kind: &str, object: &Value) -> Bytes {

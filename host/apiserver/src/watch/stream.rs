@@ -8,14 +8,14 @@ use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::frame::Frames;
+use super::frame::{Frames, error_line};
 use super::options::{Start, WatchOptions};
 use crate::registry::Endpoint;
 use crate::request::View;
 use crate::rest::selection::Selection;
 use crate::server::State;
 use crate::status::Status;
-use crate::storage::{Stored, Table};
+use crate::storage::{Cut, Stored, Table};
 
 /// How many events are read from the history at a time.
 const BATCH: usize = 256;
@@ -37,17 +37,18 @@ struct Watch {
     bookmark_interval: Duration,
     next_bookmark: Instant,
     deadline: Instant,
-    cut: CancellationToken,
+    cut: Arc<Cut>,
     shutdown: CancellationToken,
     closed: CancellationToken,
     /// Whether the table was closed: what it still holds is sent, then the watch ends.
     closing: bool,
+    /// Whether nothing but what is in `ready` is to be sent.
+    failed: bool,
 }
 
-/// Starts a watch; what it yields are whole lines.
-///
-/// # Errors
-/// 410 where the history does not reach back to the start, 504 where the start is in the future of a streaming list.
+/// Starts a watch; what it yields are whole lines. One that cannot start says so in an ERROR event, as Kubernetes' watch
+/// cache does: 410 where the history does not reach back to the start, 504 where a streaming list is asked for a
+/// version that is in the future.
 pub(crate) fn watch(
     state: &State,
     endpoint: &Arc<Endpoint>,
@@ -55,30 +56,22 @@ pub(crate) fn watch(
     view: View,
     options: WatchOptions,
     shutdown: CancellationToken,
-) -> Result<impl Stream<Item = Bytes> + Send + use<>, Status> {
+) -> impl Stream<Item = Bytes> + Send + use<> {
     let table = Arc::clone(&endpoint.resource.table);
     // Taken before the state is read, so that nothing is missed in between.
-    let (changed, cut) = (table.subscribe(), table.cut_token());
-    let namespace = selection.namespace.clone();
-    let (initial, position) = match options.start {
-        Start::Synthetic | Start::Initial(_) => table.list(namespace.as_deref()),
-        Start::Now => (Vec::new(), state.storage.revision()),
-        Start::After(revision) => {
-            table.events_after(revision, 0).map_err(|error| Status::too_old(revision, error.oldest))?;
-            (Vec::new(), revision)
-        }
+    let (changed, cut) = (table.subscribe(), table.cut());
+    let started = start(state, &table, selection.namespace.as_deref(), options.start);
+    let failed = started.is_err();
+    let (initial, position, ready) = match started {
+        Ok((initial, position)) => (initial, position, VecDeque::new()),
+        Err(status) => (Vec::new(), 0, VecDeque::from([error_line(&status)])),
     };
-    if let Start::Initial(revision) = options.start
-        && revision > position
-    {
-        return Err(Status::too_large_version(revision, position));
-    }
     let now = Instant::now();
     let watch = Watch {
         frames: Frames::new(Arc::clone(endpoint), selection, view, Arc::clone(&state.clock)),
         initial: initial.into(),
-        initial_end: matches!(options.start, Start::Initial(_)) && options.bookmarks,
-        ready: VecDeque::new(),
+        initial_end: !failed && matches!(options.start, Start::Initial(_)) && options.bookmarks,
+        ready,
         position,
         changed,
         bookmarks: options.bookmarks,
@@ -89,12 +82,37 @@ pub(crate) fn watch(
         shutdown,
         closed: table.closed_token(),
         closing: false,
+        failed,
         table,
     };
-    Ok(futures::stream::unfold(watch, |mut watch| async move {
+    futures::stream::unfold(watch, |mut watch| async move {
         let line = watch.next().await?;
         Some((line, watch))
-    }))
+    })
+}
+
+/// The objects that a watch begins with, and the revision after which it goes on.
+fn start(
+    state: &State,
+    table: &Table,
+    namespace: Option<&str>,
+    start: Start,
+) -> Result<(Vec<Arc<Stored>>, u64), Status> {
+    match start {
+        Start::Synthetic => Ok(table.list(namespace)),
+        Start::Initial(wanted) => {
+            let (objects, revision) = table.list(namespace);
+            if wanted > revision {
+                return Err(Status::too_large_version(wanted, revision));
+            }
+            Ok((objects, revision))
+        }
+        Start::Now => Ok((Vec::new(), state.storage.revision())),
+        Start::After(revision) => {
+            table.events_after(revision, 0).map_err(|error| Status::too_old(revision, error.oldest))?;
+            Ok((Vec::new(), revision))
+        }
+    }
 }
 
 fn first_bookmark(now: Instant, deadline: Instant, interval: Duration) -> Instant {
@@ -105,8 +123,14 @@ fn first_bookmark(now: Instant, deadline: Instant, interval: Duration) -> Instan
 impl Watch {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if self.cut.is_cancelled() || self.shutdown.is_cancelled() {
+            if self.shutdown.is_cancelled() {
                 return None;
+            }
+            if self.cut.token.is_cancelled() && !self.failed {
+                self.failed = true;
+                self.initial.clear();
+                self.initial_end = false;
+                self.ready = self.cut.error.get().map(error_line).into_iter().collect();
             }
             while let Some(object) = self.initial.pop_front() {
                 if let Some(line) = self.frames.initial(&object) {
@@ -119,7 +143,7 @@ impl Watch {
             if let Some(line) = self.ready.pop_front() {
                 return Some(line);
             }
-            if Instant::now() >= self.deadline {
+            if self.failed || Instant::now() >= self.deadline {
                 return None;
             }
             self.changed.borrow_and_update();
@@ -141,7 +165,7 @@ impl Watch {
     async fn wait(&mut self) -> Option<()> {
         tokio::select! {
             biased;
-            () = self.cut.cancelled() => None,
+            () = self.cut.token.cancelled() => Some(()),
             () = self.shutdown.cancelled() => None,
             () = sleep_until(self.deadline) => None,
             () = self.closed.cancelled() => {
