@@ -110,6 +110,11 @@ impl Pod {
     }
 }
 
+/// Waits for what has to come: a test that lacks it fails, where virtual time would let it hang.
+pub(crate) async fn within_patience<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(3600), future).await.expect("it did not come within an hour")
+}
+
 /// A server and the list-watch that talks to it.
 pub(crate) fn scripted() -> (Server, Arc<ScriptedListWatch>) {
     let (sender, requests) = mpsc::unbounded_channel();
@@ -117,9 +122,9 @@ pub(crate) fn scripted() -> (Server, Arc<ScriptedListWatch>) {
 }
 
 impl Server {
-    /// The next request; waits as long as no client time-out ends the wait.
+    /// The next request.
     pub(crate) async fn request(&mut self) -> Request {
-        self.requests.recv().await.expect("the reflector is gone")
+        within_patience(self.requests.recv()).await.expect("the reflector is gone")
     }
 
     pub(crate) async fn list(&mut self) -> (ListParams, Request) {
@@ -238,7 +243,7 @@ impl WatchBody {
 
     /// Waits until the client has dropped the request.
     pub(crate) async fn dropped(&self) {
-        self.chunks.closed().await;
+        within_patience(self.chunks.closed()).await;
     }
 }
 

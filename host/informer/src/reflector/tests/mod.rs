@@ -18,7 +18,7 @@ use crate::delta_queue::DeltaQueue;
 use crate::failure::Failure;
 use crate::key::InformerKey;
 use crate::options::InformerOptions;
-use crate::scripted::{Pod, Server, pod, pods_key, scripted};
+use crate::scripted::{Pod, Server, pod, pods_key, scripted, within_patience};
 use crate::status::{InformerPhase, InformerStatus};
 use crate::store::Store;
 
@@ -63,7 +63,8 @@ impl Running {
     async fn deltas(&self, count: usize) -> Vec<String> {
         let mut words = Vec::new();
         while words.len() < count {
-            words.push(self.queue.pop(|delta| self.apply(delta)).await.expect("an open queue"));
+            let popped = within_patience(self.queue.pop(|delta| self.apply(delta))).await;
+            words.push(popped.expect("an open queue"));
         }
         words
     }

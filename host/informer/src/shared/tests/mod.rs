@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::key::InformerKey;
 use crate::list_watch::ListWatch;
 use crate::options::InformerOptions;
-use crate::scripted::{Pod, Server, pod, pods_key, scripted};
+use crate::scripted::{Pod, Server, pod, pods_key, scripted, within_patience};
 use crate::store::{IndexError, IndexFn};
 
 /// A registry whose informers each talk to a server of the test.
@@ -77,7 +77,8 @@ fn word(notification: &Notification) -> String {
 async fn words(subscription: &Subscription, count: usize) -> Vec<String> {
     let mut words = Vec::new();
     while words.len() < count {
-        words.extend(subscription.next_batch().await.expect("an open subscription").iter().map(word));
+        let batch = within_patience(subscription.next_batch()).await.expect("an open subscription");
+        words.extend(batch.iter().map(word));
     }
     words
 }
