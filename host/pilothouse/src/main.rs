@@ -5,6 +5,7 @@ mod cluster;
 mod commands;
 mod http;
 mod logging;
+mod output;
 mod shutdown;
 
 use std::process::ExitCode;

@@ -47,8 +47,8 @@ struct Watch {
 }
 
 /// Starts a watch; what it yields are whole lines. One that cannot start says so in an ERROR event, as Kubernetes' watch
-/// cache does: 410 where the history does not reach back to the start, 504 where a streaming list is asked for a
-/// version that is in the future.
+/// cache does: 410 where the history does not reach back to the start, 504 where the start is a version that is in the
+/// future.
 pub(crate) fn watch(
     state: &State,
     endpoint: &Arc<Endpoint>,
@@ -109,6 +109,12 @@ fn start(
         }
         Start::Now => Ok((Vec::new(), state.storage.revision())),
         Start::After(revision) => {
+            // kube-apiserver may wait for such a version instead. This server forgets everything when it is started
+            // again, and a client that waited for the old versions would be blind until they were reached.
+            let current = state.storage.revision();
+            if revision > current {
+                return Err(Status::too_large_version(revision, current));
+            }
             table.events_after(revision, 0).map_err(|error| Status::too_old(revision, error.oldest))?;
             Ok((Vec::new(), revision))
         }

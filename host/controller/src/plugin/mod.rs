@@ -11,10 +11,11 @@ mod worker;
 use std::collections::BTreeMap;
 use std::future::{Future, pending};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use pilothouse_informer::Subscription;
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
@@ -48,8 +49,12 @@ pub(crate) struct PluginHandle {
 pub(crate) struct PluginView {
     name: PluginName,
     life: Arc<Mutex<Life>>,
+    watched: Watched,
     guest: GuestServices,
 }
+
+/// The subscriptions of the version that runs, by watch: only to look at, so they are not kept alive from here.
+type Watched = Arc<Mutex<Vec<(Arc<str>, Weak<Subscription>)>>>;
 
 /// How reloads behave.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +75,7 @@ struct PluginTask {
     gate: Gate,
     /// The same version, for the task.
     installed: Option<Arc<Version>>,
+    watched: Watched,
     workers: JoinSet<()>,
     dispatcher: Dispatcher,
 }
@@ -113,7 +119,13 @@ impl PluginHandle {
     ) -> Self {
         let life = Arc::new(Mutex::new(Life::found()));
         let (wanted, receiver) = watch::channel(None);
-        let view = PluginView { name: guest.name.clone(), life: Arc::clone(&life), guest: guest.clone() };
+        let watched = Watched::default();
+        let view = PluginView {
+            name: guest.name.clone(),
+            life: Arc::clone(&life),
+            watched: Arc::clone(&watched),
+            guest: guest.clone(),
+        };
         let task = PluginTask {
             guest,
             services,
@@ -121,6 +133,7 @@ impl PluginHandle {
             life,
             gate: Arc::default(),
             installed: None,
+            watched,
             workers: JoinSet::new(),
             dispatcher: Dispatcher::default(),
         };
@@ -156,7 +169,10 @@ impl PluginHandle {
 
 impl PluginView {
     pub(crate) fn status(&self) -> PluginStatus {
-        let life = self.life.lock().clone();
+        let mut life = self.life.lock().clone();
+        if life.state == PluginState::Running && life.error.is_empty() {
+            life.error = self.trouble().unwrap_or_default();
+        }
         let counters: BTreeMap<_, _> =
             self.guest.metrics.counters().into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
         PluginStatus {
@@ -169,6 +185,14 @@ impl PluginView {
             queue_depth: self.guest.queue.snapshot().depth,
             counters,
         }
+    }
+
+    /// What keeps a watch of the running version from watching: a right that was taken away, a server that is away.
+    fn trouble(&self) -> Option<String> {
+        self.watched.lock().iter().find_map(|(watch, subscription)| {
+            let error = subscription.upgrade()?.status().error?;
+            Some(format!("watch {watch:?}: {error}"))
+        })
     }
 
     /// Brings the gauges up to date; called when metrics are read.
@@ -262,6 +286,11 @@ impl PluginTask {
         *gate = Some(Arc::clone(&version));
         drop(gate);
         self.installed = Some(Arc::clone(&version));
+        *self.watched.lock() = version
+            .routes
+            .iter()
+            .map(|route| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription)))
+            .collect();
         self.match_workers(version.workers).await;
         self.guest.metrics.loaded.inc();
         self.guest.metrics.max_concurrent.set(i64::try_from(version.workers).unwrap_or(i64::MAX));
@@ -318,6 +347,7 @@ impl PluginTask {
         self.workers.shutdown().await;
         *self.gate.write().await = None;
         self.dispatcher.clear();
+        self.watched.lock().clear();
     }
 
     async fn stop(&mut self, why: &str) {

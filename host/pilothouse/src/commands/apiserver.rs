@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::listen;
 use crate::cli::Apiserver;
-use crate::{Failed, Outcome, shutdown};
+use crate::{Failed, Outcome, output, shutdown};
 
 pub(crate) async fn run(flags: Apiserver) -> Outcome {
     let shutdown = shutdown::on_signal()?;
@@ -19,8 +19,8 @@ pub(crate) async fn run(flags: Apiserver) -> Outcome {
     let server = ApiServer::builder().build();
     write_kubeconfig(address, &flags.kubeconfig_out)?;
     let serving = start(&server, listener, &shutdown);
-    println!("API server  http://{address}");
-    println!("kubeconfig  {}", flags.kubeconfig_out.display());
+    output::line(format_args!("API server  http://{address}"));
+    output::line(format_args!("kubeconfig  {}", flags.kubeconfig_out.display()));
     shutdown.cancelled().await;
     // Watches have no end of their own: they are cut.
     serving.abort();

@@ -4,7 +4,7 @@ use pilothouse_controller::{CheckReport, Served, check};
 use pilothouse_plugin::{Engine, EngineOptions};
 
 use crate::cli::Check;
-use crate::{Failed, Outcome, cluster};
+use crate::{Failed, Outcome, cluster, output};
 
 pub(crate) async fn run(flags: Check) -> Outcome {
     if !flags.file.is_file() {
@@ -21,7 +21,7 @@ pub(crate) async fn run(flags: Check) -> Outcome {
         .map_err(|problem| Failed::Work(format!("{}: {problem}", flags.file.display())))?;
     if flags.json {
         let text = serde_json::to_string_pretty(&report).map_err(|error| Failed::Work(error.to_string()))?;
-        println!("{text}");
+        output::line(text);
     } else {
         print(&report);
     }
@@ -29,14 +29,18 @@ pub(crate) async fn run(flags: Check) -> Outcome {
 }
 
 fn print(report: &CheckReport) {
-    println!("{} {} — {}", report.name, report.version, report.summary);
-    println!("  size      {} KiB, sha256 {}", report.size.div_ceil(1024), report.digest);
-    println!("  contract  pilothouse:controller@{}, exports {}", report.contract, report.exports.join(", "));
-    println!(
+    output::line(format_args!("{} {} — {}", report.name, report.version, report.summary));
+    output::line(format_args!("  size      {} KiB, sha256 {}", report.size.div_ceil(1024), report.digest));
+    output::line(format_args!(
+        "  contract  pilothouse:controller@{}, exports {}",
+        report.contract,
+        report.exports.join(", ")
+    ));
+    output::line(format_args!(
         "  limits    {} MiB per instance, {} ms per reconcile",
         report.memory_limit >> 20,
         report.reconcile_timeout_ms
-    );
+    ));
     for watch in &report.watches {
         let served = match watch.served {
             Served::Yes => "served",
@@ -44,23 +48,26 @@ fn print(report: &CheckReport) {
             Served::ByOwnCrd => "by the plugin's own CRD",
             Served::Unverified => "unverified: give --kubeconfig to ask a server",
         };
-        println!("  watches   {}: {} in {} ({served})", watch.name, watch.kind, watch.api_version);
+        output::line(format_args!(
+            "  watches   {}: {} in {} ({served})",
+            watch.name, watch.kind, watch.api_version
+        ));
     }
     for rule in &report.writes {
-        println!(
+        output::line(format_args!(
             "  writes    {} {} in group {:?}",
             rule.verbs.join(","),
             rule.resources.join(","),
             rule.api_groups.join(",")
-        );
+        ));
     }
     for crd in &report.crds {
-        println!("  brings    the CRD {crd}");
+        output::line(format_args!("  brings    the CRD {crd}"));
     }
     for line in &report.log {
-        println!("  logged    {}", line.escape_debug());
+        output::line(format_args!("  logged    {}", line.escape_debug()));
     }
     for warning in &report.warnings {
-        println!("  warning   {warning}");
+        output::line(format_args!("  warning   {warning}"));
     }
 }

@@ -5,7 +5,7 @@ use pilothouse_apiserver::ApiServer;
 use super::host::{HostFlags, run as run_host};
 use super::{apiserver, listen};
 use crate::cli::Dev;
-use crate::{Outcome, shutdown};
+use crate::{Outcome, output, shutdown};
 
 pub(crate) async fn run(flags: Dev) -> Outcome {
     let shutdown = shutdown::on_signal()?;
@@ -15,10 +15,10 @@ pub(crate) async fn run(flags: Dev) -> Outcome {
     let address = listen::local(&api_listener)?;
     apiserver::write_kubeconfig(address, &flags.kubeconfig_out)?;
     let serving = apiserver::start(&server, api_listener, &shutdown);
-    println!("API server  http://{address}");
-    println!("kubeconfig  {}", flags.kubeconfig_out.display());
-    println!("plugins     {}", flags.plugins.display());
-    println!("status      http://{}/", listen::local(&listener)?);
+    output::line(format_args!("API server  http://{address}"));
+    output::line(format_args!("kubeconfig  {}", flags.kubeconfig_out.display()));
+    output::line(format_args!("plugins     {}", flags.plugins.display()));
+    output::line(format_args!("status      http://{}/", listen::local(&listener)?));
     // In process: the host's own requests cross no socket.
     let client = kube::Client::new(server.service(), "default");
     let host = HostFlags {

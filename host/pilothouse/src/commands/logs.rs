@@ -5,7 +5,7 @@ use pilothouse_controller::PluginLogLine;
 
 use super::remote;
 use crate::cli::Logs;
-use crate::{Failed, Outcome};
+use crate::{Failed, Outcome, output};
 
 pub(crate) async fn run(flags: Logs) -> Outcome {
     let mut path = format!("/api/logs?follow={}", flags.follow);
@@ -24,18 +24,21 @@ pub(crate) async fn run(flags: Logs) -> Outcome {
         pending.extend_from_slice(&chunk);
         while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = pending.drain(..=end).collect();
-            print(&line)?;
+            if !print(&line)? {
+                return Ok(());
+            }
         }
     }
     Ok(())
 }
 
-fn print(line: &[u8]) -> Outcome {
+/// Prints one line, and says whether anybody still reads.
+fn print(line: &[u8]) -> Result<bool, Failed> {
     let line: PluginLogLine = serde_json::from_slice(line)
         .map_err(|error| Failed::Work(format!("the host's answer is not a log line: {error}")))?;
     let fields: String =
         line.fields.iter().map(|(key, value)| format!(" {}={value:?}", key.escape_debug())).collect();
     let level = line.level.to_uppercase();
-    println!("{} {level:<5} {}: {}{fields}", line.time, line.plugin, line.message.escape_debug());
-    Ok(())
+    let message = line.message.escape_debug();
+    Ok(output::line(format_args!("{} {level:<5} {}: {message}{fields}", line.time, line.plugin)))
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::host::{HostFlags, run as run_host};
 use super::listen;
 use crate::cli::Run;
-use crate::{Failed, Outcome, cluster, shutdown};
+use crate::{Failed, Outcome, cluster, output, shutdown};
 
 /// The host's configuration file.
 #[derive(Debug, Default, Deserialize)]
@@ -24,8 +24,8 @@ pub(crate) async fn run(flags: Run) -> Outcome {
     let config = config(flags.config.as_deref())?;
     let client = cluster::client(flags.kubeconfig.as_deref(), flags.context.as_deref()).await?;
     let listener = listen::bind("--listen", flags.listen).await?;
-    println!("plugins     {}", flags.plugins.display());
-    println!("status      http://{}/", listen::local(&listener)?);
+    output::line(format_args!("plugins     {}", flags.plugins.display()));
+    output::line(format_args!("status      http://{}/", listen::local(&listener)?));
     let host = HostFlags {
         plugins: PathBuf::from(&flags.plugins),
         grant_crds: config.grant_crds,

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::remote;
 use crate::cli::Status;
-use crate::{Failed, Outcome};
+use crate::{Failed, Outcome, output};
 
 #[derive(Deserialize)]
 struct Plugins {
@@ -15,13 +15,13 @@ struct Plugins {
 pub(crate) async fn run(flags: Status) -> Outcome {
     let text = remote::get_text(&flags.server.server, "/api/plugins").await?;
     if flags.json {
-        println!("{text}");
+        output::line(text);
         return Ok(());
     }
     let Plugins { plugins } = serde_json::from_str(&text)
         .map_err(|error| Failed::Work(format!("{}: not a Pilothouse host: {error}", flags.server.server)))?;
     if plugins.is_empty() {
-        println!("no plugins; drop a .wasm into the host's plugins directory");
+        output::line(format_args!("no plugins; drop a .wasm into the host's plugins directory"));
         return Ok(());
     }
     let rows: Vec<[String; 6]> = plugins.iter().map(row).collect();
@@ -33,10 +33,10 @@ pub(crate) async fn run(flags: Status) -> Outcome {
     for row in [&head].into_iter().chain(&rows) {
         let cells: Vec<String> =
             row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        println!("{}", cells.join("   ").trim_end());
+        output::line(format_args!("{}", cells.join("   ").trim_end()));
     }
     for plugin in plugins.iter().filter(|plugin| !plugin.error.is_empty()) {
-        println!("{}: {}", plugin.name, plugin.error);
+        output::line(format_args!("{}: {}", plugin.name, plugin.error));
     }
     Ok(())
 }

@@ -27,12 +27,32 @@ fn watch(members: &Value) -> Value {
 /// What is wrong, and what the message must have: the place, and the remedy.
 fn cases() -> Vec<(&'static str, Value, &'static str, &'static str)> {
     vec![
-        ("a-selector", watch(&json!({"labelSelector": "a in b"})), "watches[0].labelSelector", "key in (a,b)"),
-        ("a-predicate", watch(&json!({"predicate": "object.spec ="})), "watches[0].predicate", "CEL expression"),
-        ("a-trigger", watch(&json!({"trigger": {"owner": {"watch": "foos"}}})), "no watch is called", "trigger is \"self\""),
+        (
+            "a-selector",
+            watch(&json!({"labelSelector": "a in b"})),
+            "watches[0].labelSelector",
+            "key in (a,b)",
+        ),
+        (
+            "a-predicate",
+            watch(&json!({"predicate": "object.spec ="})),
+            "watches[0].predicate",
+            "CEL expression",
+        ),
+        (
+            "a-trigger",
+            watch(&json!({"trigger": {"owner": {"watch": "foos"}}})),
+            "no watch is called",
+            "trigger is \"self\"",
+        ),
         ("a-typo", watch(&json!({"lableSelector": "a=b"})), "unknown field `lableSelector`", "labelSelector"),
         ("no-watch", json!({"watches": []}), "watches: nothing is watched", "at least one watch"),
-        ("a-version", json!({"apiVersion": "pilothouse.dev/v9"}), "\"pilothouse.dev/v9\" is not served", "v1alpha1"),
+        (
+            "a-version",
+            json!({"apiVersion": "pilothouse.dev/v9"}),
+            "\"pilothouse.dev/v9\" is not served",
+            "v1alpha1",
+        ),
         ("an-observer", watch(&json!({"notify": true})), "observers", "leave it out"),
         (
             "a-crd",

@@ -13,5 +13,6 @@ mod harness;
 mod lifecycle;
 mod reload;
 mod sample_controller;
+mod server_restart;
 mod shared_watch;
 mod surface;

@@ -9,7 +9,7 @@ const ROUNDS: u8 = 12;
 /// record would keep an older version than the object has.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reload_under_a_stream_of_changes_loses_nothing() {
-    let host = Host::start_with(Options { no_requeue_on_reload: true }).await;
+    let host = Host::start_with(Options { no_requeue_on_reload: true, ..Options::default() }).await;
     let server = &host.server;
     let wasm = Guest::Conformance.wasm();
     host.drop_in("conformance", &wasm);
@@ -46,7 +46,7 @@ async fn a_reload_under_a_stream_of_changes_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_in_the_queue_survives_a_reload() {
-    let host = Host::start_with(Options { no_requeue_on_reload: true }).await;
+    let host = Host::start_with(Options { no_requeue_on_reload: true, ..Options::default() }).await;
     let server = &host.server;
     let wasm = Guest::Conformance.wasm();
     host.drop_in("conformance", &wasm);

@@ -33,8 +33,10 @@ pub(crate) struct Host {
 }
 
 /// How a host is started.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Options {
+    /// The API server to run against, instead of an embedded one or the external one.
+    pub(crate) kubeconfig: Option<PathBuf>,
     /// Switches the requeue-everything of a reload off, so that a lost key cannot hide behind it.
     pub(crate) no_requeue_on_reload: bool,
 }
@@ -58,7 +60,7 @@ impl Host {
     }
 
     pub(crate) async fn start_with(options: Options) -> Self {
-        let external = Server::external_kubeconfig();
+        let external = options.kubeconfig.clone().or_else(Server::external_kubeconfig);
         let alone = match external {
             Some(_) => Some(server::ALONE.lock().await),
             None => None,

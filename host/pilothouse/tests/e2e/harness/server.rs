@@ -33,7 +33,7 @@ impl Server {
         std::env::var_os("PILOTHOUSE_TEST_KUBECONFIG").filter(|path| !path.is_empty()).map(PathBuf::from)
     }
 
-    pub(super) async fn new(kubeconfig: PathBuf, is_external: bool) -> Self {
+    pub(crate) async fn new(kubeconfig: PathBuf, is_external: bool) -> Self {
         let file = Kubeconfig::read_from(&kubeconfig).expect("a kubeconfig");
         let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
             .await

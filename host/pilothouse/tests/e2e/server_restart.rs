@@ -1,0 +1,81 @@
+//! The API server goes away and comes back, with nothing of what it knew: the host says so, and takes up again.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use serde_json::json;
+
+use crate::harness::{Guest, Host, Options, Server, binary};
+
+/// A `pilothouse apiserver` process; ended when dropped.
+struct ApiServer {
+    child: Child,
+    address: String,
+}
+
+impl ApiServer {
+    fn start(address: &str, kubeconfig: &Path) -> Self {
+        let mut child = binary()
+            .args(["apiserver", "--listen", address, "--kubeconfig-out"])
+            .arg(kubeconfig)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("text");
+        let url = line.split_whitespace().last().expect("a URL").to_owned();
+        Self { child, address: url.trim_start_matches("http://").to_owned() }
+    }
+}
+
+impl Drop for ApiServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_comes_back_empty_is_watched_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kubeconfig = folder.path().join("kubeconfig");
+    let first = ApiServer::start("127.0.0.1:0", &kubeconfig);
+    let address = first.address.clone();
+    let host = Host::start_with(Options { kubeconfig: Some(kubeconfig.clone()), ..Options::default() }).await;
+    host.drop_in("conformance", &Guest::Conformance.wasm());
+    host.wait_for_state("conformance", "running").await;
+    for number in 0..20 {
+        // The first server's versions get ahead of those that the second will give.
+        host.server.script(&format!("old-{number}"), "copy:old-record").await;
+    }
+    host.wait("the first server's objects to be reconciled", || async {
+        host.server.data("old-record").await.contains_key("version").then_some(())
+    })
+    .await;
+
+    drop(first);
+    host.wait_for_plugin("conformance", "trouble", |plugin| {
+        plugin["state"] == "running"
+            && plugin["error"].as_str().is_some_and(|error| error.contains("watch \""))
+    })
+    .await;
+
+    let _second = ApiServer::start(&address, &kubeconfig);
+    let server = Server::new(kubeconfig, true).await;
+    server.script("new", "copy:new-record").await;
+    host.wait("the second server's object to be reconciled", || async {
+        server.data("new-record").await.contains_key("version").then_some(())
+    })
+    .await;
+    host.wait_for_plugin("conformance", "no trouble", |plugin| plugin["error"] == json!("")).await;
+    // What the first server had is gone from the cache, and the plugin was told.
+    host.wait("the deletions in the plugin's log", || async {
+        let log = String::from_utf8(host.pilothouse(&["logs", "conformance"]).stdout).expect("text");
+        let gone = |number| {
+            log.lines().any(|line| line.contains(": gone") && line.contains(&format!("/old-{number}\"")))
+        };
+        (0..20).all(gone).then_some(())
+    })
+    .await;
+}
