@@ -12,8 +12,8 @@ pub(super) static INSTALLED: LazyLock<bool> = LazyLock::new(|| {
         .output()
         .is_ok_and(|output| output.status.success());
     if !found {
-        eprintln!(
-            "\n!!! SKIPPED: kubectl is not installed; what drives it is not tested. Install kubectl 1.30 or newer.\n"
+        super::say_loudly(
+            "SKIPPED: kubectl is not installed; what drives it is not tested. Install kubectl 1.30 or newer.",
         );
     }
     found

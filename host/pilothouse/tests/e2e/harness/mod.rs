@@ -2,10 +2,11 @@
 
 mod guests;
 mod kubectl;
+mod leftovers;
 mod server;
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -202,6 +203,11 @@ impl Drop for Host {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Says it whether or not the test passes: only what the print macros write is kept back from a test that does.
+fn say_loudly(message: &str) {
+    let _ = io::stderr().write_all(format!("\n!!! {message}\n\n").as_bytes());
 }
 
 /// Looks again and again until something is found; else what was seen last.

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::kubectl;
+use super::leftovers::Leftovers;
 
 /// Held by each test while it uses an external server.
 pub(super) static ALONE: Mutex<()> = Mutex::const_new(());
@@ -22,7 +23,8 @@ pub(super) static ALONE: Mutex<()> = Mutex::const_new(());
 /// The server, with a namespace of the test's own.
 pub(crate) struct Server {
     kubeconfig: PathBuf,
-    is_external: bool,
+    /// What must be removed when the test ends; none of an embedded server, which ends with it.
+    leftovers: Option<Leftovers>,
     pub(crate) client: Client,
     pub(crate) namespace: String,
 }
@@ -43,16 +45,34 @@ impl Server {
         let namespace: Namespace = serde_json::from_value(manifest).expect("a namespace");
         let made = Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await;
         let namespace = made.expect("a namespace is made").metadata.name.expect("it has a name");
-        Self { kubeconfig, is_external, client, namespace }
+        let leftovers = match is_external {
+            true => Some(Leftovers::of_a_test(&client, &namespace).await),
+            false => None,
+        };
+        Self { kubeconfig, leftovers, client, namespace }
     }
 
     /// True, and loud, when the test needs the embedded server and has another.
     pub(crate) fn skips(&self, why: &str) -> bool {
-        if self.is_external {
+        let is_external = self.leftovers.is_some();
+        if is_external {
             let test = std::thread::current().name().unwrap_or_default().to_owned();
-            eprintln!("\n!!! SKIPPED {test}: {why} (PILOTHOUSE_TEST_KUBECONFIG is set)\n");
+            super::say_loudly(&format!("SKIPPED {test}: {why} (PILOTHOUSE_TEST_KUBECONFIG is set)"));
         }
-        self.is_external
+        is_external
+    }
+
+    /// True, and loud, when the kinds that the example plugins bring may be there already.
+    pub(crate) fn skips_absent_kinds(&self) -> bool {
+        let absent = self.leftovers.as_ref().is_none_or(Leftovers::has_all_crds);
+        !absent && self.skips("the server had the CRDs of the example plugins before")
+    }
+
+    /// True, and loud, when the server has no node, so that no Pod of a Deployment will ever be available.
+    pub(crate) async fn skips_pods(&self) -> bool {
+        let nodes = self.get("/api/v1/nodes").await;
+        let none = nodes["items"].as_array().is_none_or(Vec::is_empty);
+        none && self.skips("the server has no node, so no Deployment gets available replicas")
     }
 
     /// Runs kubectl in the test's namespace; `None` when it is not installed, which has been said.
@@ -120,6 +140,21 @@ impl Server {
         let counts = answer["counts"].as_array().expect("the embedded server counts requests");
         let of_it = counts.iter().filter(|count| count["verb"] == verb && count["resource"] == resource);
         of_it.filter_map(|count| count["count"].as_u64()).sum()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let Some(leftovers) = self.leftovers.take() else { return };
+        let client = self.client.clone();
+        // The next test must find the server as this one did.
+        let removed = tokio::task::block_in_place(|| {
+            tokio::runtime::Handle::current().block_on(leftovers.remove(&client))
+        });
+        if let Err(error) = removed {
+            let namespace = &self.namespace;
+            super::say_loudly(&format!("not all that the test made in {namespace} is removed: {error}"));
+        }
     }
 }
 
