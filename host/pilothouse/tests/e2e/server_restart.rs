@@ -62,7 +62,7 @@ async fn a_server_that_comes_back_empty_is_watched_anew() {
     .await;
 
     let _second = ApiServer::start(&address, &kubeconfig);
-    let server = Server::new(kubeconfig, true).await;
+    let server = Server::new(kubeconfig, false).await;
     server.script("new", "copy:new-record").await;
     host.wait("the second server's object to be reconciled", || async {
         server.data("new-record").await.contains_key("version").then_some(())

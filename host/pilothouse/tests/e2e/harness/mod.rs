@@ -36,7 +36,7 @@ pub(crate) struct Host {
 /// How a host is started.
 #[derive(Clone, Default)]
 pub(crate) struct Options {
-    /// The API server to run against, instead of an embedded one or the external one.
+    /// The test's own API server to run against, instead of an embedded one or the external one.
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Switches the requeue-everything of a reload off, so that a lost key cannot hide behind it.
     pub(crate) no_requeue_on_reload: bool,
@@ -61,19 +61,20 @@ impl Host {
     }
 
     pub(crate) async fn start_with(options: Options) -> Self {
-        let external = options.kubeconfig.clone().or_else(Server::external_kubeconfig);
-        let alone = match external {
-            Some(_) => Some(server::ALONE.lock().await),
-            None => None,
+        let is_external = options.kubeconfig.is_none() && Server::external_kubeconfig().is_some();
+        let alone = match is_external {
+            true => Some(server::ALONE.lock().await),
+            false => None,
         };
+        let given = options.kubeconfig.or_else(Server::external_kubeconfig);
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir(folder.path().join("plugins")).expect("a plugins folder");
         let log = File::create(folder.path().join("host.log")).expect("a log file");
         let mut command = binary();
-        let kubeconfig = match &external {
+        let kubeconfig = match given {
             Some(kubeconfig) => {
-                command.args(["run", "--kubeconfig"]).arg(kubeconfig);
-                kubeconfig.clone()
+                command.args(["run", "--kubeconfig"]).arg(&kubeconfig);
+                kubeconfig
             }
             None => {
                 let kubeconfig = folder.path().join("kubeconfig");
@@ -88,7 +89,7 @@ impl Host {
         }
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().expect("the host starts");
         let status_url = status_url(&mut child, folder.path());
-        let server = Server::new(kubeconfig, external.is_some()).await;
+        let server = Server::new(kubeconfig, is_external).await;
         Self { child, folder, server, status_url, _alone: alone }
     }
 
