@@ -42,18 +42,14 @@ pub(crate) struct Scan {
     pub refused: Vec<NameError>,
 }
 
-/// Reads the directory. An absent directory holds no plugins.
+/// Reads the directory.
 ///
 /// # Errors
-/// The directory exists but cannot be read.
+/// The directory cannot be read. An absent one is an error, too: its plugins must not stop because a volume is
+/// mounted anew.
 pub(crate) fn scan(directory: &Path) -> io::Result<Scan> {
-    let entries = match std::fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Scan::default()),
-        Err(error) => return Err(error),
-    };
     let mut scan = Scan::default();
-    for entry in entries {
+    for entry in std::fs::read_dir(directory)? {
         let wasm = entry?.path();
         let hidden = wasm.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
         if hidden || wasm.extension().is_none_or(|extension| extension != "wasm") {
@@ -222,6 +218,6 @@ mod tests {
         assert_eq!(found.plugins.keys().map(PluginName::as_str).collect::<Vec<_>>(), ["good"]);
         assert!(found.plugins.values().all(|files| files.sidecar_stamp.is_some()));
         assert_eq!(found.refused.len(), 1);
-        assert!(scan(&folder.path().join("absent")).expect("empty").plugins.is_empty());
+        assert!(scan(&folder.path().join("absent")).is_err());
     }
 }

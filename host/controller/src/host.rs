@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use notify::{RecursiveMode, Watcher};
@@ -11,7 +12,7 @@ use pilothouse_informer::{InformerOptions, InformerRegistry, KubeListWatches};
 use pilothouse_plugin::Engine;
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::directory::{Change, Directory, Scan, scan};
@@ -20,7 +21,7 @@ use crate::guest_metrics::GuestMetrics;
 use crate::load::LoadServices;
 use crate::logs::PluginLogs;
 use crate::metrics::Metrics;
-use crate::name::PluginName;
+use crate::name::{NameError, PluginName};
 use crate::plugin::{PluginHandle, PluginView, ReloadOptions};
 use crate::queue::PluginQueue;
 use crate::server::{Discovery, EventRecorder, Server};
@@ -59,7 +60,10 @@ struct Shared {
     guest_metrics: GuestMetrics,
     started: Instant,
     views: RwLock<BTreeMap<PluginName, PluginView>>,
-    scanned: RwLock<bool>,
+    scanned: AtomicBool,
+    reached: AtomicBool,
+    /// Files that cannot be plugins, with the reason.
+    refused: RwLock<Vec<NameError>>,
 }
 
 impl PluginHost {
@@ -86,7 +90,9 @@ impl PluginHost {
                 guest_metrics: GuestMetrics::default(),
                 started: Instant::now(),
                 views: RwLock::default(),
-                scanned: RwLock::new(false),
+                scanned: AtomicBool::new(false),
+                reached: AtomicBool::new(false),
+                refused: RwLock::default(),
             }),
         }
     }
@@ -94,15 +100,23 @@ impl PluginHost {
     /// Runs the plugins until shutdown, then stops them: each may finish what it holds, for at most eight seconds.
     pub async fn run(&self, shutdown: CancellationToken) {
         let changed = Arc::new(Notify::new());
-        let _watcher = self.watch_directory(&changed);
+        let mut watcher = self.watch_directory(&changed);
+        let reaching = tokio::spawn(self.clone().reach_server());
         let mut directory = Directory::new(self.shared.options.settle);
         let mut plugins = BTreeMap::new();
         let mut complaints = Vec::new();
         while !shutdown.is_cancelled() {
-            if let Some(found) = self.scan(&mut complaints).await {
+            let found = self.scan(&mut complaints).await;
+            if found.is_none() {
+                // A watch on a directory that is gone does not come back with it.
+                watcher = None;
+            } else if watcher.is_none() {
+                watcher = self.watch_directory(&changed);
+            }
+            if let Some(found) = found {
                 let changes = directory.observe(&found.plugins, Instant::now());
                 self.act(changes, &mut plugins, &shutdown);
-                *self.shared.scanned.write() = true;
+                self.shared.scanned.store(true, Ordering::Relaxed);
             }
             let next =
                 directory.next_look().unwrap_or_else(|| Instant::now() + POLL).min(Instant::now() + POLL);
@@ -112,23 +126,31 @@ impl PluginHost {
                 () = sleep_until(next) => {}
             }
         }
+        reaching.abort();
         futures::future::join_all(plugins.into_values().map(PluginHandle::join)).await;
         self.shared.services.informers.stop().await;
     }
 
-    /// What there is to see of each plugin, by name.
+    /// What there is to see of each plugin, by name; then the files that cannot be plugins.
     #[must_use]
     pub fn status(&self) -> Vec<PluginStatus> {
-        self.shared.views.read().values().map(PluginView::status).collect()
+        let mut status: Vec<_> = self.shared.views.read().values().map(PluginView::status).collect();
+        status.extend(
+            self.shared.refused.read().iter().map(|error| PluginStatus::refused(error.stem(), error)),
+        );
+        status
     }
 
-    /// Whether the directory has been read and every plugin of it has got as far as it can by itself: it runs, has
-    /// failed, is stopped, or waits for something outside.
+    /// Whether the API server has been reached, the directory has been read, and every plugin of it has got as far as it
+    /// can by itself: it runs, has failed, is stopped, or waits for something outside. A server that goes away later
+    /// does not make the host unready: there is nothing that another replica could do better.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         use crate::state::PluginState::{Compiling, Describing, Found};
         let on_its_way = |status: &PluginStatus| matches!(status.state, Found | Compiling | Describing);
-        *self.shared.scanned.read() && !self.status().iter().any(on_its_way)
+        self.shared.scanned.load(Ordering::Relaxed)
+            && self.shared.reached.load(Ordering::Relaxed)
+            && !self.status().iter().any(on_its_way)
     }
 
     /// The plugins' log lines.
@@ -152,7 +174,12 @@ impl PluginHost {
     fn watch_directory(&self, changed: &Arc<Notify>) -> Option<notify::RecommendedWatcher> {
         let directory = &self.shared.options.plugins;
         let told = Arc::clone(changed);
-        let watching = notify::recommended_watcher(move |_: notify::Result<notify::Event>| told.notify_one())
+        let tell = move |event: notify::Result<notify::Event>| {
+            if is_worth_a_look(&event) {
+                told.notify_one();
+            }
+        };
+        let watching = notify::recommended_watcher(tell)
             .and_then(|mut watcher| watcher.watch(directory, RecursiveMode::NonRecursive).map(|()| watcher));
         match watching {
             Ok(watcher) => Some(watcher),
@@ -164,6 +191,18 @@ impl PluginHost {
         }
     }
 
+    /// Asks the API server for its version until it answers.
+    async fn reach_server(self) {
+        while let Err(error) = self.shared.services.server.get("/version").await {
+            if error.code().is_some() {
+                break;
+            }
+            tracing::warn!("{error}; trying again");
+            sleep(POLL).await;
+        }
+        self.shared.reached.store(true, Ordering::Relaxed);
+    }
+
     async fn scan(&self, complaints: &mut Vec<String>) -> Option<Scan> {
         let directory = self.shared.options.plugins.clone();
         let scanned = spawn_blocking(move || scan(&directory)).await.ok()?;
@@ -171,6 +210,7 @@ impl PluginHost {
         let found = match scanned {
             Ok(found) => {
                 problems.extend(found.refused.iter().map(ToString::to_string));
+                self.shared.refused.write().clone_from(&found.refused);
                 Some(found)
             }
             Err(error) => {
@@ -237,6 +277,33 @@ impl PluginHost {
     }
 }
 
+/// Whether the directory may be another than before. Looking at it is itself an access: to look again because of that
+/// would never end. An error means that events were missed.
+fn is_worth_a_look(event: &notify::Result<notify::Event>) -> bool {
+    !event.as_ref().is_ok_and(|event| event.kind.is_access())
+}
+
 fn unreadable(directory: &Path, error: &std::io::Error) -> String {
-    format!("the plugins directory {} cannot be read: {error}; check its permissions", directory.display())
+    let remedy = match error.kind() {
+        std::io::ErrorKind::NotFound => "make it again, its plugins go on meanwhile",
+        _ => "check its permissions",
+    };
+    format!("the plugins directory {} cannot be read: {error}; {remedy}", directory.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use notify::event::{AccessKind, CreateKind, ModifyKind, RenameMode};
+    use notify::{Event, EventKind};
+
+    use super::*;
+
+    #[test]
+    fn the_look_itself_is_no_reason_to_look_again() {
+        let event = |kind| Ok(Event::new(kind));
+        assert!(!is_worth_a_look(&event(EventKind::Access(AccessKind::Any))));
+        assert!(is_worth_a_look(&event(EventKind::Create(CreateKind::File))));
+        assert!(is_worth_a_look(&event(EventKind::Modify(ModifyKind::Name(RenameMode::To)))));
+        assert!(is_worth_a_look(&Err(notify::Error::generic("overflow"))));
+    }
 }

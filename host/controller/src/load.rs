@@ -119,7 +119,18 @@ pub(crate) async fn load(
     })))
 }
 
+/// The largest plugin and the largest sidecar that are read. A stray disk image in the directory must not take the
+/// memory of all plugins; the engine has a narrower limit of its own for code.
+const MAX_WASM: u64 = 256 << 20;
+const MAX_SIDECAR: u64 = 1 << 20;
+
 async fn read(files: &PluginFiles) -> Result<Files, LoadProblem> {
+    for (path, limit) in [(&files.wasm, MAX_WASM), (&files.sidecar, MAX_SIDECAR)] {
+        let size = tokio::fs::metadata(path).await.map(|metadata| metadata.len()).unwrap_or_default();
+        if size > limit {
+            return Err(LoadProblem::TooLarge { path: path.clone(), size, limit });
+        }
+    }
     let unreadable = |path: &std::path::Path| {
         let path = path.to_owned();
         move |source| LoadProblem::Read { path, source }

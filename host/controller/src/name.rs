@@ -7,14 +7,31 @@ use std::sync::Arc;
 pub struct PluginName(Arc<str>);
 
 /// Why a file cannot be a plugin.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "{file:?} cannot name a plugin: {problem}; rename it to lower-case letters, digits and '-', beginning and ending \
-     with a letter or digit, at most 63 of them, such as sample-controller.wasm"
+    "{file:?} cannot name a plugin: {problem}; rename it to {} (lower-case letters, digits and '-', at most 63 of them, \
+     beginning and ending with a letter or digit)", self.proposal()
 )]
 pub struct NameError {
     file: String,
     problem: &'static str,
+}
+
+impl NameError {
+    /// The file's name without its ending.
+    #[must_use]
+    pub fn stem(&self) -> &str {
+        self.file.rsplit_once('.').map_or(&self.file, |(stem, _)| stem)
+    }
+
+    /// The nearest name that would do: cargo, for one, leaves underscores.
+    fn proposal(&self) -> String {
+        let proposal = self.stem().to_ascii_lowercase().replace(['_', '.', ' '], "-") + ".wasm";
+        match PluginName::of_file(Path::new(&proposal)) {
+            Ok(_) => proposal,
+            Err(_) => "a name such as sample-controller.wasm".to_owned(),
+        }
+    }
 }
 
 impl PluginName {
@@ -79,5 +96,8 @@ mod tests {
             let error = PluginName::of_file(Path::new(file)).expect_err(file).to_string();
             assert!(error.contains(file) && error.contains("rename it"), "{error}");
         }
+        let error = PluginName::of_file(Path::new("/x/Delete_Everything.wasm")).expect_err("underscores");
+        assert!(error.to_string().contains("rename it to delete-everything.wasm"), "{error}");
+        assert_eq!(error.stem(), "Delete_Everything");
     }
 }

@@ -69,6 +69,22 @@ pub struct PluginStatus {
     pub counters: BTreeMap<String, u64>,
 }
 
+impl PluginStatus {
+    /// The status of a file that cannot be a plugin at all.
+    pub(crate) fn refused(name: &str, error: &dyn std::fmt::Display) -> Self {
+        Self {
+            name: name.to_owned(),
+            version: String::new(),
+            state: PluginState::Failed,
+            generation: 0,
+            error: error.to_string(),
+            digest: String::new(),
+            queue_depth: 0,
+            counters: BTreeMap::new(),
+        }
+    }
+}
+
 /// The part of a status that the plugin's task sets.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Life {

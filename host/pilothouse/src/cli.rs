@@ -18,7 +18,14 @@ pub(crate) struct Cli {
     #[arg(long, global = true, env = "PILOTHOUSE_LOG_FORMAT", value_enum, default_value = "text")]
     pub(crate) log_format: LogFormat,
     /// Which log lines are written: a level, or directives such as `info,plugin=debug`.
-    #[arg(long, global = true, env = "PILOTHOUSE_LOG_LEVEL", default_value = "info", value_name = "FILTER")]
+    #[arg(
+        long,
+        global = true,
+        env = "PILOTHOUSE_LOG_LEVEL",
+        default_value = "info",
+        value_name = "FILTER",
+        value_parser = crate::logging::parse_filter
+    )]
     pub(crate) log_level: String,
 }
 
@@ -67,6 +74,8 @@ pub(crate) struct Dev {
     pub(crate) api_listen: SocketAddr,
     #[command(flatten)]
     pub(crate) test: TestHooks,
+    #[command(flatten)]
+    pub(crate) faults: TestFaults,
 }
 
 #[derive(Debug, Args)]
@@ -103,6 +112,8 @@ pub(crate) struct Apiserver {
         value_name = "FILE"
     )]
     pub(crate) kubeconfig_out: PathBuf,
+    #[command(flatten)]
+    pub(crate) faults: TestFaults,
 }
 
 #[derive(Debug, Args)]
@@ -151,6 +162,11 @@ pub(crate) struct TestHooks {
     /// Do not queue every object again at a reload.
     #[arg(long, env = "PILOTHOUSE_TEST_NO_REQUEUE_ON_RELOAD", hide = true)]
     pub(crate) test_no_requeue_on_reload: bool,
+}
+
+/// As [`TestHooks`], for the embedded API server.
+#[derive(Debug, Args)]
+pub(crate) struct TestFaults {
     /// Let requests to the embedded API server inject faults.
     #[arg(long, env = "PILOTHOUSE_TEST_FAULTS", hide = true)]
     pub(crate) test_faults: bool,

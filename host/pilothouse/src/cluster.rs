@@ -10,7 +10,7 @@ use crate::Failed;
 /// The client of a kubeconfig file; without one, of the pod's service account, else of what kubectl would use.
 pub(crate) async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<kube::Client, Failed> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    let config = match kubeconfig {
+    let mut config = match kubeconfig {
         Some(path) => {
             let place = || format!("kubeconfig {}", path.display());
             let file = Kubeconfig::read_from(path)
@@ -33,6 +33,9 @@ pub(crate) async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> 
             })?,
         },
     };
+    // The reflector and the live client decide themselves what to send again: a layer below them that repeats a write
+    // would hide that the first may have happened.
+    config.default_retry = false;
     kube::Client::try_from(config)
         .map_err(|error| usage("kubeconfig", &error, "check its certificates and users"))
 }

@@ -3,6 +3,7 @@
 //! These types are the published schema; [`validate`](Descriptor::parse) checks what a schema cannot say.
 
 mod error;
+mod schema;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -14,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use error::DescriptorError;
+pub use schema::schema;
 
 /// The `apiVersion` of descriptors that this host reads.
 pub const API_VERSION: &str = "pilothouse.dev/v1alpha1";

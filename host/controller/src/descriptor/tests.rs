@@ -92,6 +92,18 @@ fn each_fault_names_the_place_and_the_remedy() {
         ("/watches/0/indexes/0", json!({"name": "none"}), "0 ways", "exactly one"),
         ("/watches/0/colour", json!("red"), "unknown field `colour`", "docs/plugin.schema.json"),
         ("/crds", json!([{"kind": "Pod"}]), "crds[0].kind", "CustomResourceDefinition"),
+        (
+            "/crds",
+            json!([{"kind": "CustomResourceDefinition", "metadata": {"name": "../namespaces/x?force=true"}}]),
+            "crds[0].metadata.name: \"../namespaces/x?force=true\" is not a DNS name",
+            "PLURAL.GROUP",
+        ),
+        (
+            "/watches/0/namespaces",
+            json!(["Not_OK"]),
+            "watches[0].namespaces: \"Not_OK\"",
+            "leave the list out",
+        ),
         ("/limits", json!({"memory": "lots"}), "limits.memory", "16Mi"),
         ("/limits", json!({"reconcileTimeout": "soon"}), "limits.reconcileTimeout", "30s"),
     ] {

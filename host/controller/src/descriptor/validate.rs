@@ -43,6 +43,17 @@ pub(super) fn validate(descriptor: &Descriptor) -> Result<(), DescriptorError> {
             ));
         }
     }
+    for (position, crd) in descriptor.crds.iter().enumerate() {
+        // The name goes into the path of a request that the host makes with its own rights.
+        let name = crd.pointer("/metadata/name").and_then(|name| name.as_str()).unwrap_or_default();
+        if !is_dns_subdomain(name) {
+            return Err(DescriptorError::invalid(
+                format!("crds[{position}].metadata.name"),
+                format!("{name:?} is not a DNS name"),
+                "name the CustomResourceDefinition PLURAL.GROUP",
+            ));
+        }
+    }
     limits::check(&descriptor.limits).map_err(|error| {
         DescriptorError::invalid(format!("limits.{}", error.field), error.problem, error.remedy)
     })
@@ -66,6 +77,16 @@ fn check_watch(descriptor: &Descriptor, watch: &Watch, path: &str) -> Result<(),
             "write the kind as in a manifest, such as \"ConfigMap\"",
         );
     }
+    if let Some(namespace) =
+        watch.namespaces.iter().find(|name| !is_dns_subdomain(name) || name.contains('.'))
+    {
+        let problem = format!("{namespace:?} is not the name of a namespace");
+        return invalid(
+            "namespaces",
+            problem,
+            "write lower-case letters, digits and '-'; leave the list out for all",
+        );
+    }
     if let Err(error) = LabelSelector::parse(&watch.label_selector) {
         return invalid("labelSelector", error.problem, error.remedy);
     }
@@ -87,6 +108,17 @@ fn check_watch(descriptor: &Descriptor, watch: &Watch, path: &str) -> Result<(),
         Some(trigger) => check_trigger(descriptor, trigger, &format!("{path}.trigger")),
         None => Ok(()),
     }
+}
+
+/// RFC 1123, as Kubernetes names objects.
+fn is_dns_subdomain(name: &str) -> bool {
+    name.len() <= 253
+        && name.split('.').all(|label| {
+            let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+            label.bytes().next().is_some_and(plain)
+                && label.bytes().last().is_some_and(plain)
+                && label.bytes().all(|byte| plain(byte) || byte == b'-')
+        })
 }
 
 fn check_index(index: &Index, path: &str) -> Result<(), DescriptorError> {

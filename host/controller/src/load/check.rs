@@ -180,7 +180,9 @@ fn warnings(descriptor: &Descriptor, name: &PluginName, watches: &[CheckedWatch]
         ));
     }
     for watch in &descriptor.watches {
-        if watch.trigger == Some(Trigger::Itself) && watch.predicate.is_empty() {
+        // Only kinds whose server counts generations: a ConfigMap or a Pod would never pass generationChanged().
+        let counts_generations = watch.api_version != "v1";
+        if watch.trigger == Some(Trigger::Itself) && watch.predicate.is_empty() && counts_generations {
             let name = &watch.name;
             warnings.push(format!(
                 "watch {name:?} has no predicate: every status write triggers a reconcile; generationChanged() would \

@@ -13,8 +13,10 @@ use crate::sidecar::SidecarError;
 /// Why a plugin's files cannot run as they are. None of these passes by itself.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadProblem {
-    #[error("{} cannot be read: {source}; check its permissions", .path.display())]
+    #[error("{} cannot be read: {source}; {}", .path.display(), remedy(.source))]
     Read { path: PathBuf, source: io::Error },
+    #[error("{} has {size} bytes, at most {limit} are read; put the plugin's own file there", .path.display())]
+    TooLarge { path: PathBuf, size: u64, limit: u64 },
     #[error("the sidecar {}: {source}", .path.display())]
     Sidecar { path: PathBuf, source: SidecarError },
     #[error(transparent)]
@@ -48,4 +50,12 @@ pub(crate) enum LoadProblem {
     Informer { watch: String, problem: String },
     #[error("loading failed inside the host: {0}; please report this")]
     Internal(String),
+}
+
+fn remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::InvalidData => "write it in UTF-8",
+        io::ErrorKind::IsADirectory => "put a file in its place",
+        _ => "check its permissions",
+    }
 }

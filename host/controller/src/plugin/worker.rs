@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pilothouse_informer::{Priority, WorkItem};
-use pilothouse_plugin::{Failure, FaultKind, Outcome, Reason, Request};
+use pilothouse_plugin::{Failure, FaultKind, LogLevel, Outcome, Reason, Request};
 use tokio::sync::RwLock;
 use tokio::time::Instant;
 
@@ -71,6 +71,12 @@ fn settle(guest: &GuestServices, item: &WorkItem<Item>, reconciled: Reconciled) 
             metrics.errors.inc();
             metrics.terminal_errors.inc();
             guest.queue.forget(item.key());
+            guest.logs.push(
+                guest.name.as_str(),
+                LogLevel::Error,
+                &format!("failed for good: {problem}"),
+                &place(item),
+            );
             tracing::error!(plugin = %guest.name, %watch, %key, "failed for good, until the object changes: {problem}");
         }
         Err(failure) => {
@@ -83,10 +89,21 @@ fn settle(guest: &GuestServices, item: &WorkItem<Item>, reconciled: Reconciled) 
                 };
             }
             let attempt = item.attempts() + 1;
-            let again = guest.queue.retry(item.key().clone(), Priority::Normal);
-            tracing::warn!(plugin = %guest.name, %watch, %key, attempt, "failed: {failure}; {}", Again(again));
+            let again = Again(guest.queue.retry(item.key().clone(), Priority::Normal));
+            guest.logs.push(
+                guest.name.as_str(),
+                LogLevel::Warn,
+                &format!("failed: {failure}; {again}"),
+                &place(item),
+            );
+            tracing::warn!(plugin = %guest.name, %watch, %key, attempt, "failed: {failure}; {again}");
         }
     }
+}
+
+/// Where it happened, as fields of a log line.
+fn place(item: &WorkItem<Item>) -> [(String, String); 2] {
+    [("watch".into(), item.key().watch.to_string()), ("key".into(), item.key().key.to_string())]
 }
 
 struct Again(Option<std::time::Duration>);

@@ -16,7 +16,7 @@ pub(crate) async fn run(flags: Apiserver) -> Outcome {
     let shutdown = shutdown::on_signal()?;
     let listener = listen::bind("--listen", flags.listen).await?;
     let address = listen::local(&listener)?;
-    let server = ApiServer::builder().build();
+    let server = ApiServer::builder().faults_over_http(flags.faults.test_faults).build();
     write_kubeconfig(address, &flags.kubeconfig_out)?;
     let serving = start(&server, listener, &shutdown);
     output::line(format_args!("API server  http://{address}"));

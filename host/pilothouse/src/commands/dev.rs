@@ -11,7 +11,7 @@ pub(crate) async fn run(flags: Dev) -> Outcome {
     let shutdown = shutdown::on_signal()?;
     let api_listener = listen::bind("--api-listen", flags.api_listen).await?;
     let listener = listen::bind("--listen", flags.listen).await?;
-    let server = ApiServer::builder().faults_over_http(flags.test.test_faults).build();
+    let server = ApiServer::builder().faults_over_http(flags.faults.test_faults).build();
     let address = listen::local(&api_listener)?;
     apiserver::write_kubeconfig(address, &flags.kubeconfig_out)?;
     let serving = apiserver::start(&server, api_listener, &shutdown);

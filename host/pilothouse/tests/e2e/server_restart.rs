@@ -1,4 +1,4 @@
-//! The API server goes away and comes back, with nothing of what it knew: the host says so, and takes up again.
+//! A server that fails, or goes away and comes back with nothing of what it knew: the host says so, and takes up again.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -17,7 +17,7 @@ struct ApiServer {
 impl ApiServer {
     fn start(address: &str, kubeconfig: &Path) -> Self {
         let mut child = binary()
-            .args(["apiserver", "--listen", address, "--kubeconfig-out"])
+            .args(["apiserver", "--test-faults", "--listen", address, "--kubeconfig-out"])
             .arg(kubeconfig)
             .stdout(Stdio::piped())
             .spawn()
@@ -78,4 +78,26 @@ async fn a_server_that_comes_back_empty_is_watched_anew() {
         (0..20).all(gone).then_some(())
     })
     .await;
+}
+
+/// A layer below that repeats a write would hide that the first one may have happened: the plugin has to learn of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_the_server_could_not_answer_is_not_repeated_behind_the_plugins_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kubeconfig = folder.path().join("kubeconfig");
+    let _server = ApiServer::start("127.0.0.1:0", &kubeconfig);
+    let host = Host::start_with(Options { kubeconfig: Some(kubeconfig), ..Options::default() }).await;
+    host.drop_in("conformance", &Guest::Conformance.wasm());
+    host.wait_for_state("conformance", "running").await;
+    let fault = json!({"verb": "patch", "resource": "configmaps", "code": 503, "count": 1});
+    let request =
+        http::Request::post("/debug/faults").body(fault.to_string().into_bytes()).expect("a request");
+    host.server.client.request_text(request).await.expect("armed");
+    host.server.script("one", "copy:record").await;
+    host.wait("the record", || async {
+        host.server.data("record").await.contains_key("version").then_some(())
+    })
+    .await;
+    let plugin = host.plugin("conformance").await;
+    assert_eq!(plugin["counters"]["errors"], 1, "the plugin saw the failure, and was retried: {plugin:#}");
 }
