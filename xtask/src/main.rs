@@ -3,6 +3,8 @@
 mod demo;
 mod guests;
 mod host;
+mod mutants;
+mod soak;
 mod test;
 mod tidy;
 
@@ -33,6 +35,17 @@ enum Command {
         /// The examples; all when none is named.
         packages: Vec<String>,
     },
+    /// Put known faults into a copy of the informer, one after another: its tests must notice each.
+    Mutants {
+        /// Only those whose name contains this, such as `B19`.
+        only: Option<String>,
+    },
+    /// Run the informer's convergence test over many seeds, in release mode.
+    Soak {
+        /// How many.
+        #[arg(long, default_value_t = 10_000)]
+        seeds: u64,
+    },
     /// Check what neither compiler nor clippy checks: file sizes, direction of dependencies, leftovers.
     Tidy,
 }
@@ -49,6 +62,8 @@ fn main() -> Result<()> {
             }
             Ok(())
         }
+        Command::Mutants { only } => mutants::run(&root, only.as_deref()),
+        Command::Soak { seeds } => soak::run(&root, seeds),
         Command::Tidy => tidy::run(&root),
     }
 }

@@ -1,0 +1,184 @@
+//! `cargo xtask mutants`: each fault of `host/informer/mutants.json`, put into a copy of the informer, must make its
+//! tests fail. It shows that the tests would notice.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::host;
+
+/// Longer than the tests take without a fault; a fault that makes them hang has been noticed, too.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// One fault.
+struct Mutant {
+    behaviour: String,
+    what: String,
+    file: PathBuf,
+    from: String,
+    to: String,
+}
+
+/// Tries the mutants whose behaviour or description contains `only`, or all.
+pub(crate) fn run(root: &Path, only: Option<&str>) -> Result<()> {
+    let mutants = read(&root.join("host/informer/mutants.json"))?;
+    let chosen: Vec<_> =
+        mutants.iter().filter(|mutant| only.is_none_or(|text| mutant.name().contains(text))).collect();
+    ensure!(!chosen.is_empty(), "no mutant's name contains {:?}", only.unwrap_or_default());
+    let copy = copy_workspace(root)?;
+    println!("mutants: testing the informer as it is (the first time compiles for some minutes)");
+    ensure!(test(root, &copy)?.is_some_and(|status| status.success()), "the tests fail without any mutant");
+    let mut survivors = Vec::new();
+    for mutant in &chosen {
+        let caught = mutant.is_caught(root, &copy)?;
+        println!("mutants: {} {}", if caught { "caught  " } else { "SURVIVED" }, mutant.name());
+        if !caught {
+            survivors.push(mutant.name());
+        }
+    }
+    ensure!(
+        survivors.is_empty(),
+        "{} of {} survived: {}",
+        survivors.len(),
+        chosen.len(),
+        survivors.join("; ")
+    );
+    println!("mutants: all {} were caught", chosen.len());
+    Ok(())
+}
+
+impl Mutant {
+    fn name(&self) -> String {
+        format!("{} {}", self.behaviour, self.what).trim().to_owned()
+    }
+
+    fn is_caught(&self, root: &Path, copy: &Path) -> Result<bool> {
+        let path = copy.join("host/informer").join(&self.file);
+        let source = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        let mutated = self.apply(&source)?;
+        fs::write(&path, mutated).with_context(|| format!("write {}", path.display()))?;
+        let outcome = test(root, copy);
+        fs::write(&path, source).with_context(|| format!("restore {}", path.display()))?;
+        Ok(!outcome?.is_some_and(|status| status.success()))
+    }
+
+    /// The source with the fault. A mutant whose place is not there once any more has to be written anew.
+    fn apply(&self, source: &str) -> Result<String> {
+        match source.matches(&self.from).count() {
+            1 => Ok(source.replacen(&self.from, &self.to, 1)),
+            found => bail!(
+                "mutant {:?}: its place is in {} {found} times; mend mutants.json",
+                self.name(),
+                self.file.display()
+            ),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<Mutant>> {
+    let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+    let list: Vec<Value> = serde_json::from_str(&text).with_context(|| format!("read {}", path.display()))?;
+    list.iter()
+        .map(|entry| {
+            let member = |name: &str| {
+                entry[name]
+                    .as_str()
+                    .map(str::to_owned)
+                    .with_context(|| format!("a mutant has no {name}: {entry}"))
+            };
+            Ok(Mutant {
+                behaviour: member("behaviour")?,
+                what: member("what")?,
+                file: member("file")?.into(),
+                from: member("from")?,
+                to: member("to")?,
+            })
+        })
+        .collect()
+}
+
+/// Copies what git tracks, so that the checkout is never in a mutated state.
+fn copy_workspace(root: &Path) -> Result<PathBuf> {
+    let copy = root.join("target/mutants/checkout");
+    if copy.exists() {
+        fs::remove_dir_all(&copy).with_context(|| format!("remove {}", copy.display()))?;
+    }
+    let output = Command::new("git")
+        .current_dir(root)
+        .args(["ls-files", "-z"])
+        .output()
+        .context("run git ls-files")?;
+    ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
+    let names = String::from_utf8(output.stdout).context("a file name is not UTF-8")?;
+    for name in names.split('\0').filter(|name| !name.is_empty()).filter(|name| root.join(name).is_file()) {
+        let target = copy.join(name);
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent).with_context(|| format!("make {}", parent.display()))?;
+        }
+        fs::copy(root.join(name), &target).with_context(|| format!("copy {name}"))?;
+    }
+    Ok(copy)
+}
+
+/// Tests the copy; `None` when it hangs. A mutant that does not compile fails the tests, so that its author notices.
+fn test(root: &Path, copy: &Path) -> Result<Option<ExitStatus>> {
+    let mut child = Command::new(host::cargo())
+        .current_dir(copy)
+        .args([
+            "test",
+            "--quiet",
+            "--locked",
+            "--package",
+            "pilothouse-informer",
+            "--lib",
+            "--test",
+            "convergence",
+        ])
+        .env("CARGO_TARGET_DIR", root.join("target/mutants/target"))
+        .env("PROPTEST_CASES", "200")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .context("start cargo to test a mutant")?;
+    wait(&mut child)
+}
+
+#[expect(clippy::disallowed_methods, reason = "it waits for another process, in real time")]
+fn wait(child: &mut Child) -> Result<Option<ExitStatus>> {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().context("wait for cargo")? {
+            return Ok(Some(status));
+        }
+        if started.elapsed() > PATIENCE {
+            // Cargo and the tests that it runs are one process group: ending cargo alone would leave them hanging.
+            let group = format!("-{}", child.id());
+            Command::new("kill").args(["-KILL", "--", &group]).status().context("end tests that hang")?;
+            child.wait().context("wait for cargo")?;
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mutant_still_has_its_place() {
+        let informer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/informer");
+        let mutants = read(&informer.join("mutants.json")).unwrap();
+        assert!(!mutants.is_empty());
+        for mutant in mutants {
+            let source = fs::read_to_string(informer.join(&mutant.file)).unwrap();
+            assert_ne!(mutant.apply(&source).unwrap(), source, "{}", mutant.name());
+        }
+    }
+}

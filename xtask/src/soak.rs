@@ -1,0 +1,21 @@
+//! `cargo xtask soak`: the informer against a hostile server, for as many seeds as there is time.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::host;
+
+/// Runs that many seeds. A failing one is printed by the test, with the way to run it alone.
+pub(crate) fn run(root: &Path, seeds: u64) -> Result<()> {
+    println!("soak: {seeds} seeds, in release mode (the first time compiles for some minutes)");
+    let status = Command::new(host::cargo())
+        .current_dir(root)
+        .args(["test", "--locked", "--release", "--package", "pilothouse-informer", "--test", "convergence"])
+        .env("PILOTHOUSE_SEEDS", seeds.to_string())
+        .status()
+        .context("start cargo to soak the informer")?;
+    ensure!(status.success(), "a seed failed (see above): {status}");
+    Ok(())
+}
