@@ -67,6 +67,8 @@ impl Views {
     pub(crate) fn record(&self, written: &Written) {
         for view in self.by_name.values() {
             match written {
+                // The answer of a subresource such as `scale` is another kind, and no state of the object.
+                Written::Object(resource, object) if object.kind() != resource.kind => {}
                 Written::Object(resource, object) if view.covers(resource, object.key()) => {
                     view.own_writes.record(object.key().clone(), OwnWrite::Object(object.clone()));
                 }
