@@ -9,6 +9,7 @@ mod test;
 mod tidy;
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -50,21 +51,31 @@ enum Command {
     Tidy,
 }
 
-fn main() -> Result<()> {
-    let root = root();
-    match Cli::parse().command {
-        Command::Demo { stay } => demo::run(&root, stay),
-        Command::Test => test::run(&root),
+fn main() -> ExitCode {
+    match run(&root(), Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The chain of causes is for a person; where in xtask it was noticed is not.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(root: &Path, command: Command) -> Result<()> {
+    match command {
+        Command::Demo { stay } => demo::run(root, stay),
+        Command::Test => test::run(root),
         Command::BuildGuests { packages } => {
             let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
-            for guest in guests::build(&root, &packages)? {
+            for guest in guests::build(root, &packages)? {
                 println!("{}: {}", guest.name, guest.wasm.display());
             }
             Ok(())
         }
-        Command::Mutants { only } => mutants::run(&root, only.as_deref()),
-        Command::Soak { seeds } => soak::run(&root, seeds),
-        Command::Tidy => tidy::run(&root),
+        Command::Mutants { only } => mutants::run(root, only.as_deref()),
+        Command::Soak { seeds } => soak::run(root, seeds),
+        Command::Tidy => tidy::run(root),
     }
 }
 
