@@ -5,6 +5,7 @@ mod discovery;
 mod error;
 mod events;
 mod live;
+mod written;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
@@ -16,7 +17,8 @@ pub(crate) use crds::{CrdError, apply_crds, established};
 pub(crate) use discovery::{Discovery, DiscoveryError};
 pub(crate) use error::ServerError;
 pub(crate) use events::{EventRecorder, NewEvent};
-pub(crate) use live::{LiveClient, Written};
+pub(crate) use live::LiveClient;
+pub(crate) use written::Written;
 
 /// Requests to one API server, with its answers' errors told apart.
 #[derive(Clone)]
