@@ -39,6 +39,12 @@ impl CrdError {
     /// Whether the server may take it later without anybody changing anything.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
+            // kube-apiserver answers 500 to a manifest with a field that its type has not.
+            Self::Refused { source, .. }
+                if source.to_string().contains("failed to create typed patch object") =>
+            {
+                false
+            }
             Self::Refused { source, .. } => !matches!(source.code(), Some(400..=428 | 430..=499)),
             _ => false,
         }
@@ -105,6 +111,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_only_another_manifest_can_mend_is_not_waited_for() {
+        let refused = |code: u16, message: &str| {
+            let body = json!({"kind": "Status", "message": message}).to_string();
+            let code = http::StatusCode::from_u16(code).expect("a code");
+            CrdError::Refused { name: "c".into(), source: ServerError::answered(code, body.as_bytes(), None) }
+        };
+        assert!(!refused(422, "spec.names.plural: Required value").is_passing());
+        assert!(
+            !refused(500, "failed to create typed patch object (c): .spec.nope: field not declared")
+                .is_passing()
+        );
+        assert!(refused(500, "etcdserver: leader changed").is_passing());
+        assert!(refused(429, "too many requests").is_passing());
+    }
 
     #[test]
     fn a_stored_version_must_not_be_lost() {

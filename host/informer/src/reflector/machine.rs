@@ -267,7 +267,8 @@ impl Machine {
                 self.start_list()
             }
             FailureKind::TooManyRequests => self.wait_for_server(Next::List, failure, now),
-            FailureKind::TimedOut | FailureKind::Connection => self.streaming_cut(now),
+            // A server whose storage cannot tell its progress answers every streaming list with an internal error.
+            FailureKind::TimedOut | FailureKind::Connection | FailureKind::Server => self.streaming_cut(now),
             _ => self.back_off(Next::List, now),
         }
     }

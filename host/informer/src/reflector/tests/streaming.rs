@@ -81,6 +81,19 @@ async fn b07_a_server_without_streaming_lists_gets_plain_ones_at_once() {
     r.server.list().await;
 }
 
+/// As kube-apiserver does above an etcd that cannot tell its progress.
+#[tokio::test(start_paused = true)]
+async fn b07_a_server_that_fails_every_streaming_list_gets_plain_lists_soon() {
+    let mut r = start(&streaming());
+    let at = Instant::now();
+    r.server.watch().await.1.status(500, "InternalError");
+    r.server.watch().await.1.status(500, "InternalError");
+    let (_, request) = r.server.list().await;
+    assert!(at.elapsed() < Duration::from_secs(30), "{:?}", at.elapsed());
+    request.items("5", &[pod("a", 1)]);
+    assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn b07_a_server_that_ignores_the_parameter_gets_plain_lists_soon() {
     let mut r = start(&streaming());
