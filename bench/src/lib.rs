@@ -29,7 +29,7 @@ pub fn pods() -> InformerKey {
 #[must_use]
 pub fn pod_json(number: usize, version: usize) -> String {
     let managed: Vec<_> = (0..24).map(|i| format!(r#""f:field-{i}":{{".":{{}},"f:value":{{}}}}"#)).collect();
-    let env: Vec<_> = (0..20)
+    let env: Vec<_> = (0..25)
         .map(|i| format!(r#"{{"name":"SETTING_{i}","value":"some value of moderate length {i}"}}"#))
         .collect();
     format!(
