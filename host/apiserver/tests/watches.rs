@@ -4,8 +4,8 @@ mod api;
 
 use std::time::Duration;
 
-use api::{Api, core, version};
-use pilothouse_apiserver::{ApiServer, Status};
+use api::{Api, core, names, version};
+use pilothouse_apiserver::{ApiServer, Clock, Status};
 use serde_json::{Value, json};
 
 fn config_map(name: &str) -> Value {
@@ -67,6 +67,52 @@ async fn a_compacted_version_is_gone() {
         event["object"]["message"].as_str().is_some_and(|text| text.starts_with("too old resource version"))
     );
     assert_eq!(watch.next().await, None);
+}
+
+/// The server of one process, then, a minute later, that of the next.
+fn restarted() -> (Api, Api) {
+    #[derive(Clone, Copy)]
+    struct At(&'static str);
+    impl Clock for At {
+        fn now(&self) -> jiff::Timestamp {
+            self.0.parse().expect("a timestamp")
+        }
+    }
+    let at = |time| Api { server: ApiServer::builder().clock(At(time)).build() };
+    (at("2026-01-02T03:04:05Z"), at("2026-01-02T03:05:05Z"))
+}
+
+#[tokio::test]
+async fn versions_from_before_the_process_are_gone() {
+    let (before, after) = restarted();
+    let old = version(&before.post(&core("configmaps"), &config_map("a")).await.ok());
+    after.post(&core("configmaps"), &config_map("b")).await.ok();
+    for known in [old.as_str(), "3"] {
+        let mut watch = after.watch(&core(&format!("configmaps?resourceVersion={known}"))).await;
+        let event = watch.next().await.expect("an event");
+        assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)), "{known}");
+        assert_eq!(event["object"]["reason"], "Expired");
+        assert_eq!(watch.next().await, None);
+    }
+}
+
+#[tokio::test]
+async fn lists_know_versions_from_before_the_process() {
+    let (before, after) = restarted();
+    for name in ["a", "b", "c"] {
+        before.post(&core("configmaps"), &config_map(name)).await.ok();
+    }
+    let page = before.get(&core("configmaps?limit=1")).await.ok();
+    let (old, next) = (version(&page), page["metadata"]["continue"].as_str().expect("a token"));
+    after.post(&core("configmaps"), &config_map("z")).await.ok();
+    let newer = after.get(&core(&format!("configmaps?resourceVersion={old}"))).await.ok();
+    assert_eq!(names(&newer), ["z"], "what is there now is not older than that");
+    let exact = format!("configmaps?resourceVersion={old}&resourceVersionMatch=Exact");
+    after.get(&core(&exact)).await.fails(410, "Expired");
+    let expired =
+        after.get(&core(&format!("configmaps?limit=1&continue={next}"))).await.fails(410, "Expired");
+    let token = expired["metadata"]["continue"].as_str().expect("a token to go on with");
+    assert_eq!(names(&after.get(&core(&format!("configmaps?continue={token}"))).await.ok()), ["z"]);
 }
 
 #[tokio::test]

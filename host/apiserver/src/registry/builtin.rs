@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn every_built_in_kind_has_a_schema() {
-        let storage = Storage::new(HistoryLimits { events: 1, bytes: 1 });
+        let storage = Storage::new(HistoryLimits { events: 1, bytes: 1 }, 1);
         for endpoint in endpoints(&storage) {
             assert!(endpoint.schema.is_some(), "{} {}", endpoint.api_version, endpoint.kind());
         }

@@ -11,6 +11,7 @@ use crate::storage::HistoryLimits;
 pub struct ApiServerBuilder {
     clock: Arc<dyn Clock>,
     history: HistoryLimits,
+    first_revision: Option<u64>,
     bookmark_interval: Duration,
     faults_over_http: bool,
 }
@@ -20,6 +21,7 @@ impl Default for ApiServerBuilder {
         Self {
             clock: Arc::new(SystemClock),
             history: HistoryLimits { events: 16 * 1024, bytes: 128 * 1024 * 1024 },
+            first_revision: None,
             bookmark_interval: Duration::from_secs(60),
             faults_over_http: false,
         }
@@ -46,6 +48,15 @@ impl ApiServerBuilder {
         self
     }
 
+    /// The resourceVersion before the first write; at least 1. By default it is the clock's time in milliseconds since
+    /// 1970, so that a client that comes back to a server that was started again is answered 410 and lists anew: the
+    /// versions that it knows mean nothing in this process. That holds unless the process before wrote more than 1000
+    /// objects a second for as long as it lived.
+    pub fn first_revision(mut self, revision: u64) -> Self {
+        self.first_revision = Some(revision);
+        self
+    }
+
     /// How often a watch that allows bookmarks gets one; a minute by default, as in Kubernetes.
     pub fn bookmark_interval(mut self, interval: Duration) -> Self {
         self.bookmark_interval = interval;
@@ -62,7 +73,10 @@ impl ApiServerBuilder {
     /// [`ApiServer::run_controllers`].
     #[must_use]
     pub fn build(self) -> ApiServer {
-        let mut state = State::new(self.clock, self.history, self.bookmark_interval);
+        let first_revision = self
+            .first_revision
+            .unwrap_or_else(|| u64::try_from(self.clock.now().as_millisecond()).unwrap_or(1));
+        let mut state = State::new(self.clock, self.history, first_revision, self.bookmark_interval);
         state.faults_over_http = self.faults_over_http;
         controllers::bootstrap(&state);
         ApiServer { state: Arc::new(state) }
@@ -73,6 +87,7 @@ impl std::fmt::Debug for ApiServerBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ApiServerBuilder")
             .field("history", &self.history)
+            .field("first_revision", &self.first_revision)
             .field("bookmark_interval", &self.bookmark_interval)
             .field("faults_over_http", &self.faults_over_http)
             .finish_non_exhaustive()

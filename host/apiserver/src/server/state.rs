@@ -26,8 +26,13 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(clock: Arc<dyn Clock>, history: HistoryLimits, bookmark_interval: Duration) -> Self {
-        let storage = Storage::new(history);
+    pub(crate) fn new(
+        clock: Arc<dyn Clock>,
+        history: HistoryLimits,
+        first_revision: u64,
+        bookmark_interval: Duration,
+    ) -> Self {
+        let storage = Storage::new(history, first_revision);
         let registry = Registry::built_in(&storage);
         Self {
             namespaces: storage.table("", "namespaces"),

@@ -24,8 +24,9 @@ pub(super) struct History {
 }
 
 impl History {
-    pub(super) fn new(limits: HistoryLimits) -> Self {
-        Self { events: VecDeque::new(), bytes: 0, limits, complete_after: 0 }
+    /// A history that begins after `revision`.
+    pub(super) fn new(limits: HistoryLimits, revision: u64) -> Self {
+        Self { events: VecDeque::new(), bytes: 0, limits, complete_after: revision }
     }
 
     pub(super) fn push(&mut self, event: Arc<Event>) {

@@ -37,9 +37,10 @@ pub(crate) struct Revision {
 }
 
 impl Revision {
-    fn new() -> Self {
-        // etcd's first revision is 1, before any write.
-        Self { counter: AtomicU64::new(1), changed: watch::Sender::new(1) }
+    fn starting_at(first: u64) -> Self {
+        // 0 means "any version" in requests, so it is nothing that a list may answer.
+        let first = first.max(1);
+        Self { counter: AtomicU64::new(first), changed: watch::Sender::new(first) }
     }
 
     /// The revision of the last write.
@@ -65,8 +66,9 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    pub(crate) fn new(limits: HistoryLimits) -> Self {
-        Self { revision: Arc::new(Revision::new()), limits, tables: RwLock::default() }
+    /// Storage whose revision, before any write, is `first`.
+    pub(crate) fn new(limits: HistoryLimits, first: u64) -> Self {
+        Self { revision: Arc::new(Revision::starting_at(first)), limits, tables: RwLock::default() }
     }
 
     /// The table of a resource, made when it is first asked for.

@@ -51,8 +51,12 @@ pub(crate) struct Batch {
 impl Table {
     pub(super) fn new(revision: Arc<Revision>, limits: HistoryLimits) -> Self {
         Self {
+            // Of what was before the table, nobody here can tell: an earlier process, or a CRD of the same name.
+            state: RwLock::new(State {
+                namespaces: BTreeMap::new(),
+                history: History::new(limits, revision.current()),
+            }),
             revision,
-            state: RwLock::new(State { namespaces: BTreeMap::new(), history: History::new(limits) }),
             changed: watch::Sender::new(0),
             cut: RwLock::default(),
             closed: CancellationToken::new(),

@@ -14,7 +14,7 @@ fn draft(name: &str, data: u32) -> Draft {
 }
 
 fn storage(events: usize) -> Storage {
-    Storage::new(HistoryLimits { events, bytes: usize::MAX })
+    Storage::new(HistoryLimits { events, bytes: usize::MAX }, 1)
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn the_history_forgets_the_oldest_by_number_and_by_size() {
     }
     assert_eq!(table.events_after(1, 10).expect_err("forgotten"), table::TooOld { oldest: 2 });
     assert_eq!(table.events_after(2, 10).expect("kept").events.len(), 2);
-    let small = Storage::new(HistoryLimits { events: 100, bytes: 1 }).table("", "pods");
+    let small = Storage::new(HistoryLimits { events: 100, bytes: 1 }, 1).table("", "pods");
     small.create(draft("a", 1)).expect("created");
     small.create(draft("b", 1)).expect("created");
     assert_eq!(small.events_after(2, 10).expect("the newest is kept").events.len(), 1);

@@ -49,7 +49,7 @@ impl Answer {
 
 impl Api {
     pub(crate) fn new() -> Self {
-        Self { server: ApiServer::builder().build() }
+        Self { server: ApiServer::builder().first_revision(1).build() }
     }
 
     pub(crate) async fn send(&self, method: Method, path: &str, content_type: &str, body: Bytes) -> Answer {
