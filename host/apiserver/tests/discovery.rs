@@ -63,3 +63,15 @@ async fn the_server_says_that_it_is_well_and_what_it_is() {
     api.get("/api/v1/namespaces/default/nothings").await.fails(404, "NotFound");
     api.get("/api/v1/namespaces/default/configmaps/a/nothing").await.fails(404, "NotFound");
 }
+
+#[tokio::test]
+async fn only_who_reads_nothing_else_gets_openapi_v2_in_protobuf() {
+    let api = Api::new();
+    let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    let (answer, content_type) = api.get_as("/openapi/v2", protobuf).await;
+    let served = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+    assert_eq!((answer.code, content_type.as_str()), (200, served));
+    let (answer, _) = api.get_as("/openapi/v2", &format!("{protobuf}, application/json")).await;
+    assert_eq!(answer.body["swagger"], "2.0");
+    assert_eq!(api.get_as("/openapi/v3", protobuf).await.0.code, 406);
+}

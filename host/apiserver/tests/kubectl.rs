@@ -166,6 +166,27 @@ async fn objects_are_applied_edited_patched_and_compared() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kind_that_is_not_there_yet_is_explained_and_lists_are_applied() {
+    let Some(kubectl) = Kubectl::start("unknown").await else { return };
+    for command in ["apply -f -", "create -f -"] {
+        let refused = kubectl.fails(command, &foo("{name: x}")).await;
+        assert!(refused.contains(r#"no matches for kind "Foo" in version "example.com/v1""#), "{refused}");
+        assert!(refused.contains("ensure CRDs are installed first"), "{refused}");
+    }
+    kubectl.ok("create configmap a --from-literal=x=1").await;
+    kubectl.ok("create configmap b --from-literal=x=2").await;
+    let list = kubectl.ok("get configmap a b -o yaml").await;
+    assert!(list.contains("kind: List"), "{list}");
+    let changed = list.replace("x: \"2\"", "x: \"3\"");
+    let applied = kubectl.ok_with("apply -f -", &changed).await;
+    assert!(
+        applied.contains("configmap/a configured") && applied.contains("configmap/b configured"),
+        "{applied}"
+    );
+    assert_eq!(kubectl.ok("get configmap b -o jsonpath={.data.x}").await, "3");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn custom_resources_are_defined_explained_and_validated() {
     let Some(kubectl) = Kubectl::start("custom").await else { return };
     kubectl.ok_with("apply -f -", CRD).await;

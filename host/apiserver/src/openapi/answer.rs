@@ -7,11 +7,22 @@ use crate::registry::{Endpoint, GroupVersion, Registry};
 use crate::request::Request;
 use crate::request::accept::{MediaRange, ranges};
 use crate::rest::respond::{self, Answer};
+use crate::server::ResponseBody;
 use crate::status::Status;
+
+/// The protobuf form of an OpenAPI v2 document: as clients ask for it (before an `@` or a dot and the version), and as
+/// it is answered. client-go cannot parse a content type with an `@` in it.
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2";
+const V2_PROTOBUF_ANSWER: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// A `gnostic` Document of version "2.0" with no paths and no definitions.
+const EMPTY_V2_PROTOBUF: &[u8] = b"\x0a\x032.0";
 
 /// Answers `/openapi/v2`, `/openapi/v3` and the documents below it.
 ///
-/// Only JSON is served: kubectl reads v3 as JSON, and falls back to the protobuf form of v2 only where there is no v3.
+/// Documents are served as JSON. kubectl reads v3 so; for a kind that it does not find there it asks for v2, in its
+/// protobuf form only. What v3 lacks, v2 lacks, too: an empty document tells kubectl that there is no such kind, so
+/// that it says what to do, where a refusal would only make it say that it could not validate.
 pub(crate) fn answer(
     documents: &Documents,
     registry: &Registry,
@@ -22,10 +33,19 @@ pub(crate) fn answer(
         return Err(Status::method_not_allowed(request.method.as_str()));
     }
     let accepted = ranges(request.header("accept"));
-    if !accepted.is_empty() && !accepted.iter().any(MediaRange::takes_json) {
+    let path = path.trim_end_matches('/');
+    let takes_json = accepted.is_empty() || accepted.iter().any(MediaRange::takes_json);
+    if path == "/openapi/v2"
+        && !takes_json
+        && accepted.iter().any(|range| range.kind.starts_with(V2_PROTOBUF))
+    {
+        let empty = ResponseBody::full(EMPTY_V2_PROTOBUF);
+        return Ok(respond::with_body(StatusCode::OK, V2_PROTOBUF_ANSWER, empty));
+    }
+    if !takes_json {
         return Err(Status::not_acceptable(&["application/json"]));
     }
-    let rest = path.trim_start_matches("/openapi/").trim_end_matches('/');
+    let rest = path.trim_start_matches("/openapi/");
     match rest.split('/').collect::<Vec<_>>().as_slice() {
         ["v2"] => {
             let served: Vec<_> = registry.endpoints().map(|endpoint| served(endpoint.as_ref())).collect();
