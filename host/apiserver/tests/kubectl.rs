@@ -135,6 +135,10 @@ async fn deployments_are_created_changed_and_rolled_out() {
     let described = kubectl.ok("describe deployment web").await;
     assert!(described.contains("3 desired | 3 updated | 3 total | 3 available"), "{described}");
     assert!(kubectl.ok("get all").await.contains("deployment.apps/web"));
+    kubectl.ok("autoscale deployment web --min=1 --max=5 --cpu-percent=50").await;
+    let autoscaler = kubectl.ok("get hpa web").await;
+    assert!(autoscaler.contains("Deployment/web") && autoscaler.contains("/50%"), "{autoscaler}");
+    assert!(kubectl.ok("get hpa.v1.autoscaling web").await.contains("/50%"));
     kubectl.ok("delete deployment web --timeout=20s").await;
     assert!(kubectl.fails("get deployment web", "").await.contains("\"web\" not found"));
 }

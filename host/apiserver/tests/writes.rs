@@ -282,6 +282,43 @@ async fn events_are_one_collection_in_two_groups() {
 }
 
 #[tokio::test]
+async fn autoscalers_are_one_collection_in_two_versions() {
+    let api = Api::new();
+    let path =
+        |version: &str| format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
+    let body = json!({
+        "metadata": {"name": "h"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"},
+            "minReplicas": 1, "maxReplicas": 3, "targetCPUUtilizationPercentage": 50,
+        },
+    });
+    let created = api.post(&path("v1"), &body).await.ok();
+    assert_eq!((&created["apiVersion"], &created["spec"]), (&json!("autoscaling/v1"), &body["spec"]));
+    let one = |version: &str| format!("{}/h", path(version));
+    let v2 = api.get(&one("v2")).await.ok();
+    assert_eq!(v2["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 50);
+    assert_eq!(v2["spec"].get("targetCPUUtilizationPercentage"), None);
+    api.merge(&one("v1"), &json!({"spec": {"targetCPUUtilizationPercentage": 70}})).await.ok();
+    assert_eq!(
+        api.get(&one("v2")).await.ok()["spec"]["metrics"],
+        json!([{"type": "Resource", "resource": {
+            "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70},
+        }}])
+    );
+    let before = api.server.revision();
+    let unchanged = api.get(&one("v1")).await.ok();
+    api.put(&one("v1"), &unchanged).await.ok();
+    assert_eq!(api.server.revision(), before, "a round trip through v1 changes nothing");
+    let status = json!({"status": {"currentReplicas": 2, "desiredReplicas": 3, "currentCPUUtilizationPercentage": 90}});
+    api.merge(&format!("{}/status", one("v1")), &status).await.ok();
+    let v2 = api.get(&one("v2")).await.ok();
+    assert_eq!(v2["status"]["currentMetrics"][0]["resource"]["current"]["averageUtilization"], 90);
+    let listed = api.get(&path("v1")).await.ok();
+    assert_eq!(listed["items"][0]["spec"]["targetCPUUtilizationPercentage"], 70);
+}
+
+#[tokio::test]
 async fn reviews_are_answered_and_not_kept() {
     let api = Api::new();
     let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}});

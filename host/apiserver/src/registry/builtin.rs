@@ -237,6 +237,13 @@ pub(super) fn endpoints(storage: &Storage) -> Vec<Endpoint> {
         endpoint.schema = Schema::builtin("events.k8s.io", "v1", "Event");
         endpoints.push(endpoint);
     }
+    if let Some(autoscalers) = resources.remove("horizontalpodautoscalers") {
+        let mut endpoint = Endpoint::new("autoscaling", "v1", autoscalers);
+        endpoint.conversion = Conversion::Autoscaling;
+        endpoint.schema = Schema::builtin("autoscaling", "v1", "HorizontalPodAutoscaler");
+        endpoint.status = true;
+        endpoints.push(endpoint);
+    }
     endpoints
 }
 

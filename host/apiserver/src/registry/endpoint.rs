@@ -5,7 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::Value;
 
 use super::Resource;
-use crate::rest::core_events;
+use crate::rest::{autoscalers, core_events};
 use crate::schema::Schema;
 use crate::status::{About, Status};
 use crate::storage::Stored;
@@ -45,6 +45,8 @@ pub(crate) enum Conversion {
     None,
     /// Stored as core/v1 Event, served as events.k8s.io/v1 Event.
     Events,
+    /// Stored as autoscaling/v2 HorizontalPodAutoscaler, served as autoscaling/v1.
+    Autoscaling,
 }
 
 /// JSON paths, without the leading dot, as a CRD's `subresources.scale` has them.
@@ -122,7 +124,7 @@ impl Endpoint {
                 out.put_slice(&self.prefix);
                 out.put_slice(&stored.tail());
             }
-            Conversion::Events => {
+            Conversion::Events | Conversion::Autoscaling => {
                 out.put_slice(
                     &serde_json::to_vec(&self.serve(stored)).expect("a JSON value has string keys"),
                 );
@@ -147,8 +149,10 @@ impl Endpoint {
 
     /// A stored tree in the served form.
     pub(crate) fn served(&self, mut value: Value) -> Value {
-        if self.conversion == Conversion::Events {
-            core_events::to_events_v1(&mut value);
+        match self.conversion {
+            Conversion::None => {}
+            Conversion::Events => core_events::to_events_v1(&mut value),
+            Conversion::Autoscaling => autoscalers::to_v1(&mut value),
         }
         value["apiVersion"] = self.api_version.as_str().into();
         value["kind"] = self.kind().into();
@@ -157,8 +161,10 @@ impl Endpoint {
 
     /// A served tree in the stored form.
     pub(crate) fn stored(&self, mut value: Value) -> Value {
-        if self.conversion == Conversion::Events {
-            core_events::to_core(&mut value);
+        match self.conversion {
+            Conversion::None => {}
+            Conversion::Events => core_events::to_core(&mut value),
+            Conversion::Autoscaling => autoscalers::to_v2(&mut value),
         }
         value
     }

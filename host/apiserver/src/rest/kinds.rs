@@ -41,6 +41,9 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
             ("policy", _) => json!({
                 "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
             }),
+            ("autoscaling", _) if endpoint.version == "v1" => {
+                json!({"currentReplicas": 0, "desiredReplicas": 0})
+            }
             ("autoscaling", _) => json!({"currentMetrics": null, "desiredReplicas": 0}),
             ("apps", "daemonsets") => json!({
                 "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0,

@@ -3,6 +3,7 @@
 //! The functions named like verbs are called by HTTP requests and by the server's own controllers alike.
 
 pub(crate) mod admit;
+pub(crate) mod autoscalers;
 pub(crate) mod core_events;
 pub(crate) mod create;
 pub(crate) mod delete;

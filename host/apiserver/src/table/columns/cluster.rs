@@ -104,7 +104,13 @@ fn targets(row: &Cell<'_>) -> Value {
             None => text(metric, "/type").to_owned(),
         }
     });
-    let shown: Vec<_> = shown.collect();
+    let mut shown: Vec<_> = shown.collect();
+    // autoscaling/v1 has this one metric.
+    if let Some(target) = row.object.pointer("/spec/targetCPUUtilizationPercentage") {
+        let current = plain(row.object.pointer("/status/currentCPUUtilizationPercentage"), "<unknown>");
+        let unit = if current == "<unknown>" { "" } else { "%" };
+        shown.push(format!("cpu: {current}{unit}/{target}%"));
+    }
     if shown.is_empty() { "<none>".into() } else { join(shown.iter().map(String::as_str)).into() }
 }
 
