@@ -263,6 +263,25 @@ async fn some_kinds_have_rules_of_their_own() {
 }
 
 #[tokio::test]
+async fn a_pods_specification_stays_but_for_what_kubernetes_lets_change() {
+    let api = Api::new();
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}});
+    let created = api.post(&core("pods"), &pod).await.ok();
+    api.put(&core("pods/p"), &created).await.ok();
+    let image = json!({"spec": {"containers": [{"name": "c", "image": "i:2"}], "activeDeadlineSeconds": 60}});
+    let patched = api.patch("strategic-merge-patch+json", &core("pods/p"), &image).await.ok();
+    assert_eq!(patched["spec"]["containers"][0]["image"], "i:2");
+    api.merge(&core("pods/p"), &json!({"metadata": {"labels": {"a": "b"}}})).await.ok();
+    let policy = json!({"spec": {"restartPolicy": "Never"}});
+    let refused = api.merge(&core("pods/p"), &policy).await.fails(422, "Invalid");
+    let cause = &refused["details"]["causes"][0];
+    assert_eq!((&cause["field"], &cause["reason"]), (&json!("spec"), &json!("FieldValueForbidden")));
+    let message = refused["message"].as_str().expect("text");
+    assert!(message.contains("Forbidden: pod updates may not change fields other than"), "{message}");
+    assert!(message.ends_with("changed: spec.restartPolicy"), "{message}");
+}
+
+#[tokio::test]
 async fn events_are_one_collection_in_two_groups() {
     let api = Api::new();
     let event = json!({

@@ -3,8 +3,8 @@
 use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
 
-use super::meta;
 use super::update::Part;
+use super::{meta, pods};
 use crate::crd;
 use crate::registry::Endpoint;
 use crate::server::State;
@@ -89,6 +89,7 @@ pub(crate) fn prepare_update(
             new["spec"] = old["spec"].clone();
             label_with_name(new);
         }
+        ("", "pods") if part == Part::Main => return pods::changes(old, new),
         ("", "secrets") => encode_string_data(new),
         ("", "services") if part == Part::Main => {
             for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]

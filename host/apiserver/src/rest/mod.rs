@@ -12,6 +12,7 @@ pub(crate) mod kinds;
 pub(crate) mod list;
 pub(crate) mod meta;
 pub(crate) mod patch;
+pub(crate) mod pods;
 pub(crate) mod respond;
 pub(crate) mod review;
 pub(crate) mod scale;
