@@ -132,6 +132,25 @@ async fn a_namespace_takes_its_contents_along() {
     let late = api.post("/api/v1/namespaces/n/configmaps", &json!({"metadata": {"name": "late"}})).await;
     assert_eq!(late.fails(403, "Forbidden")["details"]["causes"][0]["reason"], "NamespaceTerminating");
     assert_eq!(api.get("/api/v1/namespaces/n").await.code, 200, "something is left");
+    let told = |answer: &Answer| answer.body["status"]["conditions"].is_array();
+    let waiting = api.until("/api/v1/namespaces/n", told).await.ok();
+    let message = |kind: &str| {
+        let conditions = waiting["status"]["conditions"].as_array().expect("conditions").iter();
+        let mut found = conditions.filter(|one| one["type"] == kind && one["status"] == "True");
+        found.next().unwrap_or_else(|| panic!("{kind} is not true: {waiting:#}"))["message"].clone()
+    };
+    assert_eq!(
+        message("NamespaceContentRemaining"),
+        "Some resources are remaining: configmaps. has 1 resource instances"
+    );
+    let finalizers = message("NamespaceFinalizersRemaining");
+    assert!(
+        finalizers.as_str().is_some_and(|text| text.ends_with("in 1 resource instances")),
+        "{finalizers}"
+    );
+    let settled = api.server.revision();
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    assert_eq!(api.server.revision(), settled, "conditions are written when they change");
     api.merge("/api/v1/namespaces/n/configmaps/held", &json!({"metadata": {"finalizers": null}})).await.ok();
     api.until("/api/v1/namespaces/n", gone).await;
     api.delete("/api/v1/namespaces/default", &json!(null)).await.fails(403, "Forbidden");

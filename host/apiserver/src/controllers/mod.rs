@@ -9,6 +9,7 @@ mod collector;
 mod feed;
 mod namespaces;
 mod pods;
+mod remaining;
 mod workloads;
 
 use std::sync::Arc;

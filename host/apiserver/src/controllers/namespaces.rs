@@ -1,14 +1,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::Value;
-
+use super::remaining::Remaining;
 use super::{Change, Controller, MANAGER};
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
 use crate::rest::delete::{DeleteOptions, Propagation, delete};
-use crate::rest::kinds;
 use crate::rest::update::{self, Part};
+use crate::rest::{kinds, meta};
 use crate::server::State;
 
 /// Empties namespaces that are being deleted, and lets them go when they are empty.
@@ -30,32 +29,57 @@ impl Controller for Namespaces {
 
     fn act(&mut self, state: &State) {
         for namespace in &self.ending {
-            if empty(state, namespace) {
+            let remaining = empty(state, namespace);
+            if remaining.is_nothing() {
                 finalize(state, namespace);
+            } else {
+                report(state, namespace, &remaining);
             }
         }
     }
 }
 
-/// Deletes what is in a namespace. Whether nothing is left.
-fn empty(state: &State, namespace: &str) -> bool {
-    let mut left = 0;
+/// Deletes what is in a namespace, and tells what stays.
+fn empty(state: &State, namespace: &str) -> Remaining {
+    let mut remaining = Remaining::default();
     for endpoint in state.registry().resources() {
-        if !endpoint.resource.namespaced || endpoint.resource.table.count(Some(namespace)) == 0 {
+        let resource = &endpoint.resource;
+        if !resource.namespaced || resource.table.count(Some(namespace)) == 0 {
             continue;
         }
-        for object in endpoint.resource.table.list(Some(namespace)).0 {
+        for object in resource.table.list(Some(namespace)).0 {
             if object.deleting {
                 continue;
             }
             let options = DeleteOptions::of_uid(&object.uid, Propagation::Background);
-            if let Err(error) = delete(state, &endpoint, (namespace, &object.name), &options) {
-                tracing::debug!(%error, namespace, name = %object.name, "left in an ending namespace");
+            match delete(state, &endpoint, (namespace, &object.name), &options) {
+                Ok(_) => {}
+                // Somebody else was faster.
+                Err(status) if status.code == 404 => {}
+                Err(status) => remaining.failures.push(status.message),
             }
         }
-        left += endpoint.resource.table.count(Some(namespace));
+        let name = format!("{}.{}", resource.names.plural, resource.group);
+        remaining.count(name, &resource.table.list(Some(namespace)).0);
     }
-    left == 0
+    remaining
+}
+
+/// Tells in the namespace's status what it still waits for.
+fn report(state: &State, namespace: &str, remaining: &Remaining) {
+    let registry = state.registry();
+    let Some(namespaces) = registry.endpoint("", "v1", "namespaces") else { return };
+    let now = state.now();
+    let options = WriteOptions::internal(MANAGER);
+    let done = update::update(state, namespaces, ("", namespace), Part::Status, &options, |old| {
+        let mut value = old.clone();
+        remaining.set_conditions(&mut value["status"], &now);
+        meta::of(&mut value).remove("resourceVersion");
+        Ok(update::Change { value, applied: false, retry: true })
+    });
+    if let Err(error) = done {
+        tracing::debug!(%error, namespace, "the namespace was gone already");
+    }
 }
 
 /// Takes the finalizer `kubernetes` from an empty namespace, which ends it unless it has other finalizers.
@@ -73,9 +97,7 @@ fn finalize(state: &State, namespace: &str) {
         {
             spec.remove("finalizers");
         }
-        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("resourceVersion");
-        }
+        meta::of(&mut value).remove("resourceVersion");
         Ok(update::Change { value, applied: false, retry: true })
     });
     if let Err(error) = done {
