@@ -75,3 +75,18 @@ async fn only_who_reads_nothing_else_gets_openapi_v2_in_protobuf() {
     assert_eq!(answer.body["swagger"], "2.0");
     assert_eq!(api.get_as("/openapi/v3", protobuf).await.0.code, 406);
 }
+
+#[tokio::test]
+async fn the_root_lists_the_paths() {
+    let api = Api::new();
+    let root = api.get("/").await.ok();
+    let paths: Vec<&str> =
+        root["paths"].as_array().expect("paths").iter().filter_map(Value::as_str).collect();
+    for path in
+        ["/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/openapi/v3", "/readyz", "/version"]
+    {
+        assert!(paths.contains(&path), "{path} is not among {paths:?}");
+        assert_eq!(api.get(path).await.code, 200, "{path}");
+    }
+    assert!(paths.is_sorted());
+}

@@ -217,6 +217,11 @@ async fn namespaces_end_and_the_server_answers_about_itself() {
     kubectl.ok("-n n create configmap a --from-literal=x=y").await;
     kubectl.ok("-n n run p --image=i").await;
     assert!(kubectl.ok("-n n get pods").await.contains("Pending"));
+    for command in ["-n n logs p", "-n n exec p -- true", "-n n attach p"] {
+        let refused = kubectl.fails(command, "").await;
+        assert!(refused.contains("runs no containers"), "kubectl {command}: {refused}");
+    }
+    assert_eq!(kubectl.ok("create token default").await.trim().matches('.').count(), 2);
     kubectl.ok("delete namespace n --timeout=20s").await;
     assert!(kubectl.fails("-n n create configmap b", "").await.contains("namespaces \"n\" not found"));
     assert_eq!(kubectl.ok("auth can-i create pods").await.trim(), "yes");

@@ -346,3 +346,42 @@ async fn reviews_are_answered_and_not_kept() {
     assert_eq!((answer.code, &answer.body["status"]["allowed"]), (201, &json!(true)));
     api.get(path).await.fails(405, "MethodNotAllowed");
 }
+
+#[tokio::test]
+async fn what_a_container_would_answer_is_refused_with_the_reason() {
+    let api = Api::new();
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    api.post(&core("pods"), &pod).await.ok();
+    for subresource in ["log", "exec", "attach", "portforward"] {
+        let refused = api.get(&core(&format!("pods/p/{subresource}"))).await.fails(400, "BadRequest");
+        let wanted =
+            format!("the embedded API server runs no containers: pods/{subresource} isn't available");
+        assert!(refused["message"].as_str().is_some_and(|text| text.starts_with(&wanted)), "{refused}");
+    }
+    let missing = api.get(&core("pods/q/log")).await.fails(404, "NotFound");
+    assert_eq!(missing["message"], "pods \"q\" not found");
+    api.get(&core("configmaps/p/log")).await.fails(404, "NotFound");
+}
+
+#[tokio::test]
+async fn a_service_account_gets_a_token_that_says_whose_it_is() {
+    let api = Api::new();
+    api.post(&core("serviceaccounts"), &json!({"metadata": {"name": "a"}})).await.ok();
+    let path = core("serviceaccounts/a/token");
+    let asked = json!({"spec": {"audiences": ["me"], "expirationSeconds": 600}});
+    let answer = api.post(&path, &asked).await;
+    assert_eq!(answer.code, 201);
+    let body = answer.body;
+    assert_eq!((&body["kind"], &body["spec"]["expirationSeconds"]), (&json!("TokenRequest"), &json!(600)));
+    let token = body["status"]["token"].as_str().expect("a token");
+    let claims = token.split('.').nth(1).expect("claims").replace('-', "+").replace('_', "/");
+    let padded = format!("{claims}{}", "=".repeat((4 - claims.len() % 4) % 4));
+    let bytes: k8s_openapi::ByteString = serde_json::from_value(json!(padded)).expect("base64");
+    let claims: Value = serde_json::from_slice(&bytes.0).expect("JSON");
+    assert_eq!((&claims["sub"], &claims["aud"]), (&json!("system:serviceaccount:default:a"), &json!(["me"])));
+    assert_eq!(claims["exp"].as_i64().zip(claims["iat"].as_i64()).map(|(end, start)| end - start), Some(600));
+    assert!(body["status"]["expirationTimestamp"].is_string());
+    api.post(&path, &json!({"spec": {"expirationSeconds": 1}})).await.fails(422, "Invalid");
+    api.post(&core("serviceaccounts/b/token"), &asked).await.fails(404, "NotFound");
+    api.get(&path).await.fails(405, "MethodNotAllowed");
+}

@@ -35,6 +35,15 @@ pub(super) fn subresources(endpoint: &Endpoint) -> Vec<Subresource<'_>> {
             verbs: &["get", "patch", "update"],
         });
     }
+    if endpoint.require_subresource("token").is_ok() {
+        found.push(Subresource {
+            name: "token",
+            group: "authentication.k8s.io",
+            version: "v1",
+            kind: "TokenRequest",
+            verbs: &["create"],
+        });
+    }
     if endpoint.status {
         found.push(own("status", &["get", "patch", "update"]));
     }

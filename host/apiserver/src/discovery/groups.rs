@@ -62,7 +62,7 @@ fn describe_resource(endpoint: &Endpoint) -> Vec<Value> {
             "name": format!("{}/{}", names.plural, sub.name), "singularName": "", "namespaced": resource.namespaced,
             "kind": sub.kind, "verbs": sub.verbs,
         });
-        if sub.name == "scale" {
+        if sub.group != endpoint.group {
             described["group"] = sub.group.into();
             described["version"] = sub.version.into();
         }

@@ -3,8 +3,10 @@
 mod aggregated;
 mod groups;
 
+use std::collections::BTreeSet;
+
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::registry::Registry;
 use crate::request::accept::ranges;
@@ -35,6 +37,18 @@ pub(crate) fn answer(registry: &Registry, request: &Request) -> Result<Answer, S
         Target::Object(_) | Target::Other(_) => None,
     };
     value.map(|value: Value| respond::json_value(StatusCode::OK, &value)).ok_or_else(Status::no_such_resource)
+}
+
+/// `/`: the paths that there are.
+pub(crate) fn paths(registry: &Registry) -> Value {
+    let fixed = ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
+    let mut paths: BTreeSet<String> = fixed.into_iter().map(str::to_owned).collect();
+    for (name, group) in registry.groups() {
+        let root = if name.is_empty() { "/api".to_owned() } else { format!("/apis/{name}") };
+        paths.extend(group.versions.iter().map(|version| format!("{root}/{}", version.version)));
+        paths.insert(root);
+    }
+    json!({"paths": paths})
 }
 
 /// The version of aggregated discovery that the client prefers to the plain form.

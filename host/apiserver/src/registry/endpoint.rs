@@ -99,12 +99,18 @@ impl Endpoint {
         }
     }
 
+    /// Whether it is a core kind with this plural name.
+    pub(crate) fn is_core(&self, plural: &str) -> bool {
+        self.group.is_empty() && self.resource.names.plural == plural
+    }
+
     /// The subresource, or 404.
     pub(crate) fn require_subresource(&self, name: &str) -> Result<(), Status> {
         let served = match name {
             "status" => self.status,
             "scale" => self.scale.is_some(),
-            "finalize" => self.resource.group.is_empty() && self.resource.names.plural == "namespaces",
+            "finalize" => self.is_core("namespaces"),
+            "token" => self.is_core("serviceaccounts"),
             _ => false,
         };
         if served { Ok(()) } else { Err(Status::no_such_resource()) }

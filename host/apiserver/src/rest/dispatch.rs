@@ -8,7 +8,7 @@ use super::list::list;
 use super::respond::{self, Answer};
 use super::selection::Selection;
 use super::update::{Change, Part, update};
-use super::{Written, create, meta, patch, review, scale};
+use super::{Written, create, meta, patch, pods, review, scale, token};
 use crate::registry::Endpoint;
 use crate::request::{ObjectPath, Request, Verb, View, body};
 use crate::server::{ResponseBody, State};
@@ -33,6 +33,8 @@ pub(crate) fn resource(
     request: &Request,
 ) -> Result<Answer, Status> {
     if let Some(subresource) = &path.subresource {
+        let key = (path.namespace.as_deref().unwrap_or_default(), path.name.as_deref().unwrap_or_default());
+        pods::refuse_container(endpoint, key, subresource)?;
         endpoint.require_subresource(subresource)?;
     }
     if path.namespace.is_some() && !endpoint.resource.namespaced {
@@ -45,6 +47,9 @@ pub(crate) fn resource(
     }
     if path.name.is_some() && path.namespace.is_none() && endpoint.resource.namespaced {
         return Err(Status::no_such_resource());
+    }
+    if path.subresource.as_deref() == Some("token") {
+        return call.token();
     }
     match verb {
         Verb::Get => call.get(),
@@ -201,6 +206,14 @@ impl Call<'_> {
         }
         let value = body::object(self.request, self.endpoint)?;
         Ok(respond::json_value(StatusCode::CREATED, &review::answer(self.endpoint, value)))
+    }
+
+    fn token(&self) -> Result<Answer, Status> {
+        if self.request.method != Method::POST {
+            return Err(Status::method_not_allowed(self.request.method.as_str()));
+        }
+        let token = token::create(self.state, self.endpoint, self.key(), self.request)?;
+        Ok(respond::json_value(StatusCode::CREATED, &token))
     }
 
     fn written(&self, written: &Written) -> Answer {

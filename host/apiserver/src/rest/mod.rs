@@ -17,6 +17,7 @@ pub(crate) mod respond;
 pub(crate) mod review;
 pub(crate) mod scale;
 pub(crate) mod selection;
+pub(crate) mod token;
 pub(crate) mod update;
 
 use std::sync::Arc;

@@ -1,14 +1,37 @@
-//! What an update may change in a pod's specification, after `ValidatePodUpdate` in
+//! Pods: what only a running container could answer, and what an update may change in the specification, after `ValidatePodUpdate` in
 //! `k8s.io/kubernetes/pkg/apis/core/validation`.
 
 use serde_json::Value;
 
+use crate::registry::Endpoint;
 use crate::schema::field;
-use crate::status::Cause;
+use crate::status::{Cause, Status};
 
 const MUTABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
                        `spec.tolerations` (only additions to existing tolerations),\
                        `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+/// The subresources that a kubelet answers.
+const OF_CONTAINERS: [&str; 4] = ["log", "exec", "attach", "portforward"];
+
+/// Refuses what only a running container could answer. As where Kubernetes finds no running container, that is a bad
+/// request: the pod is there, so 404 would be wrong.
+pub(crate) fn refuse_container(
+    endpoint: &Endpoint,
+    key: (&str, &str),
+    subresource: &str,
+) -> Result<(), Status> {
+    if !endpoint.is_core("pods") || !OF_CONTAINERS.contains(&subresource) {
+        return Ok(());
+    }
+    let (namespace, name) = key;
+    if endpoint.resource.table.get(namespace, name).is_none() {
+        return Err(Status::not_found(endpoint.about(), name));
+    }
+    Err(Status::bad_request(format!(
+        "the embedded API server runs no containers: pods/{subresource} isn't available; use a cluster with nodes for it"
+    )))
+}
 
 /// What is wrong with the change of a pod from `old` to `new`.
 pub(crate) fn changes(old: &Value, new: &Value) -> Vec<Cause> {

@@ -35,6 +35,7 @@ async fn object(state: &Arc<State>, path: &ObjectPath, request: &Request) -> Res
 
 fn other(state: &Arc<State>, path: &str, request: &Request) -> Result<Answer, Status> {
     match path {
+        "" => Ok(respond::json_value(StatusCode::OK, &discovery::paths(&state.registry()))),
         "/version" => Ok(respond::json_value(StatusCode::OK, &version())),
         "/healthz" | "/readyz" | "/livez" => {
             let ok = super::ResponseBody::full(&b"ok"[..]);
