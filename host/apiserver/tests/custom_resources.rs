@@ -245,3 +245,20 @@ async fn applying_custom_resources_merges_by_manager() {
     let less = api.apply(&path("two"), &foo("a", &json!({}))).await.ok();
     assert_eq!(less["spec"], json!({"color": "red", "replicas": 1}), "the default is back");
 }
+
+#[tokio::test]
+async fn what_a_crd_lacks_is_said_once() {
+    let api = Api::new();
+    for field in ["group", "scope", "names/plural", "names/kind"] {
+        let mut body = crd();
+        let pointer = format!("/spec/{field}");
+        let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
+        body.pointer_mut(parent).and_then(Value::as_object_mut).expect("an object").remove(name);
+        let refused = api.post(CRDS, &body).await.fails(422, "Invalid");
+        let at = format!("spec.{}", field.replace('/', "."));
+        let causes = refused["details"]["causes"].as_array().expect("causes").iter();
+        let said =
+            causes.filter(|cause| cause["field"] == at.as_str() && cause["reason"] == "FieldValueRequired");
+        assert_eq!(said.count(), 1, "{at}: {refused:#}");
+    }
+}

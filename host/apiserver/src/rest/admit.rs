@@ -41,13 +41,22 @@ pub(crate) fn validate(
 ) -> Result<(), Status> {
     let mut causes = extra;
     if let Some(schema) = &endpoint.schema {
-        causes.extend(schema.validate(new, old));
+        for cause in schema.validate(new, old) {
+            if !causes.iter().any(|known| says_the_same(known, &cause)) {
+                causes.push(cause);
+            }
+        }
     }
     if causes.is_empty() {
         return Ok(());
     }
     let name = new["metadata"]["name"].as_str().unwrap_or_default();
     Err(Status::invalid(endpoint.about(), name, causes))
+}
+
+/// Whether one cause adds nothing to another. That a field is required is one thing, however it is worded.
+fn says_the_same(a: &Cause, b: &Cause) -> bool {
+    a == b || (a.field == b.field && a.reason == b.reason && a.reason == "FieldValueRequired")
 }
 
 /// Records in `new` which fields the writer now owns.
