@@ -262,3 +262,20 @@ async fn what_a_crd_lacks_is_said_once() {
         assert_eq!(said.count(), 1, "{at}: {refused:#}");
     }
 }
+
+#[tokio::test]
+async fn versions_from_before_a_crd_was_made_again_are_gone() {
+    let api = with_crd().await;
+    let created = api.post(FOOS, &foo("a", &json!({}))).await.ok();
+    let old = api::version(&created);
+    api.delete(&format!("{CRDS}/foos.example.com"), &json!(null)).await.ok();
+    let gone = api.get(&format!("{CRDS}/foos.example.com")).await;
+    assert_eq!(gone.code, 404, "{:#}", gone.body);
+    api.post(CRDS, &crd()).await.ok();
+    let event = api.watch(&format!("{FOOS}?resourceVersion={old}")).await.next().await.expect("an event");
+    assert_eq!(
+        (&event["type"], &event["object"]["code"]),
+        (&json!("ERROR"), &json!(410)),
+        "a's end is not told"
+    );
+}
