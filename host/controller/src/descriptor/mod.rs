@@ -8,8 +8,6 @@ mod schema;
 mod tests;
 mod validate;
 
-use std::collections::BTreeMap;
-
 use pilothouse_model::Projection;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -255,11 +253,5 @@ impl Descriptor {
     #[must_use]
     pub fn watch(&self, name: &str) -> Option<&Watch> {
         self.watches.iter().find(|watch| watch.name == name)
-    }
-
-    /// The watches by name.
-    #[must_use]
-    pub fn watches_by_name(&self) -> BTreeMap<&str, &Watch> {
-        self.watches.iter().map(|watch| (watch.name.as_str(), watch)).collect()
     }
 }
