@@ -4,6 +4,7 @@
 //! `PILOTHOUSE_TEST_KUBECONFIG=FILE` they run against that server, one after another, and those that need fault
 //! injection or the embedded server's counters say that they are skipped.
 
+mod acceptance;
 mod bad_descriptors;
 mod bad_files;
 mod command_line;

@@ -40,6 +40,8 @@ pub(crate) struct Options {
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Switches the requeue-everything of a reload off, so that a lost key cannot hide behind it.
     pub(crate) no_requeue_on_reload: bool,
+    /// Lets the test inject faults into the embedded server.
+    pub(crate) test_faults: bool,
 }
 
 /// The binary under test.
@@ -79,6 +81,9 @@ impl Host {
             None => {
                 let kubeconfig = folder.path().join("kubeconfig");
                 command.args(["dev", "--kubeconfig-out"]).arg(&kubeconfig);
+                if options.test_faults {
+                    command.arg("--test-faults");
+                }
                 kubeconfig
             }
         };
