@@ -3,17 +3,13 @@
 //! The ways and their order are in docs/decisions/0002-building-guests.md.
 
 mod copy;
-mod environment;
-mod machine;
-mod plan;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 pub(crate) use copy::copy_example;
-use environment::clean_command;
-use plan::{Attempt, Step, TARGET};
+use pilothouse_toolchain::{Permission, TARGET, Toolchain, clean_command};
 
 /// A plugin that was built: a core module that carries its component type. The host makes the component.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +40,8 @@ pub(crate) fn build_in(
     variables: &[(&str, &str)],
 ) -> Result<Vec<Guest>> {
     let names = package_names(workspace, packages)?;
-    let toolchain = find_toolchain(root)?;
+    let toolchain = Toolchain::find(root, Permission::Packages, &mut |line| println!("guests: {line}"))
+        .map_err(|error| anyhow!("guests cannot be built: {error}"))?;
     println!("guests: building {} with {}", names.join(", "), toolchain.describe());
     let target_directory = root.join("examples/target");
     let mut command = toolchain.cargo(workspace);
@@ -101,80 +98,6 @@ fn package_names(workspace: &Path, packages: &[&str]) -> Result<Vec<String>> {
         bail!("there is no example {unknown:?} in {}; there are: {}", workspace.display(), known.join(", "));
     }
     Ok(packages.iter().map(|name| (*name).to_owned()).collect())
-}
-
-enum Toolchain {
-    /// The active toolchain has a compiled std.
-    Installed,
-    /// The distribution's compiler builds std itself, with this linker.
-    BuildStd { linker: PathBuf },
-}
-
-impl Toolchain {
-    fn describe(&self) -> String {
-        match self {
-            Self::Installed => format!("the installed target {TARGET}"),
-            Self::BuildStd { linker } => {
-                format!("/usr/bin/cargo, which builds std first (linker {})", linker.display())
-            }
-        }
-    }
-
-    fn cargo(&self, workspace: &Path) -> std::process::Command {
-        match self {
-            Self::Installed => clean_command("cargo", workspace),
-            Self::BuildStd { linker } => {
-                let mut command = clean_command("/usr/bin/cargo", workspace);
-                let path = std::env::var_os("PATH").unwrap_or_default();
-                let directories = [PathBuf::from("/usr/bin")].into_iter().chain(std::env::split_paths(&path));
-                if let Ok(path) = std::env::join_paths(directories) {
-                    command.env("PATH", path);
-                }
-                command.env("RUSTC", "/usr/bin/rustc").env("RUSTC_BOOTSTRAP", "1");
-                command.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
-                command.arg("-Zbuild-std=std,panic_abort");
-                command
-            }
-        }
-    }
-}
-
-/// Takes one step after another until a toolchain is there or no way is left.
-fn find_toolchain(root: &Path) -> Result<Toolchain> {
-    let mut target_add = Attempt::NotMade;
-    let mut package_install = Attempt::NotMade;
-    loop {
-        let facts = plan::Facts {
-            target_add: target_add.clone(),
-            package_install: package_install.clone(),
-            ..machine::probe(root)
-        };
-        match plan::next(&facts) {
-            Step::UseInstalledTarget => return Ok(Toolchain::Installed),
-            Step::BuildStd { linker } => return Ok(Toolchain::BuildStd { linker }),
-            Step::GiveUp(explanation) => bail!(explanation),
-            Step::AddTarget => {
-                println!("guests: no std for {TARGET} yet; asking rustup: rustup target add {TARGET}");
-                target_add = attempted(machine::add_target(root), "rustup");
-            }
-            Step::InstallPackages(packages) => {
-                let packages_text = packages.join(" ");
-                println!("guests: installing Debian packages: apt-get install -y {packages_text}");
-                package_install = attempted(machine::install_packages(root, &packages), "apt-get");
-            }
-        }
-    }
-}
-
-/// An attempt is over either way: if it left nothing usable behind, it must not be made again.
-fn attempted(result: Result<(), String>, program: &str) -> Attempt {
-    match result {
-        Ok(()) => Attempt::Failed(format!("{program} said that it succeeded, but nothing usable is there")),
-        Err(error) => {
-            println!("guests: {program} could not: {error}");
-            Attempt::Failed(error)
-        }
-    }
 }
 
 #[cfg(test)]

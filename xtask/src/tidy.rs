@@ -18,7 +18,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("apiserver", &["model"]),
     ("plugin", &["model"]),
     ("controller", &["model", "informer", "plugin"]),
-    ("pilothouse", &["model", "informer", "apiserver", "plugin", "controller"]),
+    ("toolchain", &[]),
+    ("pilothouse", &["model", "informer", "apiserver", "plugin", "controller", "toolchain"]),
 ];
 
 /// What some crates must not know.

@@ -45,6 +45,8 @@ pub(crate) enum Command {
     Run(Run),
     /// Run the embedded API server alone.
     Apiserver(Apiserver),
+    /// Build a project, whatever its language, into a plugin.
+    Build(Build),
     /// Check a plugin without running it.
     Check(Check),
     /// Show the plugins of a running host.
@@ -114,6 +116,16 @@ pub(crate) struct Apiserver {
     pub(crate) kubeconfig_out: PathBuf,
     #[command(flatten)]
     pub(crate) faults: TestFaults,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Build {
+    /// The project: a folder with a Cargo.toml, package.json, pyproject.toml, requirements.txt, go.mod or C files.
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Where the plugin goes; without it, DIR/NAME.wasm with the project's name.
+    #[arg(long, short, env = "PILOTHOUSE_OUTPUT", value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -189,6 +201,7 @@ mod tests {
             "pilothouse dev --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2",
             "pilothouse run --plugins p --kubeconfig k --context c --config f --listen 127.0.0.1:1 --log-format json",
             "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k",
+            "pilothouse build d -o a.wasm",
             "pilothouse check a.wasm --json --kubeconfig k",
             "pilothouse status --json --server http://127.0.0.1:1",
             "pilothouse logs sample --server http://127.0.0.1:1",

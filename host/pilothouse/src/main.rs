@@ -1,5 +1,7 @@
 //! `pilothouse`: a WebAssembly host for Kubernetes controller logic.
 
+mod build;
+mod checking;
 mod cli;
 mod cluster;
 mod commands;
@@ -45,6 +47,7 @@ async fn run(cli: Cli) -> Outcome {
         Command::Dev(flags) => commands::dev::run(flags).await,
         Command::Run(flags) => commands::run::run(flags).await,
         Command::Apiserver(flags) => commands::apiserver::run(flags).await,
+        Command::Build(flags) => commands::build::run(flags).await,
         Command::Check(flags) => commands::check::run(flags).await,
         Command::Status(flags) => commands::status::run(flags).await,
         Command::Logs(flags) => commands::logs::run(flags).await,

@@ -1,6 +1,7 @@
 //! One file per subcommand.
 
 pub(crate) mod apiserver;
+pub(crate) mod build;
 pub(crate) mod check;
 pub(crate) mod dev;
 mod host;

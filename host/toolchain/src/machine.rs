@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::environment::clean_command;
-use super::plan::{Attempt, Facts, TARGET};
+use crate::environment::clean_command;
+use crate::plan::{Attempt, Facts, TARGET};
 
 /// Looks at the machine without changing it. Attempts made before are the caller's to carry over.
-pub(super) fn probe(root: &Path) -> Facts {
+pub(crate) fn probe(root: &Path) -> Facts {
     let sysroot = sysroot("rustc".as_ref(), root);
     let system_sysroot = sysroot_of_system_rust(root);
     Facts {
@@ -22,17 +22,18 @@ pub(super) fn probe(root: &Path) -> Facts {
         debian: Path::new("/usr/bin/apt-get").is_file(),
         root: output(clean_command("id", root).arg("-u")).as_deref() == Some("0"),
         package_install: Attempt::NotMade,
+        may_install: false,
     }
 }
 
 /// Asks rustup for the target. Without retries: where nothing can be downloaded there is another way.
-pub(super) fn add_target(root: &Path) -> Result<(), String> {
+pub(crate) fn add_target(root: &Path) -> Result<(), String> {
     let mut command = clean_command("rustup", root);
     run(command.args(["target", "add", TARGET]).env("RUSTUP_MAX_RETRIES", "0").env("RUST_BACKTRACE", "0"))
 }
 
 /// Installs Debian packages; refreshes the package lists only if that does not work without.
-pub(super) fn install_packages(root: &Path, packages: &[&str]) -> Result<(), String> {
+pub(crate) fn install_packages(root: &Path, packages: &[&str]) -> Result<(), String> {
     let apt_get = |arguments: &[&str]| {
         let mut command = clean_command("/usr/bin/apt-get", root);
         command.env("DEBIAN_FRONTEND", "noninteractive");
@@ -141,12 +142,12 @@ mod tests {
 
     #[test]
     fn a_sysroot_has_std_only_with_its_library() {
-        let sysroot = std::env::temp_dir().join(format!("pilothouse-xtask-sysroot-{}", std::process::id()));
+        let sysroot = tempfile::tempdir().unwrap();
+        let sysroot = sysroot.path();
         let library = sysroot.join("lib/rustlib").join(TARGET).join("lib");
         std::fs::create_dir_all(&library).unwrap();
-        assert!(!has_std(&sysroot), "an empty folder is left by an interrupted installation");
+        assert!(!has_std(sysroot), "an empty folder is left by an interrupted installation");
         std::fs::write(library.join("libstd-0123.rlib"), "").unwrap();
-        assert!(has_std(&sysroot));
-        std::fs::remove_dir_all(&sysroot).unwrap();
+        assert!(has_std(sysroot));
     }
 }

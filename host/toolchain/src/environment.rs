@@ -39,7 +39,8 @@ fn belongs_to_the_outer_build(name: &str) -> bool {
 }
 
 /// A command in `directory` (which selects rustup's toolchain) without the outer build's variables.
-pub(super) fn clean_command(program: impl AsRef<OsStr>, directory: &Path) -> Command {
+#[must_use]
+pub fn clean_command(program: impl AsRef<OsStr>, directory: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(directory);
     for (name, _) in std::env::vars_os() {

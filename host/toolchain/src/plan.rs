@@ -6,17 +6,17 @@
 use std::path::PathBuf;
 
 /// The target that every guest is built for.
-pub(super) const TARGET: &str = "wasm32-unknown-unknown";
+pub const TARGET: &str = "wasm32-unknown-unknown";
 
 /// The oldest compiler that guests build with (`rust-version` in examples/Cargo.toml).
-pub(super) const MINIMUM_RUST: (u32, u32) = (1, 95);
+pub(crate) const MINIMUM_RUST: (u32, u32) = (1, 95);
 
 /// What Debian calls the compiler, its cargo and the sources of std.
-pub(super) const DEBIAN_PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
+pub(crate) const DEBIAN_PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
 
 /// Something that changes the machine and was not done yet, or failed.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub(super) enum Attempt {
+pub(crate) enum Attempt {
     #[default]
     NotMade,
     /// With the last words of the command.
@@ -25,7 +25,7 @@ pub(super) enum Attempt {
 
 /// What was found on the machine. Probed anew after each step that changes it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Facts {
+pub(crate) struct Facts {
     /// The sysroot of the active toolchain holds a compiled std for [`TARGET`].
     pub target_installed: bool,
     /// The active toolchain is one of rustup's.
@@ -40,15 +40,17 @@ pub(super) struct Facts {
     pub wasm_linker: Option<PathBuf>,
     /// `apt-get` is there.
     pub debian: bool,
-    /// This process may install packages.
+    /// This process is root, and can install packages.
     pub root: bool,
+    /// Whoever started it wants packages installed.
+    pub may_install: bool,
     /// `apt-get install` in this run.
     pub package_install: Attempt,
 }
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// Build with the toolchain as it is.
     UseInstalledTarget,
     /// Run `rustup target add`, then decide again.
@@ -63,7 +65,7 @@ pub(super) enum Step {
 
 /// The next step. Calling it again after each step ends in a build or in [`Step::GiveUp`], because each step that
 /// changes the machine is taken at most once.
-pub(super) fn next(facts: &Facts) -> Step {
+pub(crate) fn next(facts: &Facts) -> Step {
     if facts.target_installed {
         return Step::UseInstalledTarget;
     }
@@ -73,7 +75,7 @@ pub(super) fn next(facts: &Facts) -> Step {
     let missing = missing_packages(facts);
     match &facts.wasm_linker {
         Some(linker) if missing.is_empty() => Step::BuildStd { linker: linker.clone() },
-        _ if facts.debian && facts.root && facts.package_install == Attempt::NotMade => {
+        _ if facts.debian && facts.root && facts.may_install && facts.package_install == Attempt::NotMade => {
             Step::InstallPackages(missing)
         }
         _ => Step::GiveUp(explain(facts)),
@@ -114,6 +116,7 @@ fn explain(facts: &Facts) -> String {
                 "/usr/bin/rustc is {major}.{minor}, and {}.{} is needed",
                 MINIMUM_RUST.0, MINIMUM_RUST.1
             )),
+            _ if !facts.may_install => tried.push(format!("not installed: {packages}")),
             _ if !facts.root => tried.push("installing packages needs root".to_owned()),
             _ => tried.push(format!("still missing after the installation: {packages}")),
         }
@@ -125,7 +128,7 @@ fn explain(facts: &Facts) -> String {
         tried.push("this is not a Debian system, so there are no packages to fall back to".to_owned());
     }
     format!(
-        "guests cannot be built: no Rust toolchain for {TARGET}\n\
+        "no Rust toolchain for {TARGET}\n\
          What was tried:\n  - {}\nWhat helps, then the same command again:\n  - {}",
         tried.join("\n  - "),
         remedies.join("\n  - ")
@@ -145,6 +148,7 @@ mod tests {
             target_add: Attempt::Failed("could not download".into()),
             debian: true,
             root: true,
+            may_install: true,
             ..rustup_machine()
         }
     }
@@ -225,6 +229,13 @@ mod tests {
     fn giving_up_without_root_says_so() {
         let text = reason(&Facts { root: false, ..offline_debian() });
         assert!(text.contains("installing packages needs root"), "{text}");
+    }
+
+    #[test]
+    fn packages_are_not_installed_unasked() {
+        let text = reason(&Facts { may_install: false, ..offline_debian() });
+        assert!(text.contains("not installed: rustc-web"), "{text}");
+        assert!(text.contains("sudo apt-get install -y --no-install-recommends rustc-web"), "{text}");
     }
 
     #[test]

@@ -1,0 +1,9 @@
+//! C.
+
+use super::{Artifact, Job};
+use crate::Failed;
+
+#[allow(clippy::unused_async, reason = "every recipe is awaited")]
+pub(super) async fn build(job: &Job) -> Result<Artifact, Failed> {
+    Err(job.failed("projects in C cannot be built by this version yet; build with clang or zig, as the SDK's README says"))
+}
