@@ -44,16 +44,17 @@ impl Reflector {
         let seed = options.seed.unwrap_or_else(rand::random);
         let name =
             |verb| Arc::new(RequestName { verb, resource: key.resource.to_string(), path: key.url_path() });
+        let watch_name = name("watch");
         Self {
             list_watch,
             queue,
             format: ObjectFormat::new(key),
             options: options.clone(),
             status,
-            machine: Machine::new(options.streaming_list, options.page_size, seed),
+            machine: Machine::new(options.streaming_list, options.page_size, seed, Arc::clone(&watch_name)),
             deltas: Vec::new(),
             list_name: name("list"),
-            watch_name: name("watch"),
+            watch_name,
         }
     }
 

@@ -7,17 +7,17 @@ use pilothouse_model::{Deletion, Delta, Object, Replacement};
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
+use super::order::{Order, Step};
 use super::phase::{Collected, Listing, Next, Phase, Watching};
+use super::streaming::Streaming;
 use crate::decode::{ListPage, WatchEvent};
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{Failure, FailureKind, RequestName};
 use crate::list_watch::{ListParams, WatchParams};
 
 /// A watch that ends sooner, without having brought anything, is a fault (B05).
 const VERY_SHORT_WATCH: Duration = Duration::from_secs(1);
 /// How often a watch is resumed after an internal error of the server, before a relist (B03).
 const INTERNAL_ERROR_RESUMES: u32 = 3;
-/// How many streaming lists may be cut before lists are read in the plain way (B07).
-const STREAMING_LIST_TRIES: u32 = 2;
 
 /// What happened.
 #[derive(Debug)]
@@ -59,36 +59,32 @@ pub(crate) struct Observed {
 
 #[derive(Debug)]
 pub(crate) struct Machine {
-    phase: Phase,
+    pub(super) phase: Phase,
     page_size: u32,
-    streaming: Streaming,
-    /// The last list answered that the version is too old or too new: only a consistent read can help (B01).
-    version_unavailable: bool,
+    pub(super) streaming: Streaming,
+    /// The last list answered that the version is too old or too new, or a watch that it went back: only a consistent
+    /// read can help (B01).
+    pub(super) version_unavailable: bool,
+    order: Order,
     /// Resumes after internal errors, without an event since.
     internal_errors: u32,
     backoff: Backoff,
-    observed: Observed,
-}
-
-#[derive(Debug)]
-enum Streaming {
-    Off,
-    /// To be tried; so many were cut so far.
-    On {
-        cut: u32,
-    },
+    pub(super) observed: Observed,
+    watch_name: Arc<RequestName>,
 }
 
 impl Machine {
-    pub(crate) fn new(streaming_list: bool, page_size: u32, seed: u64) -> Self {
+    pub(crate) fn new(streaming_list: bool, page_size: u32, seed: u64, watch_name: Arc<RequestName>) -> Self {
         Self {
             phase: Phase::Idle,
             page_size,
-            streaming: if streaming_list { Streaming::On { cut: 0 } } else { Streaming::Off },
+            streaming: Streaming::new(streaming_list),
             version_unavailable: false,
+            order: Order::default(),
             internal_errors: 0,
             backoff: Backoff::new(seed),
             observed: Observed::default(),
+            watch_name,
         }
     }
 
@@ -108,8 +104,8 @@ impl Machine {
             self.note_failure(failure.clone());
         }
         match (phase, input) {
-            (Phase::Idle, _) => self.start_list(),
-            (Phase::Waiting(next), _) => self.after_wait(next),
+            (Phase::Idle, _) => self.start_list(now),
+            (Phase::Waiting(next), _) => self.after_wait(next, now),
             (Phase::Listing(listing), Input::Page { page, items }) => self.page(listing, page, items, deltas),
             (Phase::Listing(listing), Input::Failed(failure)) => self.list_failed(listing, &failure, now),
             (Phase::Listing(listing), _) => {
@@ -121,7 +117,7 @@ impl Machine {
                 self.initial_event(collected, event, now, deltas)
             }
             (Phase::Streaming(_), Input::Failed(failure)) => self.streaming_failed(&failure, now),
-            (Phase::Streaming(_), Input::Ended) => self.streaming_cut(now),
+            (Phase::Streaming(_), Input::Ended) => self.streaming_ended(now),
             (Phase::Streaming(collected), _) => {
                 self.phase = Phase::Streaming(collected);
                 Action::Read
@@ -131,6 +127,9 @@ impl Machine {
             (Phase::Watching(watching), Input::Failed(failure)) => {
                 self.watch_failed(&watching, &failure, now)
             }
+            (Phase::Probing, Input::Page { page, .. }) => self.probed(&page.resource_version, now),
+            (Phase::Probing, Input::Failed(failure)) => self.probe_failed(&failure, now),
+            (Phase::Probing, _) => self.probe(),
             (Phase::Watching(watching), _) => {
                 self.observed.error = None;
                 self.phase = Phase::Watching(Watching { opened_at: Some(now), ..watching });
@@ -148,15 +147,19 @@ impl Machine {
         Some(self.observed.last_version.clone().unwrap_or_else(|| "0".to_owned()))
     }
 
-    fn start_list(&mut self) -> Action {
-        if matches!(self.streaming, Streaming::On { .. }) {
-            self.phase = Phase::Streaming(Collected::default());
-            return Action::Watch(WatchParams {
-                resource_version: self.list_version(),
-                timeout_seconds: self.backoff.watch_timeout(),
-                send_initial_events: true,
-            });
+    pub(super) fn start_list(&mut self, now: Instant) -> Action {
+        if !self.streaming.is_due(now) {
+            return self.plain_list();
         }
+        self.phase = Phase::Streaming(Collected::default());
+        Action::Watch(WatchParams {
+            resource_version: self.list_version(),
+            timeout_seconds: self.backoff.watch_timeout(),
+            send_initial_events: true,
+        })
+    }
+
+    pub(super) fn plain_list(&mut self) -> Action {
         let resource_version = self.list_version();
         let limit = resource_version.is_none().then_some(self.page_size);
         self.list(ListParams { resource_version, limit, continue_token: None })
@@ -167,9 +170,9 @@ impl Machine {
         Action::List(params)
     }
 
-    fn after_wait(&mut self, next: Next) -> Action {
+    fn after_wait(&mut self, next: Next, now: Instant) -> Action {
         match next {
-            Next::List => self.start_list(),
+            Next::List => self.start_list(now),
             Next::Watch => self.resume(),
             Next::Page(listing) => {
                 let params = listing.params.clone();
@@ -204,7 +207,9 @@ impl Machine {
         self.resume()
     }
 
-    fn replace(&mut self, items: Vec<Object>, version: String, deltas: &mut Vec<Delta>) {
+    pub(super) fn replace(&mut self, items: Vec<Object>, version: String, deltas: &mut Vec<Delta>) {
+        self.order.listed(&version);
+        self.internal_errors = 0;
         self.version_unavailable = false;
         self.observed.error = None;
         self.observed.last_version = Some(version.clone());
@@ -219,74 +224,15 @@ impl Machine {
             }
             FailureKind::Expired | FailureKind::TooLargeResourceVersion if !self.version_unavailable => {
                 self.version_unavailable = true;
-                self.start_list()
+                self.start_list(now)
             }
             FailureKind::TooManyRequests => self.wait_for_server(Next::Page(listing), failure, now),
             _ => self.back_off(Next::List, now),
         }
     }
 
-    fn initial_event(
-        &mut self,
-        mut collected: Collected,
-        event: WatchEvent,
-        now: Instant,
-        deltas: &mut Vec<Delta>,
-    ) -> Action {
-        match event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => collected.put(object),
-            WatchEvent::Deleted(object) => collected.remove(object.key()),
-            WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
-                self.streaming = Streaming::On { cut: 0 };
-                self.internal_errors = 0;
-                self.replace(collected.items.into_iter().flatten().collect(), resource_version, deltas);
-                self.phase = Phase::Watching(Watching { opened_at: Some(now), progressed: true });
-                return Action::Read;
-            }
-            // The versions of initial events are not in order, so nothing can be resumed from them (B04).
-            WatchEvent::Bookmark { .. } => {}
-            WatchEvent::Error(failure) => {
-                self.note_failure(failure.clone());
-                return self.streaming_failed(&failure, now);
-            }
-        }
-        self.phase = Phase::Streaming(collected);
-        Action::Read
-    }
-
-    fn streaming_failed(&mut self, failure: &Failure, now: Instant) -> Action {
-        match failure.kind {
-            FailureKind::Rejected => {
-                tracing::debug!(%failure, "the server has no streaming lists; listing in the plain way");
-                self.streaming = Streaming::Off;
-                self.observed.error = None;
-                self.start_list()
-            }
-            FailureKind::Expired | FailureKind::TooLargeResourceVersion if !self.version_unavailable => {
-                self.version_unavailable = true;
-                self.start_list()
-            }
-            FailureKind::TooManyRequests => self.wait_for_server(Next::List, failure, now),
-            // A server whose storage cannot tell its progress answers every streaming list with an internal error.
-            FailureKind::TimedOut | FailureKind::Connection | FailureKind::Server => self.streaming_cut(now),
-            _ => self.back_off(Next::List, now),
-        }
-    }
-
-    /// Nothing of a streaming list that was cut is kept (B04). Where it never gets to its end, the plain list is used.
-    fn streaming_cut(&mut self, now: Instant) -> Action {
-        if let Streaming::On { cut } = &mut self.streaming {
-            *cut += 1;
-            if *cut >= STREAMING_LIST_TRIES {
-                tracing::info!("streaming lists do not get to their end here; listing in the plain way");
-                self.streaming = Streaming::Off;
-            }
-        }
-        self.back_off(Next::List, now)
-    }
-
     fn resume(&mut self) -> Action {
-        self.phase = Phase::Watching(Watching { opened_at: None, progressed: false });
+        self.phase = Phase::Watching(Watching { opened_at: None, progressed: false, spoke: false });
         Action::Watch(WatchParams {
             resource_version: self.observed.last_version.clone(),
             timeout_seconds: self.backoff.watch_timeout(),
@@ -315,11 +261,19 @@ impl Machine {
                 return self.watch_refused(&failure, now);
             }
         };
-        if self.observed.last_version.as_ref() != Some(&version) {
-            watching.progressed = true;
-            self.internal_errors = 0;
-            self.observed.last_version = Some(version);
+        match self.order.step(self.observed.last_version.as_deref(), &version) {
+            Step::Backward => {
+                self.suspect_restore(&version);
+                return self.back_off(Next::List, now);
+            }
+            Step::Repeat => {}
+            Step::Forward => {
+                watching.progressed = true;
+                self.internal_errors = 0;
+                self.observed.last_version = Some(version);
+            }
         }
+        watching.spoke = true;
         deltas.extend(delta);
         self.phase = Phase::Watching(watching);
         Action::Read
@@ -336,6 +290,8 @@ impl Machine {
 
     fn watch_failed(&mut self, watching: &Watching, failure: &Failure, now: Instant) -> Action {
         match failure.kind {
+            // Dead, or waiting for a version that this server is yet to reach.
+            FailureKind::TimedOut if watching.opened_at.is_some() && !watching.spoke => self.probe(),
             // Cut after it was opened: as if the server had ended it.
             FailureKind::Connection | FailureKind::TimedOut if watching.opened_at.is_some() => {
                 self.watch_ended(watching, now)
@@ -362,12 +318,53 @@ impl Machine {
         }
     }
 
-    fn back_off(&mut self, next: Next, now: Instant) -> Action {
+    /// Asks for one item at the last version or later. A server that is not there yet says so.
+    fn probe(&mut self) -> Action {
+        self.phase = Phase::Probing;
+        let resource_version = self.observed.last_version.clone();
+        Action::List(ListParams { resource_version, limit: Some(1), continue_token: None })
+    }
+
+    fn probed(&mut self, version: &str, now: Instant) -> Action {
+        if self.order.step(self.observed.last_version.as_deref(), version) == Step::Backward {
+            self.suspect_restore(version);
+            return self.start_list(now);
+        }
+        self.resume()
+    }
+
+    fn probe_failed(&mut self, failure: &Failure, now: Instant) -> Action {
+        match failure.kind {
+            FailureKind::Expired | FailureKind::TooLargeResourceVersion => {
+                self.version_unavailable = true;
+                self.start_list(now)
+            }
+            FailureKind::TooManyRequests => self.wait_for_server(Next::Watch, failure, now),
+            _ => self.back_off(Next::Watch, now),
+        }
+    }
+
+    /// A version lower than the last: the server may have been restored from a backup; see [`Order`].
+    fn suspect_restore(&mut self, version: &str) {
+        let last = self.observed.last_version.as_deref();
+        self.order.suspect(last);
+        self.version_unavailable = true;
+        let message = format!(
+            "the server went back from resource version {} to {version}, as one that was restored from a backup",
+            last.unwrap_or_default()
+        );
+        let failure =
+            Failure::new(FailureKind::TooLargeResourceVersion, message).in_request(&self.watch_name);
+        tracing::warn!("{failure}");
+        self.note_failure(failure);
+    }
+
+    pub(super) fn back_off(&mut self, next: Next, now: Instant) -> Action {
         self.phase = Phase::Waiting(next);
         Action::Wait(self.backoff.next(now))
     }
 
-    fn wait_for_server(&mut self, next: Next, failure: &Failure, now: Instant) -> Action {
+    pub(super) fn wait_for_server(&mut self, next: Next, failure: &Failure, now: Instant) -> Action {
         match failure.retry_after {
             Some(wait) => {
                 self.phase = Phase::Waiting(next);
@@ -377,7 +374,7 @@ impl Machine {
         }
     }
 
-    fn note_failure(&mut self, failure: Failure) {
+    pub(super) fn note_failure(&mut self, failure: Failure) {
         self.observed.failures += 1;
         self.observed.error = Some(Arc::new(failure));
     }

@@ -3,34 +3,80 @@
 //! The decisions are made by a pure machine; a driver does the requests and the waiting. `last` is the last resource version seen.
 //! Every failure is shown in the informer's status until a list or a watch succeeds.
 //!
-//! | state | what happens | what follows |
-//! |---|---|---|
-//! | idle | start | streaming list, or plain list where the server has none; version `0` first, then `last`, unset when the server said that `last` is gone or unknown (B01, B07) |
-//! | listing | page with a token | next page (paged only when the version is unset) |
-//! | listing | last page | `Replaced`, watch from the list's version |
-//! | listing | 410 of a token | one list without pages |
-//! | listing | 410, or "too large resource version" | the same list with the version unset, once |
-//! | listing | 429 | wait as asked, then the same page |
-//! | listing | any other failure | back off, list anew from nothing |
-//! | streaming | initial event | collected; `last` does not move (B04) |
-//! | streaming | bookmark `initial-events-end` | `Replaced`, go on watching |
-//! | streaming | request refused as not understood | plain list, from now on |
-//! | streaming | ended, cut or silent | back off, start from nothing; the second time with a plain list |
-//! | streaming | 410, "too large resource version", 429, other | as listing |
-//! | watching | ADDED, MODIFIED, DELETED | delta, `last` moves |
-//! | watching | BOOKMARK | `last` moves |
-//! | watching | ended, cut or silent | watch from `last`; after a back off when it brought nothing and lasted less than a second (B05) |
-//! | watching | 429, by status or ERROR event | wait as asked, watch from `last` |
-//! | watching | connection refused or failed | back off, watch from `last` (B06) |
-//! | watching | 5xx, by status or ERROR event | back off, watch from `last`; the fourth time without progress: list |
-//! | watching | 410, any other ERROR, an event that cannot be read | back off, list |
-//! | waiting | time is up | what the wait was for |
-//! | any | stop | the request is dropped, nothing more is queued (B08) |
+//! # Transitions
+//!
+//! "List" in the column of outputs means: a streaming list where they are on, else a plain list; at version `0` first, then at `last`, unset (a
+//! consistent read) while the server has refused the version or gone back behind it. Each row names a test; another test checks that it exists.
+//!
+//! | state | input | next state | output | test |
+//! |---|---|---|---|---|
+//! | idle | start | listing, or streaming | list | `b01_the_first_list_takes_any_state_and_a_relist_one_not_older_than_the_last_seen`, `b04_initial_events_move_the_version_only_at_their_end` |
+//! | listing | page with a token | listing | the next page (lists are paged only when the version is unset) | `b01_a_consistent_list_is_paged` |
+//! | listing | last page | watching | `Replaced`; watch from the list's version, which is `last` now | `b02_the_watch_starts_at_the_lists_version_with_a_drawn_time_out` |
+//! | listing | last page, no item | watching | `Replaced` with nothing, which syncs | `b17_an_empty_list_is_a_replacement_and_syncs` |
+//! | listing | 410 of a token | listing | one list without pages or version, at once | `b01_a_410_in_the_middle_of_a_list_leads_to_one_full_list` |
+//! | listing | 410, or "too large resource version" | listing, or streaming | list with the version unset, at once | `b01_only_a_list_that_is_refused_itself_is_followed_by_a_consistent_read` |
+//! | listing | the same, of a consistent read | waiting | back off, list | `b01_a_consistent_read_that_is_refused_backs_off` |
+//! | listing | 429 | waiting | wait as asked, then the same page | `b06_429_honours_retry_after_and_does_not_relist` |
+//! | listing | cut, any other failure | waiting | nothing is kept; back off, list | `b01_a_paged_list_cut_after_page_one_leaves_nothing_behind`, `b06_a_list_that_fails_backs_off_and_says_why` |
+//! | streaming | initial event, bookmark | streaming | collected; `last` does not move (B04) | `b04_initial_events_move_the_version_only_at_their_end` |
+//! | streaming | bookmark `initial-events-end` | watching | `Replaced`; the same stream goes on | `b04_initial_events_move_the_version_only_at_their_end` |
+//! | streaming | ended, cut | listing | nothing is kept; plain list at once | `b04_a_streaming_list_cut_half_way_with_an_object_deleted_meanwhile_starts_from_nothing`, `b04_a_streaming_relist_that_is_cut_leaves_the_store_as_it_was` |
+//! | streaming | silent | listing | plain list at once | `b07_a_server_that_ignores_the_parameter_gets_a_plain_list_after_ten_seconds` |
+//! | streaming | 400, 405, 406, 415, 422 | listing | plain list at once; no fault is shown | `b07_a_server_without_streaming_lists_gets_a_plain_one_at_once` |
+//! | streaming | any other failure | listing | plain list at once | `b07_a_streaming_list_that_fails_is_followed_by_a_plain_one_at_once` |
+//! | streaming | 410, or "too large resource version" | streaming | streaming list with the version unset, at once; the second time a plain one | `b07_a_streaming_list_from_a_version_that_is_gone_is_read_consistently` |
+//! | streaming | 429, connection refused | waiting | wait as asked, or back off; list | `b06_a_streaming_list_waits_for_a_busy_server_and_for_one_that_is_not_there` |
+//! | watching | ADDED, MODIFIED, DELETED | watching | delta; `last` moves | `b03_events_become_deltas_and_bookmarks_only_move_the_version` |
+//! | watching | BOOKMARK | watching | `last` moves | `b03_a_bookmark_only_moves_the_version_and_is_progress` |
+//! | watching | any of these, at a version lower than `last` | waiting | not used; back off, list with the version unset | `b03_a_version_that_goes_back_leads_to_a_consistent_list`, `b03_the_consistent_list_is_insisted_on_until_it_works` |
+//! | watching | the same, after three times behind which the list had not gone back | watching | delta; `last` stays | `b03_a_server_that_does_not_send_events_in_order_is_not_listed_for_each` |
+//! | watching | ended, or cut | watching | watch from `last` | `b05_a_watch_that_ends_normally_resumes_at_once_without_a_relist` |
+//! | watching | ended, or cut, within a second and without progress | waiting | back off, watch from `last` | `b05_a_very_short_watch_backs_off` |
+//! | watching | silent after it had told something | watching | watch from `last` | `b02_a_dead_connection_is_noticed` |
+//! | watching | silent from its beginning | probing | list of one item at `last` | `b02_a_watch_that_never_says_anything_is_ended_and_the_server_asked_whether_it_knows_the_version` |
+//! | watching | 429, by status or ERROR event | waiting | wait as asked, watch from `last` | `b03_an_error_event_with_429_backs_off_and_resumes`, `b06_429_honours_retry_after_and_does_not_relist` |
+//! | watching | connection refused or failed before it was opened | waiting | back off, watch from `last` | `b06_a_refused_connection_retries_the_watch_without_relisting` |
+//! | watching | 5xx, by status or ERROR event | waiting | back off, watch from `last`; the fourth time without progress: list | `b03_an_internal_error_resumes_three_times_without_progress_then_relists` |
+//! | watching | "too large resource version" | waiting | back off, list | `b01_a_version_that_the_server_says_is_from_the_future_is_given_up_for_a_consistent_list` |
+//! | watching | 410, any other failure or ERROR event | waiting | back off, list | `b03_other_error_events_relist` |
+//! | watching | an event that cannot be read | waiting | counted; back off, list | `b03_what_cannot_be_read_leads_to_a_relist_and_is_counted` |
+//! | probing | a page | watching | its item is not used; watch from `last` | `b02_a_watch_that_never_says_anything_is_ended_and_the_server_asked_whether_it_knows_the_version` |
+//! | probing | 410, "too large resource version", or a page from before `last` | listing, or streaming | list with the version unset, at once | `b02_a_restored_server_that_only_keeps_silent_is_found_out` |
+//! | probing | 429 | waiting | wait as asked, watch from `last` | `b06_a_probe_that_fails_is_followed_by_the_watch` |
+//! | probing | any other failure | waiting | back off, watch from `last` | `b06_a_probe_that_fails_is_followed_by_the_watch` |
+//! | waiting | time is up | any | what the wait was for | `b06_429_honours_retry_after_and_does_not_relist` |
+//! | any | stop | gone | the request is dropped, nothing more is queued (B08) | `b08_a_stop_ends_the_request_under_way_and_the_task`, `b08_a_stop_is_prompt_while_it_waits_lists_or_is_held_back` |
+//!
+//! No cycle of these lists for ever without a wait: a list that fails is followed by a wait, or by one other kind of list (plain after streaming,
+//! consistent after any) before it; a watch is followed by a list only after a wait or after the idle time-out.
+//!
+//! # When a streaming list fails
+//!
+//! A plain list follows at once, whatever the reason, as in client-go: it is a request of another kind, which a server may answer that refuses or
+//! breaks the first, and if it fails as well that is what backs off. Streaming is not given up, though. "Not supported" may come from a server that is
+//! upgraded during the informer's life, or from one of several behind one address; a stream that was cut may get through the next time. So the next
+//! list is a streaming one again, which costs one refused request. After two failures in a row streaming is left alone for ten minutes, because some
+//! failures cost more: a server that does not know the parameter is noticed by its silence, and a cut throws away what was read.
+//!
+//! # When versions go back
+//!
+//! A server that was restored from a backup continues at an earlier version. An informer that has seen later ones would wait for them for ever,
+//! with a cache of what never was. It finds out in three ways: a watch tells a version that is lower than `last`, where both are decimal; a list or a
+//! watch says "too large resource version"; or the watch says nothing at all, as kube-apiserver's does, which holds back every event and bookmark up
+//! to the version asked for. Each leads to a consistent list, whose version is the truth. The initial events of a streaming list are exempt, since
+//! they are in no order.
+//!
+//! It cannot be found out once the server has passed the last version that the informer saw: then the watch resumes in a history that is not the one
+//! that the informer knows. Hence the advice to raise the revision when etcd is restored (`etcdutl snapshot restore --bump-revision …
+//! --mark-compacted`).
 
 mod backoff;
 mod driver;
 mod machine;
+mod order;
 mod phase;
+mod streaming;
 #[cfg(test)]
 mod tests;
 

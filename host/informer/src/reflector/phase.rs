@@ -14,6 +14,8 @@ pub(super) enum Phase {
     /// Reading the initial events of a streaming list.
     Streaming(Collected),
     Watching(Watching),
+    /// Asking for one item, because a watch said nothing at all: does the server know the last version?
+    Probing,
     Waiting(Next),
 }
 
@@ -44,7 +46,10 @@ pub(super) struct Collected {
 #[derive(Debug)]
 pub(super) struct Watching {
     pub(super) opened_at: Option<Instant>,
+    /// Whether it moved the last version.
     pub(super) progressed: bool,
+    /// Whether it told anything, new or not.
+    pub(super) spoke: bool,
 }
 
 impl Collected {

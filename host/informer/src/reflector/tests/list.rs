@@ -71,32 +71,6 @@ async fn b01_a_consistent_list_is_paged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b01_an_expired_token_falls_back_to_one_full_list() {
-    let mut r = start(&plain());
-    r.server.list().await.1.page("5", "t1", &[pod("gone", 1)]);
-    r.server.list().await.1.fail(expired());
-    let (full, request) = r.server.list().await;
-    assert_eq!(full, crate::ListParams::default(), "no version, no page, no token");
-    request.items("6", &[pod("b", 2)]);
-    assert_eq!(r.deltas(1).await, ["=6[b@2]"], "nothing of the interrupted list is left");
-}
-
-#[tokio::test(start_paused = true)]
-async fn b01_nothing_of_an_interrupted_list_stays() {
-    let mut r = start(&plain());
-    let (_, request) = r.server.list().await;
-    request.page("5", "t1", &[pod("gone", 1)]);
-    // The second page breaks off in the middle of an item.
-    let (_, request) = r.server.list().await;
-    request.raw(&[r#"{"metadata":{"resourceVersion":"5"},"items":[{"metadata":{"name":"half""#]);
-    let (anew, request) = r.server.list().await;
-    assert_eq!((anew.resource_version.as_deref(), anew.continue_token), (Some("0"), None));
-    assert!(r.queue.is_empty());
-    request.items("7", &[pod("b", 2)]);
-    assert_eq!(r.deltas(1).await, ["=7[b@2]"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn b06_a_list_that_fails_backs_off_and_says_why() {
     let mut r = start(&plain());
     let at = Instant::now();

@@ -1,8 +1,11 @@
 //! The machine and its driver against a scripted server, in virtual time. Each test is a row of the table in the module's
 //! documentation, or a way in which a row can be interrupted.
 
+mod interrupted;
 mod list;
+mod restored;
 mod streaming;
+mod table;
 mod watching;
 
 use std::sync::Arc;

@@ -30,23 +30,6 @@ async fn b04_initial_events_move_the_version_only_at_their_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b04_a_streaming_list_that_is_cut_starts_from_nothing() {
-    let mut r = start(&streaming());
-    let body = r.server.watch().await.1.open();
-    body.added(&pod("a", 1));
-    body.added(&pod("b", 2));
-    body.cut();
-    // b is deleted meanwhile.
-    let (again, request) = r.server.watch().await;
-    assert_eq!((again.resource_version.as_deref(), again.send_initial_events), (Some("0"), true));
-    assert!(r.queue.is_empty());
-    let body = request.open();
-    body.added(&pod("a", 1));
-    body.initial_end(5);
-    assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn b04_a_streaming_relist_that_is_cut_leaves_the_store_as_it_was() {
     let mut r = start(&streaming());
     let body = r.server.watch().await.1.open();
@@ -59,70 +42,142 @@ async fn b04_a_streaming_relist_that_is_cut_leaves_the_store_as_it_was() {
     let body = request.open();
     body.added(&pod("b", 6));
     body.cut();
-    let (_, request) = r.server.watch().await;
+    let (list, request) = r.server.list().await;
+    assert_eq!(list.resource_version.as_deref(), Some("5"), "the initial events moved nothing");
     assert!(r.queue.is_empty() && r.store.len() == 1);
-    let body = request.open();
-    body.initial_end(7);
+    request.items("7", &[]);
     assert_eq!(r.deltas(1).await, ["=7[]"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn b07_a_server_without_streaming_lists_gets_plain_ones_at_once() {
+async fn b07_a_server_without_streaming_lists_gets_a_plain_one_at_once() {
+    for (code, reason) in [
+        (400, "BadRequest"),
+        (405, "MethodNotAllowed"),
+        (406, "NotAcceptable"),
+        (415, "UnsupportedMediaType"),
+        (422, "Invalid"),
+    ] {
+        let mut r = start(&streaming());
+        let at = Instant::now();
+        r.server.watch().await.1.status(code, reason);
+        let (list, request) = r.server.list().await;
+        assert_eq!((list.resource_version.as_deref(), at.elapsed()), (Some("0"), Duration::ZERO), "{code}");
+        request.items("5", &[pod("a", 1)]);
+        let _body = r.server.watch().await.1.open();
+        assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
+        assert!(r.status.borrow().error.is_none(), "no fault to show");
+    }
+}
+
+/// As kube-apiserver answers above an etcd that cannot tell its progress.
+#[tokio::test(start_paused = true)]
+async fn b07_a_streaming_list_that_fails_is_followed_by_a_plain_one_at_once() {
+    for (code, reason) in
+        [(500, "InternalError"), (503, "ServiceUnavailable"), (404, "NotFound"), (403, "Forbidden")]
+    {
+        let mut r = start(&streaming());
+        let at = Instant::now();
+        r.server.watch().await.1.status(code, reason);
+        let (list, request) = r.server.list().await;
+        assert_eq!((list.resource_version.as_deref(), at.elapsed()), (Some("0"), Duration::ZERO), "{reason}");
+        request.items("5", &[pod("a", 1)]);
+        assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b07_a_plain_list_that_fails_as_well_backs_off() {
     let mut r = start(&streaming());
+    r.server.watch().await.1.status(500, "InternalError");
+    r.server.list().await.1.status(500, "InternalError");
     let at = Instant::now();
-    r.server.watch().await.1.status(422, "Invalid");
-    let (list, request) = r.server.list().await;
-    assert_eq!((list.resource_version.as_deref(), at.elapsed()), (Some("0"), Duration::ZERO));
-    request.items("5", &[pod("a", 1)]);
+    let (again, _request) = r.server.watch().await;
+    assert!(again.send_initial_events && is_first_backoff(at.elapsed()), "{:?}", at.elapsed());
+}
+
+/// Fails a streaming list and serves the plain one after it; then the watch makes the next list necessary.
+async fn serve_plainly(r: &mut Running, version: &str) {
+    r.server.watch().await.1.status(500, "InternalError");
+    r.server.list().await.1.items(version, &[]);
+    relist(r).await;
+}
+
+async fn relist(r: &mut Running) {
+    let (params, request) = r.server.watch().await;
+    assert!(!params.send_initial_events);
+    request.open().error(410, "Expired");
+}
+
+#[tokio::test(start_paused = true)]
+async fn b07_after_two_failures_streaming_is_left_alone_for_ten_minutes() {
+    let mut r = start(&streaming());
+    serve_plainly(&mut r, "5").await;
+    serve_plainly(&mut r, "6").await;
+    let paused = Instant::now();
+    r.server.list().await.1.items("7", &[]);
     let body = r.server.watch().await.1.open();
-    assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
-    assert!(r.status.borrow().error.is_none(), "no fault to show");
+    tokio::time::advance(Duration::from_secs(600)).await;
     body.error(410, "Expired");
-    r.server.list().await;
+    let (params, request) = r.server.watch().await;
+    assert!(params.send_initial_events && paused.elapsed() >= Duration::from_secs(600));
+    request.open().initial_end(8);
+    // That one worked: a single failure is forgotten with the next list again.
+    relist_from(&mut r, "9").await;
 }
 
-/// As kube-apiserver does above an etcd that cannot tell its progress.
-#[tokio::test(start_paused = true)]
-async fn b07_a_server_that_fails_every_streaming_list_gets_plain_lists_soon() {
-    let mut r = start(&streaming());
-    let at = Instant::now();
+/// The streaming list that worked has its own watch; a resumed one ends in a relist, which tries streaming.
+async fn relist_from(r: &mut Running, version: &str) {
+    let (params, request) = r.server.watch().await;
+    assert!(!params.send_initial_events, "{params:?}");
+    request.open().error(410, "Expired");
     r.server.watch().await.1.status(500, "InternalError");
-    r.server.watch().await.1.status(500, "InternalError");
-    let (_, request) = r.server.list().await;
-    assert!(at.elapsed() < Duration::from_secs(30), "{:?}", at.elapsed());
-    request.items("5", &[pod("a", 1)]);
-    assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
+    r.server.list().await.1.items(version, &[]);
+    relist(r).await;
+    assert!(r.server.watch().await.0.send_initial_events);
 }
 
 #[tokio::test(start_paused = true)]
-async fn b07_a_server_that_ignores_the_parameter_gets_plain_lists_soon() {
+async fn b07_a_server_that_ignores_the_parameter_gets_a_plain_list_after_ten_seconds() {
     let mut r = start(&streaming());
     let at = Instant::now();
     // It sends events, as for version 0, and never the end of the initial ones.
-    let first = r.server.watch().await.1.open();
-    first.added(&pod("a", 1));
-    let second = r.server.watch().await.1.open();
-    second.added(&pod("a", 1));
+    let body = r.server.watch().await.1.open();
+    body.added(&pod("a", 1));
     let (list, request) = r.server.list().await;
-    assert_eq!(list.resource_version.as_deref(), Some("0"));
-    assert!(at.elapsed() < Duration::from_secs(30), "{:?}", at.elapsed());
+    assert_eq!((list.resource_version.as_deref(), at.elapsed()), (Some("0"), Duration::from_secs(10)));
+    assert!(body.is_dropped());
     request.items("5", &[pod("a", 1)]);
     assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b06_a_streaming_list_waits_for_a_busy_server_and_for_one_that_is_not_there() {
+    let mut r = start(&streaming());
+    let at = Instant::now();
+    r.server.watch().await.1.fail(Failure::response(429, Some("17"), b""));
+    let (again, request) = r.server.watch().await;
+    assert_eq!((again.send_initial_events, at.elapsed()), (true, Duration::from_secs(17)));
+    let at = Instant::now();
+    request.fail(Failure::new(crate::FailureKind::ConnectionRefused, "connection refused"));
+    assert!(r.server.watch().await.0.send_initial_events);
+    assert!(is_first_backoff(at.elapsed()), "{:?}", at.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn b07_a_streaming_list_from_a_version_that_is_gone_is_read_consistently() {
-    let mut r = start(&streaming());
-    let body = r.server.watch().await.1.open();
-    body.initial_end(5);
-    body.error(410, "Expired");
-    let (params, request) = r.server.watch().await;
-    assert_eq!(params.resource_version.as_deref(), Some("5"));
-    request.fail(too_large());
-    let (params, request) = r.server.watch().await;
-    assert_eq!((params.resource_version, params.send_initial_events), (None, true));
-    let body = request.open();
-    body.error(410, "Expired");
-    let (params, _request) = r.server.watch().await;
-    assert_eq!(params.resource_version, None);
+    for refusal in [expired(), too_large()] {
+        let mut r = start(&streaming());
+        let body = r.server.watch().await.1.open();
+        body.initial_end(5);
+        body.error(410, "Expired");
+        let (params, request) = r.server.watch().await;
+        assert_eq!(params.resource_version.as_deref(), Some("5"));
+        request.fail(refusal);
+        let (params, request) = r.server.watch().await;
+        assert_eq!((params.resource_version, params.send_initial_events), (None, true));
+        request.open().error(410, "Expired");
+        let (list, _request) = r.server.list().await;
+        assert_eq!((list.resource_version, list.limit), (None, Some(500)), "refused again: the plain way");
+    }
 }

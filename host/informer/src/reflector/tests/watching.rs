@@ -245,11 +245,11 @@ async fn b09_the_transform_runs_before_an_object_is_queued() {
     let mut r = start_for(&pods_key().with_transform(Transform::standard()), &plain());
     let (_, request) = r.server.list().await;
     request.raw(&[&format!(
-        r#"{{"metadata":{{"resourceVersion":"5"}},"items":[{}]}}"#,
+        r#"{{"metadata":{{"resourceVersion":"1"}},"items":[{}]}}"#,
         managed(pod("a", 1).item())
     )]);
     let body = r.server.watch().await.1.open();
-    assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
+    assert_eq!(r.deltas(1).await, ["=1[a@1]"]);
     let by_list = r.store.list()[0].clone();
     assert!(!by_list.json().contains("managedFields"), "{}", by_list.json());
     body.raw(&format!("{{\"type\":\"MODIFIED\",\"object\":{}}}\n", managed(pod("a", 1).json())));

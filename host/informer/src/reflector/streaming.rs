@@ -1,0 +1,103 @@
+//! Streaming lists: when one is asked for, its initial events, and what follows when it fails.
+
+use std::time::Duration;
+
+use pilothouse_model::Delta;
+use tokio::time::Instant;
+
+use super::machine::{Action, Machine};
+use super::phase::{Collected, Next, Phase, Watching};
+use crate::decode::WatchEvent;
+use crate::failure::{Failure, FailureKind};
+
+/// After so many streaming lists in a row that failed, they are left alone for a while (B07).
+const TRIES: u32 = 2;
+/// For how long. Some failures cost time: a server that does not know the parameter is silent at the end of what it sends.
+const PAUSE: Duration = Duration::from_secs(600);
+
+/// Whether the next list is a streaming one.
+#[derive(Debug)]
+pub(super) struct Streaming {
+    enabled: bool,
+    /// Failures since the last success.
+    failures: u32,
+    paused_until: Option<Instant>,
+}
+
+impl Streaming {
+    pub(super) fn new(enabled: bool) -> Self {
+        Self { enabled, failures: 0, paused_until: None }
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.enabled && self.paused_until.is_none_or(|until| now >= until)
+    }
+
+    fn succeeded(&mut self) {
+        self.failures = 0;
+        self.paused_until = None;
+    }
+
+    fn failed(&mut self, now: Instant) {
+        self.failures += 1;
+        if self.failures >= TRIES {
+            self.paused_until = Some(now + PAUSE);
+        }
+    }
+}
+
+impl Machine {
+    pub(super) fn initial_event(
+        &mut self,
+        mut collected: Collected,
+        event: WatchEvent,
+        now: Instant,
+        deltas: &mut Vec<Delta>,
+    ) -> Action {
+        match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => collected.put(object),
+            WatchEvent::Deleted(object) => collected.remove(object.key()),
+            WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
+                self.streaming.succeeded();
+                self.replace(collected.items.into_iter().flatten().collect(), resource_version, deltas);
+                self.phase =
+                    Phase::Watching(Watching { opened_at: Some(now), progressed: true, spoke: true });
+                return Action::Read;
+            }
+            // The versions of initial events are not in order, so nothing can be resumed from them (B04).
+            WatchEvent::Bookmark { .. } => {}
+            WatchEvent::Error(failure) => {
+                self.note_failure(failure.clone());
+                return self.streaming_failed(&failure, now);
+            }
+        }
+        self.phase = Phase::Streaming(collected);
+        Action::Read
+    }
+
+    pub(super) fn streaming_failed(&mut self, failure: &Failure, now: Instant) -> Action {
+        match failure.kind {
+            FailureKind::Expired | FailureKind::TooLargeResourceVersion if !self.version_unavailable => {
+                self.version_unavailable = true;
+                self.start_list(now)
+            }
+            // Neither says anything about streaming lists, and a plain list would fare no better.
+            FailureKind::TooManyRequests => self.wait_for_server(Next::List, failure, now),
+            FailureKind::ConnectionRefused => self.back_off(Next::List, now),
+            kind => {
+                if kind == FailureKind::Rejected {
+                    // A server without streaming lists is no fault to show.
+                    self.observed.error = None;
+                }
+                self.streaming_ended(now)
+            }
+        }
+    }
+
+    /// A streaming list that did not get to its end is followed by a plain one at once; nothing of it is kept (B04).
+    pub(super) fn streaming_ended(&mut self, now: Instant) -> Action {
+        tracing::debug!("a streaming list did not get to its end; listing in the plain way");
+        self.streaming.failed(now);
+        self.plain_list()
+    }
+}

@@ -1,0 +1,118 @@
+//! A server that was restored from a backup: its versions go back (B01, B03).
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn b03_a_version_that_goes_back_leads_to_a_consistent_list() {
+    for kind in ["BOOKMARK", "ADDED", "MODIFIED", "DELETED"] {
+        let mut r = start(&plain());
+        let body = r.server.serve("900", &[pod("a", 899), pod("b", 898)]).await;
+        assert_eq!(r.deltas(1).await, ["=900[a@899,b@898]"]);
+        match kind {
+            "BOOKMARK" => body.bookmark(41),
+            kind => body.event(kind, &pod("a", 41)),
+        }
+        let noticed_at = Instant::now();
+        let (relist, request) = r.server.list().await;
+        assert_eq!((relist.resource_version, relist.limit), (None, Some(500)), "{kind}");
+        assert!(is_first_backoff(noticed_at.elapsed()), "{:?}", noticed_at.elapsed());
+        assert!(body.is_dropped() && r.queue.is_empty(), "nothing of the other history is used");
+        let error = r.status.borrow().error.clone().expect("an error").to_string();
+        assert!(
+            error.starts_with("cannot watch pods.v1 (GET /api/v1/pods): the server went back from resource version 900 to 41"),
+            "{error}"
+        );
+        request.items("41", &[pod("a", 12)]);
+        let (params, request) = r.server.watch().await;
+        assert_eq!(params.resource_version.as_deref(), Some("41"));
+        let body = request.open();
+        assert_eq!(r.deltas(1).await, ["=41[a@12]"]);
+        body.modified(&pod("a", 42));
+        assert_eq!(r.deltas(1).await, ["~a@42"], "the new history goes on");
+        assert!(r.status.borrow().error.is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b03_the_consistent_list_is_insisted_on_until_it_works() {
+    let mut r = start(&plain());
+    let body = r.server.serve("900", &[]).await;
+    body.bookmark(41);
+    r.server.list().await.1.status(503, "ServiceUnavailable");
+    let (again, request) = r.server.list().await;
+    assert_eq!(again.resource_version, None);
+    request.items("41", &[]);
+    assert_eq!(r.deltas(2).await, ["=900[]", "=41[]"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b04_initial_events_may_be_in_any_order_and_a_streaming_list_may_go_back() {
+    let mut r = start(&streaming());
+    let body = r.server.watch().await.1.open();
+    body.added(&pod("a", 899));
+    body.added(&pod("b", 3));
+    body.bookmark(1);
+    body.initial_end(900);
+    assert_eq!(r.deltas(1).await, ["=900[a@899,b@3]"]);
+    body.bookmark(41);
+    let (params, request) = r.server.watch().await;
+    assert_eq!((params.resource_version, params.send_initial_events), (None, true));
+    let body = request.open();
+    body.added(&pod("b", 3));
+    body.initial_end(41);
+    body.modified(&pod("b", 42));
+    assert_eq!(r.deltas(2).await, ["=41[b@3]", "~b@42"]);
+    assert!(!body.is_dropped());
+}
+
+/// As kube-apiserver does: it holds back what is not after the version asked for, bookmarks included.
+#[tokio::test(start_paused = true)]
+async fn b02_a_restored_server_that_only_keeps_silent_is_found_out() {
+    for refusal in [too_large(), expired()] {
+        let mut r = start(&plain());
+        let _body = r.server.serve("900", &[pod("a", 899)]).await;
+        let (probe, request) = r.server.list().await;
+        assert_eq!((probe.resource_version.as_deref(), probe.limit), (Some("900"), Some(1)));
+        request.fail(refusal);
+        let (consistent, request) = r.server.list().await;
+        assert_eq!((consistent.resource_version, consistent.limit), (None, Some(500)));
+        request.items("41", &[]);
+        assert_eq!(r.deltas(2).await, ["=900[a@899]", "=41[]"]);
+    }
+    // One that answers with what it has, though it is older than what was asked for.
+    let mut r = start(&plain());
+    let _body = r.server.serve("900", &[pod("a", 899)]).await;
+    r.server.list().await.1.items("41", &[]);
+    let (consistent, _request) = r.server.list().await;
+    assert_eq!(consistent.resource_version, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b03_a_server_that_does_not_send_events_in_order_is_not_listed_for_each() {
+    let mut r = start(&plain());
+    let mut body = r.server.serve("10", &[]).await;
+    for _ in 0..3 {
+        body.bookmark(9);
+        r.server.list().await.1.items("10", &[]);
+        body = r.server.watch().await.1.open();
+    }
+    body.added(&pod("a", 9));
+    body.added(&pod("b", 8));
+    assert_eq!(r.deltas(6).await, ["=10[]", "=10[]", "=10[]", "=10[]", "+a@9", "+b@8"]);
+    drop(body);
+    let (resumed, _request) = r.server.watch().await;
+    assert_eq!(resumed.resource_version.as_deref(), Some("10"), "the last version never moves back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn b03_versions_that_are_not_numbers_have_no_order() {
+    let mut r = start(&plain());
+    let body = r.server.serve("z9", &[]).await;
+    body.raw(
+        "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Pod\",\"metadata\":{\"resourceVersion\":\"a1\"}}}\n",
+    );
+    let ended = Instant::now();
+    drop(body);
+    let (resumed, _request) = r.server.watch().await;
+    assert_eq!((resumed.resource_version.as_deref(), ended.elapsed()), (Some("a1"), Duration::ZERO));
+}
