@@ -1,0 +1,20 @@
+#!/usr/bin/env node
+// `pilothouse-js PROJECT -o FILE.wasm`: what `pilothouse build` runs for a project in JavaScript.
+
+import { writeFile } from "node:fs/promises";
+import { parseArgs } from "node:util";
+
+import { build, BuildError } from "./build.js";
+
+const USAGE = "usage: pilothouse-js [PROJECT] -o FILE.wasm";
+
+try {
+  const { positionals, values } = parseArgs({ allowPositionals: true, options: { output: { type: "string", short: "o" } } });
+  if (values.output === undefined || positionals.length > 1) throw new BuildError(USAGE);
+  const { component } = await build(positionals[0] ?? ".");
+  await writeFile(values.output, component);
+} catch (error) {
+  const isOurs = error instanceof BuildError || error.code?.startsWith("ERR_PARSE_ARGS");
+  process.stderr.write(`${isOurs ? error.message : error.stack}\n`);
+  process.exitCode = 1;
+}

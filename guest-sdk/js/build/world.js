@@ -1,0 +1,42 @@
+// The world of one plugin: all imports, and only those exports that the plugin has.
+
+import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import path from "node:path";
+
+/** The exported interface behind each member of a plugin. */
+export const EXPORTS = { reconcile: "reconcile", observe: "observe", indexes: "index" };
+
+/** The name of the world that `writeWorld` writes. */
+export const WORLD = "guest";
+
+/** Which interfaces a plugin exports. */
+export function exportsOf(plugin) {
+  const members = Object.keys(EXPORTS).filter((member) => plugin[member] !== undefined);
+  return ["plugin", ...members.map((member) => EXPORTS[member])];
+}
+
+/** Writes a WIT package into `folder`, beside a copy of the contract in `wit`. */
+export async function writeWorld(folder, wit, exported) {
+  const contract = path.join(folder, "deps", "controller");
+  await mkdir(contract, { recursive: true });
+  const files = (await readdir(wit)).filter((file) => file.endsWith(".wit"));
+  await Promise.all(files.map((file) => cp(path.join(wit, file), path.join(contract, file), { dereference: true })));
+  const version = await contractVersion(wit, files);
+  const lines = [
+    "package pilothouse:guest;",
+    `world ${WORLD} {`,
+    `  include pilothouse:controller/imports@${version};`,
+    ...exported.map((name) => `  export pilothouse:controller/${name}@${version};`),
+    "}",
+    "",
+  ];
+  await writeFile(path.join(folder, "guest.wit"), lines.join("\n"));
+}
+
+async function contractVersion(wit, files) {
+  for (const file of files) {
+    const found = /^package pilothouse:controller@([^;]+);/m.exec(await readFile(path.join(wit, file), "utf8"));
+    if (found !== null) return found[1];
+  }
+  throw new Error(`${wit}: no file says \`package pilothouse:controller@VERSION;\``);
+}

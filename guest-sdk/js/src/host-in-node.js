@@ -1,0 +1,39 @@
+// In node there is no host. Tests install one in its place (`@pilothouse/sdk/testing`).
+
+let installed;
+
+/** Puts a host in place, for tests. */
+export function install(host) {
+  installed = host;
+}
+
+function stub(name) {
+  return new Proxy(
+    {},
+    {
+      get(_, member) {
+        if (installed === undefined) {
+          throw new Error(
+            `${name}.${String(member)}: there is no host in node; make one with fakeHost() of @pilothouse/sdk/testing`,
+          );
+        }
+        return installed[name][member];
+      },
+    },
+  );
+}
+
+export const cache = stub("cache");
+export const client = stub("client");
+export const events = stub("events");
+export const metrics = stub("metrics");
+export const queue = stub("queue");
+
+/** Logging works without a host as well, so that any function of a plugin can be tested as it is. */
+export const log = {
+  log(level, message, fields) {
+    if (installed !== undefined) return installed.log.log(level, message, fields);
+    const text = fields.map(({ key, value }) => ` ${key}=${value}`).join("");
+    process.stderr.write(`${level} ${message}${text}\n`);
+  },
+};
