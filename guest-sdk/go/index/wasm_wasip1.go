@@ -1,0 +1,3 @@
+package index
+
+import _ "pilothouse.dev/sdk/internal/bindings/exports/index" // exports index.values

@@ -1,0 +1,20 @@
+// Package export_pilothouse_controller_index is what the bindings of index.values call, by the name that they give it.
+package export_pilothouse_controller_index
+
+import (
+	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_objects"
+	"pilothouse.dev/sdk/internal/exports"
+)
+
+// Handler is set by index.Export.
+var Handler func(string, *pilothouse_controller_objects.Object) []string
+
+// Values answers the host.
+func Values(index string, object *pilothouse_controller_objects.Object) []string {
+	defer exports.End()
+	defer object.Drop()
+	if Handler == nil {
+		panic("the plugin imports the package index and calls no index.Export in an init function")
+	}
+	return Handler(index, object)
+}

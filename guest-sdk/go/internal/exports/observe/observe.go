@@ -1,0 +1,30 @@
+// Package export_pilothouse_controller_observe is what the bindings of observe.observe call, by the name that they give it.
+package export_pilothouse_controller_observe
+
+import (
+	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_changes"
+	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_observe"
+	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
+	"pilothouse.dev/sdk/internal/exports"
+	"pilothouse.dev/sdk/internal/wit/types"
+)
+
+type (
+	notification = pilothouse_controller_observe.Notification
+	failure      = pilothouse_controller_types.Failure
+	answer       = types.Result[types.Unit, failure]
+)
+
+// Handler is set by observe.Export.
+var Handler func([]notification, *pilothouse_controller_changes.Batch) answer
+
+// Observe answers the host.
+func Observe(notifications []notification, batch *pilothouse_controller_changes.Batch) answer {
+	defer exports.End()
+	defer batch.Drop()
+	if Handler == nil {
+		const text = "the plugin imports the package observe and calls no observe.Export in an init function"
+		return types.Err[types.Unit, failure](pilothouse_controller_types.MakeFailureTerminal(text))
+	}
+	return Handler(notifications, batch)
+}

@@ -1,0 +1,23 @@
+// Package export_pilothouse_controller_plugin is what the bindings of plugin.describe call, by the name that they give it.
+package export_pilothouse_controller_plugin
+
+import (
+	"pilothouse.dev/sdk/internal/exports"
+	"pilothouse.dev/sdk/internal/wit/types"
+)
+
+// Handler is set by sdk.Describe.
+var Handler func(config string) (string, error)
+
+// Describe answers the host.
+func Describe(config string) types.Result[string, string] {
+	defer exports.End()
+	if Handler == nil {
+		return types.Err[string, string]("the plugin calls no sdk.Describe in an init function")
+	}
+	document, err := Handler(config)
+	if err != nil {
+		return types.Err[string, string](err.Error())
+	}
+	return types.Ok[string, string](document)
+}

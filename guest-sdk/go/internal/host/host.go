@@ -1,0 +1,126 @@
+// Package host is the seam between the SDK and the bindings: what a plugin may call. The host is behind it in a plugin, a fake in a test.
+package host
+
+import (
+	"time"
+
+	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_cache"
+	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_changes"
+	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_client"
+	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_objects"
+	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
+	"pilothouse.dev/sdk/internal/wit/runtime"
+	"pilothouse.dev/sdk/internal/wit/types"
+)
+
+// The types of the contract, by shorter names.
+type (
+	Key           = pilothouse_controller_types.ObjectKey
+	Type          = pilothouse_controller_types.ObjectType
+	Pair          = pilothouse_controller_types.Pair
+	APIError      = pilothouse_controller_types.ApiError
+	Owner         = pilothouse_controller_objects.Owner
+	Filter        = pilothouse_controller_cache.Filter
+	Row           = pilothouse_controller_cache.Row
+	ListOptions   = pilothouse_controller_client.ListOptions
+	PatchType     = pilothouse_controller_client.PatchType
+	DeleteOptions = pilothouse_controller_client.DeleteOptions
+)
+
+// Object is the resource objects.object.
+type Object interface {
+	Key() Key
+	ApiVersion() string
+	Kind() string
+	Uid() string
+	ResourceVersion() string
+	Generation() uint32
+	Labels() []Pair
+	Label(key string) types.Option[string]
+	Annotation(key string) types.Option[string]
+	DeletionTimestamp() types.Option[string]
+	Controller() types.Option[Owner]
+	Field(pointer string) types.Option[string]
+	Text(pointer string) types.Option[string]
+	Json() string
+	Drop()
+}
+
+// Batch is the resource changes.batch.
+type Batch interface {
+	Before(position uint32) Object
+	After(position uint32) Object
+	AfterField(position uint32, pointer string) types.Option[string]
+}
+
+// Host is every function of the contract. An absent object is nil.
+type Host interface {
+	CacheGet(watch string, key Key) Object
+	CacheList(watch string, filter Filter) ([]Object, string)
+	CacheListFields(watch string, filter Filter, pointers []string) []Row
+	CacheByIndex(watch, index, value string) []Object
+	CacheIndexKeys(watch, index, value string) []Key
+	CacheIndexValues(watch, index string) []string
+	CacheHasSynced(watch string) bool
+
+	ClientGet(target Type, key Key, subresource string) (Object, *APIError)
+	ClientList(target Type, options ListOptions) ([]Object, string, *APIError)
+	ClientCreate(manifest, subresource string) (Object, *APIError)
+	ClientUpdate(manifest, subresource string) (Object, *APIError)
+	ClientPatch(target Type, key Key, patchType PatchType, body, subresource string) (Object, *APIError)
+	ClientDelete(target Type, key Key, options DeleteOptions) *APIError
+
+	QueueAdd(watch string, key Key)
+	QueueAddAfter(watch string, key Key, milliseconds uint32)
+	PublishEvent(regarding Object, warning bool, reason, action, note string)
+	Log(level uint8, message string, fields []Pair)
+	Counter(name string, labels []Pair, add float64)
+	Gauge(name string, labels []Pair, value float64)
+	Histogram(name string, labels []Pair, value float64)
+}
+
+// Current is whom the SDK calls.
+var Current Host = absent{}
+
+// absent stands where there is no host: every call says so, by the panic of a nil interface.
+type absent struct{ Host }
+
+// Log is the one call that works without a host: it says nothing.
+func (absent) Log(uint8, string, []Pair) {}
+
+// The longest delay that the contract knows, in milliseconds.
+const longestDelay = 1<<31 - 1
+
+// Milliseconds is a delay in the contract's unit: never shorter than asked for, and never 0 for one that is not.
+func Milliseconds(delay time.Duration) uint32 {
+	if delay <= 0 {
+		return 0
+	}
+	whole := delay / time.Millisecond
+	if delay%time.Millisecond != 0 {
+		whole++
+	}
+	return uint32(min(whole, longestDelay))
+}
+
+type wasmBatch struct {
+	*pilothouse_controller_changes.Batch
+}
+
+// WrapBatch makes a Batch of the bindings' one.
+func WrapBatch(batch *pilothouse_controller_changes.Batch) Batch { return wasmBatch{batch} }
+
+func (b wasmBatch) Before(position uint32) Object { return optional(b.Batch.Before(position)) }
+func (b wasmBatch) After(position uint32) Object  { return optional(b.Batch.After(position)) }
+
+func (b wasmBatch) AfterField(position uint32, pointer string) types.Option[string] {
+	defer runtime.Unpin()
+	return b.Batch.AfterField(position, pointer)
+}
+
+func optional(handle types.Option[*pilothouse_controller_objects.Object]) Object {
+	if value, ok := handle.Get(); ok {
+		return value
+	}
+	return nil
+}

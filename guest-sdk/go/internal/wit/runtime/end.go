@@ -1,0 +1,4 @@
+package runtime
+
+// EndCall ends a call of the plugin.
+func EndCall() { Unpin() }

@@ -1,0 +1,60 @@
+package runtime
+
+import (
+	"unsafe"
+	_ "unsafe" // for go:linkname
+)
+
+// Before the Go runtime is up, the preview 1 adapter asks for its own memory, once: 64 KiB. It must come from somewhere that needs no
+// runtime.
+var (
+	early     [132 << 10]byte
+	earlyUsed uintptr
+	started   bool
+)
+
+func init() { started = true }
+
+//go:linkname procPin runtime.procPin
+func procPin() int
+
+//go:linkname procUnpin runtime.procUnpin
+func procUnpin()
+
+// cabiRealloc gives the host memory for what it passes.
+//
+// While it runs, the component may not call out, and a garbage collection does: it reads the clock, and may run other goroutines. A
+// goroutine that is pinned to its processor starts and assists none, so the next allocation outside does.
+//
+//go:wasmexport cabi_realloc
+func cabiRealloc(old unsafe.Pointer, oldSize, align, size uintptr) unsafe.Pointer {
+	if !started {
+		return allocateEarly(align, size)
+	}
+	if size == 0 {
+		return unsafe.Pointer(align)
+	}
+	procPin()
+	pointer := allocate(size, align)
+	if old != nil {
+		copy(unsafe.Slice((*byte)(pointer), size), unsafe.Slice((*byte)(old), oldSize))
+	}
+	received = append(received, pointer)
+	procUnpin()
+	return pointer
+}
+
+func allocateEarly(align, size uintptr) unsafe.Pointer {
+	base := uintptr(unsafe.Pointer(&early))
+	start := (base+earlyUsed+align-1)&^(align-1) - base
+	if start+size > uintptr(len(early)) {
+		abort()
+	}
+	earlyUsed = start + size
+	return unsafe.Pointer(&early[start])
+}
+
+// Abort ends the instance: the host sees a trap.
+func Abort() { abort() }
+
+func abort()

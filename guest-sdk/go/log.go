@@ -1,0 +1,79 @@
+package sdk
+
+import (
+	"context"
+	"log/slog"
+
+	"pilothouse.dev/sdk/internal/host"
+)
+
+// LogHandler writes to the host's log, which adds plugin, watch, key and attempt to every line. In a plugin it is the default handler:
+// slog.Info("scaling", "replicas", 3), and the package log too, arrive there.
+func LogHandler() slog.Handler { return logHandler{} }
+
+type logHandler struct {
+	fields []host.Pair
+	prefix string
+}
+
+// Enabled is always true: the host decides what is shown.
+func (h logHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle writes one line.
+func (h logHandler) Handle(_ context.Context, record slog.Record) error {
+	fields := h.fields[:len(h.fields):len(h.fields)]
+	record.Attrs(func(attribute slog.Attr) bool {
+		fields = appendField(fields, h.prefix, attribute)
+		return true
+	})
+	host.Current.Log(logLevel(record.Level), record.Message, fields)
+	return nil
+}
+
+// WithAttrs adds fields to every line.
+func (h logHandler) WithAttrs(attributes []slog.Attr) slog.Handler {
+	h.fields = h.fields[:len(h.fields):len(h.fields)]
+	for _, attribute := range attributes {
+		h.fields = appendField(h.fields, h.prefix, attribute)
+	}
+	return h
+}
+
+// WithGroup puts a prefix before the names of the fields that follow.
+func (h logHandler) WithGroup(name string) slog.Handler {
+	if name != "" {
+		h.prefix += name + "."
+	}
+	return h
+}
+
+func appendField(fields []host.Pair, prefix string, attribute slog.Attr) []host.Pair {
+	value := attribute.Value.Resolve()
+	if value.Kind() == slog.KindGroup {
+		if attribute.Key != "" {
+			prefix += attribute.Key + "."
+		}
+		for _, inner := range value.Group() {
+			fields = appendField(fields, prefix, inner)
+		}
+		return fields
+	}
+	if attribute.Key == "" {
+		return fields
+	}
+	return append(fields, host.Pair{Key: prefix + attribute.Key, Value: value.String()})
+}
+
+// The contract's levels: debug, info, warn, error.
+func logLevel(level slog.Level) uint8 {
+	switch {
+	case level < slog.LevelInfo:
+		return 0
+	case level < slog.LevelWarn:
+		return 1
+	case level < slog.LevelError:
+		return 2
+	default:
+		return 3
+	}
+}

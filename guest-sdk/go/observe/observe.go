@@ -1,0 +1,47 @@
+// Package observe makes a plugin an observer: one that is told of every change. Importing it exports observe.observe.
+package observe
+
+import (
+	"pilothouse.dev/sdk"
+	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_changes"
+	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_observe"
+	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
+	"pilothouse.dev/sdk/internal/exports/observe"
+	"pilothouse.dev/sdk/internal/host"
+	"pilothouse.dev/sdk/internal/wit/types"
+)
+
+type (
+	notification = pilothouse_controller_observe.Notification
+	failure      = pilothouse_controller_types.Failure
+	answer       = types.Result[types.Unit, failure]
+)
+
+// Export registers the plugin's observer. Call it in init.
+func Export(observer sdk.Observer) {
+	export_pilothouse_controller_observe.Handler = func(told []notification, batch *pilothouse_controller_changes.Batch) answer {
+		ctx := sdk.NewContext()
+		defer ctx.Close()
+		return result(observer.Observe(ctx, notifications(ctx, told, host.WrapBatch(batch))))
+	}
+}
+
+func notifications(ctx *sdk.Context, told []notification, batch host.Batch) []sdk.Notification {
+	all := make([]sdk.Notification, len(told))
+	for i, one := range told {
+		all[i] = sdk.NewNotification(ctx, sdk.Notification{Watch: one.Watch, Change: sdk.ChangeType(one.Change), Key: sdk.Key(one.Key),
+			Initial: one.Initial, FinalStateUnknown: one.FinalStateUnknown}, batch, uint32(i))
+	}
+	return all
+}
+
+func result(err error) answer {
+	switch {
+	case err == nil:
+		return types.Ok[types.Unit, failure](types.Unit{})
+	case sdk.IsTerminal(err):
+		return types.Err[types.Unit, failure](pilothouse_controller_types.MakeFailureTerminal(err.Error()))
+	default:
+		return types.Err[types.Unit, failure](pilothouse_controller_types.MakeFailureRetry(err.Error()))
+	}
+}

@@ -1,0 +1,3 @@
+package observe
+
+import _ "pilothouse.dev/sdk/internal/bindings/exports/observe" // exports observe.observe

@@ -1,0 +1,3 @@
+package reconcile
+
+import _ "pilothouse.dev/sdk/internal/bindings/exports/reconcile" // exports reconcile.reconcile

@@ -1,0 +1,321 @@
+package sdktest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"pilothouse.dev/sdk"
+	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_client"
+	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
+	"pilothouse.dev/sdk/internal/host"
+	"pilothouse.dev/sdk/internal/wit/types"
+)
+
+// fake answers the SDK.
+type fake struct{ *Host }
+
+func (f fake) CacheGet(watch string, key host.Key) host.Object {
+	for _, manifest := range f.watched(watch) {
+		if idOf(manifest).key == sdk.Key(key) {
+			return hold(manifest)
+		}
+	}
+	return nil
+}
+
+func (f fake) CacheList(watch string, filter host.Filter) ([]host.Object, string) {
+	var found []host.Object
+	limit := int(filter.Limit)
+	if limit == 0 || limit > 500 {
+		limit = 500
+	}
+	matches := f.matching(watch, filter)
+	for i, manifest := range matches {
+		if i == limit {
+			return found, idOf(matches[i-1]).key.String()
+		}
+		found = append(found, hold(manifest))
+	}
+	return found, ""
+}
+
+func (f fake) CacheListFields(watch string, filter host.Filter, pointers []string) []host.Row {
+	var rows []host.Row
+	for _, manifest := range f.matching(watch, filter) {
+		row := host.Row{Key: host.Key(idOf(manifest).key)}
+		for _, pointer := range pointers {
+			row.Values = append(row.Values, hold(manifest).Field(pointer))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func (f fake) matching(watch string, filter host.Filter) []map[string]any {
+	return slices.DeleteFunc(f.watched(watch), func(manifest map[string]any) bool {
+		key := idOf(manifest).key
+		return filter.Namespace != "" && key.Namespace != filter.Namespace || !selects(filter.LabelSelector, manifest) ||
+			filter.Cursor != "" && key.String() <= filter.Cursor
+	})
+}
+
+func (f fake) CacheByIndex(watch, index, value string) []host.Object {
+	var found []host.Object
+	for _, manifest := range f.watched(watch) {
+		if slices.Contains(f.values(watch, index, manifest), value) {
+			found = append(found, hold(manifest))
+		}
+	}
+	return found
+}
+
+func (f fake) CacheIndexKeys(watch, index, value string) []host.Key {
+	var keys []host.Key
+	for _, found := range f.CacheByIndex(watch, index, value) {
+		keys = append(keys, found.Key())
+	}
+	return keys
+}
+
+func (f fake) CacheIndexValues(watch, index string) []string {
+	var values []string
+	for _, manifest := range f.watched(watch) {
+		values = append(values, f.values(watch, index, manifest)...)
+	}
+	slices.Sort(values)
+	return slices.Compact(values)
+}
+
+func (f fake) values(watch, name string, manifest map[string]any) []string {
+	metadata := object(manifest, "metadata")
+	for _, index := range f.watches[watch].Indexes {
+		if index.Name != name {
+			continue
+		}
+		switch {
+		case index.Label != "":
+			return present(object(metadata, "labels"), index.Label)
+		case index.Annotation != "":
+			return present(object(metadata, "annotations"), index.Annotation)
+		case index.Owner:
+			var uids []string
+			for _, owner := range list(metadata, "ownerReferences") {
+				uids = append(uids, text(owner.(map[string]any), "uid"))
+			}
+			return uids
+		default:
+			panic(fmt.Sprintf("sdktest has no indexes by field or computed ones, and %q is one", name))
+		}
+	}
+	panic(fmt.Sprintf("unknown index %q of the watch %q", name, watch))
+}
+
+func present(members map[string]any, name string) []string {
+	if value, ok := members[name].(string); ok {
+		return []string{value}
+	}
+	return nil
+}
+
+func (f fake) CacheHasSynced(watch string) bool {
+	f.watched(watch)
+	return true
+}
+
+func (f fake) ClientGet(target host.Type, key host.Key, _ string) (host.Object, *host.APIError) {
+	where := idIn(target, key)
+	if manifest, ok := f.objects[where]; ok {
+		return hold(manifest), nil
+	}
+	return nil, notFound(where)
+}
+
+func (f fake) ClientList(target host.Type, options host.ListOptions) ([]host.Object, string, *host.APIError) {
+	var found []map[string]any
+	for where, manifest := range f.objects {
+		in := options.Namespace == "" || where.key.Namespace == options.Namespace
+		if where.kind == kindOf(target) && in && selects(options.LabelSelector, manifest) {
+			found = append(found, manifest)
+		}
+	}
+	slices.SortFunc(found, func(a, b map[string]any) int { return compareKeys(idOf(a).key, idOf(b).key) })
+	handles := make([]host.Object, len(found))
+	for i, manifest := range found {
+		handles[i] = hold(manifest)
+	}
+	return handles, "", nil
+}
+
+func (f fake) ClientCreate(manifest, subresource string) (host.Object, *host.APIError) {
+	created, err := parse(manifest)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	where := idOf(created)
+	if _, ok := f.objects[where]; ok && subresource == "" {
+		err := pilothouse_controller_types.MakeApiErrorAlreadyExists(fmt.Sprintf("%s %s", where.kind, where.key))
+		return nil, &err
+	}
+	return f.write("create", where, subresource, created)
+}
+
+func (f fake) ClientUpdate(manifest, subresource string) (host.Object, *host.APIError) {
+	updated, err := parse(manifest)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	where := idOf(updated)
+	stored, ok := f.objects[where]
+	if !ok {
+		return nil, notFound(where)
+	}
+	if refused := guard(stored, updated); refused != nil {
+		return nil, refused
+	}
+	if subresource == "status" {
+		status := updated["status"]
+		updated = copyOf(stored)
+		updated["status"] = status
+	} else if _, ok := stored["status"]; ok {
+		updated["status"] = stored["status"]
+	}
+	return f.write("update", where, subresource, updated)
+}
+
+func (f fake) ClientPatch(target host.Type, key host.Key, kind host.PatchType, body, subresource string) (host.Object, *host.APIError) {
+	where := idIn(target, key)
+	stored, ok := f.objects[where]
+	applies := kind.Tag() == pilothouse_controller_client.PatchType_Apply
+	switch {
+	case !applies && kind.Tag() != pilothouse_controller_client.PatchType_Merge:
+		panic("sdktest has merge patches and server-side apply, no JSON or strategic patches")
+	case !ok && !applies:
+		return nil, notFound(where)
+	case !ok:
+		stored = map[string]any{"apiVersion": target.ApiVersion, "kind": target.Kind}
+	default:
+		stored = copyOf(stored)
+	}
+	change := map[string]any{}
+	if err := unmarshal(body, &change); err != nil {
+		return nil, invalid(err)
+	}
+	if refused := guard(stored, change); refused != nil {
+		return nil, refused
+	}
+	verb := "patch"
+	if applies {
+		verb = "apply"
+	}
+	return f.write(verb, where, subresource, merge(stored, change).(map[string]any))
+}
+
+func (f fake) ClientDelete(target host.Type, key host.Key, options host.DeleteOptions) *host.APIError {
+	where := idIn(target, key)
+	stored, ok := f.objects[where]
+	if !ok {
+		return notFound(where)
+	}
+	metadata := object(stored, "metadata")
+	if options.Uid != "" && options.Uid != text(metadata, "uid") ||
+		options.ResourceVersion != "" && options.ResourceVersion != text(metadata, "resourceVersion") {
+		return conflict("it is not the object that was named")
+	}
+	if refused := f.take(); refused != nil {
+		return refused
+	}
+	f.Written = append(f.Written, fmt.Sprintf("delete %s %s", where.kind, where.key))
+	if len(list(metadata, "finalizers")) == 0 {
+		delete(f.objects, where)
+		return nil
+	}
+	metadata["deletionTimestamp"] = time.Now().UTC().Format(time.RFC3339)
+	f.store(stored)
+	return nil
+}
+
+func (f fake) write(verb string, where id, subresource string, manifest map[string]any) (host.Object, *host.APIError) {
+	if refused := f.take(); refused != nil {
+		return nil, refused
+	}
+	what := fmt.Sprintf("%s %s %s", verb, where.kind, where.key)
+	if subresource != "" {
+		what += " " + subresource
+	}
+	f.Written = append(f.Written, what)
+	return hold(f.store(manifest)), nil
+}
+
+// take is the failure that a test asked for.
+func (f fake) take() *host.APIError {
+	refused := f.failure
+	f.failure = nil
+	return refused
+}
+
+func (f fake) QueueAdd(watch string, key host.Key) { f.QueueAddAfter(watch, key, 0) }
+
+func (f fake) QueueAddAfter(watch string, key host.Key, milliseconds uint32) {
+	after := time.Duration(milliseconds) * time.Millisecond
+	f.Queued = append(f.Queued, Queued{Watch: watch, Key: sdk.Key(key), After: after})
+}
+
+func (f fake) PublishEvent(regarding host.Object, warning bool, reason, _, note string) {
+	kind := "Normal"
+	if warning {
+		kind = "Warning"
+	}
+	f.Events = append(f.Events, fmt.Sprintf("%s %s %s: %s", kind, reason, sdk.Key(regarding.Key()), note))
+}
+
+func (f fake) Log(_ uint8, message string, fields []host.Pair) {
+	line := Line{Message: message, Fields: map[string]string{}}
+	for _, field := range fields {
+		line.Fields[field.Key] = field.Value
+	}
+	f.Logged = append(f.Logged, line)
+}
+
+func (f fake) Counter(name string, _ []host.Pair, add float64) { f.Metrics[name] += add }
+func (f fake) Gauge(name string, _ []host.Pair, value float64) { f.Metrics[name] = value }
+func (f fake) Histogram(name string, _ []host.Pair, _ float64) { f.Metrics[name]++ }
+
+func kindOf(target host.Type) sdk.Type {
+	return sdk.Type{APIVersion: target.ApiVersion, Kind: target.Kind}
+}
+
+func idIn(target host.Type, key host.Key) id { return id{kindOf(target), sdk.Key(key)} }
+
+func option(value string, ok bool) types.Option[string] {
+	if ok {
+		return types.Some(value)
+	}
+	return types.None[string]()
+}
+
+// guard refuses a change that was made from another version than the one that is stored.
+func guard(stored, changed map[string]any) *host.APIError {
+	wanted := text(object(changed, "metadata"), "resourceVersion")
+	if have := text(object(stored, "metadata"), "resourceVersion"); wanted != "" && wanted != have {
+		return conflict(fmt.Sprintf("version %s was changed, %s is stored", wanted, have))
+	}
+	return nil
+}
+
+func notFound(where id) *host.APIError {
+	err := pilothouse_controller_types.MakeApiErrorNotFound(fmt.Sprintf("%s %s", where.kind, where.key))
+	return &err
+}
+
+func conflict(message string) *host.APIError {
+	err := pilothouse_controller_types.MakeApiErrorConflict(pilothouse_controller_types.ConflictInfo{Message: message})
+	return &err
+}
+
+func invalid(reason error) *host.APIError {
+	cause := pilothouse_controller_types.Cause{Reason: "FieldValueInvalid", Message: strings.TrimSpace(reason.Error())}
+	err := pilothouse_controller_types.MakeApiErrorInvalid([]pilothouse_controller_types.Cause{cause})
+	return &err
+}

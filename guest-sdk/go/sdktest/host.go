@@ -1,0 +1,165 @@
+// Package sdktest has a host for tests of plugins: objects in memory in place of a cluster, and what the plugin did.
+//
+//	h := sdktest.New(t, describe)
+//	h.Put(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}`)
+//	result, err := h.Reconcile(labeller{}, "configmaps", sdk.Key{Namespace: "default", Name: "a"})
+//
+// It is small: label selectors, indexes by label, annotation and owner, every verb of the client but JSON and strategic patches. There is no
+// validation and no defaulting, and a server-side apply is a merge. For the rest there is `pilothouse dev`.
+package sdktest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"pilothouse.dev/sdk"
+	"pilothouse.dev/sdk/internal/host"
+)
+
+// Host is a cluster and a host in memory.
+type Host struct {
+	t       testing.TB
+	watches map[string]sdk.Watch
+	objects map[id]map[string]any
+	version int
+	failure *host.APIError
+
+	// Written is every write that was accepted: "create apps/v1 Deployment default/web".
+	Written []string
+	// Events is every Event: "Normal Synced default/web: Foo synced".
+	Events []string
+	// Queued is every key that was added to the queue, with its delay.
+	Queued []Queued
+	// Logged is every line of the log that was written through sdk.LogHandler.
+	Logged []Line
+	// Metrics is the sum of each counter, the last value of each gauge, and the number of observations of each histogram, by name.
+	Metrics map[string]float64
+}
+
+// Queued is a key that was added to the queue.
+type Queued struct {
+	Watch string
+	Key   sdk.Key
+	After time.Duration
+}
+
+// Line is a line of the log.
+type Line struct {
+	Message string
+	Fields  map[string]string
+}
+
+type id struct {
+	kind sdk.Type
+	key  sdk.Key
+}
+
+// New makes a host with the watches of the plugin's descriptor, for as long as the test runs. Tests with hosts cannot run in parallel: a
+// plugin has one host.
+func New(t testing.TB, describe func(sdk.Config) (sdk.Plugin, error)) *Host {
+	t.Helper()
+	plugin, err := describe(sdk.Config("{}"))
+	if err != nil {
+		t.Fatalf("describe: %v", err)
+	}
+	h := &Host{t: t, watches: map[string]sdk.Watch{}, objects: map[id]map[string]any{}, Metrics: map[string]float64{}}
+	for _, watch := range plugin.Watches {
+		h.watches[watch.Name] = watch
+	}
+	before := host.Current
+	host.Current = fake{h}
+	t.Cleanup(func() { host.Current = before })
+	return h
+}
+
+// Put stores an object: JSON as a string, or anything that encoding/json makes a manifest of. It gets a UID and a version where it has none.
+func (h *Host) Put(object any) {
+	h.t.Helper()
+	text, ok := object.(string)
+	if !ok {
+		encoded, err := json.Marshal(object)
+		if err != nil {
+			h.t.Fatalf("put %T: %v", object, err)
+		}
+		text = string(encoded)
+	}
+	manifest, err := parse(text)
+	if err != nil {
+		h.t.Fatalf("put %s: %v", text, err)
+	}
+	h.store(manifest)
+}
+
+// Remove removes an object.
+func (h *Host) Remove(kind sdk.Type, key sdk.Key) { delete(h.objects, id{kind, key}) }
+
+// Get reads an object into a struct, and says whether it is there.
+func (h *Host) Get(kind sdk.Type, key sdk.Key, into any) bool {
+	h.t.Helper()
+	manifest, ok := h.objects[id{kind, key}]
+	if ok {
+		if err := json.Unmarshal([]byte(jsonOf(manifest)), into); err != nil {
+			h.t.Fatalf("read %s %s: %v", kind, key, err)
+		}
+	}
+	return ok
+}
+
+// FailNext makes the next write fail with a conflict.
+func (h *Host) FailNext(message string) { h.failure = conflict(message) }
+
+// Reconcile runs the reconciler once, as the host would.
+func (h *Host) Reconcile(reconciler sdk.Reconciler, watch string, key sdk.Key) (sdk.Result, error) {
+	ctx := sdk.NewContext()
+	defer ctx.Close()
+	return reconciler.Reconcile(ctx, sdk.Request{Watch: watch, Key: key, Reasons: []sdk.Reason{sdk.Updated}})
+}
+
+// Context is a context for code that is called by itself; it ends with the test.
+func (h *Host) Context() *sdk.Context {
+	ctx := sdk.NewContext()
+	h.t.Cleanup(ctx.Close)
+	return ctx
+}
+
+// store gives the manifest what a server gives it, and keeps it.
+func (h *Host) store(manifest map[string]any) map[string]any {
+	h.version++
+	metadata := object(manifest, "metadata")
+	where := idOf(manifest)
+	if present, ok := h.objects[where]; ok {
+		metadata["uid"] = object(present, "metadata")["uid"]
+	}
+	if text(metadata, "uid") == "" {
+		metadata["uid"] = "uid-" + strconv.Itoa(h.version)
+	}
+	metadata["resourceVersion"] = strconv.Itoa(h.version)
+	h.objects[where] = manifest
+	if text(metadata, "deletionTimestamp") != "" && len(list(metadata, "finalizers")) == 0 {
+		delete(h.objects, where)
+	}
+	return manifest
+}
+
+// watched is the objects of a watch, in order.
+func (h *Host) watched(name string) []map[string]any {
+	watch, ok := h.watches[name]
+	if !ok {
+		panic(fmt.Sprintf("unknown watch %q: the descriptor declares %v", name, slices.Sorted(maps.Keys(h.watches))))
+	}
+	kind := sdk.Type{APIVersion: watch.APIVersion, Kind: watch.Kind}
+	var found []map[string]any
+	for where, manifest := range h.objects {
+		in := len(watch.Namespaces) == 0 || slices.Contains(watch.Namespaces, where.key.Namespace)
+		if where.kind == kind && in && selects(watch.LabelSelector, manifest) {
+			found = append(found, manifest)
+		}
+	}
+	slices.SortFunc(found, func(a, b map[string]any) int { return compareKeys(idOf(a).key, idOf(b).key) })
+	return found
+}
