@@ -36,6 +36,8 @@ pub(crate) struct GuestServices {
 /// The host of one version.
 pub(crate) struct GuestHost {
     services: GuestServices,
+    /// The sidecar's `config` as JSON.
+    config: Arc<str>,
     /// Absent while the plugin describes itself: then it may log, no more.
     granted: Option<Granted>,
 }
@@ -47,12 +49,12 @@ pub(crate) struct Granted {
 }
 
 impl GuestHost {
-    pub(crate) fn for_describe(services: GuestServices) -> Self {
-        Self { services, granted: None }
+    pub(crate) fn for_describe(services: GuestServices, config: Arc<str>) -> Self {
+        Self { services, config, granted: None }
     }
 
-    pub(crate) fn new(services: GuestServices, granted: Granted) -> Self {
-        Self { services, granted: Some(granted) }
+    pub(crate) fn new(services: GuestServices, config: Arc<str>, granted: Granted) -> Self {
+        Self { services, config, granted: Some(granted) }
     }
 
     fn views(&self, call: &Call, function: &'static str) -> Result<&Views, Misuse> {
@@ -82,6 +84,10 @@ impl GuestHost {
 
 #[async_trait]
 impl Host for GuestHost {
+    fn config(&self) -> &str {
+        &self.config
+    }
+
     fn cache_get(&self, call: &Call, watch: &str, key: &ObjectKey) -> Result<Option<Object>, Misuse> {
         Ok(self.views(call, "cache.get")?.get(watch)?.object(key))
     }

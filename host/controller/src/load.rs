@@ -80,9 +80,9 @@ pub(crate) async fn load(
     report(PluginState::Compiling, "");
     let code = services.engine.load(read.wasm).await?;
     report(PluginState::Describing, "");
-    let config = serde_json::Value::Object(sidecar.config.clone()).to_string();
-    let host = Arc::new(GuestHost::for_describe(guest.clone()));
-    let text = code.describe(&config, &effective_limits(None, &sidecar)?, host).await?;
+    let config: Arc<str> = sidecar.config_json().into();
+    let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(&config)));
+    let text = code.describe(host, &effective_limits(None, &sidecar)?).await?;
     let descriptor = Descriptor::parse(&text)?;
     check_exports(&descriptor, &code)?;
     if !descriptor.name.is_empty() && descriptor.name != guest.name.as_str() {
@@ -105,7 +105,7 @@ pub(crate) async fn load(
         guest.name.to_shared(),
     );
     let views = Arc::new(prepared.views);
-    let host = Arc::new(GuestHost::new(guest, Granted { views: Arc::clone(&views), client }));
+    let host = Arc::new(GuestHost::new(guest, config, Granted { views: Arc::clone(&views), client }));
     let workers = if descriptor.stateful { 1 } else { usize::from(sidecar.workers.unwrap_or(1)) };
     Ok(Loaded::Version(Box::new(Version {
         digest: read.digest,

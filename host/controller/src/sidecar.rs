@@ -12,7 +12,7 @@ pub struct Sidecar {
     /// Whether the plugin runs at all.
     #[serde(default)]
     pub enabled: Option<bool>,
-    /// Handed to the plugin's `describe`, as JSON.
+    /// Handed to the plugin as JSON, by `describe` and by the import `config`.
     #[serde(default)]
     pub config: serde_json::Map<String, serde_json::Value>,
     /// How many keys are reconciled at the same time; 1 by default, as in controller-runtime.
@@ -56,6 +56,11 @@ pub enum SidecarError {
 }
 
 impl Sidecar {
+    /// The plugin's configuration as the JSON text that it gets.
+    pub(crate) fn config_json(&self) -> String {
+        serde_json::Value::Object(self.config.clone()).to_string()
+    }
+
     /// Parses the YAML text; the empty text is a sidecar that says nothing.
     ///
     /// # Errors

@@ -105,16 +105,11 @@ impl Code {
         Instance::new(self, host, limits).await
     }
 
-    /// Asks the plugin for its descriptor, on an instance of its own. `config` is JSON text.
+    /// Asks the plugin for its descriptor, on an instance of its own, with the [configuration](Host::config) that the host has.
     ///
     /// Cancel safe: dropping the future discards the instance.
-    pub async fn describe(
-        &self,
-        config: &str,
-        limits: &Limits,
-        host: Arc<dyn Host>,
-    ) -> Result<String, DescribeError> {
-        self.instantiate(host, limits).await?.describe(config).await
+    pub async fn describe(&self, host: Arc<dyn Host>, limits: &Limits) -> Result<String, DescribeError> {
+        self.instantiate(Arc::clone(&host), limits).await?.describe(host.config()).await
     }
 }
 

@@ -18,6 +18,10 @@ use crate::{ApiError, Call};
 /// from a task of its own.
 #[async_trait]
 pub trait Host: Send + Sync + 'static {
+    /// The operator's configuration of the plugin as JSON text, "{}" for none: what `describe` is called with, and what the `config`
+    /// import answers. The same for as long as this value lives.
+    fn config(&self) -> &str;
+
     /// The object with this key in the watch, own writes included.
     fn cache_get(&self, call: &Call, watch: &str, key: &ObjectKey) -> Result<Option<Object>, Misuse>;
 

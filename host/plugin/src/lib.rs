@@ -1,7 +1,7 @@
 //! The wasm side of Pilothouse: loads plugins, runs them in a sandbox, and gives them the host's functions.
 //!
 //! ```text
-//! Engine::load(bytes) → Code → Code::describe(config)           once per version, on an instance of its own
+//! Engine::load(bytes) → Code → Code::describe(host)             once per version, on an instance of its own
 //!                            → InstancePool → Instance::reconcile, Instance::observe, Instance::index_values
 //! ```
 //!

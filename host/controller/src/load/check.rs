@@ -102,11 +102,11 @@ pub async fn check(
         Err(_) => Sidecar::default(),
     };
     let code = engine.load(wasm).await.map_err(|error| error.to_string())?;
-    let host = Arc::new(NothingHost { lines: Mutex::default(), started: Instant::now() });
+    let config = sidecar.config_json();
+    let host = Arc::new(NothingHost { config, lines: Mutex::default(), started: Instant::now() });
     let limits = effective_limits(None, &sidecar).map_err(|error| error.to_string())?;
-    let config = serde_json::Value::Object(sidecar.config.clone()).to_string();
     let text = code
-        .describe(&config, &limits, Arc::<NothingHost>::clone(&host))
+        .describe(Arc::<NothingHost>::clone(&host), &limits)
         .await
         .map_err(|error| format!("describe failed: {error}"))?;
     let descriptor = Descriptor::parse(&text).map_err(|error| error.to_string())?;
@@ -201,6 +201,7 @@ fn warnings(descriptor: &Descriptor, name: &PluginName, watches: &[CheckedWatch]
 
 /// A host with nothing behind it: a plugin that describes itself may log, no more.
 struct NothingHost {
+    config: String,
     lines: Mutex<Vec<String>>,
     started: Instant,
 }
@@ -217,6 +218,10 @@ impl NothingHost {
 
 #[async_trait::async_trait]
 impl Host for NothingHost {
+    fn config(&self) -> &str {
+        &self.config
+    }
+
     fn cache_get(
         &self,
         call: &Call,

@@ -4,6 +4,7 @@
 mod cache;
 mod changes;
 mod client;
+mod config;
 mod events;
 mod log;
 mod metrics;

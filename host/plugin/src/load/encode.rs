@@ -13,10 +13,11 @@ use super::inspect::{Interface, Shape};
 use super::{LoadError, PACKAGE, PACKAGE_VERSION, one_line};
 
 /// The contract, file by file, as it was when the host was built.
-const WIT: [(&str, &str); 14] = [
+const WIT: [(&str, &str); 15] = [
     ("cache.wit", include_str!("../../../../wit/cache.wit")),
     ("changes.wit", include_str!("../../../../wit/changes.wit")),
     ("client.wit", include_str!("../../../../wit/client.wit")),
+    ("config.wit", include_str!("../../../../wit/config.wit")),
     ("events.wit", include_str!("../../../../wit/events.wit")),
     ("index.wit", include_str!("../../../../wit/index.wit")),
     ("log.wit", include_str!("../../../../wit/log.wit")),
@@ -136,6 +137,6 @@ mod tests {
         let world = &resolve.worlds[world];
         let names: BTreeSet<_> = world.exports.keys().map(|key| resolve.name_world_key(key)).collect();
         assert_eq!(names, BTreeSet::from([Interface::Plugin.export_name(), Interface::Index.export_name()]));
-        assert_eq!(world.imports.len(), 9);
+        assert_eq!(world.imports.len(), 10);
     }
 }

@@ -14,9 +14,25 @@ use crate::{code_of, engine, fault, instance_of, module_of, request, wish};
 async fn describe_returns_the_descriptor_as_it_is() {
     let code = code_of("done").await;
     let descriptor =
-        code.describe("{}", &Limits::default(), Arc::new(FakeHost::default())).await.expect("a descriptor");
+        code.describe(Arc::new(FakeHost::default()), &Limits::default()).await.expect("a descriptor");
     assert!(descriptor.starts_with(r#"{"apiVersion":"pilothouse.dev/v1alpha1","kind":"Plugin""#));
     assert!(descriptor.ends_with(r#""trigger":"self"}]}"#), "{descriptor}");
+}
+
+#[tokio::test]
+async fn the_configuration_is_there_in_every_call_and_at_the_start() {
+    const CONFIG: &str = r#"{"colour":"blue"}"#;
+    let host = Arc::new(FakeHost::with_config(CONFIG));
+    // By the import, not by the argument: this guest takes no notice of that.
+    let descriptor = code_of("config").await.describe(host.clone(), &Limits::default()).await;
+    assert_eq!(descriptor.as_deref(), Ok(CONFIG));
+    let mut instance = instance_of("config", &host, &Limits::default()).await;
+    assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
+    let said: Vec<_> = host.lines().into_iter().map(|line| (line.call, line.message)).collect();
+    let line = |call| (call, CONFIG.to_owned());
+    assert_eq!(said, [line("instantiation"), line("instantiation"), line("reconcile")]);
+    let echoed = code_of("echo").await.describe(host, &Limits::default()).await;
+    assert_eq!(echoed.as_deref(), Ok(CONFIG), "the argument is the same text");
 }
 
 #[tokio::test]
@@ -24,7 +40,7 @@ async fn a_refused_configuration_carries_the_plugins_words() {
     // The answer's first byte is the tag: 1 is the error.
     let refuses = crate::wat_of("done").replacen(r#""\00\00\00\00\00\04"#, r#""\01\00\00\00\00\04"#, 1);
     let code = engine().load(crate::assemble(&refuses)).await.expect("a plugin");
-    let answer = code.describe("{}", &Limits::default(), Arc::new(FakeHost::default())).await;
+    let answer = code.describe(Arc::new(FakeHost::default()), &Limits::default()).await;
     assert!(matches!(answer, Err(DescribeError::Refused(text)) if text.contains("pilothouse.dev")));
 }
 

@@ -36,6 +36,7 @@ pub(crate) enum Server {
 #[derive(Default)]
 pub(crate) struct FakeHost {
     server: Server,
+    config: Option<String>,
     objects: Mutex<BTreeMap<ObjectKey, Object>>,
     lines: Mutex<Vec<Line>>,
     asked: Mutex<Vec<String>>,
@@ -44,6 +45,10 @@ pub(crate) struct FakeHost {
 impl FakeHost {
     pub(crate) fn with(server: Server) -> Self {
         Self { server, ..Self::default() }
+    }
+
+    pub(crate) fn with_config(config: &str) -> Self {
+        Self { config: Some(config.to_owned()), ..Self::default() }
     }
 
     pub(crate) fn put(&self, json: &str) {
@@ -87,6 +92,10 @@ impl FakeHost {
 
 #[async_trait]
 impl Host for FakeHost {
+    fn config(&self) -> &str {
+        self.config.as_deref().unwrap_or("{}")
+    }
+
     fn cache_get(&self, _: &Call, watch: &str, key: &ObjectKey) -> Result<Option<Object>, Misuse> {
         Self::check(watch)?;
         Ok(self.objects.lock().get(key).cloned())
