@@ -13,7 +13,6 @@ mod grants;
 mod guest_host;
 mod guest_metrics;
 mod host;
-mod jsonpath;
 pub mod limits;
 mod load;
 mod logs;

@@ -1,8 +1,6 @@
 //! From a change of a watched object to the objects that it queues. Pure: the only outside is an index look-up.
 
-use pilothouse_model::{Notification, Object, ObjectKey};
-
-use crate::jsonpath::{JsonPath, JsonPathError};
+use pilothouse_model::{JsonPath, JsonPathError, Notification, Object, ObjectKey};
 
 /// A trigger that is ready to be evaluated.
 #[derive(Clone, Debug)]

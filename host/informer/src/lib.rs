@@ -48,7 +48,7 @@ pub use shared::{
     wait_for_cache_sync,
 };
 pub use status::{InformerPhase, InformerStatus};
-pub use store::{FieldPathError, IndexError, IndexFn, Store, StoreReader};
+pub use store::{IndexError, IndexFn, Store, StoreReader};
 pub use work_queue::{
     NoMetrics, PendingItem, Priority, QueueMetrics, QueueSnapshot, RateLimit, TokenBucket, WorkItem,
     WorkQueue, WorkQueueOptions,

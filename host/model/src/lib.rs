@@ -4,6 +4,7 @@
 //! This crate does no I/O and knows neither tokio, kube nor wasmtime, so every other crate may depend on it.
 
 mod delta;
+mod json_path;
 mod key;
 mod notification;
 mod object;
@@ -12,6 +13,7 @@ pub mod selector;
 mod version;
 
 pub use delta::*;
+pub use json_path::{JsonPath, JsonPathError};
 pub use key::ObjectKey;
 pub use notification::Notification;
 pub use object::{Object, ObjectError, OwnerReference, ParseOptions, Projection, Transform};

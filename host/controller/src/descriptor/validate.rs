@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 
-use pilothouse_model::{FieldSelector, LabelSelector};
+use pilothouse_model::{FieldSelector, JsonPath, LabelSelector};
 
 use super::{API_VERSION, Descriptor, DescriptorError, Index, Trigger, Watch};
-use crate::jsonpath::JsonPath;
 use crate::limits;
 use crate::predicate::Predicate;
 

@@ -1,10 +1,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use pilothouse_model::JsonPathError;
 use pilothouse_plugin::{DescribeError, LoadError};
 
 use crate::descriptor::DescriptorError;
-use crate::jsonpath::JsonPathError;
 use crate::limits::LimitError;
 use crate::predicate::PredicateError;
 use crate::server::{CrdError, DiscoveryError};

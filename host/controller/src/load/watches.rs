@@ -10,7 +10,6 @@ use tokio::time::{sleep, timeout};
 
 use super::{LOOK_AGAIN, LoadProblem, LoadServices, Report};
 use crate::descriptor::{Descriptor, Index, Trigger, Watch};
-use crate::jsonpath::JsonPath;
 use crate::own_writes::OwnWrites;
 use crate::predicate::Predicate;
 use crate::server::DiscoveryError;
@@ -186,8 +185,7 @@ fn shared_index(index: &Index) -> Result<ViewIndex, LoadProblem> {
     } else if let Some(annotation) = &index.annotation {
         (format!("annotation:{annotation}"), IndexFn::annotation(annotation.as_str()))
     } else if let Some(field) = &index.field {
-        let path = JsonPath::parse(field)?;
-        (format!("field:{field}"), IndexFn::computed(move |object| path.values(object)))
+        (format!("field:{field}"), IndexFn::field(field)?)
     } else {
         ("owner-uid".to_owned(), IndexFn::owner_uid())
     };

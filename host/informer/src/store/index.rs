@@ -2,9 +2,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use pilothouse_model::Object;
-
-use super::field_path::{FieldPath, FieldPathError};
+use pilothouse_model::{JsonPath, JsonPathError, Object};
 
 type Function = dyn Fn(&Object) -> Vec<String> + Send + Sync;
 
@@ -100,8 +98,8 @@ impl IndexFn {
     ///
     /// # Errors
     /// Says where the path is malformed.
-    pub fn field(path: &str) -> Result<Self, FieldPathError> {
-        let path = FieldPath::parse(path)?;
+    pub fn field(path: &str) -> Result<Self, JsonPathError> {
+        let path = JsonPath::parse(path)?;
         Ok(Self::declared(format!("field:{path}"), move |object| path.values(object)))
     }
 

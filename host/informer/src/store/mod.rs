@@ -7,7 +7,6 @@
 //! that, but costs several allocations for each event and about twice the memory for each object; with this choice an
 //! object costs 8 bytes in the map beside its bytes, and a key in the order.
 
-mod field_path;
 mod index;
 mod reader;
 mod state;
@@ -20,7 +19,6 @@ use std::fmt;
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 use pilothouse_model::{Object, ObjectKey};
 
-pub use field_path::FieldPathError;
 pub use index::{IndexError, IndexFn};
 pub use reader::StoreReader;
 pub(crate) use reader::{ReaderSource, Scope};
