@@ -45,6 +45,8 @@ pub(crate) struct CoalescingQueue<T> {
     places: HashMap<ObjectKey, u64>,
     next_position: u64,
     len: usize,
+    /// Items that were merged away since the last [`take_merged`](CoalescingQueue::take_merged).
+    merged_away: u64,
 }
 
 impl<T: Coalesce> CoalescingQueue<T> {
@@ -60,7 +62,14 @@ impl<T: Coalesce> CoalescingQueue<T> {
             places: HashMap::new(),
             next_position: 0,
             len: 0,
+            merged_away: 0,
         }
+    }
+
+    /// How many items were merged away since the last call: each push adds one to the length or to this, and what an
+    /// addition and its deletion cancel out counts as two.
+    pub(crate) fn take_merged(&mut self) -> u64 {
+        std::mem::take(&mut self.merged_away)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -194,16 +203,19 @@ impl<T: Coalesce> CoalescingQueue<T> {
         };
         let Some(pending) = self.merged.remove(&place) else { return };
         self.len -= pending.len();
+        let mut merged_away = pending.len() + 1;
         let key = item.key().clone();
         match T::merge(pending, item, known) {
             Some(pending) => {
                 self.len += pending.len();
+                merged_away -= pending.len();
                 self.merged.insert(place, pending);
             }
             None => {
                 self.places.remove(&key);
             }
         }
+        self.merged_away += merged_away as u64;
     }
 }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde::Deserialize;
 
 /// What kind of failure it is; the reflector's next step depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum FailureKind {
     /// 401: the credentials are missing or refused.

@@ -26,6 +26,7 @@ mod failure;
 pub mod handler;
 mod key;
 mod list_watch;
+pub mod metrics;
 mod options;
 pub mod reflector;
 #[cfg(test)]
@@ -41,11 +42,12 @@ pub use key::{InformerKey, Restriction};
 pub use list_watch::{
     ByteStream, KubeListWatch, KubeListWatches, ListParams, ListWatch, ListWatchFactory, WatchParams,
 };
+pub use metrics::{HistogramSnapshot, InformerMetrics};
 pub use options::InformerOptions;
 pub use reflector::Reflector;
 pub use shared::{
-    InformerDump, InformerRegistry, SubscribeError, SubscribeOptions, SubscriberDump, Subscription,
-    wait_for_cache_sync,
+    FailureDump, InformerDump, InformerRegistry, StoreDump, SubscribeError, SubscribeOptions, SubscriberDump,
+    Subscription, wait_for_cache_sync,
 };
 pub use status::{InformerPhase, InformerStatus};
 pub use store::{IndexError, IndexFn, Store, StoreReader};

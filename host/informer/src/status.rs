@@ -4,7 +4,8 @@ use std::sync::Arc;
 use crate::failure::Failure;
 
 /// What an informer is doing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum InformerPhase {
     /// Not started yet.
     #[default]

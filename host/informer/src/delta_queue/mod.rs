@@ -56,6 +56,16 @@ struct Inner {
     advance_to: Option<String>,
     synced: bool,
     closed: bool,
+    counts: Counts,
+}
+
+/// What the queue did not keep, since it was last asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Deltas that were merged with a later one of the same object.
+    pub(crate) merged: u64,
+    /// Deletions of what nobody knew.
+    pub(crate) dropped: u64,
 }
 
 enum Segment {
@@ -78,6 +88,7 @@ impl DeltaQueue {
                 advance_to: None,
                 synced: false,
                 closed: false,
+                counts: Counts::default(),
             }),
             filled: Notify::new(),
             drained: Notify::new(),
@@ -224,6 +235,13 @@ impl DeltaQueue {
         self.len() == 0
     }
 
+    /// What was not kept since the last call.
+    pub(crate) fn take_counts(&self) -> Counts {
+        let mut inner = self.inner.lock();
+        inner.counts.merged += inner.current.take_merged();
+        std::mem::take(&mut inner.counts)
+    }
+
     /// Refuses further deltas and wakes all waiters (B18). What waits can still be popped.
     pub fn close(&self) {
         self.inner.lock().closed = true;
@@ -240,7 +258,8 @@ impl Inner {
         let delta = match delta {
             Delta::Replaced(replacement) => {
                 self.len += weight(&replacement);
-                let changes = std::mem::replace(&mut self.current, CoalescingQueue::new(capacity, true));
+                let mut changes = std::mem::replace(&mut self.current, CoalescingQueue::new(capacity, true));
+                self.counts.merged += changes.take_merged();
                 if !changes.is_empty() {
                     self.earlier.push_back(Segment::Changes(changes));
                 }
@@ -265,10 +284,15 @@ impl Inner {
         match self.current.latest_mut(deletion.last.key()) {
             Some(Delta::Deleted(waiting)) => {
                 *waiting = waiting.clone().merge(deletion);
+                self.counts.merged += 1;
                 None
             }
             Some(_) => Some(deletion),
-            None => known(&self.earlier, store, deletion.last.key()).then_some(deletion),
+            None if known(&self.earlier, store, deletion.last.key()) => Some(deletion),
+            None => {
+                self.counts.dropped += 1;
+                None
+            }
         }
     }
 

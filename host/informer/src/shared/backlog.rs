@@ -56,6 +56,11 @@ impl Backlog {
         batch
     }
 
+    /// How many notifications were merged away since the last call.
+    pub(super) fn take_merged(&mut self) -> u64 {
+        self.queue.take_merged()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.queue.len()
     }

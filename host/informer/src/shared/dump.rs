@@ -1,8 +1,15 @@
 use serde::Serialize;
 
 use super::informer::Informer;
+use super::seat::Seat;
+use crate::failure::FailureKind;
+use crate::status::InformerPhase;
 
-/// The state of one informer, for a bug report. It holds no object's content.
+/// The state of one informer, for a bug report: what it asks for, how far it is, what keeps it, and who waits for whom.
+/// It holds no object's content, so it can be shown to others; names of namespaces and selectors are in it.
+///
+/// [`InformerRegistry::informers`](crate::InformerRegistry::informers) gives one for each informer; `Debug` and
+/// `serde_json` print it whole.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InformerDump {
@@ -10,16 +17,20 @@ pub struct InformerDump {
     pub key: String,
     /// The URL path.
     pub path: String,
-    /// What it is doing, and what keeps it from doing so.
+    /// What is taken out of objects: `full` or `metadata`, then the members that are kept, when not all are.
+    pub projection: String,
+    /// What the reflector is doing.
+    pub phase: InformerPhase,
+    /// The same in a sentence, with what keeps it from doing so.
     pub status: String,
     /// Whether the first list has been processed.
     pub synced: bool,
     /// The last resource version seen.
     pub resource_version: Option<String>,
-    /// Cached objects.
-    pub objects: usize,
-    /// Heap bytes of the cached objects, approximately.
-    pub object_bytes: usize,
+    /// What keeps it from watching; `None` while it lists or watches without trouble.
+    pub error: Option<FailureDump>,
+    /// The cache.
+    pub store: StoreDump,
     /// Deltas that wait for the store.
     pub pending_deltas: usize,
     /// Requests for lists, pages counted.
@@ -36,41 +47,99 @@ pub struct InformerDump {
     pub subscribers: Vec<SubscriberDump>,
 }
 
+/// The state of an informer's cache.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoreDump {
+    /// Cached objects.
+    pub objects: usize,
+    /// Their heap bytes, approximately.
+    pub bytes: usize,
+    /// The version up to which the cache has seen everything; behind the reflector's while deltas wait.
+    pub resource_version: String,
+    /// Indexes, those that subscribers share counted once.
+    pub indexes: usize,
+}
+
+/// A failed request.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailureDump {
+    /// What kind it is.
+    pub kind: FailureKind,
+    /// The HTTP status, if there was an answer.
+    pub code: Option<u16>,
+    /// What happened, to what, and what to do.
+    pub message: String,
+}
+
 /// The state of one subscriber.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubscriberDump {
     /// What it asked for.
     pub key: String,
+    /// Whether it sees only a part of a wider informer's objects.
+    pub narrowed: bool,
     /// Notifications that it has not taken.
     pub backlog: usize,
     /// Whether it has been given the initial list.
     pub synced: bool,
+    /// The seconds between its resyncs.
+    pub resync_seconds: Option<u64>,
+    /// The names of its indexes, sorted.
+    pub indexes: Vec<String>,
 }
 
 impl InformerDump {
     pub(super) fn of(informer: &Informer) -> Self {
         let status = informer.status();
         let mut subscribers = Vec::new();
-        informer.visit_subscribers(|key, backlog, synced| {
-            subscribers.push(SubscriberDump { key: key.to_string(), backlog, synced });
-        });
-        let objects = informer.store.list();
+        informer.visit_subscribers(|seat| subscribers.push(SubscriberDump::of(seat)));
+        let transform = &informer.key.transform;
         Self {
             key: informer.key.to_string(),
             path: informer.key.url_path(),
+            projection: std::iter::once(format!("{:?}", transform.projection).to_lowercase())
+                .chain(transform.keep.iter().cloned())
+                .collect::<Vec<_>>()
+                .join(","),
+            phase: status.phase,
             status: status.to_string(),
             synced: status.synced,
+            error: status.error.as_ref().map(|failure| FailureDump {
+                kind: failure.kind,
+                code: failure.code,
+                message: failure.to_string(),
+            }),
             resource_version: status.resource_version,
-            objects: objects.len(),
-            object_bytes: objects.iter().map(pilothouse_model::Object::memory_size).sum(),
-            pending_deltas: informer.pending_deltas(),
+            store: StoreDump {
+                objects: informer.store.len(),
+                bytes: informer.store.memory_size(),
+                resource_version: informer.store.resource_version(),
+                indexes: informer.store.index_count(),
+            },
+            pending_deltas: informer.queue.len(),
             list_requests: status.list_requests,
             watch_requests: status.watch_requests,
             events: status.events,
             failures: status.failures,
             stale_events: status.stale_events,
             subscribers,
+        }
+    }
+}
+
+impl SubscriberDump {
+    fn of(seat: &Seat) -> Self {
+        let outlet = &seat.outlet;
+        Self {
+            key: outlet.key.to_string(),
+            narrowed: seat.is_narrowed(),
+            backlog: outlet.backlog_len(),
+            synced: outlet.has_synced(),
+            resync_seconds: seat.resync.as_ref().map(|resync| resync.period.as_secs()),
+            indexes: outlet.index_names(),
         }
     }
 }

@@ -14,6 +14,7 @@ use super::seat::{Knowledge, Luggage, Seat};
 use crate::delta_queue::DeltaQueue;
 use crate::failure::FailureKind;
 use crate::key::{InformerKey, Restriction};
+use crate::metrics::Counters;
 use crate::options::InformerOptions;
 use crate::reflector::Reflector;
 use crate::status::{InformerPhase, InformerStatus};
@@ -31,18 +32,21 @@ pub(crate) struct Informer {
     pub(crate) key: InformerKey,
     pub(crate) store: Arc<Store>,
     pub(super) queue: Arc<DeltaQueue>,
-    hub: Mutex<Hub>,
-    status: watch::Sender<InformerStatus>,
+    pub(super) hub: Mutex<Hub>,
+    pub(super) status: watch::Sender<InformerStatus>,
     stop: CancellationToken,
     resyncs_changed: Notify,
+    pub(super) counters: Arc<Counters>,
 }
 
 #[derive(Default)]
-struct Hub {
-    seats: Vec<Seat>,
+pub(super) struct Hub {
+    pub(super) seats: Vec<Seat>,
     synced: bool,
     stopped: bool,
     next_tick: Option<Instant>,
+    /// Of the reflector's failures, those that are in the counters.
+    pub(super) counted_failures: u64,
 }
 
 /// The informer has stopped; nobody can join.
@@ -50,7 +54,7 @@ struct Hub {
 pub(super) struct Stopped;
 
 impl Informer {
-    pub(super) fn new(key: InformerKey, options: &InformerOptions) -> Self {
+    pub(super) fn new(key: InformerKey, options: &InformerOptions, counters: Arc<Counters>) -> Self {
         let store = Arc::new(Store::new());
         Self {
             key,
@@ -60,6 +64,7 @@ impl Informer {
             status: watch::Sender::new(InformerStatus::default()),
             stop: CancellationToken::new(),
             resyncs_changed: Notify::new(),
+            counters,
         }
     }
 
@@ -88,6 +93,7 @@ impl Informer {
     pub(super) fn stop(&self) {
         self.stop.cancel();
         self.queue.close();
+        self.count_merged();
         let mut hub = self.hub.lock();
         hub.stopped = true;
         for seat in hub.seats.drain(..) {
@@ -97,35 +103,12 @@ impl Informer {
         self.status.send_modify(|status| status.phase = InformerPhase::Stopped);
     }
 
-    pub(crate) fn status(&self) -> InformerStatus {
-        self.status.borrow().clone()
-    }
-
-    pub(crate) fn status_changes(&self) -> watch::Receiver<InformerStatus> {
-        self.status.subscribe()
-    }
-
-    pub(super) fn is_forbidden(&self) -> bool {
-        self.status.borrow().error.as_ref().is_some_and(|error| error.kind == FailureKind::Forbidden)
-    }
-
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.is_cancelled()
     }
 
     pub(super) fn is_unused(&self) -> bool {
         self.hub.lock().seats.is_empty()
-    }
-
-    pub(super) fn pending_deltas(&self) -> usize {
-        self.queue.len()
-    }
-
-    /// Calls `visit` for each subscriber: its request, its backlog, whether it has synced.
-    pub(super) fn visit_subscribers(&self, mut visit: impl FnMut(&InformerKey, usize, bool)) {
-        for seat in &self.hub.lock().seats {
-            visit(&seat.outlet.key, seat.outlet.backlog_len(), seat.outlet.has_synced());
-        }
     }
 
     /// The subscriber's view of this informer's cache.
@@ -187,6 +170,7 @@ impl Informer {
 
     /// Takes out the subscribers that are served from this cache with a restriction, for narrower informers to serve.
     pub(super) fn evict_narrowed(&self) -> Vec<(Arc<Outlet>, Luggage)> {
+        self.count_merged();
         let mut hub = self.hub.lock();
         let (evicted, kept) = std::mem::take(&mut hub.seats).into_iter().partition(Seat::is_narrowed);
         hub.seats = kept;
@@ -227,6 +211,7 @@ impl Informer {
         if self.store.get(object.key()).is_some_and(|stored| is_stale(&object, &stored)) {
             // Repeated by the server: the cache has this or something newer.
             tracing::debug!(?object, "an event older than the cached object was passed over");
+            self.counters.stale_events.add(1);
             self.status.send_if_modified(|status| {
                 status.stale_events += 1;
                 false
@@ -259,6 +244,7 @@ impl Informer {
     }
 
     fn apply_replacement(&self, hub: &mut Hub, replacement: &Replacement) {
+        self.counters.items_per_list.observe_items(replacement.items.len() as u64);
         let initial = !hub.synced;
         let previous = self.store.replace(&replacement.items, &replacement.resource_version);
         for seat in &mut hub.seats {

@@ -6,6 +6,7 @@ mod dump;
 mod informer;
 #[cfg(test)]
 mod model_tests;
+mod observe;
 mod outlet;
 mod registry;
 mod seat;
@@ -13,6 +14,6 @@ mod subscription;
 #[cfg(test)]
 mod tests;
 
-pub use dump::{InformerDump, SubscriberDump};
+pub use dump::{FailureDump, InformerDump, StoreDump, SubscriberDump};
 pub use registry::{InformerRegistry, SubscribeError};
 pub use subscription::{SubscribeOptions, Subscription, wait_for_cache_sync};

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::informer::Informer;
 use super::outlet::Outlet;
-use crate::key::InformerKey;
+use crate::metrics::Counters;
 use crate::options::InformerOptions;
 use crate::scripted::{pod, pods_key};
 
@@ -209,7 +209,7 @@ fn version(object: &Object) -> u64 {
 
 fn run(ops: Vec<Op>, delta_capacity: usize) {
     let options = InformerOptions { delta_capacity, ..InformerOptions::default() };
-    let informer = Arc::new(Informer::new(InformerKey::clone(&pods_key()), &options));
+    let informer = Arc::new(Informer::new(pods_key(), &options, Arc::new(Counters::new())));
     let mut world = World::default();
     let mut subscribers = vec![Subscriber::join(&informer, 1, 2, 4)];
     let mut ids = 2..;
@@ -296,7 +296,8 @@ const MANY: u32 = if cfg!(debug_assertions) { 50_000 } else { 1_000_000 };
 /// Updates over a thousand objects, then pairs of addition and deletion of one name, and of distinct ones.
 #[test]
 fn b19_a_stuck_subscriber_stays_within_its_bound() {
-    let informer = Arc::new(Informer::new(pods_key(), &InformerOptions::default()));
+    let counters = Arc::new(Counters::new());
+    let informer = Arc::new(Informer::new(pods_key(), &InformerOptions::default(), counters));
     let stuck = Subscriber::join(&informer, 1, 2, 256);
     let mut lively = Subscriber::join(&informer, 2, 2, 256);
     let templates: Vec<_> = (0..1000_u64).map(|i| pod(&format!("p{i}"), i + 1).object()).collect();

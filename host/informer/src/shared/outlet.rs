@@ -118,6 +118,16 @@ impl Outlet {
         self.backlog.lock().len()
     }
 
+    pub(super) fn index_names(&self) -> Vec<String> {
+        let source = self.source.load();
+        source.store.index_names(source.id)
+    }
+
+    /// How many notifications were merged away since the last call.
+    pub(super) fn take_merged(&self) -> u64 {
+        self.backlog.lock().take_merged()
+    }
+
     /// Nothing is delivered any more, not even what waits (B08).
     pub(crate) fn close(&self) {
         self.backlog.lock().close();

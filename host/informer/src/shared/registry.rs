@@ -13,6 +13,7 @@ use super::outlet::Outlet;
 use super::subscription::{SubscribeOptions, Subscription};
 use crate::key::InformerKey;
 use crate::list_watch::ListWatchFactory;
+use crate::metrics::{Families, InformerMetrics, Measured};
 use crate::options::InformerOptions;
 
 const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
@@ -48,7 +49,9 @@ pub(super) struct Shared {
     options: InformerOptions,
     running: Mutex<Running>,
     tasks: TaskTracker,
+    /// Hands out scopes. Only that no two are equal matters, so `Relaxed` suffices.
     next_id: AtomicU64,
+    counters: Families,
 }
 
 #[derive(Default)]
@@ -81,6 +84,7 @@ impl InformerRegistry {
                 tasks: TaskTracker::new(),
                 // 0 is the scope of a store's own indexes.
                 next_id: AtomicU64::new(1),
+                counters: Families::default(),
             }),
         }
     }
@@ -125,6 +129,16 @@ impl InformerRegistry {
         informers.iter().map(|informer| InformerDump::of(informer)).collect()
     }
 
+    /// What the informers count, for a metrics endpoint: one entry for each resource and [name](InformerMetrics::name)
+    /// that was ever watched. Takes as long as it takes to look at each subscriber, not at each object.
+    #[must_use]
+    pub fn metrics(&self) -> Vec<InformerMetrics> {
+        let informers = self.shared.running.lock().informers.clone();
+        informers.iter().for_each(|informer| informer.count_merged());
+        let keys = informers.iter().map(|informer| &informer.key);
+        self.shared.counters.snapshot(keys, |position, metrics| informers[position].add_gauges(metrics))
+    }
+
     /// Stops all informers and waits for their tasks. Nothing is delivered afterwards; subscriptions end. Idempotent.
     ///
     /// # Cancellation safety
@@ -158,9 +172,10 @@ impl Running {
 impl Shared {
     fn start(self: &Arc<Self>, running: &mut Running, key: InformerKey, runtime: &Handle) -> Arc<Informer> {
         tracing::debug!(%key, "starting an informer");
-        let informer = Arc::new(Informer::new(key, &self.options));
-        let list_watch = self.factory.list_watch(&informer.key);
-        let reflector = informer.reflector(list_watch, &self.options);
+        let counters = self.counters.counters(&key);
+        let informer = Arc::new(Informer::new(key, &self.options, Arc::clone(&counters)));
+        let list_watch = Measured { list_watch: self.factory.list_watch(&informer.key), counters };
+        let reflector = informer.reflector(Arc::new(list_watch), &self.options);
         let registry = Arc::downgrade(self);
         let forbidden = move |informer: &Arc<Informer>| {
             if let Some(registry) = registry.upgrade() {
@@ -201,6 +216,9 @@ impl Shared {
     pub(super) fn unsubscribe(&self, outlet: &Arc<Outlet>) {
         let mut running = self.running.lock();
         let home = outlet.home.lock().take();
+        if let Some(informer) = &home {
+            informer.count_merged();
+        }
         outlet.close();
         if let Some(informer) = home {
             informer.leave(outlet);

@@ -134,6 +134,12 @@ impl Store {
         self.len() == 0
     }
 
+    /// Heap bytes of the objects, approximately; indexes are not counted.
+    #[must_use]
+    pub fn memory_size(&self) -> usize {
+        self.state.read().bytes()
+    }
+
     /// The resource version up to which the store has seen everything; "" before the first list.
     #[must_use]
     pub fn resource_version(&self) -> String {
@@ -219,6 +225,10 @@ impl Store {
             Some(id) => Ok(read(&state, id)),
             None => Err(IndexError::Unknown { name: name.to_owned(), indexes: state.index_names(scope) }),
         }
+    }
+
+    pub(crate) fn index_count(&self) -> usize {
+        self.state.read().index_count()
     }
 
     pub(crate) fn index_names(&self, scope: ScopeId) -> Vec<String> {

@@ -17,11 +17,13 @@ pub(crate) type IndexId = u64;
 pub(crate) struct ByKey(pub(crate) Object);
 
 /// Invariants: `order` holds exactly the keys of `objects`; each index holds exactly the values that its function gives
-/// for the objects, and no value without an object; each name leads to an index, and each index has a name.
+/// for the objects, and no value without an object; each name leads to an index, and each index has a name; `bytes` is
+/// the sum of the objects' sizes.
 #[derive(Default)]
 pub(crate) struct State {
     objects: HashSet<ByKey>,
     order: BTreeSet<ObjectKey>,
+    bytes: usize,
     resource_version: String,
     indexes: BTreeMap<IndexId, Index>,
     names: HashMap<(ScopeId, String), IndexId>,
@@ -58,6 +60,10 @@ impl State {
         self.objects.len()
     }
 
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
         self.order.iter()
     }
@@ -90,11 +96,16 @@ impl State {
             self.order.insert(object.key().clone());
         }
         set_version(&mut self.resource_version, object.resource_version());
-        self.objects.replace(ByKey(object));
+        self.bytes += object.memory_size();
+        if let Some(ByKey(old)) = self.objects.replace(ByKey(object)) {
+            self.bytes -= old.memory_size();
+        }
     }
 
     pub(super) fn remove(&mut self, key: &ObjectKey, resource_version: Option<&str>) {
-        self.objects.remove(key);
+        if let Some(ByKey(old)) = self.objects.take(key) {
+            self.bytes -= old.memory_size();
+        }
         self.order.remove(key);
         set_version(&mut self.resource_version, resource_version.unwrap_or_default());
     }
@@ -116,6 +127,7 @@ impl State {
             .map(|(id, index)| (*id, Index::filled(index.function.clone(), objects.iter().map(|ByKey(o)| o))))
             .collect();
         Self {
+            bytes: objects.iter().map(|ByKey(object)| object.memory_size()).sum(),
             objects,
             order,
             resource_version: resource_version.to_owned(),
@@ -213,7 +225,6 @@ impl State {
         self.names.insert((scope, name.to_owned()), id);
     }
 
-    #[cfg(test)]
     pub(super) fn index_count(&self) -> usize {
         self.indexes.len()
     }

@@ -1,5 +1,6 @@
 mod delivery;
 mod lifecycle;
+mod observing;
 mod sharing;
 
 use std::collections::BTreeMap;

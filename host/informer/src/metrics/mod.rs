@@ -1,0 +1,273 @@
+//! What informers count, for a metrics endpoint: plain numbers, read when they are asked for.
+//!
+//! Nothing here knows Prometheus. [`InformerRegistry::metrics`](crate::InformerRegistry::metrics) takes a snapshot;
+//! [`names`] has the names under which dashboards look for the numbers.
+//!
+//! # What an event pays
+//! No lock and no allocation. Bytes and lines are counted once for each chunk of a body, requests once; what queues merge
+//! is counted under the lock that the queue holds anyway, and collected when a snapshot is taken or a queue goes away.
+//! All atomics here are counters: each is only added to and read, no other memory is published by them, and a snapshot
+//! need not be of one moment, so `Relaxed` suffices for every access.
+
+mod histogram;
+mod measured;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use pilothouse_model::{Projection, Transform};
+
+pub use histogram::HistogramSnapshot;
+use histogram::Histogram;
+pub(crate) use measured::Measured;
+
+use crate::key::InformerKey;
+
+/// The names of the metrics. Every one carries the labels `resource` and `name`, those of [`InformerMetrics`]. The
+/// `reflector_*` names are those that client-go had.
+pub mod names {
+    /// Counter: requests for lists; each page of a paged list is one.
+    pub const LISTS: &str = "reflector_lists_total";
+    /// Histogram: from a list's request to the end of its body.
+    pub const LIST_DURATION: &str = "reflector_list_duration_seconds";
+    /// Histogram: objects of a whole list, streaming lists included.
+    pub const ITEMS_PER_LIST: &str = "reflector_items_per_list";
+    /// Counter: requests for watches, streaming lists included.
+    pub const WATCHES: &str = "reflector_watches_total";
+    /// Counter: watches that ended within a second without an event.
+    pub const SHORT_WATCHES: &str = "reflector_short_watches_total";
+    /// Histogram: how long watches were open.
+    pub const WATCH_DURATION: &str = "reflector_watch_duration_seconds";
+    /// Histogram: events of a watch, bookmarks included.
+    pub const ITEMS_PER_WATCH: &str = "reflector_items_per_watch";
+    /// Gauge: the last resource version seen, of the informer that is furthest behind.
+    pub const LAST_RESOURCE_VERSION: &str = "reflector_last_resource_version";
+    /// Counter: events read, bookmarks included.
+    pub const EVENTS: &str = "pilothouse_informer_events_total";
+    /// Counter: bytes of lists and watches.
+    pub const RECEIVED_BYTES: &str = "pilothouse_informer_received_bytes_total";
+    /// Counter: lists and watches that failed or could not be read.
+    pub const FAILURES: &str = "pilothouse_informer_failures_total";
+    /// Counter: events older than the cached object, which were passed over.
+    pub const STALE_EVENTS: &str = "pilothouse_informer_stale_events_total";
+    /// Counter: deltas that were merged with a later one of the same object, before the store took them.
+    pub const MERGED_DELTAS: &str = "pilothouse_informer_merged_deltas_total";
+    /// Counter: deletions of objects that neither queue nor store knew.
+    pub const DROPPED_DELTAS: &str = "pilothouse_informer_dropped_deltas_total";
+    /// Counter: notifications that were merged with a later one of the same object, because a subscriber was behind.
+    pub const MERGED_NOTIFICATIONS: &str = "pilothouse_informer_merged_notifications_total";
+    /// Gauge: informers behind these labels.
+    pub const INFORMERS: &str = "pilothouse_informer_running";
+    /// Gauge: those of them whose first list has been processed.
+    pub const SYNCED: &str = "pilothouse_informer_synced";
+    /// Gauge: those of them that something keeps from watching.
+    pub const FAILING: &str = "pilothouse_informer_failing";
+    /// Gauge: deltas that wait for the store.
+    pub const QUEUE_DEPTH: &str = "pilothouse_informer_delta_queue_depth";
+    /// Gauge: cached objects.
+    pub const STORE_OBJECTS: &str = "pilothouse_informer_store_objects";
+    /// Gauge: heap bytes of the cached objects, approximately; indexes are not counted.
+    pub const STORE_BYTES: &str = "pilothouse_informer_store_bytes";
+    /// Gauge: subscribers.
+    pub const SUBSCRIBERS: &str = "pilothouse_informer_subscribers";
+    /// Gauge: notifications that subscribers have not taken, of all together.
+    pub const BACKLOG: &str = "pilothouse_informer_backlog";
+    /// Gauge: notifications that wait for the subscriber that is furthest behind.
+    pub const LONGEST_BACKLOG: &str = "pilothouse_informer_longest_backlog";
+}
+
+/// What the informers of one resource and name count, together. Counters never fall, also when an informer stops.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InformerMetrics {
+    /// Group, version and plural, such as `apps/v1/deployments` or `v1/pods`.
+    pub resource: String,
+    /// What the informers watch of the resource, in one of a few words: `all`, `namespaced`, `selected` or
+    /// `namespaced-selected`, with `-metadata` or `-trimmed` behind it where objects are not kept whole. It has neither
+    /// the namespace nor the selector: their number has no bound.
+    pub name: String,
+    /// [`names::LISTS`].
+    pub lists: u64,
+    /// [`names::LIST_DURATION`].
+    pub list_duration: HistogramSnapshot,
+    /// [`names::ITEMS_PER_LIST`].
+    pub items_per_list: HistogramSnapshot,
+    /// [`names::WATCHES`].
+    pub watches: u64,
+    /// [`names::SHORT_WATCHES`].
+    pub short_watches: u64,
+    /// [`names::WATCH_DURATION`].
+    pub watch_duration: HistogramSnapshot,
+    /// [`names::ITEMS_PER_WATCH`].
+    pub items_per_watch: HistogramSnapshot,
+    /// [`names::LAST_RESOURCE_VERSION`]; `None` before the first list, and where versions are no numbers.
+    pub last_resource_version: Option<u64>,
+    /// [`names::EVENTS`].
+    pub events: u64,
+    /// [`names::RECEIVED_BYTES`].
+    pub received_bytes: u64,
+    /// [`names::FAILURES`].
+    pub failures: u64,
+    /// [`names::STALE_EVENTS`].
+    pub stale_events: u64,
+    /// [`names::MERGED_DELTAS`].
+    pub merged_deltas: u64,
+    /// [`names::DROPPED_DELTAS`].
+    pub dropped_deltas: u64,
+    /// [`names::MERGED_NOTIFICATIONS`].
+    pub merged_notifications: u64,
+    /// [`names::INFORMERS`].
+    pub informers: usize,
+    /// [`names::SYNCED`].
+    pub synced: usize,
+    /// [`names::FAILING`].
+    pub failing: usize,
+    /// [`names::QUEUE_DEPTH`].
+    pub queue_depth: usize,
+    /// [`names::STORE_OBJECTS`].
+    pub store_objects: usize,
+    /// [`names::STORE_BYTES`].
+    pub store_bytes: usize,
+    /// [`names::SUBSCRIBERS`].
+    pub subscribers: usize,
+    /// [`names::BACKLOG`].
+    pub backlog: usize,
+    /// [`names::LONGEST_BACKLOG`].
+    pub longest_backlog: usize,
+}
+
+/// The counters that informers of equal labels share, so that they outlive each of them.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    pub(crate) lists: Counter,
+    pub(crate) list_duration: Histogram,
+    pub(crate) items_per_list: Histogram,
+    pub(crate) watches: Counter,
+    pub(crate) short_watches: Counter,
+    pub(crate) watch_duration: Histogram,
+    pub(crate) items_per_watch: Histogram,
+    pub(crate) events: Counter,
+    pub(crate) received_bytes: Counter,
+    pub(crate) failures: Counter,
+    pub(crate) stale_events: Counter,
+    pub(crate) merged_deltas: Counter,
+    pub(crate) dropped_deltas: Counter,
+    pub(crate) merged_notifications: Counter,
+}
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+/// The counters of each pair of labels. There are as many as kinds were ever watched, times a few names.
+#[derive(Debug, Default)]
+pub(crate) struct Families(Mutex<BTreeMap<Labels, Arc<Counters>>>);
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Labels {
+    resource: String,
+    name: String,
+}
+
+impl Counter {
+    pub(crate) fn add(&self, count: u64) {
+        if count > 0 {
+            self.0.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Counters {
+    pub(crate) fn new() -> Self {
+        Self {
+            lists: Counter::default(),
+            list_duration: Histogram::of_durations(),
+            items_per_list: Histogram::of_items(),
+            watches: Counter::default(),
+            short_watches: Counter::default(),
+            watch_duration: Histogram::of_durations(),
+            items_per_watch: Histogram::of_items(),
+            events: Counter::default(),
+            received_bytes: Counter::default(),
+            failures: Counter::default(),
+            stale_events: Counter::default(),
+            merged_deltas: Counter::default(),
+            dropped_deltas: Counter::default(),
+            merged_notifications: Counter::default(),
+        }
+    }
+
+    fn snapshot(&self, labels: &Labels) -> InformerMetrics {
+        InformerMetrics {
+            resource: labels.resource.clone(),
+            name: labels.name.clone(),
+            lists: self.lists.get(),
+            list_duration: self.list_duration.snapshot(),
+            items_per_list: self.items_per_list.snapshot(),
+            watches: self.watches.get(),
+            short_watches: self.short_watches.get(),
+            watch_duration: self.watch_duration.snapshot(),
+            items_per_watch: self.items_per_watch.snapshot(),
+            events: self.events.get(),
+            received_bytes: self.received_bytes.get(),
+            failures: self.failures.get(),
+            stale_events: self.stale_events.get(),
+            merged_deltas: self.merged_deltas.get(),
+            dropped_deltas: self.dropped_deltas.get(),
+            merged_notifications: self.merged_notifications.get(),
+            ..InformerMetrics::default()
+        }
+    }
+}
+
+impl Families {
+    /// The counters of an informer with this key.
+    pub(crate) fn counters(&self, key: &InformerKey) -> Arc<Counters> {
+        Arc::clone(self.0.lock().entry(Labels::of(key)).or_insert_with(|| Arc::new(Counters::new())))
+    }
+
+    /// One snapshot for each pair of labels; `add_gauges` adds what an informer of the key has now.
+    pub(crate) fn snapshot<'a>(
+        &self,
+        informers: impl Iterator<Item = &'a InformerKey>,
+        mut add_gauges: impl FnMut(usize, &mut InformerMetrics),
+    ) -> Vec<InformerMetrics> {
+        let families = self.0.lock().clone();
+        let mut snapshots: BTreeMap<_, _> =
+            families.iter().map(|(labels, counters)| (labels, counters.snapshot(labels))).collect();
+        for (position, key) in informers.enumerate() {
+            if let Some(metrics) = snapshots.get_mut(&Labels::of(key)) {
+                add_gauges(position, metrics);
+            }
+        }
+        snapshots.into_values().collect()
+    }
+}
+
+impl Labels {
+    fn of(key: &InformerKey) -> Self {
+        let selected = !key.label_selector.is_empty() || !key.field_selector.is_empty();
+        let scope = match (key.namespace.is_some(), selected) {
+            (false, false) => "all",
+            (true, false) => "namespaced",
+            (false, true) => "selected",
+            (true, true) => "namespaced-selected",
+        };
+        let Transform { projection, keep, .. } = &key.transform;
+        let kept = match (projection, keep.is_empty()) {
+            (Projection::Metadata, _) => "-metadata",
+            (Projection::Full, false) => "-trimmed",
+            (Projection::Full, true) => "",
+        };
+        let resource = &key.resource;
+        Self {
+            resource: format!("{}/{}", resource.api_version(), resource.plural),
+            name: format!("{scope}{kept}"),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What an informer shows of itself.
+
+use tokio::sync::watch;
+
+use super::informer::Informer;
+use super::seat::Seat;
+use crate::delta_queue::Counts;
+use crate::failure::FailureKind;
+use crate::metrics::InformerMetrics;
+use crate::status::InformerStatus;
+
+impl Informer {
+    pub(crate) fn status(&self) -> InformerStatus {
+        self.status.borrow().clone()
+    }
+
+    pub(crate) fn status_changes(&self) -> watch::Receiver<InformerStatus> {
+        self.status.subscribe()
+    }
+
+    pub(super) fn is_forbidden(&self) -> bool {
+        self.status.borrow().error.as_ref().is_some_and(|error| error.kind == FailureKind::Forbidden)
+    }
+
+    /// Collects what the queues and the reflector counted for themselves. Called before any of them goes away.
+    pub(super) fn count_merged(&self) {
+        let mut hub = self.hub.lock();
+        for seat in &hub.seats {
+            self.counters.merged_notifications.add(seat.outlet.take_merged());
+        }
+        let failures = self.status.borrow().failures;
+        self.counters.failures.add(failures.saturating_sub(hub.counted_failures));
+        hub.counted_failures = failures;
+        drop(hub);
+        let Counts { merged, dropped } = self.queue.take_counts();
+        self.counters.merged_deltas.add(merged);
+        self.counters.dropped_deltas.add(dropped);
+    }
+
+    /// Adds what this informer has now.
+    pub(super) fn add_gauges(&self, metrics: &mut InformerMetrics) {
+        let (failing, synced, version) = {
+            let status = self.status.borrow();
+            let version = status.resource_version.as_ref().and_then(|version| version.parse().ok());
+            (status.error.is_some(), status.synced, version)
+        };
+        metrics.informers += 1;
+        metrics.synced += usize::from(synced);
+        metrics.failing += usize::from(failing);
+        // The one that is furthest behind; one without a version has not begun.
+        metrics.last_resource_version = [metrics.last_resource_version, version].into_iter().flatten().min();
+        metrics.queue_depth += self.queue.len();
+        metrics.store_objects += self.store.len();
+        metrics.store_bytes += self.store.memory_size();
+        self.visit_subscribers(|seat| {
+            let backlog = seat.outlet.backlog_len();
+            metrics.subscribers += 1;
+            metrics.backlog += backlog;
+            metrics.longest_backlog = metrics.longest_backlog.max(backlog);
+        });
+    }
+
+    /// Calls `visit` for each subscriber, while none can join or leave.
+    pub(super) fn visit_subscribers(&self, visit: impl FnMut(&Seat)) {
+        self.hub.lock().seats.iter().for_each(visit);
+    }
+}

@@ -1,0 +1,167 @@
+//! What an operator sees: metrics and the dump.
+
+use pilothouse_model::Transform;
+
+use super::*;
+use crate::metrics::InformerMetrics;
+
+impl Cluster {
+    fn only_metrics(&self) -> InformerMetrics {
+        let mut metrics = self.registry.metrics();
+        assert_eq!(metrics.len(), 1, "{metrics:?}");
+        metrics.remove(0)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_count_lists_watches_and_events() {
+    let cluster = Cluster::new();
+    let subscription = cluster.subscribe(pods_key());
+    let mut server = cluster.server(0);
+    let (_, request) = server.list().await;
+    advance(Duration::from_secs(2)).await;
+    request.items("5", &[pod("a", 1), pod("b", 2)]);
+    let body = server.watch().await.1.open();
+    body.modified(&pod("a", 6));
+    body.bookmark(9);
+    words(&subscription, 3).await;
+    settle().await;
+    let seen = cluster.only_metrics();
+    assert_eq!((seen.resource.as_str(), seen.name.as_str()), ("v1/pods", "all"));
+    assert_eq!((seen.lists, seen.watches, seen.events, seen.short_watches), (1, 1, 2, 0));
+    assert!(seen.list_duration.count == 1 && seen.list_duration.sum >= 2.0, "{:?}", seen.list_duration);
+    assert!((seen.items_per_list.sum - 2.0).abs() < 1e-9, "{:?}", seen.items_per_list);
+    assert_eq!(seen.last_resource_version, Some(9));
+    assert_eq!((seen.informers, seen.synced, seen.failing, seen.subscribers), (1, 1, 0, 1));
+    assert_eq!((seen.store_objects, seen.queue_depth, seen.backlog), (2, 0, 0));
+    assert!(seen.received_bytes > 300, "{}", seen.received_bytes);
+    assert_eq!(seen.watch_duration.count, 0, "the watch is open");
+
+    advance(Duration::from_secs(3)).await;
+    drop(body);
+    let body = server.watch().await.1.open();
+    drop(body);
+    server.watch().await.1.status(500, "InternalError");
+    settle().await;
+    let seen = cluster.only_metrics();
+    assert_eq!((seen.watches, seen.short_watches, seen.failures, seen.failing), (3, 1, 1, 1));
+    assert_eq!(seen.watch_duration.count, 2, "{:?}", seen.watch_duration);
+    assert!((seen.items_per_watch.sum - 2.0).abs() < 1e-9, "{:?}", seen.items_per_watch);
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_show_what_a_stuck_subscriber_costs() {
+    let cluster = Cluster::new();
+    let options = SubscribeOptions { backlog: 4, ..SubscribeOptions::default() };
+    let stuck = cluster.registry.subscribe(pods_key(), options).expect("open");
+    let lively = cluster.subscribe(pods_key());
+    let mut server = cluster.server(0);
+    let body = server.serve("5", &[pod("a", 1), pod("b", 2)]).await;
+    for version in 6..16 {
+        body.modified(&pod("a", version));
+    }
+    words(&lively, 12).await;
+    let seen = cluster.only_metrics();
+    assert_eq!((seen.backlog, seen.longest_backlog), (2, 2));
+    assert_eq!(seen.merged_notifications, 10, "twelve were told, two wait");
+    body.added(&pod("c", 16));
+    body.deleted(&pod("c", 17));
+    words(&lively, 2).await;
+    assert_eq!(cluster.only_metrics().merged_notifications, 12, "c came and went");
+    drop((stuck, lively));
+    assert_eq!(cluster.only_metrics().merged_notifications, 12, "it does not fall");
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_count_what_was_passed_over() {
+    let cluster = Cluster::new();
+    let subscription = cluster.subscribe(pods_key());
+    let mut server = cluster.server(0);
+    // A list may hold what is newer than its version; the watch then tells again what came in between.
+    let body = server.serve("5", &[pod("a", 8)]).await;
+    body.modified(&pod("a", 6));
+    body.deleted(&pod("stranger", 9));
+    body.modified(&pod("a", 10));
+    words(&subscription, 2).await;
+    let seen = cluster.only_metrics();
+    assert_eq!((seen.stale_events, seen.dropped_deltas), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn counters_outlive_informers_and_have_no_label_for_namespaces_or_selectors() {
+    let cluster = Cluster::new();
+    let labels = |text: &str| LabelSelector::parse(text).expect("a selector");
+    let trimmed = Transform { keep: vec!["spec".into()], ..Transform::standard() };
+    let keys = [
+        pods_key().in_namespace("one"),
+        pods_key().in_namespace("two"),
+        pods_key().in_namespace("three").with_labels(labels("app=a")),
+        pods_key().in_namespace("four").with_labels(labels("app=b")),
+        pods_key().with_transform(trimmed),
+    ];
+    let subscriptions: Vec<_> = keys.into_iter().map(|key| cluster.subscribe(key)).collect();
+    let mut bodies = Vec::new();
+    for position in 0..subscriptions.len() {
+        bodies.push(cluster.server(position).serve("5", &[]).await);
+    }
+    settle().await;
+    let shown = |cluster: &Cluster| -> Vec<_> {
+        let metrics = cluster.registry.metrics();
+        metrics.into_iter().map(|seen| (seen.name, seen.informers, seen.lists)).collect()
+    };
+    let expected = |informers: [usize; 3]| {
+        let names = ["all-trimmed", "namespaced", "namespaced-selected"].map(str::to_owned);
+        names.into_iter().zip(informers).zip([1, 2, 2]).map(|((name, now), lists)| (name, now, lists))
+    };
+    assert_eq!(shown(&cluster), expected([1, 2, 2]).collect::<Vec<_>>());
+    drop(subscriptions);
+    assert_eq!(shown(&cluster), expected([0, 0, 0]).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_dump_shows_the_state_of_every_part() {
+    let cluster = Cluster::new();
+    let options = SubscribeOptions { resync: Some(Duration::from_secs(60)), ..SubscribeOptions::default() };
+    let wide = cluster.registry.subscribe(pods_key(), options).expect("open");
+    let narrow = cluster.subscribe(pods_key().in_namespace("ns"));
+    for (subscription, name) in [(&wide, "mine"), (&narrow, "app")] {
+        subscription.add_index(name, IndexFn::label("app")).expect("a new name");
+    }
+    let mut server = cluster.server(0);
+    let body = server.serve("5", &[pod("secret-content", 1)]).await;
+    words(&wide, 1).await;
+    body.bookmark(8);
+    settle().await;
+    drop(body);
+    server.watch().await.1.status(403, "Forbidden");
+    settle().await;
+    let dump = serde_json::to_value(cluster.registry.informers()).expect("JSON");
+    let informer = &dump[0];
+    let bytes = informer["store"]["bytes"].as_u64().expect("a number");
+    assert!(bytes > pod("secret-content", 1).json().len() as u64 / 2, "{dump:#}");
+    let message = informer["error"]["message"].as_str().expect("a text");
+    assert!(message.contains("cannot watch pods.v1 (GET /api/v1/pods): HTTP 403"), "{message}");
+    let expected = serde_json::json!([{
+        "key": "pods.v1",
+        "path": "/api/v1/pods",
+        "projection": "full",
+        "phase": "backing-off",
+        "status": format!("waiting to try again: {message}"),
+        "synced": true,
+        "resourceVersion": "8",
+        "error": {"kind": "forbidden", "code": 403, "message": message},
+        "store": {"objects": 1, "bytes": bytes, "resourceVersion": "8", "indexes": 1},
+        "pendingDeltas": 0,
+        "listRequests": 1,
+        "watchRequests": 2,
+        "events": 1,
+        "failures": 1,
+        "staleEvents": 0,
+        "subscribers": [
+            {"key": "pods.v1", "narrowed": false, "backlog": 0, "synced": true, "resyncSeconds": 60, "indexes": ["mine"]},
+        ],
+    }]);
+    assert_eq!(dump[0], expected[0], "{dump:#}");
+    assert!(!dump.to_string().contains("secret-content"), "no object's content");
+    assert!(format!("{:?}", cluster.registry).contains("BackingOff"));
+}
