@@ -32,11 +32,13 @@ pub(crate) fn run(root: &Path, only: Option<&str>) -> Result<()> {
     ensure!(!chosen.is_empty(), "no mutant's name contains {:?}", only.unwrap_or_default());
     let copy = copy_workspace(root)?;
     println!("mutants: testing the informer as it is (the first time compiles for some minutes)");
-    ensure!(test(root, &copy)?.is_some_and(|status| status.success()), "the tests fail without any mutant");
+    ensure!(compile(root, &copy)? && passes(root, &copy)?, "the tests fail without any mutant");
     let mut survivors = Vec::new();
     for mutant in &chosen {
+        let begun = Instant::now();
         let caught = mutant.is_caught(root, &copy)?;
-        println!("mutants: {} {}", if caught { "caught  " } else { "SURVIVED" }, mutant.name());
+        let seconds = begun.elapsed().as_secs();
+        println!("mutants: {} {seconds:4} s  {}", if caught { "caught  " } else { "SURVIVED" }, mutant.name());
         if !caught {
             survivors.push(mutant.name());
         }
@@ -62,9 +64,14 @@ impl Mutant {
         let source = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
         let mutated = self.apply(&source)?;
         fs::write(&path, mutated).with_context(|| format!("write {}", path.display()))?;
-        let outcome = test(root, copy);
+        let compiled = compile(root, copy);
+        let passed = match compiled {
+            Ok(true) => passes(root, copy),
+            _ => Ok(false),
+        };
         fs::write(&path, source).with_context(|| format!("restore {}", path.display()))?;
-        Ok(!outcome?.is_some_and(|status| status.success()))
+        ensure!(compiled?, "mutant {:?} does not compile, so it shows nothing; mend mutants.json", self.name());
+        Ok(!passed?)
     }
 
     /// The source with the fault. A mutant whose place is not there once any more has to be written anew.
@@ -125,28 +132,34 @@ fn copy_workspace(root: &Path) -> Result<PathBuf> {
     Ok(copy)
 }
 
-/// Tests the copy; `None` when it hangs. A mutant that does not compile fails the tests, so that its author notices.
-fn test(root: &Path, copy: &Path) -> Result<Option<ExitStatus>> {
-    let mut child = Command::new(host::cargo())
+/// Compiles the copy's tests; `false` when it cannot be done.
+fn compile(root: &Path, copy: &Path) -> Result<bool> {
+    let mut command = cargo_test(root, copy);
+    let status = command.arg("--no-run").status().context("run cargo to compile a mutant")?;
+    Ok(status.success())
+}
+
+/// Whether the copy's tests pass. Tests that hang do not.
+fn passes(root: &Path, copy: &Path) -> Result<bool> {
+    let mut child = cargo_test(root, copy).spawn().context("start cargo to test a mutant")?;
+    Ok(wait(&mut child)?.is_some_and(|status| status.success()))
+}
+
+/// The informer's own tests, and those of the model, whose transforms and paths it relies on.
+fn cargo_test(root: &Path, copy: &Path) -> Command {
+    let mut command = Command::new(host::cargo());
+    command
         .current_dir(copy)
-        .args([
-            "test",
-            "--quiet",
-            "--locked",
-            "--package",
-            "pilothouse-informer",
-            "--lib",
-            "--test",
-            "convergence",
-        ])
+        .args(["test", "--quiet", "--locked", "--package", "pilothouse-informer"])
+        .args(["--package", "pilothouse-model", "--lib", "--test", "convergence"])
         .env("CARGO_TARGET_DIR", root.join("target/mutants/target"))
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
+        .env("CARGO_PROFILE_TEST_DEBUG", "0")
         .env("PROPTEST_CASES", "200")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .context("start cargo to test a mutant")?;
-    wait(&mut child)
+        .process_group(0);
+    command
 }
 
 #[expect(clippy::disallowed_methods, reason = "it waits for another process, in real time")]
