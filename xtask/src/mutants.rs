@@ -15,6 +15,13 @@ use crate::host;
 /// Longer than the tests take without a fault; a fault that makes them hang has been noticed, too.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// The tests, the quicker ones first: most faults are caught by those, and the others need not be compiled then. The
+/// model's are among them, since the informer relies on its transforms and paths.
+const STAGES: [&[&str]; 2] = [
+    &["--package", "pilothouse-informer", "--package", "pilothouse-model", "--lib"],
+    &["--package", "pilothouse-informer", "--test", "convergence"],
+];
+
 /// One fault.
 struct Mutant {
     behaviour: String,
@@ -32,13 +39,20 @@ pub(crate) fn run(root: &Path, only: Option<&str>) -> Result<()> {
     ensure!(!chosen.is_empty(), "no mutant's name contains {:?}", only.unwrap_or_default());
     let copy = copy_workspace(root)?;
     println!("mutants: testing the informer as it is (the first time compiles for some minutes)");
-    ensure!(compile(root, &copy)? && passes(root, &copy)?, "the tests fail without any mutant");
+    for stage in STAGES {
+        let sound = compile(root, &copy, stage)? && passes(root, &copy, stage)?;
+        ensure!(sound, "the tests fail without any mutant: cargo test {}", stage.join(" "));
+    }
     let mut survivors = Vec::new();
     for mutant in &chosen {
         let begun = Instant::now();
         let caught = mutant.is_caught(root, &copy)?;
         let seconds = begun.elapsed().as_secs();
-        println!("mutants: {} {seconds:4} s  {}", if caught { "caught  " } else { "SURVIVED" }, mutant.name());
+        println!(
+            "mutants: {} {seconds:4} s  {}",
+            if caught { "caught  " } else { "SURVIVED" },
+            mutant.name()
+        );
         if !caught {
             survivors.push(mutant.name());
         }
@@ -64,14 +78,24 @@ impl Mutant {
         let source = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
         let mutated = self.apply(&source)?;
         fs::write(&path, mutated).with_context(|| format!("write {}", path.display()))?;
-        let compiled = compile(root, copy);
-        let passed = match compiled {
-            Ok(true) => passes(root, copy),
-            _ => Ok(false),
-        };
+        let caught = self.fails_a_stage(root, copy);
         fs::write(&path, source).with_context(|| format!("restore {}", path.display()))?;
-        ensure!(compiled?, "mutant {:?} does not compile, so it shows nothing; mend mutants.json", self.name());
-        Ok(!passed?)
+        caught
+    }
+
+    fn fails_a_stage(&self, root: &Path, copy: &Path) -> Result<bool> {
+        for stage in STAGES {
+            let compiles = compile(root, copy, stage)?;
+            ensure!(
+                compiles,
+                "mutant {:?} does not compile, so it shows nothing; mend mutants.json",
+                self.name()
+            );
+            if !passes(root, copy, stage)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The source with the fault. A mutant whose place is not there once any more has to be written anew.
@@ -133,25 +157,24 @@ fn copy_workspace(root: &Path) -> Result<PathBuf> {
 }
 
 /// Compiles the copy's tests; `false` when it cannot be done.
-fn compile(root: &Path, copy: &Path) -> Result<bool> {
-    let mut command = cargo_test(root, copy);
+fn compile(root: &Path, copy: &Path, stage: &[&str]) -> Result<bool> {
+    let mut command = cargo_test(root, copy, stage);
     let status = command.arg("--no-run").status().context("run cargo to compile a mutant")?;
     Ok(status.success())
 }
 
 /// Whether the copy's tests pass. Tests that hang do not.
-fn passes(root: &Path, copy: &Path) -> Result<bool> {
-    let mut child = cargo_test(root, copy).spawn().context("start cargo to test a mutant")?;
+fn passes(root: &Path, copy: &Path, stage: &[&str]) -> Result<bool> {
+    let mut child = cargo_test(root, copy, stage).spawn().context("start cargo to test a mutant")?;
     Ok(wait(&mut child)?.is_some_and(|status| status.success()))
 }
 
-/// The informer's own tests, and those of the model, whose transforms and paths it relies on.
-fn cargo_test(root: &Path, copy: &Path) -> Command {
+fn cargo_test(root: &Path, copy: &Path, stage: &[&str]) -> Command {
     let mut command = Command::new(host::cargo());
     command
         .current_dir(copy)
-        .args(["test", "--quiet", "--locked", "--package", "pilothouse-informer"])
-        .args(["--package", "pilothouse-model", "--lib", "--test", "convergence"])
+        .args(["test", "--quiet", "--locked"])
+        .args(stage)
         .env("CARGO_TARGET_DIR", root.join("target/mutants/target"))
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env("CARGO_PROFILE_TEST_DEBUG", "0")
