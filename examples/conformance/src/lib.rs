@@ -9,7 +9,8 @@ mod record;
 use action::Action;
 use k8s_openapi::api::core::v1::ConfigMap;
 use pilothouse_sdk::{
-    Config, Context, Error, Index, Object, Outcome, Plugin, Reconciler, Request, Watch, WriteRule, info,
+    Config, Context, Describe, Error, Index, Object, Outcome, Plugin, Reconciler, Request, Watch, WriteRule,
+    info,
 };
 
 /// Two builds of one source that can be told apart: set the variable while building.
@@ -27,7 +28,7 @@ pub(crate) const RECORDS: &str = "records";
 #[derive(Default)]
 struct Conformance;
 
-impl Reconciler for Conformance {
+impl Describe for Conformance {
     fn describe(config: &Config) -> Result<Plugin, Error> {
         if let Some(text) = config.get::<String>("describe")? {
             faults::describe(&text)?;
@@ -43,7 +44,9 @@ impl Reconciler for Conformance {
             .watch(Watch::of::<ConfigMap>(RECORDS).label_selector("test=conformance-record"))
             .writes(WriteRule::of::<ConfigMap>(&["get", "create", "update", "patch", "delete"])))
     }
+}
 
+impl Reconciler for Conformance {
     fn reconcile(&self, ctx: &Context<'_>, request: &Request) -> Result<Outcome, Error> {
         let Some(script) = ctx.cache::<Object>(SCRIPTS).get(&request.key)? else {
             info!(version = VERSION, "gone");

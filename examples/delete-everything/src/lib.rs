@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use pilothouse_sdk::client::{self, Delete};
 use pilothouse_sdk::{
-    Config, Context, Error, Object, Outcome, Plugin, Reconciler, Request, Watch, WriteRule, info,
+    Config, Context, Describe, Error, Object, Outcome, Plugin, Reconciler, Request, Watch, WriteRule, info,
 };
 
 /// What is deleted unless the sidecar's `config.labelSelector` says otherwise. An empty selector means it: everything.
@@ -14,7 +14,7 @@ const SELECTOR: &str = "example=delete-everything";
 #[derive(Default)]
 struct DeleteEverything;
 
-impl Reconciler for DeleteEverything {
+impl Describe for DeleteEverything {
     fn describe(config: &Config) -> Result<Plugin, Error> {
         let selector = config.get("labelSelector")?.unwrap_or_else(|| SELECTOR.to_owned());
         let mut watch = Watch::of::<ConfigMap>("configmaps").triggers_itself().metadata_only();
@@ -26,7 +26,9 @@ impl Reconciler for DeleteEverything {
             .watch(watch)
             .writes(WriteRule::of::<ConfigMap>(&["delete"])))
     }
+}
 
+impl Reconciler for DeleteEverything {
     fn reconcile(&self, ctx: &Context<'_>, request: &Request) -> Result<Outcome, Error> {
         let key = &request.key;
         let Some(object) = ctx.cache::<Object>("configmaps").get(key)? else {

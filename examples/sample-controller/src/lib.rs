@@ -9,7 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::{CustomResource, CustomResourceExt};
 use pilothouse_sdk::client::{self, Change};
 use pilothouse_sdk::owner::{controller_owner_ref, is_controlled_by};
-use pilothouse_sdk::{Config, Context, Error, Outcome, Plugin, Reconciler, Request, Watch, WriteRule, info};
+use pilothouse_sdk::{
+    Config, Context, Describe, Error, Outcome, Plugin, Reconciler, Request, Watch, WriteRule, info,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -51,7 +53,7 @@ pub struct FooStatus {
 #[derive(Default)]
 struct SampleController;
 
-impl Reconciler for SampleController {
+impl Describe for SampleController {
     fn describe(_config: &Config) -> Result<Plugin, Error> {
         Ok(Plugin::new("sample-controller", env!("CARGO_PKG_VERSION"))
             .summary("Runs a Deployment for every Foo")
@@ -61,7 +63,9 @@ impl Reconciler for SampleController {
             .writes(WriteRule::of::<Deployment>(&["create", "update"]))
             .writes(WriteRule::status_of::<Foo>()))
     }
+}
 
+impl Reconciler for SampleController {
     fn reconcile(&self, ctx: &Context<'_>, request: &Request) -> Result<Outcome, Error> {
         let Some(foo) = ctx.cache::<Foo>("foos").get(&request.key)? else {
             return Ok(Outcome::Done); // Its Deployment goes with it, by the owner reference.

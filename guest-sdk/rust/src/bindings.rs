@@ -1,5 +1,8 @@
 //! What wit-bindgen makes of the WIT package. Not a part of the SDK's promise: everything an author needs is in the
 //! modules beside this one.
+//!
+//! The imports are generated once, with `plugin` that every guest exports; each further export has a world of its own, over the
+//! same imports, so that a guest exports what `export!` names and nothing else. The linker merges the worlds' descriptions.
 #![allow(missing_docs, unreachable_pub, unsafe_op_in_unsafe_fn, clippy::all)]
 
 wit_bindgen::generate!({
@@ -9,8 +12,9 @@ wit_bindgen::generate!({
     inline: r#"
         package pilothouse:sdk;
         world guest {
-            include pilothouse:controller/reconciler@0.1.0;
+            include pilothouse:controller/imports@0.1.0;
             import wasi:clocks/wall-clock@0.2.0;
+            export pilothouse:controller/plugin@0.1.0;
         }
     "#,
     world: "pilothouse:sdk/guest",
@@ -19,6 +23,69 @@ wit_bindgen::generate!({
     // These hold handles.
     additional_derives_ignore: ["page"],
     pub_export_macro: true,
-    export_macro_name: "__export_reconciler",
+    export_macro_name: "__export_plugin",
     default_bindings_module: "pilothouse_sdk::bindings",
 });
+
+pub mod reconcile {
+    //! The export `reconcile`.
+    wit_bindgen::generate!({
+        path: ["../../wit", "wit/wasi-clocks"],
+        inline: r#"
+            package pilothouse:sdk-reconcile;
+            world reconcile {
+                export pilothouse:controller/reconcile@0.1.0;
+            }
+        "#,
+        world: "pilothouse:sdk-reconcile/reconcile",
+        with: {
+            "pilothouse:controller/types@0.1.0": crate::bindings::pilothouse::controller::types,
+        },
+        pub_export_macro: true,
+        export_macro_name: "__export_reconcile",
+        default_bindings_module: "pilothouse_sdk::bindings::reconcile",
+    });
+}
+
+pub mod observe {
+    //! The export `observe`.
+    wit_bindgen::generate!({
+        path: ["../../wit", "wit/wasi-clocks"],
+        inline: r#"
+            package pilothouse:sdk-observe;
+            world observe {
+                export pilothouse:controller/observe@0.1.0;
+            }
+        "#,
+        world: "pilothouse:sdk-observe/observe",
+        with: {
+            "pilothouse:controller/types@0.1.0": crate::bindings::pilothouse::controller::types,
+            "pilothouse:controller/objects@0.1.0": crate::bindings::pilothouse::controller::objects,
+            "pilothouse:controller/changes@0.1.0": crate::bindings::pilothouse::controller::changes,
+        },
+        pub_export_macro: true,
+        export_macro_name: "__export_observe",
+        default_bindings_module: "pilothouse_sdk::bindings::observe",
+    });
+}
+
+pub mod index {
+    //! The export `index`.
+    wit_bindgen::generate!({
+        path: ["../../wit", "wit/wasi-clocks"],
+        inline: r#"
+            package pilothouse:sdk-index;
+            world index {
+                export pilothouse:controller/index@0.1.0;
+            }
+        "#,
+        world: "pilothouse:sdk-index/index",
+        with: {
+            "pilothouse:controller/types@0.1.0": crate::bindings::pilothouse::controller::types,
+            "pilothouse:controller/objects@0.1.0": crate::bindings::pilothouse::controller::objects,
+        },
+        pub_export_macro: true,
+        export_macro_name: "__export_index",
+        default_bindings_module: "pilothouse_sdk::bindings::index",
+    });
+}

@@ -176,6 +176,12 @@ impl<'c, T: FromObject> Cache<'c, T> {
         let rows = wit::list_fields(self.watch, &query.filter(), &pointers);
         rows.into_iter().map(|row| Row { key: row.key, values: row.values }).collect()
     }
+
+    /// Whether the watch's first list has been taken in whole: always true in a reconcile, while an observer may see it turn.
+    #[must_use]
+    pub fn has_synced(&self) -> bool {
+        wit::has_synced(self.watch)
+    }
 }
 
 fn read_all<T: FromObject>(

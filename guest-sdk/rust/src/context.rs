@@ -2,9 +2,10 @@ use std::cell::RefCell;
 
 use crate::{Cache, Events, FromObject, Object, ObjectKey, Queue, Request, Resource};
 
-/// The host, as seen from one reconcile.
+/// The host, as seen from one call.
 pub struct Context<'a> {
-    request: &'a Request,
+    /// None outside of a reconcile.
+    request: Option<&'a Request>,
     /// Handles behind the typed objects that were read, by UID: an Event needs the handle of what it is about.
     read: RefCell<Vec<(String, Object)>>,
 }
@@ -15,13 +16,11 @@ const HANDLES_KEPT: usize = 64;
 
 impl<'a> Context<'a> {
     pub(crate) fn new(request: &'a Request) -> Self {
-        Self { request, read: RefCell::default() }
+        Self { request: Some(request), read: RefCell::default() }
     }
 
-    /// The work at hand.
-    #[must_use]
-    pub fn request(&self) -> &'a Request {
-        self.request
+    pub(crate) fn outside_of_reconcile() -> Self {
+        Self { request: None, read: RefCell::default() }
     }
 
     /// The objects of a declared watch, as the host has them in memory: typed, or as handles with `Object`.
@@ -61,7 +60,8 @@ impl<'a> Context<'a> {
         }
         let key = ObjectKey::of(object);
         let at_hand = || {
-            (key == self.request.key).then(|| crate::cache::get_handle(&self.request.watch, &key)).flatten()
+            let request = self.request.filter(|request| request.key == key)?;
+            crate::cache::get_handle(&request.watch, &key)
         };
         let from_server = || crate::client::untyped::get(&crate::ObjectType::of::<K>(), &key, "").ok();
         at_hand().filter(|handle| handle.uid() == uid).or_else(from_server)

@@ -1,14 +1,18 @@
-//! What [`export!`](crate::export!) calls: between the generated bindings and [`Reconciler`].
+//! What [`export!`](crate::export!) calls: between the generated bindings and the traits.
 
+use crate::bindings::observe::exports::pilothouse::controller::observe as wit_observe;
+use crate::bindings::pilothouse::controller::changes::Batch;
+use crate::bindings::pilothouse::controller::objects;
 use crate::bindings::pilothouse::controller::types::{Failure, Outcome as WitOutcome};
+use crate::observer::Notification;
 use crate::reconciler::milliseconds;
-use crate::{Config, Context, Error, Outcome, Reconciler, Request};
+use crate::{Config, Context, Describe, Error, Indexer, Object, Observer, Outcome, Reconciler, Request};
 
 /// `plugin.describe`
-pub fn describe<R: Reconciler>(config: &str) -> Result<String, String> {
+pub fn describe<P: Describe>(config: &str) -> Result<String, String> {
     crate::panic::install_hook();
     let plugin =
-        Config::parse(config).and_then(|config| R::describe(&config)).map_err(|error| error.to_string())?;
+        Config::parse(config).and_then(|config| P::describe(&config)).map_err(|error| error.to_string())?;
     serde_json::to_string(&plugin)
         .map_err(|error| format!("the descriptor cannot be written as JSON: {error}"))
 }
@@ -31,38 +35,103 @@ fn failure(error: &Error) -> Failure {
     if error.is_terminal() { Failure::Terminal(error.to_string()) } else { Failure::Retry(error.to_string()) }
 }
 
-/// Makes a plugin of a type that implements [`Reconciler`]. Once per crate, whose `crate-type` is `["cdylib"]`.
+/// `observe.observe`
+pub fn observe<O: Observer>(
+    observer: &mut O,
+    notifications: &[wit_observe::Notification],
+    batch: &Batch,
+) -> Result<(), Failure> {
+    crate::panic::install_hook();
+    let ctx = Context::outside_of_reconcile();
+    let notifications: Vec<_> =
+        (0..).zip(notifications).map(|(position, told)| Notification::new(told, batch, position)).collect();
+    observer.observe(&ctx, &notifications).map_err(|error| failure(&error))
+}
+
+/// `index.values`
+pub fn index_values<I: Indexer>(indexer: &I, index: &str, object: objects::Object) -> Vec<String> {
+    crate::panic::install_hook();
+    indexer.values(index, &Object::new(object))
+}
+
+/// Makes a plugin of a type that implements [`Describe`](crate::Describe) and at least one of
+/// [`Reconciler`](crate::Reconciler), [`Observer`](crate::Observer) and [`Indexer`](crate::Indexer). Once per crate, whose
+/// `crate-type` is `["cdylib"]`.
+///
+/// `export!(Greeter)` exports a reconciler; else name what the type is: `export!(Counter: Observer + Indexer)`.
 #[macro_export]
 macro_rules! export {
-    ($reconciler:ty) => {
+    ($plugin:ty) => {
+        $crate::export!($plugin: Reconciler);
+    };
+    ($plugin:ty: $role:ident $(+ $further:ident)*) => {
         const _: () = {
             struct Guest;
 
             ::std::thread_local! {
-                static RECONCILER: $reconciler = ::std::default::Default::default();
+                // The guest has one thread, and the host never enters it while it is inside.
+                static PLUGIN: ::std::cell::RefCell<$plugin> = ::std::default::Default::default();
             }
 
             impl $crate::bindings::exports::pilothouse::controller::plugin::Guest for Guest {
                 fn describe(
                     config: ::std::string::String,
                 ) -> ::std::result::Result<::std::string::String, ::std::string::String> {
-                    $crate::export::describe::<$reconciler>(&config)
+                    $crate::export::describe::<$plugin>(&config)
                 }
             }
 
-            impl $crate::bindings::exports::pilothouse::controller::reconcile::Guest for Guest {
-                fn reconcile(
-                    request: $crate::bindings::exports::pilothouse::controller::reconcile::Request,
-                ) -> ::std::result::Result<
-                    $crate::bindings::exports::pilothouse::controller::reconcile::Outcome,
-                    $crate::bindings::exports::pilothouse::controller::reconcile::Failure,
-                > {
-                    RECONCILER.with(|reconciler| $crate::export::reconcile(reconciler, &request))
-                }
-            }
-
-    $crate::bindings::__export_reconciler!(Guest with_types_in $crate::bindings);
+            $crate::bindings::__export_plugin!(Guest with_types_in $crate::bindings);
+            $crate::export!(@$role $plugin);
+            $($crate::export!(@$further $plugin);)*
         };
+    };
+    (@Reconciler $plugin:ty) => {
+        impl $crate::bindings::reconcile::exports::pilothouse::controller::reconcile::Guest for Guest {
+            fn reconcile(
+                request: $crate::bindings::reconcile::exports::pilothouse::controller::reconcile::Request,
+            ) -> ::std::result::Result<
+                $crate::bindings::reconcile::exports::pilothouse::controller::reconcile::Outcome,
+                $crate::bindings::reconcile::exports::pilothouse::controller::reconcile::Failure,
+            > {
+                PLUGIN.with_borrow(|plugin| $crate::export::reconcile(plugin, &request))
+            }
+        }
+
+        $crate::bindings::reconcile::__export_reconcile!(Guest with_types_in $crate::bindings::reconcile);
+    };
+    (@Observer $plugin:ty) => {
+        impl $crate::bindings::observe::exports::pilothouse::controller::observe::Guest for Guest {
+            fn observe(
+                notifications: ::std::vec::Vec<
+                    $crate::bindings::observe::exports::pilothouse::controller::observe::Notification,
+                >,
+                batch: $crate::bindings::observe::exports::pilothouse::controller::observe::Batch,
+            ) -> ::std::result::Result<(), $crate::bindings::observe::exports::pilothouse::controller::observe::Failure>
+            {
+                PLUGIN.with_borrow_mut(|plugin| $crate::export::observe(plugin, &notifications, &batch))
+            }
+        }
+
+        $crate::bindings::observe::__export_observe!(Guest with_types_in $crate::bindings::observe);
+    };
+    (@Indexer $plugin:ty) => {
+        impl $crate::bindings::index::exports::pilothouse::controller::index::Guest for Guest {
+            fn values(
+                index: ::std::string::String,
+                object: $crate::bindings::index::exports::pilothouse::controller::index::Object,
+            ) -> ::std::vec::Vec<::std::string::String> {
+                PLUGIN.with_borrow(|plugin| $crate::export::index_values(plugin, &index, object))
+            }
+        }
+
+        $crate::bindings::index::__export_index!(Guest with_types_in $crate::bindings::index);
+    };
+    (@$role:ident $plugin:ty) => {
+        ::std::compile_error!(::std::concat!(
+            "a plugin is made of Reconciler, Observer and Indexer, not of ",
+            ::std::stringify!($role)
+        ));
     };
 }
 
@@ -76,13 +145,15 @@ mod tests {
     #[derive(Default)]
     struct Strict;
 
-    impl Reconciler for Strict {
+    impl Describe for Strict {
         fn describe(config: &Config) -> Result<Plugin, Error> {
             let image: String =
                 config.get("image")?.ok_or_else(|| Error::terminal("config.image is missing"))?;
             Ok(Plugin::new("strict", "1.0.0").summary(format!("runs {image}")))
         }
+    }
 
+    impl Reconciler for Strict {
         fn reconcile(&self, _: &Context<'_>, request: &Request) -> Result<Outcome, Error> {
             match request.attempt {
                 0 => Ok(Outcome::RequeueAfter(Duration::from_secs(2))),

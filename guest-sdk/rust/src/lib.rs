@@ -1,20 +1,23 @@
 //! Write Kubernetes controllers as WebAssembly plugins for Pilothouse.
 //!
-//! A plugin is a type that implements [`Reconciler`]: [`describe`](Reconciler::describe) says which objects it watches,
-//! [`reconcile`](Reconciler::reconcile) brings one of them to its desired state. [`export!`] makes a plugin of it.
+//! A plugin is a type that implements [`Describe`], which says what objects it watches, and [`Reconciler`], which brings one of
+//! them to its desired state. [`export!`] makes a plugin of it. One that wants every change is an [`Observer`]; one that computes
+//! the values of an index is an [`Indexer`].
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;
-//! use pilothouse_sdk::{Context, Error, Outcome, Plugin, Reconciler, Request, Watch, info};
+//! use pilothouse_sdk::{Config, Context, Describe, Error, Outcome, Plugin, Reconciler, Request, Watch, info};
 //!
 //! #[derive(Default)]
 //! struct Greeter;
 //!
-//! impl Reconciler for Greeter {
-//!     fn describe(_config: &pilothouse_sdk::Config) -> Result<Plugin, Error> {
+//! impl Describe for Greeter {
+//!     fn describe(_config: &Config) -> Result<Plugin, Error> {
 //!         Ok(Plugin::new("greeter", "0.1.0").watch(Watch::of::<ConfigMap>("configmaps").triggers_itself()))
 //!     }
+//! }
 //!
+//! impl Reconciler for Greeter {
 //!     fn reconcile(&self, ctx: &Context<'_>, request: &Request) -> Result<Outcome, Error> {
 //!         match ctx.cache::<ConfigMap>("configmaps").get(&request.key)? {
 //!             Some(_) => info!("hello, {}", request.key),
@@ -39,15 +42,18 @@ pub mod client;
 pub mod clock;
 pub mod conditions;
 mod context;
+mod describe;
 mod error;
 mod events;
 #[doc(hidden)]
 pub mod export;
 pub mod finalizer;
+mod indexer;
 mod key;
 pub mod log;
 pub mod metrics;
 mod object;
+mod observer;
 pub mod owner;
 mod panic;
 mod plugin;
@@ -58,10 +64,13 @@ mod watch;
 
 pub use cache::{Cache, Page, Query, Row};
 pub use context::Context;
+pub use describe::Describe;
 pub use error::{ApiError, DecodeError, Error};
 pub use events::Events;
+pub use indexer::Indexer;
 pub use key::{ObjectKey, ObjectType};
 pub use object::{Object, Owner};
+pub use observer::{Change, Notification, Observer};
 pub use plugin::{Config, Limits, Plugin, WriteRule};
 pub use queue::Queue;
 pub use reconciler::{Outcome, Reason, Reconciler, Request};

@@ -141,6 +141,15 @@ impl WriteRule {
         }
     }
 
+    /// A subresource of the kind in its place: `status`, `scale`, `eviction`.
+    #[must_use]
+    pub fn subresource(mut self, name: &str) -> Self {
+        for resource in &mut self.resources {
+            *resource = format!("{resource}/{name}");
+        }
+        self
+    }
+
     /// Only in these namespaces; without a call, in all.
     #[must_use]
     pub fn in_namespaces(mut self, namespaces: &[&str]) -> Self {

@@ -2,21 +2,14 @@ use std::fmt;
 use std::time::Duration;
 
 pub use crate::bindings::pilothouse::controller::types::{Reason, Request};
-use crate::{Config, Context, Error, Plugin};
+use crate::{Context, Describe, Error};
 
 /// A plugin that is given one object at a time to bring to its desired state.
 ///
-/// The host makes one value per instance of the plugin with [`Default`], the first time that work arrives, and keeps it
+/// The host makes one value per instance of the plugin with [`Default`], the first time that it is called, and keeps it
 /// as long as the instance lives. Any instance may be thrown away between two calls, so the value may cache but must
 /// not hold what cannot be read again.
-pub trait Reconciler: Default + 'static {
-    /// What this plugin watches, indexes and writes. Called once per load, on an instance of its own, where nothing but
-    /// the log may be used.
-    ///
-    /// # Errors
-    /// The text refuses the load and reaches the operator: for a `config` that makes no sense.
-    fn describe(config: &Config) -> Result<Plugin, Error>;
-
+pub trait Reconciler: Describe + Default + 'static {
     /// Brings the object named by `request` to its desired state.
     ///
     /// It is level-triggered: the reasons inform, the decision comes from what the cache holds now. The object may be

@@ -98,6 +98,7 @@ enum IndexSource {
     Annotation(String),
     Field(String),
     Owner(bool),
+    Computed(bool),
 }
 
 impl Index {
@@ -123,6 +124,12 @@ impl Index {
     #[must_use]
     pub fn by_owner(name: impl Into<String>) -> Self {
         Self { name: name.into(), source: IndexSource::Owner(true) }
+    }
+
+    /// By the values that the plugin computes: it is an [`Indexer`](crate::Indexer).
+    #[must_use]
+    pub fn computed(name: impl Into<String>) -> Self {
+        Self { name: name.into(), source: IndexSource::Computed(true) }
     }
 }
 
@@ -367,7 +374,8 @@ mod tests {
             .index(Index::by_label("byApp", "app"))
             .index(Index::by_annotation("byTeam", "example.com/team"))
             .index(Index::by_field("byImage", "{.spec.containers[*].image}"))
-            .index(Index::by_owner("byOwner"));
+            .index(Index::by_owner("byOwner"))
+            .index(Index::computed("byPhase"));
         assert_eq!(
             written(watch)["indexes"],
             json!([
@@ -375,6 +383,7 @@ mod tests {
                 {"name": "byTeam", "annotation": "example.com/team"},
                 {"name": "byImage", "field": "{.spec.containers[*].image}"},
                 {"name": "byOwner", "owner": true},
+                {"name": "byPhase", "computed": true},
             ])
         );
     }
