@@ -1,5 +1,6 @@
 //! The project's own commands: `cargo xtask demo`, `cargo xtask test` and what they are made of.
 
+mod bindings;
 mod demo;
 mod guests;
 mod host;
@@ -47,6 +48,8 @@ enum Command {
         #[arg(long, default_value_t = 10_000)]
         seeds: u64,
     },
+    /// Generate the bindings that the SDKs for C and Go commit, from `wit/`.
+    Bindings,
     /// Check what neither compiler nor clippy checks: file sizes, direction of dependencies, leftovers.
     Tidy,
 }
@@ -75,6 +78,7 @@ fn run(root: &Path, command: Command) -> Result<()> {
         }
         Command::Mutants { only } => mutants::run(root, only.as_deref()),
         Command::Soak { seeds } => soak::run(root, seeds),
+        Command::Bindings => bindings::run(root),
         Command::Tidy => tidy::run(root),
     }
 }

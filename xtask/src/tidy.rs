@@ -6,6 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::bindings;
+
 /// The longest a source file may be.
 const LINES: usize = 420;
 /// Those that are longer, with the reason.
@@ -46,6 +48,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     }
     found.extend(binaries(&files));
     found.extend(undocumented(root)?);
+    found.extend(bindings::stale(root)?);
     let map = fs::read_to_string(root.join("docs/architecture.md")).context("read docs/architecture.md")?;
     found.extend(unmapped(&files, &map));
     ensure!(found.is_empty(), "tidy:\n  {}", found.join("\n  "));

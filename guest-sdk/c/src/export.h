@@ -1,0 +1,43 @@
+/* What a plugin exports: PH_DESCRIBE(describe) and one or more of PH_RECONCILE(reconcile), PH_OBSERVE(observe), PH_INDEX(values), once each,
+ * outside of any function. A plugin has the exports that it names, and no others.
+ *
+ * The functions have the shapes of the canonical ABI: a string is a pointer and a length, a result is the address of a record. After the
+ * host has read the result it calls `cabi_post_…`, which ends the call: its memory is free again. */
+#ifndef PILOTHOUSE_EXPORT_H
+#define PILOTHOUSE_EXPORT_H
+
+#ifdef __wasm__
+#define PH_NAMED_(name) __attribute__((export_name(name)))
+#else
+#define PH_NAMED_(name)
+#endif
+
+#define PH_EXPORT_(name, function, parameters, arguments)                                                      \
+  PH_NAMED_("pilothouse:controller/" name) void *ph_export_##function parameters { return ph_run_##function arguments; } \
+  PH_NAMED_("cabi_post_pilothouse:controller/" name) void ph_post_##function(void *result) {                    \
+    (void)result;                                                                                              \
+    ph_end_call_();                                                                                            \
+  }
+
+#define PH_DESCRIBE(f) PH_EXPORT_("plugin@0.1.0#describe", describe, (char *config, size_t length), (f, config, length))
+
+#define PH_RECONCILE(f)                                                                                         \
+  PH_EXPORT_("reconcile@0.1.0#reconcile", reconcile,                                                            \
+             (char *watch, size_t watch_length, char *ns, size_t ns_length, char *name, size_t name_length,     \
+              uint8_t *reasons, size_t reason_count, uint32_t attempt, void *extra, size_t extra_count),        \
+             (f, watch, watch_length, ns, ns_length, name, name_length, reasons, reason_count, attempt, extra, extra_count))
+
+#define PH_OBSERVE(f) \
+  PH_EXPORT_("observe@0.1.0#observe", observe, (void *notifications, size_t count, int32_t batch), (f, notifications, count, batch))
+
+#define PH_INDEX(f) \
+  PH_EXPORT_("index@0.1.0#values", index, (char *index, size_t length, int32_t object), (f, index, length, object))
+
+void ph_end_call_(void);
+void *ph_run_describe(ph_describe_function *function, char *config, size_t length);
+void *ph_run_reconcile(ph_reconcile_function *function, char *watch, size_t watch_length, char *ns, size_t ns_length, char *name,
+                       size_t name_length, uint8_t *reasons, size_t reason_count, uint32_t attempt, void *extra, size_t extra_count);
+void *ph_run_observe(ph_observe_function *function, void *notifications, size_t count, int32_t batch);
+void *ph_run_index(ph_index_function *function, char *index, size_t length, int32_t object);
+
+#endif

@@ -1,0 +1,116 @@
+/* Memory of one call: chunks in which allocation is a step forward, all freed together. The host's allocations for arguments and results
+ * come here too, which is why nothing is ever freed one by one. */
+#include "internal.h"
+
+typedef struct ph_chunk {
+  struct ph_chunk *older;
+  size_t size, used;
+  max_align_t memory[];
+} ph_chunk;
+
+enum { CHUNK = 16 * 1024 - 64 };
+
+static ph_chunk *newest;
+static ph_object *objects;
+
+static void *from(ph_chunk *chunk, size_t size, size_t alignment) {
+  size_t start = (chunk->used + alignment - 1) & ~(alignment - 1);
+  if (start > chunk->size || chunk->size - start < size) return NULL;
+  chunk->used = start + size;
+  return (char *)chunk->memory + start;
+}
+
+static void *allocate(size_t size, size_t alignment) {
+  void *memory = newest ? from(newest, size, alignment) : NULL;
+  if (memory) return memory;
+  size_t space = size > CHUNK ? size : CHUNK;
+  ph_chunk *chunk = space + sizeof(ph_chunk) > space ? malloc(sizeof(ph_chunk) + space) : NULL;
+  if (!chunk) {
+    /* Nothing that could describe it would fit: the host tells of the memory limit. */
+    __builtin_trap();
+  }
+  chunk->older = newest;
+  chunk->size = space;
+  chunk->used = 0;
+  newest = chunk;
+  return from(chunk, size, alignment);
+}
+
+void *ph_take(size_t size) { return allocate(size, _Alignof(max_align_t)); }
+
+void *ph_alloc(size_t size) { return memset(ph_take(size), 0, size); }
+
+void *ph_grow(void *memory, size_t size, size_t larger) {
+  /* The newest allocation grows where it is. */
+  if (memory && newest && (char *)memory + size == (char *)newest->memory + newest->used &&
+      newest->size - newest->used >= larger - size) {
+    newest->used += larger - size;
+    return memory;
+  }
+  void *grown = ph_take(larger);
+  return size ? memcpy(grown, memory, size) : grown;
+}
+
+ph_mark ph_mark_here(void) {
+  ph_mark mark = {newest, newest ? newest->used : 0, objects};
+  return mark;
+}
+
+void ph_release(ph_mark mark) {
+  while (objects && objects != mark.objects) {
+    ph_object *object = objects;
+    objects = object->older;
+    ph_object_close(object);
+  }
+  while (newest && newest != mark.chunk) {
+    ph_chunk *chunk = newest;
+    newest = chunk->older;
+    free(chunk);
+  }
+  if (newest) newest->used = mark.used;
+}
+
+ph_object *ph_opened(ph_own own) {
+  ph_object *object = ph_take(sizeof *object);
+  object->handle = own.__handle;
+  object->older = objects;
+  objects = object;
+  return object;
+}
+
+void ph_object_close(ph_object *object) {
+  if (!object || !object->handle) return;
+  ph_own own = {object->handle};
+  object->handle = 0;
+  pilothouse_controller_objects_object_drop_own(own);
+}
+
+/* The objects go before the result is read: afterwards nothing of the host may be called. */
+void ph_close_objects_(void) {
+  for (; objects; objects = objects->older) ph_object_close(objects);
+}
+
+/* Keeps the first chunk: the next call needs one. */
+void ph_end_call_(void) {
+  while (newest && newest->older) {
+    ph_chunk *chunk = newest;
+    newest = chunk->older;
+    free(chunk);
+  }
+  if (newest && newest->size > CHUNK) {
+    free(newest);
+    newest = NULL;
+  }
+  if (newest) newest->used = 0;
+}
+
+#ifdef __wasm__
+/* Called by the host for what it passes in. One byte more, so that every string ends in NUL. */
+__attribute__((export_name("cabi_realloc"))) void *cabi_realloc(void *memory, size_t size, size_t alignment, size_t larger) {
+  if (!larger) return (void *)alignment;
+  char *grown = allocate(larger + 1, alignment);
+  if (size) memcpy(grown, memory, size < larger ? size : larger);
+  grown[larger] = 0;
+  return grown;
+}
+#endif

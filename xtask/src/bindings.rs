@@ -1,0 +1,147 @@
+//! `cargo xtask bindings`: the bindings that are committed because their languages have no macro that could make them.
+//!
+//! A user of the C or the Go SDK needs no wit-bindgen. What is committed is compared with `wit/` by `cargo xtask tidy`.
+
+mod c;
+mod go;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use wit_bindgen_core::wit_parser::{Resolve, WorldId};
+use wit_bindgen_core::{Files, WorldGenerator};
+
+/// Generated files by their path in the checkout.
+type Generated = BTreeMap<PathBuf, Vec<u8>>;
+
+/// The folders with nothing but generated files.
+const FOLDERS: [&str; 2] = [c::FOLDER, go::FOLDER];
+
+const REMEDY: &str = "run `cargo xtask bindings` and commit what it changes";
+
+/// Writes the bindings, and removes what is no longer generated.
+///
+/// # Errors
+/// When `wit/` does not parse or a file cannot be written.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let generated = generate(root)?;
+    for path in committed(root)?.into_iter().filter(|path| !generated.contains_key(path)) {
+        fs::remove_file(root.join(&path)).with_context(|| format!("remove {}", path.display()))?;
+        println!("bindings: removed {}", path.display());
+    }
+    let mut changed = 0;
+    for (path, contents) in &generated {
+        let file = root.join(path);
+        if fs::read(&file).is_ok_and(|present| present == *contents) {
+            continue;
+        }
+        let folder = file.parent().unwrap_or(root);
+        fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+        fs::write(&file, contents).with_context(|| format!("write {}", path.display()))?;
+        println!("bindings: {}", path.display());
+        changed += 1;
+    }
+    println!("bindings: {changed} of {} files changed", generated.len());
+    Ok(())
+}
+
+/// What `cargo xtask bindings` would change, a line each.
+///
+/// # Errors
+/// When `wit/` does not parse or a committed file cannot be read.
+pub(crate) fn stale(root: &Path) -> Result<Vec<String>> {
+    let generated = generate(root)?;
+    let mut found = Vec::new();
+    for (path, contents) in &generated {
+        let state = match fs::read(root.join(path)) {
+            Ok(present) if present == *contents => continue,
+            Ok(_) => "is not what wit/ says now",
+            Err(_) => "is missing",
+        };
+        found.push(format!("{} {state}: {REMEDY}", path.display()));
+    }
+    let strangers = committed(root)?.into_iter().filter(|path| !generated.contains_key(path));
+    found.extend(strangers.map(|path| format!("{} is not generated any more: {REMEDY}", path.display())));
+    Ok(found)
+}
+
+fn generate(root: &Path) -> Result<Generated> {
+    let mut generated = c::generate(root)?;
+    generated.extend(go::generate(root)?);
+    Ok(generated)
+}
+
+fn committed(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut folders: Vec<PathBuf> =
+        FOLDERS.iter().map(PathBuf::from).filter(|folder| root.join(folder).is_dir()).collect();
+    while let Some(folder) = folders.pop() {
+        let entries =
+            fs::read_dir(root.join(&folder)).with_context(|| format!("read {}", folder.display()))?;
+        for entry in entries {
+            let entry = entry.with_context(|| format!("read {}", folder.display()))?;
+            let path = folder.join(entry.file_name());
+            if entry.path().is_dir() { folders.push(path) } else { found.push(path) }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The contract with a world over it, as WIT text.
+fn resolve(root: &Path, packages: &[&str], world: &str) -> Result<(Resolve, WorldId)> {
+    let mut resolve = Resolve::default();
+    for path in [&["wit"], packages].concat() {
+        resolve.push_dir(root.join(path)).with_context(|| format!("parse {path}"))?;
+    }
+    let package = resolve.push_str("guest.wit", world).context("parse the guest's world")?;
+    let world = resolve.select_world(&[package], Some("guest")).context("find the guest's world")?;
+    Ok((resolve, world))
+}
+
+fn files(generator: &mut dyn WorldGenerator, mut resolve: Resolve, world: WorldId) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut files = Files::default();
+    generator.generate(&mut resolve, world, &mut files)?;
+    Ok(files.iter().map(|(name, contents)| (name.to_owned(), contents.to_owned())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root() -> PathBuf {
+        crate::root()
+    }
+
+    #[test]
+    fn what_is_committed_is_what_the_contract_says() {
+        assert_eq!(stale(&root()).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_changed_a_missing_and_an_extra_file_are_found_and_mended() {
+        let copy = tempfile::tempdir().unwrap();
+        for folder in ["wit", c::WASI] {
+            fs::create_dir_all(copy.path().join(folder)).unwrap();
+            for entry in fs::read_dir(root().join(folder)).unwrap().flatten().filter(|entry| entry.path().is_file()) {
+                fs::copy(entry.path(), copy.path().join(folder).join(entry.file_name())).unwrap();
+            }
+        }
+        assert!(stale(copy.path()).unwrap().iter().all(|line| line.contains("is missing")));
+        run(copy.path()).unwrap();
+        assert_eq!(stale(copy.path()).unwrap(), Vec::<String>::new());
+
+        let file = copy.path().join(c::FOLDER).join("bindings.h");
+        let changed = fs::read_to_string(&file).unwrap().replacen("watch", "wotch", 1);
+        fs::write(&file, changed).unwrap();
+        fs::write(copy.path().join(go::FOLDER).join("old.go"), "package old\n").unwrap();
+        let found = stale(copy.path()).unwrap();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("bindings.h is not what wit/ says now: run `cargo xtask bindings`"), "{found:?}");
+        assert!(found[1].contains("old.go is not generated any more"), "{found:?}");
+        run(copy.path()).unwrap();
+        assert_eq!(stale(copy.path()).unwrap(), Vec::<String>::new());
+    }
+}
