@@ -31,8 +31,10 @@ function framesOf(error) {
 function placeOf(file, line) {
   const table = globalThis[LINES];
   if (table === undefined) return `${file}:${line}`;
-  const packed = table.lines[line - 1];
-  return packed ? `${table.files[packed[0]]}:${packed[1]}` : undefined;
+  const packed = table.lines.split(",")[line - 1];
+  if (!packed) return undefined;
+  const [position, itsLine] = packed.split(":");
+  return `${table.files[position]}:${itsLine}`;
 }
 
 /** The same error with the author's places in its stack, to be thrown on: what ends the instance is logged with it. */

@@ -1,0 +1,136 @@
+// The objects of a fake cluster, and what a test may ask of them.
+
+import { ObjectKey } from "../key.js";
+
+/** An error as imports throw it. */
+export function refusal(tag, val) {
+  return Object.assign(new Error(`${tag} (see error.payload)`), { payload: { tag, val } });
+}
+
+/** Objects by kind and key. Every write makes a new version. */
+export class Store {
+  #objects = new Map();
+  #version = 1;
+
+  /** Puts an object there as it is, with the metadata that a server would add. */
+  put(object) {
+    const stored = structuredClone(object);
+    stored.metadata = { ...stored.metadata };
+    stored.metadata.uid ??= `uid-${this.#version}`;
+    this.#version += 1;
+    stored.metadata.resourceVersion = `${this.#version}`;
+    this.#objects.set(place(stored, ObjectKey.of(stored)), stored);
+    return stored;
+  }
+
+  find(type, key) {
+    return this.#objects.get(place(type, key));
+  }
+
+  /** As `find`, for a request. */
+  expect(type, key) {
+    const found = this.find(type, key);
+    if (found === undefined) throw refusal("not-found", `${type.kind} "${ObjectKey.of(key)}" not found`);
+    return found;
+  }
+
+  /** In the order of namespace and name. */
+  ofKind({ apiVersion, kind }, { namespace = "", labelSelector = "" } = {}) {
+    const fits = selector(labelSelector);
+    const found = [...this.#objects.values()].filter(
+      (object) =>
+        object.apiVersion === apiVersion &&
+        object.kind === kind &&
+        (namespace === "" || object.metadata.namespace === namespace) &&
+        fits(object.metadata.labels ?? {}),
+    );
+    return found.sort((a, b) => compare(`${ObjectKey.of(a)}`, `${ObjectKey.of(b)}`));
+  }
+
+  create(manifest) {
+    if (this.find(manifest, manifest) !== undefined) {
+      throw refusal("already-exists", `${manifest.kind} "${ObjectKey.of(manifest)}" already exists`);
+    }
+    return this.put(manifest);
+  }
+
+  update(manifest, subresource) {
+    const present = this.expect(manifest, manifest);
+    const { resourceVersion } = manifest.metadata;
+    if (resourceVersion !== undefined && resourceVersion !== present.metadata.resourceVersion) {
+      throw refusal("conflict", { message: "the object has been modified", resourceVersion: present.metadata.resourceVersion });
+    }
+    if (subresource === "") return this.#replace({ ...manifest, metadata: { ...manifest.metadata, uid: present.metadata.uid } });
+    return this.put({ ...present, [subresource]: manifest[subresource] });
+  }
+
+  /** An object whose deletion was asked for goes with its last finalizer. */
+  #replace(object) {
+    if (object.metadata.deletionTimestamp === undefined || object.metadata.finalizers?.length > 0) return this.put(object);
+    this.#objects.delete(place(object, ObjectKey.of(object)));
+    return object;
+  }
+
+  delete(type, key, { uid, resourceVersion }) {
+    const { metadata } = this.expect(type, key);
+    if ((uid !== "" && uid !== metadata.uid) || (resourceVersion !== "" && resourceVersion !== metadata.resourceVersion)) {
+      throw refusal("conflict", { message: "a precondition does not hold", resourceVersion: metadata.resourceVersion });
+    }
+    if (metadata.finalizers?.length > 0) metadata.deletionTimestamp = "2026-01-01T00:00:00Z";
+    else this.#objects.delete(place(type, key));
+  }
+}
+
+function place({ apiVersion, kind }, key) {
+  return `${apiVersion} ${kind} ${ObjectKey.of(key)}`;
+}
+
+function compare(a, b) {
+  return a < b ? -1 : Number(a > b);
+}
+
+/** JSON Merge Patch, RFC 7386. */
+export function merge(target, patch) {
+  if (typeof patch !== "object" || patch === null || Array.isArray(patch)) return patch;
+  const merged = typeof target === "object" && target !== null && !Array.isArray(target) ? { ...target } : {};
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) delete merged[key];
+    else merged[key] = merge(merged[key], value);
+  }
+  return merged;
+}
+
+/** The value at an RFC 6901 pointer. */
+export function at(object, pointer) {
+  let value = object;
+  for (const step of pointer.split("/").slice(1)) value = value?.[step.replaceAll("~1", "/").replaceAll("~0", "~")];
+  return value;
+}
+
+/** The values at a simple JSONPath: `{.spec.containers[*].image}`. */
+export function atPath(object, path) {
+  const steps = path.replace(/^\{\.?|\}$/g, "").split(".");
+  let values = [object];
+  for (const step of steps) {
+    const [, name, every] = /^([^[\]]*)(\[\*\])?$/.exec(step) ?? [];
+    if (name === undefined) throw new Error(`the fake host knows {.a.b} and {.a[*].b}, not ${path}`);
+    values = values.map((value) => value?.[name]).filter((value) => value !== undefined && value !== null);
+    if (every) values = values.flat();
+  }
+  return values.map(String);
+}
+
+/** A label selector as a function: equality, `in` and presence. */
+function selector(text) {
+  const requirements = text.split(/,(?![^(]*\))/).filter((part) => part.trim() !== "");
+  const tests = requirements.map((part) => {
+    const found = /^\s*(!?)([\w./-]+)\s*(?:(==|=|!=)\s*([\w.-]*)|(in|notin)\s*\(([^)]*)\))?\s*$/.exec(part);
+    if (found === null) throw new Error(`the label selector ${text} does not parse`);
+    const [, absent, key, comparison, value, set, members] = found;
+    const wanted = (set === undefined ? [value] : members.split(",")).map((member) => member?.trim());
+    if (comparison === undefined && set === undefined) return (labels) => (labels[key] === undefined) === (absent === "!");
+    const negative = comparison === "!=" || set === "notin";
+    return (labels) => wanted.includes(labels[key]) !== negative;
+  });
+  return (labels) => tests.every((test) => test(labels));
+}

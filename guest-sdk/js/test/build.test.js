@@ -1,0 +1,80 @@
+// The build tool, on small projects.
+
+import assert from "node:assert/strict";
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after, test } from "node:test";
+import { fileURLToPath } from "node:url";
+
+import { build, BuildError } from "../build/build.js";
+import { lineTable } from "../build/lines.js";
+import { exportsOf } from "../build/world.js";
+
+const SDK = fileURLToPath(new URL("..", import.meta.url));
+const folders = [];
+after(() => Promise.all(folders.map((folder) => rm(folder, { recursive: true }))));
+
+/** A project that finds the SDK and the tools where npm would have put them. */
+async function project(files) {
+  const folder = await mkdtemp(path.join(tmpdir(), "pilothouse-js-test-"));
+  folders.push(folder);
+  await mkdir(path.join(folder, "node_modules/@pilothouse"), { recursive: true });
+  await symlink(SDK, path.join(folder, "node_modules/@pilothouse/sdk"));
+  for (const tool of ["esbuild", "componentize-qjs"]) {
+    await symlink(path.join(SDK, "node_modules", tool), path.join(folder, "node_modules", tool));
+  }
+  for (const [name, text] of Object.entries({ "package.json": '{"name":"p","type":"module"}', ...files })) {
+    await mkdir(path.dirname(path.join(folder, name)), { recursive: true });
+    await writeFile(path.join(folder, name), text);
+  }
+  return folder;
+}
+
+const PLUGIN = 'import { definePlugin } from "@pilothouse/sdk"; const describe = { name: "p", version: "1" };\n';
+
+test("a component exports what the plugin has and nothing else", async () => {
+  const files = { "src/words.ts": "export const words = (text: string): string[] => text.split(' ');" };
+  const source = `${PLUGIN}import { words } from "./words.ts";
+    export default definePlugin({ describe, reconcile() {}, indexes: { byWord: (object) => words(object.text("/data/words") ?? "") } });`;
+  const { component, exported } = await build(await project({ ...files, "src/plugin.ts": source }));
+  assert.deepEqual(exported, ["plugin", "reconcile", "index"]);
+  assert.deepEqual([...component.subarray(0, 4)], [0, 0x61, 0x73, 0x6d]);
+  assert.ok(component.includes("pilothouse:controller/index@") && !component.includes("pilothouse:controller/observe@"));
+});
+
+test("the exports follow from the members", () => {
+  assert.deepEqual(exportsOf({ observe() {} }), ["plugin", "observe"]);
+  assert.deepEqual(exportsOf({ reconcile() {}, observe() {}, indexes: {} }), ["plugin", "reconcile", "observe", "index"]);
+});
+
+test("what the author has to mend is said with its place", async () => {
+  for (const [files, text] of [
+    [{ "src/plugin.js": "const a = 1;\nexport default {;" }, /Expected identifier but found ";"\n\n\s+src\/plugin\.js:2:16:/],
+    [{ "src/plugin.js": 'import x from "./nowhere.js";' }, /Could not resolve "\.\/nowhere\.js"/],
+    [{ "src/plugin.js": "export default { reconcile() {} };" }, /src\/plugin\.js: the default export is no plugin/],
+    [{ "src/plugin.js": `${PLUGIN}export default definePlugin({ describe, reconcil() {} });` }, /reconcil is not known/],
+    [{ "src/other.js": "" }, /no src\/plugin\.ts or src\/plugin\.js: say where/],
+    [{ "package.json": '{"main":"gone.js"}' }, /gone\.js, "main" of package\.json, is not there/],
+  ]) {
+    await assert.rejects(build(await project(files)), (error) => error instanceof BuildError && text.test(error.message), String(text));
+  }
+});
+
+test("a missing tool gets its install line", async () => {
+  const folder = await project({ "src/plugin.js": "" });
+  await rm(path.join(folder, "node_modules/esbuild"));
+  await assert.rejects(build(folder), /esbuild cannot be loaded[^]*npm install --save-dev --save-exact esbuild/);
+});
+
+test("a bundle's lines are told by the author's files, the SDK's not at all", () => {
+  const map = {
+    version: 3,
+    sources: ["src/plugin.ts", "../sdk/src/log.js"],
+    names: [],
+    // Line 1: plugin.ts 1; line 2: plugin.ts 3, indented; line 3: log.js 1; line 4: nothing.
+    mappings: "AAAA;EAEA;ACFA",
+  };
+  const table = lineTable("a\n  b\nc\n}", map, "/project", "/project", "/sdk");
+  assert.deepEqual(table, { files: ["src/plugin.ts"], lines: "0:1,0:3,," });
+});
