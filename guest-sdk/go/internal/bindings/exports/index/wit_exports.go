@@ -7,43 +7,49 @@
 package wit_exports
 
 import (
-	witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
-	"pilothouse.dev/sdk/internal/exports/index"
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_objects"
-	"runtime"
-	"unsafe"
+        "runtime"
+        "pilothouse.dev/sdk/internal/exports/index"
+"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_objects"
+witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
+"unsafe"
 )
 
 var staticPinner = runtime.Pinner{}
-var exportReturnArea = uintptr(witRuntime.Allocate(&staticPinner, (2 * 4), 4))
+var exportReturnArea = uintptr(witRuntime.Allocate(&staticPinner, (2*4), 4))
 var syncExportPinner = runtime.Pinner{}
+
 
 //go:wasmexport pilothouse:controller/index@0.1.0#values
 func wasm_export_pilothouse_controller_index_values(arg0 uintptr, arg1 uint32, arg2 int32) uintptr {
+        
+        pinner := &syncExportPinner
+        value := unsafe.String((*uint8)(unsafe.Pointer(arg0)), arg1)
+witRuntime.Unpin()
+result := export_pilothouse_controller_index.Values(value, pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(arg2))))
+slice := result
+length := uint32(len(slice))
+result0 := witRuntime.Allocate(pinner, uintptr(length * (2*4)), 4)
+for index, element := range slice {
+        base := unsafe.Add(result0, index * (2*4))
+        utf8 := unsafe.Pointer(unsafe.StringData(element))
+pinner.Pin(utf8)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len(element)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf8)))
 
-	pinner := &syncExportPinner
-	value := unsafe.String((*uint8)(unsafe.Pointer(arg0)), arg1)
-	witRuntime.Unpin()
-	result := export_pilothouse_controller_index.Values(value, pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(arg2))))
-	slice := result
-	length := uint32(len(slice))
-	result0 := witRuntime.Allocate(pinner, uintptr(length*(2*4)), 4)
-	for index, element := range slice {
-		base := unsafe.Add(result0, index*(2*4))
-		utf8 := unsafe.Pointer(unsafe.StringData(element))
-		pinner.Pin(utf8)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len(element)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf8)))
+}
 
-	}
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(length)
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = uint32(uintptr(uintptr(result0)))
+return exportReturnArea
 
-	*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(length)
-	*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = uint32(uintptr(uintptr(result0)))
-	return exportReturnArea
-
+        
 }
 
 //go:wasmexport cabi_post_pilothouse:controller/index@0.1.0#values
 func wasm_export_post_return_pilothouse_controller_index_values(result uintptr) {
-	syncExportPinner.Unpin()
+        syncExportPinner.Unpin()
 }
+
+
+
+

@@ -7,75 +7,87 @@
 package wit_exports
 
 import (
-	witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
-	witTypes "pilothouse.dev/sdk/internal/wit/types"
-	"pilothouse.dev/sdk/internal/exports/observe"
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_changes"
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_observe"
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
-	"runtime"
-	"unsafe"
+        "runtime"
+        "pilothouse.dev/sdk/internal/exports/observe"
+"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_changes"
+"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_observe"
+"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
+witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
+witTypes "pilothouse.dev/sdk/internal/wit/types"
+"unsafe"
 )
 
 var staticPinner = runtime.Pinner{}
-var exportReturnArea = uintptr(witRuntime.Allocate(&staticPinner, (4 * 4), 4))
+var exportReturnArea = uintptr(witRuntime.Allocate(&staticPinner, (4*4), 4))
 var syncExportPinner = runtime.Pinner{}
+
 
 //go:wasmexport pilothouse:controller/observe@0.1.0#observe
 func wasm_export_pilothouse_controller_observe_observe(arg0 uintptr, arg1 uint32, arg2 int32) uintptr {
+        
+        pinner := &syncExportPinner
+        result := make([]pilothouse_controller_observe.Notification, 0, arg1)
+for index := 0; index < int(arg1); index++ {
+        base := unsafe.Add(unsafe.Pointer(arg0), index * (8*4))
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4))))
+value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (6*4))))
 
-	pinner := &syncExportPinner
-	result := make([]pilothouse_controller_observe.Notification, 0, arg1)
-	for index := 0; index < int(arg1); index++ {
-		base := unsafe.Add(unsafe.Pointer(arg0), index*(8*4))
-		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-		value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))))
-		value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (6 * 4))))
+        result = append(result, pilothouse_controller_observe.Notification{Watch: value, Change: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))), Key: pilothouse_controller_types.ObjectKey{Namespace: value0, Name: value1}, Initial: (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7*4)))) != 0), FinalStateUnknown: (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (1+7*4)))) != 0)})
+}
 
-		result = append(result, pilothouse_controller_observe.Notification{Watch: value, Change: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))))), Key: pilothouse_controller_types.ObjectKey{Namespace: value0, Name: value1}, Initial: (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7 * 4)))) != 0), FinalStateUnknown: (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (1 + 7*4)))) != 0)})
-	}
+witRuntime.Unpin()
+result2 := export_pilothouse_controller_observe.Observe(result, pilothouse_controller_changes.BatchFromOwnHandle(int32(uintptr(arg2))))
 
-	witRuntime.Unpin()
-	result2 := export_pilothouse_controller_observe.Observe(result, pilothouse_controller_changes.BatchFromOwnHandle(int32(uintptr(arg2))))
+switch result2.Tag() {
+case witTypes.ResultOk:
+        
+        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(0))
 
-	switch result2.Tag() {
-	case witTypes.ResultOk:
+        
+case witTypes.ResultErr:
+        payload := result2.Err()
+        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(1))
 
-		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(0))
+switch payload.Tag() {
+case pilothouse_controller_types.Failure_Retry:
+        payload := payload.Retry()
+        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(0))
+utf8 := unsafe.Pointer(unsafe.StringData(payload))
+pinner.Pin(utf8)
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3*4))) = uint32(uint32(len(payload)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2*4))) = uint32(uintptr(uintptr(utf8)))
 
-	case witTypes.ResultErr:
-		payload := result2.Err()
-		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(1))
+        
 
-		switch payload.Tag() {
-		case pilothouse_controller_types.Failure_Retry:
-			payload := payload.Retry()
-			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(0))
-			utf8 := unsafe.Pointer(unsafe.StringData(payload))
-			pinner.Pin(utf8)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3 * 4))) = uint32(uint32(len(payload)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(uintptr(uintptr(utf8)))
+case pilothouse_controller_types.Failure_Terminal:
+        payload := payload.Terminal()
+        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(1))
+utf83 := unsafe.Pointer(unsafe.StringData(payload))
+pinner.Pin(utf83)
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3*4))) = uint32(uint32(len(payload)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2*4))) = uint32(uintptr(uintptr(utf83)))
 
-		case pilothouse_controller_types.Failure_Terminal:
-			payload := payload.Terminal()
-			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(1))
-			utf83 := unsafe.Pointer(unsafe.StringData(payload))
-			pinner.Pin(utf83)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3 * 4))) = uint32(uint32(len(payload)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(uintptr(uintptr(utf83)))
+        
 
-		default:
-			panic("unreachable")
-		}
+default:
+        panic("unreachable")
+}
 
-	default:
-		panic("unreachable")
-	}
-	return exportReturnArea
+        
+default:
+        panic("unreachable")
+}
+return exportReturnArea
 
+        
 }
 
 //go:wasmexport cabi_post_pilothouse:controller/observe@0.1.0#observe
 func wasm_export_post_return_pilothouse_controller_observe_observe(result uintptr) {
-	syncExportPinner.Unpin()
+        syncExportPinner.Unpin()
 }
+
+
+
+

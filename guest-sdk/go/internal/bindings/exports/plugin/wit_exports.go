@@ -7,50 +7,58 @@
 package wit_exports
 
 import (
-	witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
-	witTypes "pilothouse.dev/sdk/internal/wit/types"
-	"pilothouse.dev/sdk/internal/exports/plugin"
-	"runtime"
-	"unsafe"
+        "runtime"
+        "pilothouse.dev/sdk/internal/exports/plugin"
+witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
+witTypes "pilothouse.dev/sdk/internal/wit/types"
+"unsafe"
 )
 
 var staticPinner = runtime.Pinner{}
-var exportReturnArea = uintptr(witRuntime.Allocate(&staticPinner, (3 * 4), 4))
+var exportReturnArea = uintptr(witRuntime.Allocate(&staticPinner, (3*4), 4))
 var syncExportPinner = runtime.Pinner{}
+
 
 //go:wasmexport pilothouse:controller/plugin@0.1.0#describe
 func wasm_export_pilothouse_controller_plugin_describe(arg0 uintptr, arg1 uint32) uintptr {
+        
+        pinner := &syncExportPinner
+        value := unsafe.String((*uint8)(unsafe.Pointer(arg0)), arg1)
+witRuntime.Unpin()
+result := export_pilothouse_controller_plugin.Describe(value)
 
-	pinner := &syncExportPinner
-	value := unsafe.String((*uint8)(unsafe.Pointer(arg0)), arg1)
-	witRuntime.Unpin()
-	result := export_pilothouse_controller_plugin.Describe(value)
+switch result.Tag() {
+case witTypes.ResultOk:
+        payload := result.Ok()
+        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(0))
+utf8 := unsafe.Pointer(unsafe.StringData(payload))
+pinner.Pin(utf8)
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2*4))) = uint32(uint32(len(payload)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(uintptr(uintptr(utf8)))
 
-	switch result.Tag() {
-	case witTypes.ResultOk:
-		payload := result.Ok()
-		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(0))
-		utf8 := unsafe.Pointer(unsafe.StringData(payload))
-		pinner.Pin(utf8)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(uint32(len(payload)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(uintptr(uintptr(utf8)))
+        
+case witTypes.ResultErr:
+        payload := result.Err()
+        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(1))
+utf80 := unsafe.Pointer(unsafe.StringData(payload))
+pinner.Pin(utf80)
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2*4))) = uint32(uint32(len(payload)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(uintptr(uintptr(utf80)))
 
-	case witTypes.ResultErr:
-		payload := result.Err()
-		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(1))
-		utf80 := unsafe.Pointer(unsafe.StringData(payload))
-		pinner.Pin(utf80)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(uint32(len(payload)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(uintptr(uintptr(utf80)))
+        
+default:
+        panic("unreachable")
+}
+return exportReturnArea
 
-	default:
-		panic("unreachable")
-	}
-	return exportReturnArea
-
+        
 }
 
 //go:wasmexport cabi_post_pilothouse:controller/plugin@0.1.0#describe
 func wasm_export_post_return_pilothouse_controller_plugin_describe(result uintptr) {
-	syncExportPinner.Unpin()
+        syncExportPinner.Unpin()
 }
+
+
+
+

@@ -7,96 +7,112 @@
 package wit_exports
 
 import (
-	witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
-	witTypes "pilothouse.dev/sdk/internal/wit/types"
-	"pilothouse.dev/sdk/internal/exports/reconcile"
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
-	"runtime"
-	"unsafe"
+        "runtime"
+        "pilothouse.dev/sdk/internal/exports/reconcile"
+"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
+witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
+witTypes "pilothouse.dev/sdk/internal/wit/types"
+"unsafe"
 )
 
 var staticPinner = runtime.Pinner{}
-var exportReturnArea = uintptr(witRuntime.Allocate(&staticPinner, (4 * 4), 4))
+var exportReturnArea = uintptr(witRuntime.Allocate(&staticPinner, (4*4), 4))
 var syncExportPinner = runtime.Pinner{}
+
 
 //go:wasmexport pilothouse:controller/reconcile@0.1.0#reconcile
 func wasm_export_pilothouse_controller_reconcile_reconcile(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr, arg7 uint32, arg8 int32, arg9 uintptr, arg10 uint32) uintptr {
+        
+        pinner := &syncExportPinner
+        value := unsafe.String((*uint8)(unsafe.Pointer(arg0)), arg1)
+value0 := unsafe.String((*uint8)(unsafe.Pointer(arg2)), arg3)
+value1 := unsafe.String((*uint8)(unsafe.Pointer(arg4)), arg5)
+result := make([]pilothouse_controller_types.Reason, 0, arg7)
+for index := 0; index < int(arg7); index++ {
+        base := unsafe.Add(unsafe.Pointer(arg6), index * 1)
+        
+        result = append(result, uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)))))
+}
 
-	pinner := &syncExportPinner
-	value := unsafe.String((*uint8)(unsafe.Pointer(arg0)), arg1)
-	value0 := unsafe.String((*uint8)(unsafe.Pointer(arg2)), arg3)
-	value1 := unsafe.String((*uint8)(unsafe.Pointer(arg4)), arg5)
-	result := make([]pilothouse_controller_types.Reason, 0, arg7)
-	for index := 0; index < int(arg7); index++ {
-		base := unsafe.Add(unsafe.Pointer(arg6), index*1)
+result4 := make([]pilothouse_controller_types.Pair, 0, arg10)
+for index := 0; index < int(arg10); index++ {
+        base := unsafe.Add(unsafe.Pointer(arg9), index * (4*4))
+        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
 
-		result = append(result, uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)))))
-	}
+        result4 = append(result4, pilothouse_controller_types.Pair{Key: value2, Value: value3})
+}
 
-	result4 := make([]pilothouse_controller_types.Pair, 0, arg10)
-	for index := 0; index < int(arg10); index++ {
-		base := unsafe.Add(unsafe.Pointer(arg9), index*(4*4))
-		value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-		value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
+witRuntime.Unpin()
+result5 := export_pilothouse_controller_reconcile.Reconcile(pilothouse_controller_types.Request{Watch: value, Key: pilothouse_controller_types.ObjectKey{Namespace: value0, Name: value1}, Reasons: result, Attempt: uint32(arg8), Extra: result4})
 
-		result4 = append(result4, pilothouse_controller_types.Pair{Key: value2, Value: value3})
-	}
+switch result5.Tag() {
+case witTypes.ResultOk:
+        payload := result5.Ok()
+        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(0))
 
-	witRuntime.Unpin()
-	result5 := export_pilothouse_controller_reconcile.Reconcile(pilothouse_controller_types.Request{Watch: value, Key: pilothouse_controller_types.ObjectKey{Namespace: value0, Name: value1}, Reasons: result, Attempt: uint32(arg8), Extra: result4})
+switch payload.Tag() {
+case pilothouse_controller_types.Outcome_Done:
+        
+        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(0))
 
-	switch result5.Tag() {
-	case witTypes.ResultOk:
-		payload := result5.Ok()
-		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(0))
+        
 
-		switch payload.Tag() {
-		case pilothouse_controller_types.Outcome_Done:
+case pilothouse_controller_types.Outcome_RequeueAfter:
+        payload := payload.RequeueAfter()
+        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(1))
+*(*int32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (4+1*4))) = int32(payload)
 
-			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(0))
+        
 
-		case pilothouse_controller_types.Outcome_RequeueAfter:
-			payload := payload.RequeueAfter()
-			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(1))
-			*(*int32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (4 + 1*4))) = int32(payload)
+default:
+        panic("unreachable")
+}
 
-		default:
-			panic("unreachable")
-		}
+        
+case witTypes.ResultErr:
+        payload := result5.Err()
+        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(1))
 
-	case witTypes.ResultErr:
-		payload := result5.Err()
-		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(1))
+switch payload.Tag() {
+case pilothouse_controller_types.Failure_Retry:
+        payload := payload.Retry()
+        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(0))
+utf8 := unsafe.Pointer(unsafe.StringData(payload))
+pinner.Pin(utf8)
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3*4))) = uint32(uint32(len(payload)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2*4))) = uint32(uintptr(uintptr(utf8)))
 
-		switch payload.Tag() {
-		case pilothouse_controller_types.Failure_Retry:
-			payload := payload.Retry()
-			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(0))
-			utf8 := unsafe.Pointer(unsafe.StringData(payload))
-			pinner.Pin(utf8)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3 * 4))) = uint32(uint32(len(payload)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(uintptr(uintptr(utf8)))
+        
 
-		case pilothouse_controller_types.Failure_Terminal:
-			payload := payload.Terminal()
-			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(1))
-			utf86 := unsafe.Pointer(unsafe.StringData(payload))
-			pinner.Pin(utf86)
-			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3 * 4))) = uint32(uint32(len(payload)))
-			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(uintptr(uintptr(utf86)))
+case pilothouse_controller_types.Failure_Terminal:
+        payload := payload.Terminal()
+        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(1))
+utf86 := unsafe.Pointer(unsafe.StringData(payload))
+pinner.Pin(utf86)
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3*4))) = uint32(uint32(len(payload)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2*4))) = uint32(uintptr(uintptr(utf86)))
 
-		default:
-			panic("unreachable")
-		}
+        
 
-	default:
-		panic("unreachable")
-	}
-	return exportReturnArea
+default:
+        panic("unreachable")
+}
 
+        
+default:
+        panic("unreachable")
+}
+return exportReturnArea
+
+        
 }
 
 //go:wasmexport cabi_post_pilothouse:controller/reconcile@0.1.0#reconcile
 func wasm_export_post_return_pilothouse_controller_reconcile_reconcile(result uintptr) {
-	syncExportPinner.Unpin()
+        syncExportPinner.Unpin()
 }
+
+
+
+

@@ -7,12 +7,12 @@
 package pilothouse_controller_cache
 
 import (
-	witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
-	witTypes "pilothouse.dev/sdk/internal/wit/types"
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_objects"
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
-	"runtime"
-	"unsafe"
+        "pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_objects"
+"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
+witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
+witTypes "pilothouse.dev/sdk/internal/wit/types"
+"unsafe"
+"runtime"
 )
 
 type ObjectKey = pilothouse_controller_types.ObjectKey
@@ -20,242 +20,251 @@ type Object = pilothouse_controller_objects.Object
 
 // Which objects of a watch.
 type Filter struct {
-	// "" for all namespaces of the watch.
-	Namespace string
-	// In kubectl's syntax: "app=web,tier in (a, b),!canary". "" for all. One that doesn't parse traps.
-	LabelSelector string
-	// At most so many. 0 leaves it to the function: see there.
-	Limit uint32
-	// "" to begin, then the `next` of the page before: the objects after it, in the order of namespace and name.
-	Cursor string
+        // "" for all namespaces of the watch.
+Namespace string
+// In kubectl's syntax: "app=web,tier in (a, b),!canary". "" for all. One that doesn't parse traps.
+LabelSelector string
+// At most so many. 0 leaves it to the function: see there.
+Limit uint32
+// "" to begin, then the `next` of the page before: the objects after it, in the order of namespace and name.
+Cursor string
 }
 
 type Page struct {
-	Items []*pilothouse_controller_objects.Object
-	// "" after the last page.
-	Next string
+        Items []*pilothouse_controller_objects.Object
+// "" after the last page.
+Next string
 }
 
 // A row of `list-fields`: one value per pointer, in the order asked for, as `object.field` gives it.
 type Row struct {
-	Key    pilothouse_controller_types.ObjectKey
-	Values []witTypes.Option[string]
+        Key pilothouse_controller_types.ObjectKey
+Values []witTypes.Option[string]
 }
 
 //go:wasmimport pilothouse:controller/cache@0.1.0 get
-func wasm_import_get(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr)
+func wasm_import_get(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr) 
+
 
 func Get(watch string, key pilothouse_controller_types.ObjectKey) witTypes.Option[*pilothouse_controller_objects.Object] {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, 8, 4))
-	utf8 := unsafe.Pointer(unsafe.StringData(watch))
-	pinner.Pin(utf8)
-	utf80 := unsafe.Pointer(unsafe.StringData((key).Namespace))
-	pinner.Pin(utf80)
-	utf81 := unsafe.Pointer(unsafe.StringData((key).Name))
-	pinner.Pin(utf81)
-	wasm_import_get(uintptr(utf8), uint32(len(watch)), uintptr(utf80), uint32(len((key).Namespace)), uintptr(utf81), uint32(len((key).Name)), returnArea)
-	var option witTypes.Option[*pilothouse_controller_objects.Object]
-	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
-	case 0:
-
-		option = witTypes.None[*pilothouse_controller_objects.Object]()
-	case 1:
-
-		option = witTypes.Some[*pilothouse_controller_objects.Object](pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))))
-	default:
-		panic("unreachable")
-	}
-	result := option
-	return result
+        returnArea := uintptr(witRuntime.Allocate(pinner, 8, 4))
+        utf8 := unsafe.Pointer(unsafe.StringData(watch))
+pinner.Pin(utf8)
+utf80 := unsafe.Pointer(unsafe.StringData((key).Namespace))
+pinner.Pin(utf80)
+utf81 := unsafe.Pointer(unsafe.StringData((key).Name))
+pinner.Pin(utf81)
+wasm_import_get(uintptr(utf8), uint32(len(watch)), uintptr(utf80), uint32(len((key).Namespace)), uintptr(utf81), uint32(len((key).Name)), returnArea)
+var option witTypes.Option[*pilothouse_controller_objects.Object]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        
+        option = witTypes.None[*pilothouse_controller_objects.Object]()
+case 1:
+        
+        option = witTypes.Some[*pilothouse_controller_objects.Object](pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))))
+default:
+        panic("unreachable")
+}
+result := option;
+return result
 
 }
 
 //go:wasmimport pilothouse:controller/cache@0.1.0 list
-func wasm_import_list(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 int32, arg7 uintptr, arg8 uint32, arg9 uintptr)
+func wasm_import_list(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 int32, arg7 uintptr, arg8 uint32, arg9 uintptr) 
+
 
 func List(watch string, filter Filter) Page {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (4 * 4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData(watch))
-	pinner.Pin(utf8)
-	utf80 := unsafe.Pointer(unsafe.StringData((filter).Namespace))
-	pinner.Pin(utf80)
-	utf81 := unsafe.Pointer(unsafe.StringData((filter).LabelSelector))
-	pinner.Pin(utf81)
-	utf82 := unsafe.Pointer(unsafe.StringData((filter).Cursor))
-	pinner.Pin(utf82)
-	wasm_import_list(uintptr(utf8), uint32(len(watch)), uintptr(utf80), uint32(len((filter).Namespace)), uintptr(utf81), uint32(len((filter).LabelSelector)), int32((filter).Limit), uintptr(utf82), uint32(len((filter).Cursor)), returnArea)
-	result := make([]*pilothouse_controller_objects.Object, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
-	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
-		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index*4)
+        returnArea := uintptr(witRuntime.Allocate(pinner, (4*4), 4))
+        utf8 := unsafe.Pointer(unsafe.StringData(watch))
+pinner.Pin(utf8)
+utf80 := unsafe.Pointer(unsafe.StringData((filter).Namespace))
+pinner.Pin(utf80)
+utf81 := unsafe.Pointer(unsafe.StringData((filter).LabelSelector))
+pinner.Pin(utf81)
+utf82 := unsafe.Pointer(unsafe.StringData((filter).Cursor))
+pinner.Pin(utf82)
+wasm_import_list(uintptr(utf8), uint32(len(watch)), uintptr(utf80), uint32(len((filter).Namespace)), uintptr(utf81), uint32(len((filter).LabelSelector)), int32((filter).Limit), uintptr(utf82), uint32(len((filter).Cursor)), returnArea)
+result := make([]*pilothouse_controller_objects.Object, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index * 4)
+        
+        result = append(result, pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(base), 0))))))
+}
 
-		result = append(result, pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(base), 0))))))
-	}
-
-	value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-	result3 := Page{Items: result, Next: value}
-	return result3
+value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+result3 := Page{Items: result, Next: value};
+return result3
 
 }
 
 //go:wasmimport pilothouse:controller/cache@0.1.0 list-fields
-func wasm_import_list_fields(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 int32, arg7 uintptr, arg8 uint32, arg9 uintptr, arg10 uint32, arg11 uintptr)
+func wasm_import_list_fields(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 int32, arg7 uintptr, arg8 uint32, arg9 uintptr, arg10 uint32, arg11 uintptr) 
+
 
 func ListFields(watch string, filter Filter, pointers []string) []Row {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData(watch))
-	pinner.Pin(utf8)
-	utf80 := unsafe.Pointer(unsafe.StringData((filter).Namespace))
-	pinner.Pin(utf80)
-	utf81 := unsafe.Pointer(unsafe.StringData((filter).LabelSelector))
-	pinner.Pin(utf81)
-	utf82 := unsafe.Pointer(unsafe.StringData((filter).Cursor))
-	pinner.Pin(utf82)
-	slice := pointers
-	length := uint32(len(slice))
-	result := witRuntime.Allocate(pinner, uintptr(length*(2*4)), 4)
-	for index, element := range slice {
-		base := unsafe.Add(result, index*(2*4))
-		utf83 := unsafe.Pointer(unsafe.StringData(element))
-		pinner.Pin(utf83)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len(element)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf83)))
+        returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
+        utf8 := unsafe.Pointer(unsafe.StringData(watch))
+pinner.Pin(utf8)
+utf80 := unsafe.Pointer(unsafe.StringData((filter).Namespace))
+pinner.Pin(utf80)
+utf81 := unsafe.Pointer(unsafe.StringData((filter).LabelSelector))
+pinner.Pin(utf81)
+utf82 := unsafe.Pointer(unsafe.StringData((filter).Cursor))
+pinner.Pin(utf82)
+slice := pointers
+length := uint32(len(slice))
+result := witRuntime.Allocate(pinner, uintptr(length * (2*4)), 4)
+for index, element := range slice {
+        base := unsafe.Add(result, index * (2*4))
+        utf83 := unsafe.Pointer(unsafe.StringData(element))
+pinner.Pin(utf83)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len(element)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf83)))
 
-	}
+}
 
-	wasm_import_list_fields(uintptr(utf8), uint32(len(watch)), uintptr(utf80), uint32(len((filter).Namespace)), uintptr(utf81), uint32(len((filter).LabelSelector)), int32((filter).Limit), uintptr(utf82), uint32(len((filter).Cursor)), uintptr(result), length, returnArea)
-	result7 := make([]Row, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
-	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
-		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index*(6*4))
-		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-		value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
-		result6 := make([]witTypes.Option[string], 0, *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))))
-		for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4)))); index++ {
-			base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))))), index*(3*4))
-			var option witTypes.Option[string]
-			switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))) {
-			case 0:
+wasm_import_list_fields(uintptr(utf8), uint32(len(watch)), uintptr(utf80), uint32(len((filter).Namespace)), uintptr(utf81), uint32(len((filter).LabelSelector)), int32((filter).Limit), uintptr(utf82), uint32(len((filter).Cursor)), uintptr(result), length, returnArea)
+result7 := make([]Row, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index * (6*4))
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+result6 := make([]witTypes.Option[string], 0, *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4))))), index * (3*4))
+        var option witTypes.Option[string]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))) {
+case 0:
+        
+        option = witTypes.None[string]()
+case 1:
+        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))
 
-				option = witTypes.None[string]()
-			case 1:
-				value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))))
+        option = witTypes.Some[string](value5)
+default:
+        panic("unreachable")
+}
 
-				option = witTypes.Some[string](value5)
-			default:
-				panic("unreachable")
-			}
+        result6 = append(result6, option)
+}
 
-			result6 = append(result6, option)
-		}
 
-		result7 = append(result7, Row{Key: pilothouse_controller_types.ObjectKey{Namespace: value, Name: value4}, Values: result6})
-	}
+        result7 = append(result7, Row{Key: pilothouse_controller_types.ObjectKey{Namespace: value, Name: value4}, Values: result6})
+}
 
-	result8 := result7
-	return result8
+result8 := result7;
+return result8
 
 }
 
 //go:wasmimport pilothouse:controller/cache@0.1.0 by-index
-func wasm_import_by_index(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr)
+func wasm_import_by_index(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr) 
+
 
 func ByIndex(watch string, index string, value string) []*pilothouse_controller_objects.Object {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData(watch))
-	pinner.Pin(utf8)
-	utf80 := unsafe.Pointer(unsafe.StringData(index))
-	pinner.Pin(utf80)
-	utf81 := unsafe.Pointer(unsafe.StringData(value))
-	pinner.Pin(utf81)
-	wasm_import_by_index(uintptr(utf8), uint32(len(watch)), uintptr(utf80), uint32(len(index)), uintptr(utf81), uint32(len(value)), returnArea)
-	result := make([]*pilothouse_controller_objects.Object, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
-	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
-		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index*4)
+        returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
+        utf8 := unsafe.Pointer(unsafe.StringData(watch))
+pinner.Pin(utf8)
+utf80 := unsafe.Pointer(unsafe.StringData(index))
+pinner.Pin(utf80)
+utf81 := unsafe.Pointer(unsafe.StringData(value))
+pinner.Pin(utf81)
+wasm_import_by_index(uintptr(utf8), uint32(len(watch)), uintptr(utf80), uint32(len(index)), uintptr(utf81), uint32(len(value)), returnArea)
+result := make([]*pilothouse_controller_objects.Object, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index * 4)
+        
+        result = append(result, pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(base), 0))))))
+}
 
-		result = append(result, pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(base), 0))))))
-	}
-
-	result2 := result
-	return result2
+result2 := result;
+return result2
 
 }
 
 //go:wasmimport pilothouse:controller/cache@0.1.0 index-keys
-func wasm_import_index_keys(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr)
+func wasm_import_index_keys(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr) 
+
 
 func IndexKeys(watch string, index string, value string) []pilothouse_controller_types.ObjectKey {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData(watch))
-	pinner.Pin(utf8)
-	utf80 := unsafe.Pointer(unsafe.StringData(index))
-	pinner.Pin(utf80)
-	utf81 := unsafe.Pointer(unsafe.StringData(value))
-	pinner.Pin(utf81)
-	wasm_import_index_keys(uintptr(utf8), uint32(len(watch)), uintptr(utf80), uint32(len(index)), uintptr(utf81), uint32(len(value)), returnArea)
-	result := make([]pilothouse_controller_types.ObjectKey, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
-	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
-		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index*(4*4))
-		value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-		value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
+        returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
+        utf8 := unsafe.Pointer(unsafe.StringData(watch))
+pinner.Pin(utf8)
+utf80 := unsafe.Pointer(unsafe.StringData(index))
+pinner.Pin(utf80)
+utf81 := unsafe.Pointer(unsafe.StringData(value))
+pinner.Pin(utf81)
+wasm_import_index_keys(uintptr(utf8), uint32(len(watch)), uintptr(utf80), uint32(len(index)), uintptr(utf81), uint32(len(value)), returnArea)
+result := make([]pilothouse_controller_types.ObjectKey, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index * (4*4))
+        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
 
-		result = append(result, pilothouse_controller_types.ObjectKey{Namespace: value2, Name: value3})
-	}
+        result = append(result, pilothouse_controller_types.ObjectKey{Namespace: value2, Name: value3})
+}
 
-	result4 := result
-	return result4
+result4 := result;
+return result4
 
 }
 
 //go:wasmimport pilothouse:controller/cache@0.1.0 index-values
-func wasm_import_index_values(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr)
+func wasm_import_index_values(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr) 
+
 
 func IndexValues(watch string, index string) []string {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData(watch))
-	pinner.Pin(utf8)
-	utf80 := unsafe.Pointer(unsafe.StringData(index))
-	pinner.Pin(utf80)
-	wasm_import_index_values(uintptr(utf8), uint32(len(watch)), uintptr(utf80), uint32(len(index)), returnArea)
-	result := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
-	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
-		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index*(2*4))
-		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+        returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
+        utf8 := unsafe.Pointer(unsafe.StringData(watch))
+pinner.Pin(utf8)
+utf80 := unsafe.Pointer(unsafe.StringData(index))
+pinner.Pin(utf80)
+wasm_import_index_values(uintptr(utf8), uint32(len(watch)), uintptr(utf80), uint32(len(index)), returnArea)
+result := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index * (2*4))
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-		result = append(result, value)
-	}
+        result = append(result, value)
+}
 
-	result1 := result
-	return result1
+result1 := result;
+return result1
 
 }
 
 //go:wasmimport pilothouse:controller/cache@0.1.0 has-synced
 func wasm_import_has_synced(arg0 uintptr, arg1 uint32) int32
 
-func HasSynced(watch string) bool {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
 
-	utf8 := unsafe.Pointer(unsafe.StringData(watch))
-	pinner.Pin(utf8)
-	result := wasm_import_has_synced(uintptr(utf8), uint32(len(watch)))
-	return (result != 0)
+func HasSynced(watch string) bool {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        
+        utf8 := unsafe.Pointer(unsafe.StringData(watch))
+pinner.Pin(utf8)
+result := wasm_import_has_synced(uintptr(utf8), uint32(len(watch)))
+return (result != 0)
 
 }

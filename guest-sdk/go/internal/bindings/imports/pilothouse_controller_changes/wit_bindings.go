@@ -7,11 +7,11 @@
 package pilothouse_controller_changes
 
 import (
-	witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
-	witTypes "pilothouse.dev/sdk/internal/wit/types"
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_objects"
-	"runtime"
-	"unsafe"
+        "pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_objects"
+witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
+witTypes "pilothouse.dev/sdk/internal/wit/types"
+"unsafe"
+"runtime"
 )
 
 type Object = pilothouse_controller_objects.Object
@@ -23,19 +23,19 @@ func resourceDropBatch(handle int32)
 // objects: every function answers none. Nothing here waits or fails. The batch ends with the call: afterwards a kept handle
 // answers none, while the objects taken out of it stay valid.
 type Batch struct {
-	handle *witRuntime.Handle
+        handle *witRuntime.Handle
 }
 
 func (self *Batch) TakeHandle() int32 {
-	return self.handle.Take()
+        return self.handle.Take()
 }
 
 func (self *Batch) SetHandle(handle int32) {
-	self.handle.Set(handle)
+        self.handle.Set(handle)
 }
 
 func (self *Batch) Handle() int32 {
-	return self.handle.Use()
+        return self.handle.Use()
 }
 
 func (self *Batch) Drop() {
@@ -46,15 +46,15 @@ func (self *Batch) Drop() {
 }
 
 func BatchFromOwnHandle(handleValue int32) *Batch {
-	handle := witRuntime.MakeHandle(handleValue)
-	value := &Batch{handle}
-	runtime.AddCleanup(value, func(_ int) {
-		handleValue := handle.TakeOrNil()
-		if handleValue != 0 {
-			resourceDropBatch(handleValue)
-		}
-	}, 0)
-	return value
+        handle := witRuntime.MakeHandle(handleValue)
+        value := &Batch{handle}
+        runtime.AddCleanup(value, func(_ int) {
+                handleValue := handle.TakeOrNil()
+                if handleValue != 0 {
+                        resourceDropBatch(handleValue)
+                }
+        }, 0)
+        return value
 }
 
 func BatchFromBorrowHandle(handleValue int32) *Batch {
@@ -62,80 +62,84 @@ func BatchFromBorrowHandle(handleValue int32) *Batch {
 	return &Batch{handle}
 }
 
+
 //go:wasmimport pilothouse:controller/changes@0.1.0 [method]batch.before
-func wasm_import_method_batch_before(arg0 int32, arg1 int32, arg2 uintptr)
+func wasm_import_method_batch_before(arg0 int32, arg1 int32, arg2 uintptr) 
+
 
 func (self *Batch) Before(position uint32) witTypes.Option[*pilothouse_controller_objects.Object] {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, 8, 4))
-	wasm_import_method_batch_before((self).Handle(), int32(position), returnArea)
-	var option witTypes.Option[*pilothouse_controller_objects.Object]
-	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
-	case 0:
-
-		option = witTypes.None[*pilothouse_controller_objects.Object]()
-	case 1:
-
-		option = witTypes.Some[*pilothouse_controller_objects.Object](pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))))
-	default:
-		panic("unreachable")
-	}
-	result := option
-	return result
+        returnArea := uintptr(witRuntime.Allocate(pinner, 8, 4))
+        wasm_import_method_batch_before((self).Handle(), int32(position), returnArea)
+var option witTypes.Option[*pilothouse_controller_objects.Object]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        
+        option = witTypes.None[*pilothouse_controller_objects.Object]()
+case 1:
+        
+        option = witTypes.Some[*pilothouse_controller_objects.Object](pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))))
+default:
+        panic("unreachable")
+}
+result := option;
+return result
 
 }
 
 //go:wasmimport pilothouse:controller/changes@0.1.0 [method]batch.after
-func wasm_import_method_batch_after(arg0 int32, arg1 int32, arg2 uintptr)
+func wasm_import_method_batch_after(arg0 int32, arg1 int32, arg2 uintptr) 
+
 
 func (self *Batch) After(position uint32) witTypes.Option[*pilothouse_controller_objects.Object] {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, 8, 4))
-	wasm_import_method_batch_after((self).Handle(), int32(position), returnArea)
-	var option witTypes.Option[*pilothouse_controller_objects.Object]
-	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
-	case 0:
-
-		option = witTypes.None[*pilothouse_controller_objects.Object]()
-	case 1:
-
-		option = witTypes.Some[*pilothouse_controller_objects.Object](pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))))
-	default:
-		panic("unreachable")
-	}
-	result := option
-	return result
+        returnArea := uintptr(witRuntime.Allocate(pinner, 8, 4))
+        wasm_import_method_batch_after((self).Handle(), int32(position), returnArea)
+var option witTypes.Option[*pilothouse_controller_objects.Object]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        
+        option = witTypes.None[*pilothouse_controller_objects.Object]()
+case 1:
+        
+        option = witTypes.Some[*pilothouse_controller_objects.Object](pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))))
+default:
+        panic("unreachable")
+}
+result := option;
+return result
 
 }
 
 //go:wasmimport pilothouse:controller/changes@0.1.0 [method]batch.after-field
-func wasm_import_method_batch_after_field(arg0 int32, arg1 int32, arg2 uintptr, arg3 uint32, arg4 uintptr)
+func wasm_import_method_batch_after_field(arg0 int32, arg1 int32, arg2 uintptr, arg3 uint32, arg4 uintptr) 
+
 
 func (self *Batch) AfterField(position uint32, pointer string) witTypes.Option[string] {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (3 * 4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData(pointer))
-	pinner.Pin(utf8)
-	wasm_import_method_batch_after_field((self).Handle(), int32(position), uintptr(utf8), uint32(len(pointer)), returnArea)
-	var option witTypes.Option[string]
-	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
-	case 0:
+        returnArea := uintptr(witRuntime.Allocate(pinner, (3*4), 4))
+        utf8 := unsafe.Pointer(unsafe.StringData(pointer))
+pinner.Pin(utf8)
+wasm_import_method_batch_after_field((self).Handle(), int32(position), uintptr(utf8), uint32(len(pointer)), returnArea)
+var option witTypes.Option[string]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        
+        option = witTypes.None[string]()
+case 1:
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
-		option = witTypes.None[string]()
-	case 1:
-		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
-
-		option = witTypes.Some[string](value)
-	default:
-		panic("unreachable")
-	}
-	result := option
-	return result
+        option = witTypes.Some[string](value)
+default:
+        panic("unreachable")
+}
+result := option;
+return result
 
 }

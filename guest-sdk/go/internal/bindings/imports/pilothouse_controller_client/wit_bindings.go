@@ -7,12 +7,12 @@
 package pilothouse_controller_client
 
 import (
-	witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
-	witTypes "pilothouse.dev/sdk/internal/wit/types"
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_objects"
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
-	"runtime"
-	"unsafe"
+        "pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_objects"
+"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
+witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
+witTypes "pilothouse.dev/sdk/internal/wit/types"
+"unsafe"
+"runtime"
 )
 
 type ObjectKey = pilothouse_controller_types.ObjectKey
@@ -21,874 +21,897 @@ type ApiError = pilothouse_controller_types.ApiError
 type Object = pilothouse_controller_objects.Object
 
 type ListOptions struct {
-	// "" for all namespaces.
-	Namespace string
-	// In kubectl's syntax, "" for all; judged by the server.
-	LabelSelector string
-	// "metadata.name=web", "" for all; judged by the server.
-	FieldSelector string
-	// At most so many; never more than 500 (also for 0).
-	Limit uint32
-	// "" to begin, then the `next` of the page before.
-	Cursor string
+        // "" for all namespaces.
+Namespace string
+// In kubectl's syntax, "" for all; judged by the server.
+LabelSelector string
+// "metadata.name=web", "" for all; judged by the server.
+FieldSelector string
+// At most so many; never more than 500 (also for 0).
+Limit uint32
+// "" to begin, then the `next` of the page before.
+Cursor string
 }
 
 type Page struct {
-	Items []*pilothouse_controller_objects.Object
-	// "" after the last page.
-	Next string
+        Items []*pilothouse_controller_objects.Object
+// "" after the last page.
+Next string
 }
 
 type ApplyOptions struct {
-	// "" for the plugin's own name, which is what one wants.
-	FieldManager string
-	// Take fields over from other managers in place of a conflict.
-	Force bool
+        // "" for the plugin's own name, which is what one wants.
+FieldManager string
+// Take fields over from other managers in place of a conflict.
+Force bool
 }
 
 const (
-	// JSON Patch, RFC 6902.
-	PatchType_Json uint8 = 0
-	// JSON Merge Patch, RFC 7386.
-	PatchType_Merge uint8 = 1
-	// Strategic merge patch: built-in types only.
-	PatchType_Strategic uint8 = 2
-	// Server-side apply; the body is JSON.
-	PatchType_Apply uint8 = 3
+// JSON Patch, RFC 6902.
+PatchType_Json uint8 = 0
+// JSON Merge Patch, RFC 7386.
+PatchType_Merge uint8 = 1
+// Strategic merge patch: built-in types only.
+PatchType_Strategic uint8 = 2
+// Server-side apply; the body is JSON.
+PatchType_Apply uint8 = 3
 )
 
 type PatchType struct {
-	tag   uint8
-	value any
+        tag uint8
+        value any
 }
 
 func (self PatchType) Tag() uint8 {
-	return self.tag
+        return self.tag
 }
 
-func (self PatchType) Apply() ApplyOptions {
-	if self.tag != PatchType_Apply {
-		panic("tag mismatch")
-	}
-	return self.value.(ApplyOptions)
+
+                            func (self PatchType) Apply() ApplyOptions {
+        if self.tag != PatchType_Apply {
+                panic("tag mismatch")
+        }
+        return self.value.(ApplyOptions)
 }
 
 func MakePatchTypeJson() PatchType {
-	return PatchType{PatchType_Json, nil}
+        return PatchType{PatchType_Json, nil}
 }
 func MakePatchTypeMerge() PatchType {
-	return PatchType{PatchType_Merge, nil}
+        return PatchType{PatchType_Merge, nil}
 }
 func MakePatchTypeStrategic() PatchType {
-	return PatchType{PatchType_Strategic, nil}
+        return PatchType{PatchType_Strategic, nil}
 }
 func MakePatchTypeApply(value ApplyOptions) PatchType {
-	return PatchType{PatchType_Apply, value}
+        return PatchType{PatchType_Apply, value}
 }
 
-const (
-	Propagation_Background uint8 = 0
-	Propagation_Foreground uint8 = 1
-	Propagation_Orphan     uint8 = 2
-)
 
+
+const (
+        Propagation_Background uint8 = 0
+Propagation_Foreground uint8 = 1
+Propagation_Orphan uint8 = 2
+)
 type Propagation = uint8
 
 type DeleteOptions struct {
-	Propagation Propagation
-	// Delete only the object with this UID, else `conflict`; "" for any.
-	Uid string
-	// Delete only this state, else `conflict`; "" for any.
-	ResourceVersion string
+        Propagation Propagation
+// Delete only the object with this UID, else `conflict`; "" for any.
+Uid string
+// Delete only this state, else `conflict`; "" for any.
+ResourceVersion string
 }
 
 //go:wasmimport pilothouse:controller/client@0.1.0 get
-func wasm_import_get(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr, arg7 uint32, arg8 uintptr, arg9 uint32, arg10 uintptr)
+func wasm_import_get(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr, arg7 uint32, arg8 uintptr, arg9 uint32, arg10 uintptr) 
+
 
 func Get(target pilothouse_controller_types.ObjectType, key pilothouse_controller_types.ObjectKey, subresource string) witTypes.Result[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError] {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (10 * 4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData((target).ApiVersion))
-	pinner.Pin(utf8)
-	utf80 := unsafe.Pointer(unsafe.StringData((target).Kind))
-	pinner.Pin(utf80)
-	utf81 := unsafe.Pointer(unsafe.StringData((key).Namespace))
-	pinner.Pin(utf81)
-	utf82 := unsafe.Pointer(unsafe.StringData((key).Name))
-	pinner.Pin(utf82)
-	utf83 := unsafe.Pointer(unsafe.StringData(subresource))
-	pinner.Pin(utf83)
-	wasm_import_get(uintptr(utf8), uint32(len((target).ApiVersion)), uintptr(utf80), uint32(len((target).Kind)), uintptr(utf81), uint32(len((key).Namespace)), uintptr(utf82), uint32(len((key).Name)), uintptr(utf83), uint32(len(subresource)), returnArea)
-	var result22 witTypes.Result[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError]
-	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
-	case 0:
+        returnArea := uintptr(witRuntime.Allocate(pinner, (10*4), 4))
+        utf8 := unsafe.Pointer(unsafe.StringData((target).ApiVersion))
+pinner.Pin(utf8)
+utf80 := unsafe.Pointer(unsafe.StringData((target).Kind))
+pinner.Pin(utf80)
+utf81 := unsafe.Pointer(unsafe.StringData((key).Namespace))
+pinner.Pin(utf81)
+utf82 := unsafe.Pointer(unsafe.StringData((key).Name))
+pinner.Pin(utf82)
+utf83 := unsafe.Pointer(unsafe.StringData(subresource))
+pinner.Pin(utf83)
+wasm_import_get(uintptr(utf8), uint32(len((target).ApiVersion)), uintptr(utf80), uint32(len((target).Kind)), uintptr(utf81), uint32(len((key).Namespace)), uintptr(utf82), uint32(len((key).Name)), uintptr(utf83), uint32(len(subresource)), returnArea)
+var result22 witTypes.Result[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        
+        result22 = witTypes.Ok[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError](pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))))
+case 1:
+        var variant pilothouse_controller_types.ApiError
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
+case 0:
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-		result22 = witTypes.Ok[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError](pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))))
-	case 1:
-		var variant pilothouse_controller_types.ApiError
-		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
-		case 0:
-			value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+        variant = pilothouse_controller_types.MakeApiErrorNotFound(value)
 
-			variant = pilothouse_controller_types.MakeApiErrorNotFound(value)
+case 1:
+        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-		case 1:
-			value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+        variant = pilothouse_controller_types.MakeApiErrorAlreadyExists(value4)
 
-			variant = pilothouse_controller_types.MakeApiErrorAlreadyExists(value4)
+case 2:
+        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))))
 
-		case 2:
-			value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-			value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+        variant = pilothouse_controller_types.MakeApiErrorConflict(pilothouse_controller_types.ConflictInfo{Message: value5, ResourceVersion: value6})
 
-			variant = pilothouse_controller_types.MakeApiErrorConflict(pilothouse_controller_types.ConflictInfo{Message: value5, ResourceVersion: value6})
+case 3:
+        result := make([]pilothouse_controller_types.Cause, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))), index * (6*4))
+        value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4))))
 
-		case 3:
-			result := make([]pilothouse_controller_types.Cause, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))), index*(6*4))
-				value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-				value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
-				value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))))
+        result = append(result, pilothouse_controller_types.Cause{Field: value7, Reason: value8, Message: value9})
+}
 
-				result = append(result, pilothouse_controller_types.Cause{Field: value7, Reason: value8, Message: value9})
-			}
 
-			variant = pilothouse_controller_types.MakeApiErrorInvalid(result)
+        variant = pilothouse_controller_types.MakeApiErrorInvalid(result)
 
-		case 4:
-			value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+case 4:
+        value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-			variant = pilothouse_controller_types.MakeApiErrorForbidden(value10)
+        variant = pilothouse_controller_types.MakeApiErrorForbidden(value10)
 
-		case 5:
-			result12 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))), index*(2*4))
-				value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+case 5:
+        result12 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))), index * (2*4))
+        value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result12 = append(result12, value11)
-			}
+        result12 = append(result12, value11)
+}
 
-			result14 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))))), index*(2*4))
-				value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+result14 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))), index * (2*4))
+        value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result14 = append(result14, value13)
-			}
+        result14 = append(result14, value13)
+}
 
-			result16 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))))), index*(2*4))
-				value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+result16 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4))))), index * (2*4))
+        value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result16 = append(result16, value15)
-			}
+        result16 = append(result16, value15)
+}
 
-			result18 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))))), index*(2*4))
-				value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+result18 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8*4))))), index * (2*4))
+        value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result18 = append(result18, value17)
-			}
+        result18 = append(result18, value17)
+}
 
-			variant = pilothouse_controller_types.MakeApiErrorDenied(pilothouse_controller_types.Rule{ApiGroups: result12, Resources: result14, Verbs: result16, Namespaces: result18})
 
-		case 6:
+        variant = pilothouse_controller_types.MakeApiErrorDenied(pilothouse_controller_types.Rule{ApiGroups: result12, Resources: result14, Verbs: result16, Namespaces: result18})
 
-			variant = pilothouse_controller_types.MakeApiErrorTooManyRequests(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))
+case 6:
+        
+        variant = pilothouse_controller_types.MakeApiErrorTooManyRequests(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))
 
-		case 7:
-			value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+case 7:
+        value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-			variant = pilothouse_controller_types.MakeApiErrorUnavailable(value19)
+        variant = pilothouse_controller_types.MakeApiErrorUnavailable(value19)
 
-		case 8:
-			value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))))
-			value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))))
+case 8:
+        value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
+value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4))))
 
-			variant = pilothouse_controller_types.MakeApiErrorOther(pilothouse_controller_types.HttpStatus{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))), Reason: value20, Message: value21})
+        variant = pilothouse_controller_types.MakeApiErrorOther(pilothouse_controller_types.HttpStatus{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))), Reason: value20, Message: value21})
 
-		default:
-			panic("unreachable")
-		}
+default:
+        panic("unreachable")
+}
 
-		result22 = witTypes.Err[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError](variant)
-	default:
-		panic("unreachable")
-	}
-	result23 := result22
-	return result23
+        result22 = witTypes.Err[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError](variant)
+default:
+        panic("unreachable")
+}
+result23 := result22;
+return result23
 
 }
 
 //go:wasmimport pilothouse:controller/client@0.1.0 list
-func wasm_import_list(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr, arg7 uint32, arg8 uintptr, arg9 uint32, arg10 int32, arg11 uintptr, arg12 uint32, arg13 uintptr)
+func wasm_import_list(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr, arg7 uint32, arg8 uintptr, arg9 uint32, arg10 int32, arg11 uintptr, arg12 uint32, arg13 uintptr) 
+
 
 func List(target pilothouse_controller_types.ObjectType, options ListOptions) witTypes.Result[Page, pilothouse_controller_types.ApiError] {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (10 * 4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData((target).ApiVersion))
-	pinner.Pin(utf8)
-	utf80 := unsafe.Pointer(unsafe.StringData((target).Kind))
-	pinner.Pin(utf80)
-	utf81 := unsafe.Pointer(unsafe.StringData((options).Namespace))
-	pinner.Pin(utf81)
-	utf82 := unsafe.Pointer(unsafe.StringData((options).LabelSelector))
-	pinner.Pin(utf82)
-	utf83 := unsafe.Pointer(unsafe.StringData((options).FieldSelector))
-	pinner.Pin(utf83)
-	utf84 := unsafe.Pointer(unsafe.StringData((options).Cursor))
-	pinner.Pin(utf84)
-	wasm_import_list(uintptr(utf8), uint32(len((target).ApiVersion)), uintptr(utf80), uint32(len((target).Kind)), uintptr(utf81), uint32(len((options).Namespace)), uintptr(utf82), uint32(len((options).LabelSelector)), uintptr(utf83), uint32(len((options).FieldSelector)), int32((options).Limit), uintptr(utf84), uint32(len((options).Cursor)), returnArea)
-	var result25 witTypes.Result[Page, pilothouse_controller_types.ApiError]
-	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
-	case 0:
-		result := make([]*pilothouse_controller_objects.Object, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
-		for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))); index++ {
-			base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), index*4)
+        returnArea := uintptr(witRuntime.Allocate(pinner, (10*4), 4))
+        utf8 := unsafe.Pointer(unsafe.StringData((target).ApiVersion))
+pinner.Pin(utf8)
+utf80 := unsafe.Pointer(unsafe.StringData((target).Kind))
+pinner.Pin(utf80)
+utf81 := unsafe.Pointer(unsafe.StringData((options).Namespace))
+pinner.Pin(utf81)
+utf82 := unsafe.Pointer(unsafe.StringData((options).LabelSelector))
+pinner.Pin(utf82)
+utf83 := unsafe.Pointer(unsafe.StringData((options).FieldSelector))
+pinner.Pin(utf83)
+utf84 := unsafe.Pointer(unsafe.StringData((options).Cursor))
+pinner.Pin(utf84)
+wasm_import_list(uintptr(utf8), uint32(len((target).ApiVersion)), uintptr(utf80), uint32(len((target).Kind)), uintptr(utf81), uint32(len((options).Namespace)), uintptr(utf82), uint32(len((options).LabelSelector)), uintptr(utf83), uint32(len((options).FieldSelector)), int32((options).Limit), uintptr(utf84), uint32(len((options).Cursor)), returnArea)
+var result25 witTypes.Result[Page, pilothouse_controller_types.ApiError]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        result := make([]*pilothouse_controller_objects.Object, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), index * 4)
+        
+        result = append(result, pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(base), 0))))))
+}
 
-			result = append(result, pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(base), 0))))))
-		}
+value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
 
-		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))))
+        result25 = witTypes.Ok[Page, pilothouse_controller_types.ApiError](Page{Items: result, Next: value})
+case 1:
+        var variant pilothouse_controller_types.ApiError
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
+case 0:
+        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-		result25 = witTypes.Ok[Page, pilothouse_controller_types.ApiError](Page{Items: result, Next: value})
-	case 1:
-		var variant pilothouse_controller_types.ApiError
-		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
-		case 0:
-			value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+        variant = pilothouse_controller_types.MakeApiErrorNotFound(value5)
 
-			variant = pilothouse_controller_types.MakeApiErrorNotFound(value5)
+case 1:
+        value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-		case 1:
-			value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+        variant = pilothouse_controller_types.MakeApiErrorAlreadyExists(value6)
 
-			variant = pilothouse_controller_types.MakeApiErrorAlreadyExists(value6)
+case 2:
+        value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))))
 
-		case 2:
-			value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-			value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+        variant = pilothouse_controller_types.MakeApiErrorConflict(pilothouse_controller_types.ConflictInfo{Message: value7, ResourceVersion: value8})
 
-			variant = pilothouse_controller_types.MakeApiErrorConflict(pilothouse_controller_types.ConflictInfo{Message: value7, ResourceVersion: value8})
+case 3:
+        result12 := make([]pilothouse_controller_types.Cause, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))), index * (6*4))
+        value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4))))
 
-		case 3:
-			result12 := make([]pilothouse_controller_types.Cause, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))), index*(6*4))
-				value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-				value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
-				value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))))
+        result12 = append(result12, pilothouse_controller_types.Cause{Field: value9, Reason: value10, Message: value11})
+}
 
-				result12 = append(result12, pilothouse_controller_types.Cause{Field: value9, Reason: value10, Message: value11})
-			}
 
-			variant = pilothouse_controller_types.MakeApiErrorInvalid(result12)
+        variant = pilothouse_controller_types.MakeApiErrorInvalid(result12)
 
-		case 4:
-			value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+case 4:
+        value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-			variant = pilothouse_controller_types.MakeApiErrorForbidden(value13)
+        variant = pilothouse_controller_types.MakeApiErrorForbidden(value13)
 
-		case 5:
-			result15 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))), index*(2*4))
-				value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+case 5:
+        result15 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))), index * (2*4))
+        value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result15 = append(result15, value14)
-			}
+        result15 = append(result15, value14)
+}
 
-			result17 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))))), index*(2*4))
-				value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+result17 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))), index * (2*4))
+        value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result17 = append(result17, value16)
-			}
+        result17 = append(result17, value16)
+}
 
-			result19 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))))), index*(2*4))
-				value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+result19 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4))))), index * (2*4))
+        value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result19 = append(result19, value18)
-			}
+        result19 = append(result19, value18)
+}
 
-			result21 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))))), index*(2*4))
-				value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+result21 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8*4))))), index * (2*4))
+        value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result21 = append(result21, value20)
-			}
+        result21 = append(result21, value20)
+}
 
-			variant = pilothouse_controller_types.MakeApiErrorDenied(pilothouse_controller_types.Rule{ApiGroups: result15, Resources: result17, Verbs: result19, Namespaces: result21})
 
-		case 6:
+        variant = pilothouse_controller_types.MakeApiErrorDenied(pilothouse_controller_types.Rule{ApiGroups: result15, Resources: result17, Verbs: result19, Namespaces: result21})
 
-			variant = pilothouse_controller_types.MakeApiErrorTooManyRequests(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))
+case 6:
+        
+        variant = pilothouse_controller_types.MakeApiErrorTooManyRequests(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))
 
-		case 7:
-			value22 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+case 7:
+        value22 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-			variant = pilothouse_controller_types.MakeApiErrorUnavailable(value22)
+        variant = pilothouse_controller_types.MakeApiErrorUnavailable(value22)
 
-		case 8:
-			value23 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))))
-			value24 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))))
+case 8:
+        value23 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
+value24 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4))))
 
-			variant = pilothouse_controller_types.MakeApiErrorOther(pilothouse_controller_types.HttpStatus{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))), Reason: value23, Message: value24})
+        variant = pilothouse_controller_types.MakeApiErrorOther(pilothouse_controller_types.HttpStatus{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))), Reason: value23, Message: value24})
 
-		default:
-			panic("unreachable")
-		}
+default:
+        panic("unreachable")
+}
 
-		result25 = witTypes.Err[Page, pilothouse_controller_types.ApiError](variant)
-	default:
-		panic("unreachable")
-	}
-	result26 := result25
-	return result26
+        result25 = witTypes.Err[Page, pilothouse_controller_types.ApiError](variant)
+default:
+        panic("unreachable")
+}
+result26 := result25;
+return result26
 
 }
 
 //go:wasmimport pilothouse:controller/client@0.1.0 create
-func wasm_import_create(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr)
+func wasm_import_create(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr) 
+
 
 func Create(manifest string, subresource string) witTypes.Result[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError] {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (10 * 4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData(manifest))
-	pinner.Pin(utf8)
-	utf80 := unsafe.Pointer(unsafe.StringData(subresource))
-	pinner.Pin(utf80)
-	wasm_import_create(uintptr(utf8), uint32(len(manifest)), uintptr(utf80), uint32(len(subresource)), returnArea)
-	var result19 witTypes.Result[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError]
-	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
-	case 0:
+        returnArea := uintptr(witRuntime.Allocate(pinner, (10*4), 4))
+        utf8 := unsafe.Pointer(unsafe.StringData(manifest))
+pinner.Pin(utf8)
+utf80 := unsafe.Pointer(unsafe.StringData(subresource))
+pinner.Pin(utf80)
+wasm_import_create(uintptr(utf8), uint32(len(manifest)), uintptr(utf80), uint32(len(subresource)), returnArea)
+var result19 witTypes.Result[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        
+        result19 = witTypes.Ok[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError](pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))))
+case 1:
+        var variant pilothouse_controller_types.ApiError
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
+case 0:
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-		result19 = witTypes.Ok[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError](pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))))
-	case 1:
-		var variant pilothouse_controller_types.ApiError
-		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
-		case 0:
-			value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+        variant = pilothouse_controller_types.MakeApiErrorNotFound(value)
 
-			variant = pilothouse_controller_types.MakeApiErrorNotFound(value)
+case 1:
+        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-		case 1:
-			value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+        variant = pilothouse_controller_types.MakeApiErrorAlreadyExists(value1)
 
-			variant = pilothouse_controller_types.MakeApiErrorAlreadyExists(value1)
+case 2:
+        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))))
 
-		case 2:
-			value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-			value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+        variant = pilothouse_controller_types.MakeApiErrorConflict(pilothouse_controller_types.ConflictInfo{Message: value2, ResourceVersion: value3})
 
-			variant = pilothouse_controller_types.MakeApiErrorConflict(pilothouse_controller_types.ConflictInfo{Message: value2, ResourceVersion: value3})
+case 3:
+        result := make([]pilothouse_controller_types.Cause, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))), index * (6*4))
+        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4))))
 
-		case 3:
-			result := make([]pilothouse_controller_types.Cause, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))), index*(6*4))
-				value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-				value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
-				value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))))
+        result = append(result, pilothouse_controller_types.Cause{Field: value4, Reason: value5, Message: value6})
+}
 
-				result = append(result, pilothouse_controller_types.Cause{Field: value4, Reason: value5, Message: value6})
-			}
 
-			variant = pilothouse_controller_types.MakeApiErrorInvalid(result)
+        variant = pilothouse_controller_types.MakeApiErrorInvalid(result)
 
-		case 4:
-			value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+case 4:
+        value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-			variant = pilothouse_controller_types.MakeApiErrorForbidden(value7)
+        variant = pilothouse_controller_types.MakeApiErrorForbidden(value7)
 
-		case 5:
-			result9 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))), index*(2*4))
-				value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+case 5:
+        result9 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))), index * (2*4))
+        value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result9 = append(result9, value8)
-			}
+        result9 = append(result9, value8)
+}
 
-			result11 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))))), index*(2*4))
-				value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+result11 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))), index * (2*4))
+        value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result11 = append(result11, value10)
-			}
+        result11 = append(result11, value10)
+}
 
-			result13 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))))), index*(2*4))
-				value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+result13 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4))))), index * (2*4))
+        value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result13 = append(result13, value12)
-			}
+        result13 = append(result13, value12)
+}
 
-			result15 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))))), index*(2*4))
-				value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+result15 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8*4))))), index * (2*4))
+        value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result15 = append(result15, value14)
-			}
+        result15 = append(result15, value14)
+}
 
-			variant = pilothouse_controller_types.MakeApiErrorDenied(pilothouse_controller_types.Rule{ApiGroups: result9, Resources: result11, Verbs: result13, Namespaces: result15})
 
-		case 6:
+        variant = pilothouse_controller_types.MakeApiErrorDenied(pilothouse_controller_types.Rule{ApiGroups: result9, Resources: result11, Verbs: result13, Namespaces: result15})
 
-			variant = pilothouse_controller_types.MakeApiErrorTooManyRequests(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))
+case 6:
+        
+        variant = pilothouse_controller_types.MakeApiErrorTooManyRequests(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))
 
-		case 7:
-			value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+case 7:
+        value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-			variant = pilothouse_controller_types.MakeApiErrorUnavailable(value16)
+        variant = pilothouse_controller_types.MakeApiErrorUnavailable(value16)
 
-		case 8:
-			value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))))
-			value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))))
+case 8:
+        value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
+value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4))))
 
-			variant = pilothouse_controller_types.MakeApiErrorOther(pilothouse_controller_types.HttpStatus{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))), Reason: value17, Message: value18})
+        variant = pilothouse_controller_types.MakeApiErrorOther(pilothouse_controller_types.HttpStatus{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))), Reason: value17, Message: value18})
 
-		default:
-			panic("unreachable")
-		}
+default:
+        panic("unreachable")
+}
 
-		result19 = witTypes.Err[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError](variant)
-	default:
-		panic("unreachable")
-	}
-	result20 := result19
-	return result20
+        result19 = witTypes.Err[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError](variant)
+default:
+        panic("unreachable")
+}
+result20 := result19;
+return result20
 
 }
 
 //go:wasmimport pilothouse:controller/client@0.1.0 update
-func wasm_import_update(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr)
+func wasm_import_update(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr) 
+
 
 func Update(manifest string, subresource string) witTypes.Result[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError] {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (10 * 4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData(manifest))
-	pinner.Pin(utf8)
-	utf80 := unsafe.Pointer(unsafe.StringData(subresource))
-	pinner.Pin(utf80)
-	wasm_import_update(uintptr(utf8), uint32(len(manifest)), uintptr(utf80), uint32(len(subresource)), returnArea)
-	var result19 witTypes.Result[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError]
-	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
-	case 0:
+        returnArea := uintptr(witRuntime.Allocate(pinner, (10*4), 4))
+        utf8 := unsafe.Pointer(unsafe.StringData(manifest))
+pinner.Pin(utf8)
+utf80 := unsafe.Pointer(unsafe.StringData(subresource))
+pinner.Pin(utf80)
+wasm_import_update(uintptr(utf8), uint32(len(manifest)), uintptr(utf80), uint32(len(subresource)), returnArea)
+var result19 witTypes.Result[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        
+        result19 = witTypes.Ok[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError](pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))))
+case 1:
+        var variant pilothouse_controller_types.ApiError
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
+case 0:
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-		result19 = witTypes.Ok[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError](pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))))
-	case 1:
-		var variant pilothouse_controller_types.ApiError
-		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
-		case 0:
-			value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+        variant = pilothouse_controller_types.MakeApiErrorNotFound(value)
 
-			variant = pilothouse_controller_types.MakeApiErrorNotFound(value)
+case 1:
+        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-		case 1:
-			value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+        variant = pilothouse_controller_types.MakeApiErrorAlreadyExists(value1)
 
-			variant = pilothouse_controller_types.MakeApiErrorAlreadyExists(value1)
+case 2:
+        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))))
 
-		case 2:
-			value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-			value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+        variant = pilothouse_controller_types.MakeApiErrorConflict(pilothouse_controller_types.ConflictInfo{Message: value2, ResourceVersion: value3})
 
-			variant = pilothouse_controller_types.MakeApiErrorConflict(pilothouse_controller_types.ConflictInfo{Message: value2, ResourceVersion: value3})
+case 3:
+        result := make([]pilothouse_controller_types.Cause, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))), index * (6*4))
+        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4))))
 
-		case 3:
-			result := make([]pilothouse_controller_types.Cause, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))), index*(6*4))
-				value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-				value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
-				value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))))
+        result = append(result, pilothouse_controller_types.Cause{Field: value4, Reason: value5, Message: value6})
+}
 
-				result = append(result, pilothouse_controller_types.Cause{Field: value4, Reason: value5, Message: value6})
-			}
 
-			variant = pilothouse_controller_types.MakeApiErrorInvalid(result)
+        variant = pilothouse_controller_types.MakeApiErrorInvalid(result)
 
-		case 4:
-			value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+case 4:
+        value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-			variant = pilothouse_controller_types.MakeApiErrorForbidden(value7)
+        variant = pilothouse_controller_types.MakeApiErrorForbidden(value7)
 
-		case 5:
-			result9 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))), index*(2*4))
-				value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+case 5:
+        result9 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))), index * (2*4))
+        value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result9 = append(result9, value8)
-			}
+        result9 = append(result9, value8)
+}
 
-			result11 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))))), index*(2*4))
-				value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+result11 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))), index * (2*4))
+        value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result11 = append(result11, value10)
-			}
+        result11 = append(result11, value10)
+}
 
-			result13 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))))), index*(2*4))
-				value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+result13 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4))))), index * (2*4))
+        value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result13 = append(result13, value12)
-			}
+        result13 = append(result13, value12)
+}
 
-			result15 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))))), index*(2*4))
-				value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+result15 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8*4))))), index * (2*4))
+        value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result15 = append(result15, value14)
-			}
+        result15 = append(result15, value14)
+}
 
-			variant = pilothouse_controller_types.MakeApiErrorDenied(pilothouse_controller_types.Rule{ApiGroups: result9, Resources: result11, Verbs: result13, Namespaces: result15})
 
-		case 6:
+        variant = pilothouse_controller_types.MakeApiErrorDenied(pilothouse_controller_types.Rule{ApiGroups: result9, Resources: result11, Verbs: result13, Namespaces: result15})
 
-			variant = pilothouse_controller_types.MakeApiErrorTooManyRequests(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))
+case 6:
+        
+        variant = pilothouse_controller_types.MakeApiErrorTooManyRequests(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))
 
-		case 7:
-			value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+case 7:
+        value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-			variant = pilothouse_controller_types.MakeApiErrorUnavailable(value16)
+        variant = pilothouse_controller_types.MakeApiErrorUnavailable(value16)
 
-		case 8:
-			value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))))
-			value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))))
+case 8:
+        value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
+value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4))))
 
-			variant = pilothouse_controller_types.MakeApiErrorOther(pilothouse_controller_types.HttpStatus{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))), Reason: value17, Message: value18})
+        variant = pilothouse_controller_types.MakeApiErrorOther(pilothouse_controller_types.HttpStatus{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))), Reason: value17, Message: value18})
 
-		default:
-			panic("unreachable")
-		}
+default:
+        panic("unreachable")
+}
 
-		result19 = witTypes.Err[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError](variant)
-	default:
-		panic("unreachable")
-	}
-	result20 := result19
-	return result20
+        result19 = witTypes.Err[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError](variant)
+default:
+        panic("unreachable")
+}
+result20 := result19;
+return result20
 
 }
 
 //go:wasmimport pilothouse:controller/client@0.1.0 patch
-func wasm_import_patch(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr, arg7 uint32, arg8 int32, arg9 uintptr, arg10 uint32, arg11 int32, arg12 uintptr, arg13 uint32, arg14 uintptr, arg15 uint32, arg16 uintptr)
+func wasm_import_patch(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr, arg7 uint32, arg8 int32, arg9 uintptr, arg10 uint32, arg11 int32, arg12 uintptr, arg13 uint32, arg14 uintptr, arg15 uint32, arg16 uintptr) 
+
 
 func Patch(target pilothouse_controller_types.ObjectType, key pilothouse_controller_types.ObjectKey, patchType PatchType, body string, subresource string) witTypes.Result[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError] {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (10 * 4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData((target).ApiVersion))
-	pinner.Pin(utf8)
-	utf80 := unsafe.Pointer(unsafe.StringData((target).Kind))
-	pinner.Pin(utf80)
-	utf81 := unsafe.Pointer(unsafe.StringData((key).Namespace))
-	pinner.Pin(utf81)
-	utf82 := unsafe.Pointer(unsafe.StringData((key).Name))
-	pinner.Pin(utf82)
-	var variant int32
-	var variant4 uintptr
-	var variant5 uint32
-	var variant6 int32
-	switch patchType.Tag() {
-	case PatchType_Json:
+        returnArea := uintptr(witRuntime.Allocate(pinner, (10*4), 4))
+        utf8 := unsafe.Pointer(unsafe.StringData((target).ApiVersion))
+pinner.Pin(utf8)
+utf80 := unsafe.Pointer(unsafe.StringData((target).Kind))
+pinner.Pin(utf80)
+utf81 := unsafe.Pointer(unsafe.StringData((key).Namespace))
+pinner.Pin(utf81)
+utf82 := unsafe.Pointer(unsafe.StringData((key).Name))
+pinner.Pin(utf82)
+var variant int32
+var variant4 uintptr
+var variant5 uint32
+var variant6 int32
+switch patchType.Tag() {
+case PatchType_Json:
+        
+        
+        variant = int32(0)
+variant4 = 0
+variant5 = 0
+variant6 = 0
 
-		variant = int32(0)
-		variant4 = 0
-		variant5 = 0
-		variant6 = 0
+case PatchType_Merge:
+        
+        
+        variant = int32(1)
+variant4 = 0
+variant5 = 0
+variant6 = 0
 
-	case PatchType_Merge:
+case PatchType_Strategic:
+        
+        
+        variant = int32(2)
+variant4 = 0
+variant5 = 0
+variant6 = 0
 
-		variant = int32(1)
-		variant4 = 0
-		variant5 = 0
-		variant6 = 0
+case PatchType_Apply:
+        payload := patchType.Apply()
+        utf83 := unsafe.Pointer(unsafe.StringData((payload).FieldManager))
+pinner.Pin(utf83)
+var result int32
+if (payload).Force {
+        result = 1
+} else {
+        result = 0
+}
 
-	case PatchType_Strategic:
+        variant = int32(3)
+variant4 = uintptr(utf83)
+variant5 = uint32(len((payload).FieldManager))
+variant6 = result
 
-		variant = int32(2)
-		variant4 = 0
-		variant5 = 0
-		variant6 = 0
+default:
+        panic("unreachable")
+}
+utf87 := unsafe.Pointer(unsafe.StringData(body))
+pinner.Pin(utf87)
+utf88 := unsafe.Pointer(unsafe.StringData(subresource))
+pinner.Pin(utf88)
+wasm_import_patch(uintptr(utf8), uint32(len((target).ApiVersion)), uintptr(utf80), uint32(len((target).Kind)), uintptr(utf81), uint32(len((key).Namespace)), uintptr(utf82), uint32(len((key).Name)), variant, variant4, variant5, variant6, uintptr(utf87), uint32(len(body)), uintptr(utf88), uint32(len(subresource)), returnArea)
+var result29 witTypes.Result[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        
+        result29 = witTypes.Ok[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError](pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))))
+case 1:
+        var variant28 pilothouse_controller_types.ApiError
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
+case 0:
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-	case PatchType_Apply:
-		payload := patchType.Apply()
-		utf83 := unsafe.Pointer(unsafe.StringData((payload).FieldManager))
-		pinner.Pin(utf83)
-		var result int32
-		if (payload).Force {
-			result = 1
-		} else {
-			result = 0
-		}
+        variant28 = pilothouse_controller_types.MakeApiErrorNotFound(value)
 
-		variant = int32(3)
-		variant4 = uintptr(utf83)
-		variant5 = uint32(len((payload).FieldManager))
-		variant6 = result
+case 1:
+        value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-	default:
-		panic("unreachable")
-	}
-	utf87 := unsafe.Pointer(unsafe.StringData(body))
-	pinner.Pin(utf87)
-	utf88 := unsafe.Pointer(unsafe.StringData(subresource))
-	pinner.Pin(utf88)
-	wasm_import_patch(uintptr(utf8), uint32(len((target).ApiVersion)), uintptr(utf80), uint32(len((target).Kind)), uintptr(utf81), uint32(len((key).Namespace)), uintptr(utf82), uint32(len((key).Name)), variant, variant4, variant5, variant6, uintptr(utf87), uint32(len(body)), uintptr(utf88), uint32(len(subresource)), returnArea)
-	var result29 witTypes.Result[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError]
-	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
-	case 0:
+        variant28 = pilothouse_controller_types.MakeApiErrorAlreadyExists(value9)
 
-		result29 = witTypes.Ok[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError](pilothouse_controller_objects.ObjectFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))))
-	case 1:
-		var variant28 pilothouse_controller_types.ApiError
-		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
-		case 0:
-			value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+case 2:
+        value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))))
 
-			variant28 = pilothouse_controller_types.MakeApiErrorNotFound(value)
+        variant28 = pilothouse_controller_types.MakeApiErrorConflict(pilothouse_controller_types.ConflictInfo{Message: value10, ResourceVersion: value11})
 
-		case 1:
-			value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+case 3:
+        result15 := make([]pilothouse_controller_types.Cause, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))), index * (6*4))
+        value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4))))
 
-			variant28 = pilothouse_controller_types.MakeApiErrorAlreadyExists(value9)
+        result15 = append(result15, pilothouse_controller_types.Cause{Field: value12, Reason: value13, Message: value14})
+}
 
-		case 2:
-			value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-			value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
 
-			variant28 = pilothouse_controller_types.MakeApiErrorConflict(pilothouse_controller_types.ConflictInfo{Message: value10, ResourceVersion: value11})
+        variant28 = pilothouse_controller_types.MakeApiErrorInvalid(result15)
 
-		case 3:
-			result15 := make([]pilothouse_controller_types.Cause, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))), index*(6*4))
-				value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-				value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
-				value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))))
+case 4:
+        value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-				result15 = append(result15, pilothouse_controller_types.Cause{Field: value12, Reason: value13, Message: value14})
-			}
+        variant28 = pilothouse_controller_types.MakeApiErrorForbidden(value16)
 
-			variant28 = pilothouse_controller_types.MakeApiErrorInvalid(result15)
+case 5:
+        result18 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))), index * (2*4))
+        value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-		case 4:
-			value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+        result18 = append(result18, value17)
+}
 
-			variant28 = pilothouse_controller_types.MakeApiErrorForbidden(value16)
+result20 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))), index * (2*4))
+        value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-		case 5:
-			result18 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))), index*(2*4))
-				value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+        result20 = append(result20, value19)
+}
 
-				result18 = append(result18, value17)
-			}
+result22 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4))))), index * (2*4))
+        value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-			result20 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))))), index*(2*4))
-				value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+        result22 = append(result22, value21)
+}
 
-				result20 = append(result20, value19)
-			}
+result24 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8*4))))), index * (2*4))
+        value23 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-			result22 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))))), index*(2*4))
-				value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+        result24 = append(result24, value23)
+}
 
-				result22 = append(result22, value21)
-			}
 
-			result24 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))))), index*(2*4))
-				value23 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+        variant28 = pilothouse_controller_types.MakeApiErrorDenied(pilothouse_controller_types.Rule{ApiGroups: result18, Resources: result20, Verbs: result22, Namespaces: result24})
 
-				result24 = append(result24, value23)
-			}
+case 6:
+        
+        variant28 = pilothouse_controller_types.MakeApiErrorTooManyRequests(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))
 
-			variant28 = pilothouse_controller_types.MakeApiErrorDenied(pilothouse_controller_types.Rule{ApiGroups: result18, Resources: result20, Verbs: result22, Namespaces: result24})
+case 7:
+        value25 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-		case 6:
+        variant28 = pilothouse_controller_types.MakeApiErrorUnavailable(value25)
 
-			variant28 = pilothouse_controller_types.MakeApiErrorTooManyRequests(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))
+case 8:
+        value26 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
+value27 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4))))
 
-		case 7:
-			value25 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+        variant28 = pilothouse_controller_types.MakeApiErrorOther(pilothouse_controller_types.HttpStatus{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))), Reason: value26, Message: value27})
 
-			variant28 = pilothouse_controller_types.MakeApiErrorUnavailable(value25)
+default:
+        panic("unreachable")
+}
 
-		case 8:
-			value26 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))))
-			value27 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))))
-
-			variant28 = pilothouse_controller_types.MakeApiErrorOther(pilothouse_controller_types.HttpStatus{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))), Reason: value26, Message: value27})
-
-		default:
-			panic("unreachable")
-		}
-
-		result29 = witTypes.Err[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError](variant28)
-	default:
-		panic("unreachable")
-	}
-	result30 := result29
-	return result30
+        result29 = witTypes.Err[*pilothouse_controller_objects.Object, pilothouse_controller_types.ApiError](variant28)
+default:
+        panic("unreachable")
+}
+result30 := result29;
+return result30
 
 }
 
 //go:wasmimport pilothouse:controller/client@0.1.0 delete
-func wasm_import_delete(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr, arg7 uint32, arg8 int32, arg9 uintptr, arg10 uint32, arg11 uintptr, arg12 uint32, arg13 uintptr)
+func wasm_import_delete(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr, arg7 uint32, arg8 int32, arg9 uintptr, arg10 uint32, arg11 uintptr, arg12 uint32, arg13 uintptr) 
+
 
 func Delete(target pilothouse_controller_types.ObjectType, key pilothouse_controller_types.ObjectKey, options DeleteOptions) witTypes.Result[witTypes.Unit, pilothouse_controller_types.ApiError] {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (10 * 4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData((target).ApiVersion))
-	pinner.Pin(utf8)
-	utf80 := unsafe.Pointer(unsafe.StringData((target).Kind))
-	pinner.Pin(utf80)
-	utf81 := unsafe.Pointer(unsafe.StringData((key).Namespace))
-	pinner.Pin(utf81)
-	utf82 := unsafe.Pointer(unsafe.StringData((key).Name))
-	pinner.Pin(utf82)
-	utf83 := unsafe.Pointer(unsafe.StringData((options).Uid))
-	pinner.Pin(utf83)
-	utf84 := unsafe.Pointer(unsafe.StringData((options).ResourceVersion))
-	pinner.Pin(utf84)
-	wasm_import_delete(uintptr(utf8), uint32(len((target).ApiVersion)), uintptr(utf80), uint32(len((target).Kind)), uintptr(utf81), uint32(len((key).Namespace)), uintptr(utf82), uint32(len((key).Name)), int32((options).Propagation), uintptr(utf83), uint32(len((options).Uid)), uintptr(utf84), uint32(len((options).ResourceVersion)), returnArea)
-	var result23 witTypes.Result[witTypes.Unit, pilothouse_controller_types.ApiError]
-	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
-	case 0:
+        returnArea := uintptr(witRuntime.Allocate(pinner, (10*4), 4))
+        utf8 := unsafe.Pointer(unsafe.StringData((target).ApiVersion))
+pinner.Pin(utf8)
+utf80 := unsafe.Pointer(unsafe.StringData((target).Kind))
+pinner.Pin(utf80)
+utf81 := unsafe.Pointer(unsafe.StringData((key).Namespace))
+pinner.Pin(utf81)
+utf82 := unsafe.Pointer(unsafe.StringData((key).Name))
+pinner.Pin(utf82)
+utf83 := unsafe.Pointer(unsafe.StringData((options).Uid))
+pinner.Pin(utf83)
+utf84 := unsafe.Pointer(unsafe.StringData((options).ResourceVersion))
+pinner.Pin(utf84)
+wasm_import_delete(uintptr(utf8), uint32(len((target).ApiVersion)), uintptr(utf80), uint32(len((target).Kind)), uintptr(utf81), uint32(len((key).Namespace)), uintptr(utf82), uint32(len((key).Name)), int32((options).Propagation), uintptr(utf83), uint32(len((options).Uid)), uintptr(utf84), uint32(len((options).ResourceVersion)), returnArea)
+var result23 witTypes.Result[witTypes.Unit, pilothouse_controller_types.ApiError]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        
+        result23 = witTypes.Ok[witTypes.Unit, pilothouse_controller_types.ApiError](witTypes.Unit{})
+case 1:
+        var variant pilothouse_controller_types.ApiError
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
+case 0:
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-		result23 = witTypes.Ok[witTypes.Unit, pilothouse_controller_types.ApiError](witTypes.Unit{})
-	case 1:
-		var variant pilothouse_controller_types.ApiError
-		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
-		case 0:
-			value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+        variant = pilothouse_controller_types.MakeApiErrorNotFound(value)
 
-			variant = pilothouse_controller_types.MakeApiErrorNotFound(value)
+case 1:
+        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-		case 1:
-			value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+        variant = pilothouse_controller_types.MakeApiErrorAlreadyExists(value5)
 
-			variant = pilothouse_controller_types.MakeApiErrorAlreadyExists(value5)
+case 2:
+        value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))))
 
-		case 2:
-			value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-			value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+        variant = pilothouse_controller_types.MakeApiErrorConflict(pilothouse_controller_types.ConflictInfo{Message: value6, ResourceVersion: value7})
 
-			variant = pilothouse_controller_types.MakeApiErrorConflict(pilothouse_controller_types.ConflictInfo{Message: value6, ResourceVersion: value7})
+case 3:
+        result := make([]pilothouse_controller_types.Cause, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))), index * (6*4))
+        value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4))))
 
-		case 3:
-			result := make([]pilothouse_controller_types.Cause, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))), index*(6*4))
-				value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-				value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
-				value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))))
+        result = append(result, pilothouse_controller_types.Cause{Field: value8, Reason: value9, Message: value10})
+}
 
-				result = append(result, pilothouse_controller_types.Cause{Field: value8, Reason: value9, Message: value10})
-			}
 
-			variant = pilothouse_controller_types.MakeApiErrorInvalid(result)
+        variant = pilothouse_controller_types.MakeApiErrorInvalid(result)
 
-		case 4:
-			value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+case 4:
+        value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-			variant = pilothouse_controller_types.MakeApiErrorForbidden(value11)
+        variant = pilothouse_controller_types.MakeApiErrorForbidden(value11)
 
-		case 5:
-			result13 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))), index*(2*4))
-				value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+case 5:
+        result13 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))), index * (2*4))
+        value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result13 = append(result13, value12)
-			}
+        result13 = append(result13, value12)
+}
 
-			result15 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))))), index*(2*4))
-				value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+result15 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))), index * (2*4))
+        value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result15 = append(result15, value14)
-			}
+        result15 = append(result15, value14)
+}
 
-			result17 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))))), index*(2*4))
-				value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+result17 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4))))), index * (2*4))
+        value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result17 = append(result17, value16)
-			}
+        result17 = append(result17, value16)
+}
 
-			result19 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4))))
-			for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9 * 4)))); index++ {
-				base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))))), index*(2*4))
-				value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+result19 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (9*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8*4))))), index * (2*4))
+        value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-				result19 = append(result19, value18)
-			}
+        result19 = append(result19, value18)
+}
 
-			variant = pilothouse_controller_types.MakeApiErrorDenied(pilothouse_controller_types.Rule{ApiGroups: result13, Resources: result15, Verbs: result17, Namespaces: result19})
 
-		case 6:
+        variant = pilothouse_controller_types.MakeApiErrorDenied(pilothouse_controller_types.Rule{ApiGroups: result13, Resources: result15, Verbs: result17, Namespaces: result19})
 
-			variant = pilothouse_controller_types.MakeApiErrorTooManyRequests(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))
+case 6:
+        
+        variant = pilothouse_controller_types.MakeApiErrorTooManyRequests(uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))
 
-		case 7:
-			value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+case 7:
+        value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-			variant = pilothouse_controller_types.MakeApiErrorUnavailable(value20)
+        variant = pilothouse_controller_types.MakeApiErrorUnavailable(value20)
 
-		case 8:
-			value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))))
-			value22 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))))
+case 8:
+        value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
+value22 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4))))
 
-			variant = pilothouse_controller_types.MakeApiErrorOther(pilothouse_controller_types.HttpStatus{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))), Reason: value21, Message: value22})
+        variant = pilothouse_controller_types.MakeApiErrorOther(pilothouse_controller_types.HttpStatus{Code: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))), Reason: value21, Message: value22})
 
-		default:
-			panic("unreachable")
-		}
+default:
+        panic("unreachable")
+}
 
-		result23 = witTypes.Err[witTypes.Unit, pilothouse_controller_types.ApiError](variant)
-	default:
-		panic("unreachable")
-	}
-	result24 := result23
-	return result24
+        result23 = witTypes.Err[witTypes.Unit, pilothouse_controller_types.ApiError](variant)
+default:
+        panic("unreachable")
+}
+result24 := result23;
+return result24
 
 }

@@ -7,33 +7,34 @@
 package pilothouse_controller_events
 
 import (
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_objects"
-	"runtime"
-	"unsafe"
+        "pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_objects"
+"unsafe"
+"runtime"
 )
 
 type Object = pilothouse_controller_objects.Object
 
 const (
-	EventType_Normal  uint8 = 0
-	EventType_Warning uint8 = 1
+        EventType_Normal uint8 = 0
+EventType_Warning uint8 = 1
 )
-
 type EventType = uint8
 
 //go:wasmimport pilothouse:controller/events@0.1.0 publish
-func wasm_import_publish(arg0 int32, arg1 int32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr, arg7 uint32)
+func wasm_import_publish(arg0 int32, arg1 int32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr, arg7 uint32) 
 
-func Publish(regarding *pilothouse_controller_objects.Object, eventType EventType, reason string, action string, note string) {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
 
-	utf8 := unsafe.Pointer(unsafe.StringData(reason))
-	pinner.Pin(utf8)
-	utf80 := unsafe.Pointer(unsafe.StringData(action))
-	pinner.Pin(utf80)
-	utf81 := unsafe.Pointer(unsafe.StringData(note))
-	pinner.Pin(utf81)
-	wasm_import_publish((regarding).Handle(), int32(eventType), uintptr(utf8), uint32(len(reason)), uintptr(utf80), uint32(len(action)), uintptr(utf81), uint32(len(note)))
+func Publish(regarding *pilothouse_controller_objects.Object, eventType EventType, reason string, action string, note string)  {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        
+        utf8 := unsafe.Pointer(unsafe.StringData(reason))
+pinner.Pin(utf8)
+utf80 := unsafe.Pointer(unsafe.StringData(action))
+pinner.Pin(utf80)
+utf81 := unsafe.Pointer(unsafe.StringData(note))
+pinner.Pin(utf81)
+wasm_import_publish((regarding).Handle(), int32(eventType), uintptr(utf8), uint32(len(reason)), uintptr(utf80), uint32(len(action)), uintptr(utf81), uint32(len(note)))
 
 }

@@ -7,7 +7,7 @@
 package pilothouse_controller_index
 
 import (
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_objects"
+        "pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_objects"
 )
 
 type Object = pilothouse_controller_objects.Object

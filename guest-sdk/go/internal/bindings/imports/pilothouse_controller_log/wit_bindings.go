@@ -7,48 +7,49 @@
 package pilothouse_controller_log
 
 import (
-	witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
-	"runtime"
-	"unsafe"
+        "pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
+witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
+"unsafe"
+"runtime"
 )
 
 type Pair = pilothouse_controller_types.Pair
 
 const (
-	Level_Debug uint8 = 0
-	Level_Info  uint8 = 1
-	Level_Warn  uint8 = 2
-	Level_Error uint8 = 3
+        Level_Debug uint8 = 0
+Level_Info uint8 = 1
+Level_Warn uint8 = 2
+Level_Error uint8 = 3
 )
-
 type Level = uint8
 
 //go:wasmimport pilothouse:controller/log@0.1.0 log
-func wasm_import_log(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr, arg4 uint32)
+func wasm_import_log(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr, arg4 uint32) 
 
-func Log(level Level, message string, fields []pilothouse_controller_types.Pair) {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
 
-	utf8 := unsafe.Pointer(unsafe.StringData(message))
-	pinner.Pin(utf8)
-	slice := fields
-	length := uint32(len(slice))
-	result := witRuntime.Allocate(pinner, uintptr(length*(4*4)), 4)
-	for index, element := range slice {
-		base := unsafe.Add(result, index*(4*4))
-		utf80 := unsafe.Pointer(unsafe.StringData((element).Key))
-		pinner.Pin(utf80)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len((element).Key)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf80)))
-		utf81 := unsafe.Pointer(unsafe.StringData((element).Value))
-		pinner.Pin(utf81)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uint32(len((element).Value)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uintptr(uintptr(utf81)))
+func Log(level Level, message string, fields []pilothouse_controller_types.Pair)  {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	}
+        
+        utf8 := unsafe.Pointer(unsafe.StringData(message))
+pinner.Pin(utf8)
+slice := fields
+length := uint32(len(slice))
+result := witRuntime.Allocate(pinner, uintptr(length * (4*4)), 4)
+for index, element := range slice {
+        base := unsafe.Add(result, index * (4*4))
+        utf80 := unsafe.Pointer(unsafe.StringData((element).Key))
+pinner.Pin(utf80)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len((element).Key)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf80)))
+utf81 := unsafe.Pointer(unsafe.StringData((element).Value))
+pinner.Pin(utf81)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))) = uint32(uint32(len((element).Value)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))) = uint32(uintptr(uintptr(utf81)))
 
-	wasm_import_log(int32(level), uintptr(utf8), uint32(len(message)), uintptr(result), length)
+}
+
+wasm_import_log(int32(level), uintptr(utf8), uint32(len(message)), uintptr(result), length)
 
 }

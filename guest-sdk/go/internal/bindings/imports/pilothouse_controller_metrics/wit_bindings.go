@@ -7,97 +7,103 @@
 package pilothouse_controller_metrics
 
 import (
-	witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
-	"runtime"
-	"unsafe"
+        "pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
+witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
+"unsafe"
+"runtime"
 )
 
 type Pair = pilothouse_controller_types.Pair
 
 //go:wasmimport pilothouse:controller/metrics@0.1.0 counter
-func wasm_import_counter(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 float64)
+func wasm_import_counter(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 float64) 
 
-func Counter(name string, labels []pilothouse_controller_types.Pair, add float64) {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
 
-	utf8 := unsafe.Pointer(unsafe.StringData(name))
-	pinner.Pin(utf8)
-	slice := labels
-	length := uint32(len(slice))
-	result := witRuntime.Allocate(pinner, uintptr(length*(4*4)), 4)
-	for index, element := range slice {
-		base := unsafe.Add(result, index*(4*4))
-		utf80 := unsafe.Pointer(unsafe.StringData((element).Key))
-		pinner.Pin(utf80)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len((element).Key)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf80)))
-		utf81 := unsafe.Pointer(unsafe.StringData((element).Value))
-		pinner.Pin(utf81)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uint32(len((element).Value)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uintptr(uintptr(utf81)))
+func Counter(name string, labels []pilothouse_controller_types.Pair, add float64)  {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	}
+        
+        utf8 := unsafe.Pointer(unsafe.StringData(name))
+pinner.Pin(utf8)
+slice := labels
+length := uint32(len(slice))
+result := witRuntime.Allocate(pinner, uintptr(length * (4*4)), 4)
+for index, element := range slice {
+        base := unsafe.Add(result, index * (4*4))
+        utf80 := unsafe.Pointer(unsafe.StringData((element).Key))
+pinner.Pin(utf80)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len((element).Key)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf80)))
+utf81 := unsafe.Pointer(unsafe.StringData((element).Value))
+pinner.Pin(utf81)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))) = uint32(uint32(len((element).Value)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))) = uint32(uintptr(uintptr(utf81)))
 
-	wasm_import_counter(uintptr(utf8), uint32(len(name)), uintptr(result), length, add)
+}
+
+wasm_import_counter(uintptr(utf8), uint32(len(name)), uintptr(result), length, add)
 
 }
 
 //go:wasmimport pilothouse:controller/metrics@0.1.0 gauge
-func wasm_import_gauge(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 float64)
+func wasm_import_gauge(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 float64) 
 
-func Gauge(name string, labels []pilothouse_controller_types.Pair, value float64) {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
 
-	utf8 := unsafe.Pointer(unsafe.StringData(name))
-	pinner.Pin(utf8)
-	slice := labels
-	length := uint32(len(slice))
-	result := witRuntime.Allocate(pinner, uintptr(length*(4*4)), 4)
-	for index, element := range slice {
-		base := unsafe.Add(result, index*(4*4))
-		utf80 := unsafe.Pointer(unsafe.StringData((element).Key))
-		pinner.Pin(utf80)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len((element).Key)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf80)))
-		utf81 := unsafe.Pointer(unsafe.StringData((element).Value))
-		pinner.Pin(utf81)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uint32(len((element).Value)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uintptr(uintptr(utf81)))
+func Gauge(name string, labels []pilothouse_controller_types.Pair, value float64)  {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	}
+        
+        utf8 := unsafe.Pointer(unsafe.StringData(name))
+pinner.Pin(utf8)
+slice := labels
+length := uint32(len(slice))
+result := witRuntime.Allocate(pinner, uintptr(length * (4*4)), 4)
+for index, element := range slice {
+        base := unsafe.Add(result, index * (4*4))
+        utf80 := unsafe.Pointer(unsafe.StringData((element).Key))
+pinner.Pin(utf80)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len((element).Key)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf80)))
+utf81 := unsafe.Pointer(unsafe.StringData((element).Value))
+pinner.Pin(utf81)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))) = uint32(uint32(len((element).Value)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))) = uint32(uintptr(uintptr(utf81)))
 
-	wasm_import_gauge(uintptr(utf8), uint32(len(name)), uintptr(result), length, value)
+}
+
+wasm_import_gauge(uintptr(utf8), uint32(len(name)), uintptr(result), length, value)
 
 }
 
 //go:wasmimport pilothouse:controller/metrics@0.1.0 histogram
-func wasm_import_histogram(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 float64)
+func wasm_import_histogram(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 float64) 
 
-func Histogram(name string, labels []pilothouse_controller_types.Pair, value float64) {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
 
-	utf8 := unsafe.Pointer(unsafe.StringData(name))
-	pinner.Pin(utf8)
-	slice := labels
-	length := uint32(len(slice))
-	result := witRuntime.Allocate(pinner, uintptr(length*(4*4)), 4)
-	for index, element := range slice {
-		base := unsafe.Add(result, index*(4*4))
-		utf80 := unsafe.Pointer(unsafe.StringData((element).Key))
-		pinner.Pin(utf80)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len((element).Key)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf80)))
-		utf81 := unsafe.Pointer(unsafe.StringData((element).Value))
-		pinner.Pin(utf81)
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uint32(len((element).Value)))
-		*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uintptr(uintptr(utf81)))
+func Histogram(name string, labels []pilothouse_controller_types.Pair, value float64)  {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	}
+        
+        utf8 := unsafe.Pointer(unsafe.StringData(name))
+pinner.Pin(utf8)
+slice := labels
+length := uint32(len(slice))
+result := witRuntime.Allocate(pinner, uintptr(length * (4*4)), 4)
+for index, element := range slice {
+        base := unsafe.Add(result, index * (4*4))
+        utf80 := unsafe.Pointer(unsafe.StringData((element).Key))
+pinner.Pin(utf80)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len((element).Key)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf80)))
+utf81 := unsafe.Pointer(unsafe.StringData((element).Value))
+pinner.Pin(utf81)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))) = uint32(uint32(len((element).Value)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))) = uint32(uintptr(uintptr(utf81)))
 
-	wasm_import_histogram(uintptr(utf8), uint32(len(name)), uintptr(result), length, value)
+}
+
+wasm_import_histogram(uintptr(utf8), uint32(len(name)), uintptr(result), length, value)
 
 }

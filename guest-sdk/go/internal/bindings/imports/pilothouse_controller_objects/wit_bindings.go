@@ -7,11 +7,11 @@
 package pilothouse_controller_objects
 
 import (
-	witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
-	witTypes "pilothouse.dev/sdk/internal/wit/types"
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
-	"runtime"
-	"unsafe"
+        "pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
+witRuntime "pilothouse.dev/sdk/internal/wit/runtime"
+witTypes "pilothouse.dev/sdk/internal/wit/types"
+"unsafe"
+"runtime"
 )
 
 type ObjectKey = pilothouse_controller_types.ObjectKey
@@ -23,22 +23,22 @@ func resourceDropObject(handle int32)
 // One state of one object: immutable, so what you read never changes while you hold it, and may be older than what the cache holds
 // by then. Taking a handle copies nothing. Each open handle counts towards the limit `handles`: close it when you are done (the
 // SDKs do; in C, call the generated destructor).
-//
+// 
 // No method here waits or fails; each costs one call into the host and the copy of what it returns.
 type Object struct {
-	handle *witRuntime.Handle
+        handle *witRuntime.Handle
 }
 
 func (self *Object) TakeHandle() int32 {
-	return self.handle.Take()
+        return self.handle.Take()
 }
 
 func (self *Object) SetHandle(handle int32) {
-	self.handle.Set(handle)
+        self.handle.Set(handle)
 }
 
 func (self *Object) Handle() int32 {
-	return self.handle.Use()
+        return self.handle.Use()
 }
 
 func (self *Object) Drop() {
@@ -49,15 +49,15 @@ func (self *Object) Drop() {
 }
 
 func ObjectFromOwnHandle(handleValue int32) *Object {
-	handle := witRuntime.MakeHandle(handleValue)
-	value := &Object{handle}
-	runtime.AddCleanup(value, func(_ int) {
-		handleValue := handle.TakeOrNil()
-		if handleValue != 0 {
-			resourceDropObject(handleValue)
-		}
-	}, 0)
-	return value
+        handle := witRuntime.MakeHandle(handleValue)
+        value := &Object{handle}
+        runtime.AddCleanup(value, func(_ int) {
+                handleValue := handle.TakeOrNil()
+                if handleValue != 0 {
+                        resourceDropObject(handleValue)
+                }
+        }, 0)
+        return value
 }
 
 func ObjectFromBorrowHandle(handleValue int32) *Object {
@@ -65,301 +65,317 @@ func ObjectFromBorrowHandle(handleValue int32) *Object {
 	return &Object{handle}
 }
 
+
 // An owner reference.
 type Owner struct {
-	ApiVersion string
-	Kind       string
-	Name       string
-	Uid        string
+        ApiVersion string
+Kind string
+Name string
+Uid string
 }
 
 //go:wasmimport pilothouse:controller/objects@0.1.0 [method]object.key
-func wasm_import_method_object_key(arg0 int32, arg1 uintptr)
+func wasm_import_method_object_key(arg0 int32, arg1 uintptr) 
+
 
 func (self *Object) Key() pilothouse_controller_types.ObjectKey {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (4 * 4), 4))
-	wasm_import_method_object_key((self).Handle(), returnArea)
-	value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
-	value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
-	result := pilothouse_controller_types.ObjectKey{Namespace: value, Name: value0}
-	return result
+        returnArea := uintptr(witRuntime.Allocate(pinner, (4*4), 4))
+        wasm_import_method_object_key((self).Handle(), returnArea)
+value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+result := pilothouse_controller_types.ObjectKey{Namespace: value, Name: value0};
+return result
 
 }
 
 //go:wasmimport pilothouse:controller/objects@0.1.0 [method]object.api-version
-func wasm_import_method_object_api_version(arg0 int32, arg1 uintptr)
+func wasm_import_method_object_api_version(arg0 int32, arg1 uintptr) 
+
 
 func (self *Object) ApiVersion() string {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
-	wasm_import_method_object_api_version((self).Handle(), returnArea)
-	value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
-	result := value
-	return result
+        returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
+        wasm_import_method_object_api_version((self).Handle(), returnArea)
+value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+result := value;
+return result
 
 }
 
 //go:wasmimport pilothouse:controller/objects@0.1.0 [method]object.kind
-func wasm_import_method_object_kind(arg0 int32, arg1 uintptr)
+func wasm_import_method_object_kind(arg0 int32, arg1 uintptr) 
+
 
 func (self *Object) Kind() string {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
-	wasm_import_method_object_kind((self).Handle(), returnArea)
-	value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
-	result := value
-	return result
+        returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
+        wasm_import_method_object_kind((self).Handle(), returnArea)
+value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+result := value;
+return result
 
 }
 
 //go:wasmimport pilothouse:controller/objects@0.1.0 [method]object.uid
-func wasm_import_method_object_uid(arg0 int32, arg1 uintptr)
+func wasm_import_method_object_uid(arg0 int32, arg1 uintptr) 
+
 
 func (self *Object) Uid() string {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
-	wasm_import_method_object_uid((self).Handle(), returnArea)
-	value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
-	result := value
-	return result
+        returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
+        wasm_import_method_object_uid((self).Handle(), returnArea)
+value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+result := value;
+return result
 
 }
 
 //go:wasmimport pilothouse:controller/objects@0.1.0 [method]object.resource-version
-func wasm_import_method_object_resource_version(arg0 int32, arg1 uintptr)
+func wasm_import_method_object_resource_version(arg0 int32, arg1 uintptr) 
+
 
 func (self *Object) ResourceVersion() string {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
-	wasm_import_method_object_resource_version((self).Handle(), returnArea)
-	value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
-	result := value
-	return result
+        returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
+        wasm_import_method_object_resource_version((self).Handle(), returnArea)
+value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+result := value;
+return result
 
 }
 
 //go:wasmimport pilothouse:controller/objects@0.1.0 [method]object.generation
 func wasm_import_method_object_generation(arg0 int32) int32
 
-func (self *Object) Generation() uint32 {
 
-	result := wasm_import_method_object_generation((self).Handle())
-	return uint32(result)
+func (self *Object) Generation() uint32 {
+        
+        
+        result := wasm_import_method_object_generation((self).Handle())
+return uint32(result)
 
 }
 
 //go:wasmimport pilothouse:controller/objects@0.1.0 [method]object.labels
-func wasm_import_method_object_labels(arg0 int32, arg1 uintptr)
+func wasm_import_method_object_labels(arg0 int32, arg1 uintptr) 
+
 
 func (self *Object) Labels() []pilothouse_controller_types.Pair {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
-	wasm_import_method_object_labels((self).Handle(), returnArea)
-	result := make([]pilothouse_controller_types.Pair, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
-	for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
-		base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index*(4*4))
-		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-		value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))))
+        returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
+        wasm_import_method_object_labels((self).Handle(), returnArea)
+result := make([]pilothouse_controller_types.Pair, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index * (4*4))
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
 
-		result = append(result, pilothouse_controller_types.Pair{Key: value, Value: value0})
-	}
+        result = append(result, pilothouse_controller_types.Pair{Key: value, Value: value0})
+}
 
-	result1 := result
-	return result1
+result1 := result;
+return result1
 
 }
 
 //go:wasmimport pilothouse:controller/objects@0.1.0 [method]object.label
-func wasm_import_method_object_label(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr)
+func wasm_import_method_object_label(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr) 
+
 
 func (self *Object) Label(key string) witTypes.Option[string] {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (3 * 4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData(key))
-	pinner.Pin(utf8)
-	wasm_import_method_object_label((self).Handle(), uintptr(utf8), uint32(len(key)), returnArea)
-	var option witTypes.Option[string]
-	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
-	case 0:
+        returnArea := uintptr(witRuntime.Allocate(pinner, (3*4), 4))
+        utf8 := unsafe.Pointer(unsafe.StringData(key))
+pinner.Pin(utf8)
+wasm_import_method_object_label((self).Handle(), uintptr(utf8), uint32(len(key)), returnArea)
+var option witTypes.Option[string]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        
+        option = witTypes.None[string]()
+case 1:
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
-		option = witTypes.None[string]()
-	case 1:
-		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
-
-		option = witTypes.Some[string](value)
-	default:
-		panic("unreachable")
-	}
-	result := option
-	return result
+        option = witTypes.Some[string](value)
+default:
+        panic("unreachable")
+}
+result := option;
+return result
 
 }
 
 //go:wasmimport pilothouse:controller/objects@0.1.0 [method]object.annotation
-func wasm_import_method_object_annotation(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr)
+func wasm_import_method_object_annotation(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr) 
+
 
 func (self *Object) Annotation(key string) witTypes.Option[string] {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (3 * 4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData(key))
-	pinner.Pin(utf8)
-	wasm_import_method_object_annotation((self).Handle(), uintptr(utf8), uint32(len(key)), returnArea)
-	var option witTypes.Option[string]
-	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
-	case 0:
+        returnArea := uintptr(witRuntime.Allocate(pinner, (3*4), 4))
+        utf8 := unsafe.Pointer(unsafe.StringData(key))
+pinner.Pin(utf8)
+wasm_import_method_object_annotation((self).Handle(), uintptr(utf8), uint32(len(key)), returnArea)
+var option witTypes.Option[string]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        
+        option = witTypes.None[string]()
+case 1:
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
-		option = witTypes.None[string]()
-	case 1:
-		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
-
-		option = witTypes.Some[string](value)
-	default:
-		panic("unreachable")
-	}
-	result := option
-	return result
+        option = witTypes.Some[string](value)
+default:
+        panic("unreachable")
+}
+result := option;
+return result
 
 }
 
 //go:wasmimport pilothouse:controller/objects@0.1.0 [method]object.deletion-timestamp
-func wasm_import_method_object_deletion_timestamp(arg0 int32, arg1 uintptr)
+func wasm_import_method_object_deletion_timestamp(arg0 int32, arg1 uintptr) 
+
 
 func (self *Object) DeletionTimestamp() witTypes.Option[string] {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (3 * 4), 4))
-	wasm_import_method_object_deletion_timestamp((self).Handle(), returnArea)
-	var option witTypes.Option[string]
-	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
-	case 0:
+        returnArea := uintptr(witRuntime.Allocate(pinner, (3*4), 4))
+        wasm_import_method_object_deletion_timestamp((self).Handle(), returnArea)
+var option witTypes.Option[string]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        
+        option = witTypes.None[string]()
+case 1:
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
-		option = witTypes.None[string]()
-	case 1:
-		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
-
-		option = witTypes.Some[string](value)
-	default:
-		panic("unreachable")
-	}
-	result := option
-	return result
+        option = witTypes.Some[string](value)
+default:
+        panic("unreachable")
+}
+result := option;
+return result
 
 }
 
 //go:wasmimport pilothouse:controller/objects@0.1.0 [method]object.controller
-func wasm_import_method_object_controller(arg0 int32, arg1 uintptr)
+func wasm_import_method_object_controller(arg0 int32, arg1 uintptr) 
+
 
 func (self *Object) Controller() witTypes.Option[Owner] {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (9 * 4), 4))
-	wasm_import_method_object_controller((self).Handle(), returnArea)
-	var option witTypes.Option[Owner]
-	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
-	case 0:
+        returnArea := uintptr(witRuntime.Allocate(pinner, (9*4), 4))
+        wasm_import_method_object_controller((self).Handle(), returnArea)
+var option witTypes.Option[Owner]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        
+        option = witTypes.None[Owner]()
+case 1:
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
+value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))))
+value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4))))
+value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8*4))))
 
-		option = witTypes.None[Owner]()
-	case 1:
-		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
-		value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4))))
-		value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))))
-		value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 * 4))))
-
-		option = witTypes.Some[Owner](Owner{ApiVersion: value, Kind: value0, Name: value1, Uid: value2})
-	default:
-		panic("unreachable")
-	}
-	result := option
-	return result
+        option = witTypes.Some[Owner](Owner{ApiVersion: value, Kind: value0, Name: value1, Uid: value2})
+default:
+        panic("unreachable")
+}
+result := option;
+return result
 
 }
 
 //go:wasmimport pilothouse:controller/objects@0.1.0 [method]object.field
-func wasm_import_method_object_field(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr)
+func wasm_import_method_object_field(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr) 
+
 
 func (self *Object) Field(pointer string) witTypes.Option[string] {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (3 * 4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData(pointer))
-	pinner.Pin(utf8)
-	wasm_import_method_object_field((self).Handle(), uintptr(utf8), uint32(len(pointer)), returnArea)
-	var option witTypes.Option[string]
-	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
-	case 0:
+        returnArea := uintptr(witRuntime.Allocate(pinner, (3*4), 4))
+        utf8 := unsafe.Pointer(unsafe.StringData(pointer))
+pinner.Pin(utf8)
+wasm_import_method_object_field((self).Handle(), uintptr(utf8), uint32(len(pointer)), returnArea)
+var option witTypes.Option[string]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        
+        option = witTypes.None[string]()
+case 1:
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
-		option = witTypes.None[string]()
-	case 1:
-		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
-
-		option = witTypes.Some[string](value)
-	default:
-		panic("unreachable")
-	}
-	result := option
-	return result
+        option = witTypes.Some[string](value)
+default:
+        panic("unreachable")
+}
+result := option;
+return result
 
 }
 
 //go:wasmimport pilothouse:controller/objects@0.1.0 [method]object.text
-func wasm_import_method_object_text(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr)
+func wasm_import_method_object_text(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr) 
+
 
 func (self *Object) Text(pointer string) witTypes.Option[string] {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (3 * 4), 4))
-	utf8 := unsafe.Pointer(unsafe.StringData(pointer))
-	pinner.Pin(utf8)
-	wasm_import_method_object_text((self).Handle(), uintptr(utf8), uint32(len(pointer)), returnArea)
-	var option witTypes.Option[string]
-	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
-	case 0:
+        returnArea := uintptr(witRuntime.Allocate(pinner, (3*4), 4))
+        utf8 := unsafe.Pointer(unsafe.StringData(pointer))
+pinner.Pin(utf8)
+wasm_import_method_object_text((self).Handle(), uintptr(utf8), uint32(len(pointer)), returnArea)
+var option witTypes.Option[string]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        
+        option = witTypes.None[string]()
+case 1:
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
-		option = witTypes.None[string]()
-	case 1:
-		value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4))))
-
-		option = witTypes.Some[string](value)
-	default:
-		panic("unreachable")
-	}
-	result := option
-	return result
+        option = witTypes.Some[string](value)
+default:
+        panic("unreachable")
+}
+result := option;
+return result
 
 }
 
 //go:wasmimport pilothouse:controller/objects@0.1.0 [method]object.json
-func wasm_import_method_object_json(arg0 int32, arg1 uintptr)
+func wasm_import_method_object_json(arg0 int32, arg1 uintptr) 
+
 
 func (self *Object) Json() string {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
 
-	returnArea := uintptr(witRuntime.Allocate(pinner, (2 * 4), 4))
-	wasm_import_method_object_json((self).Handle(), returnArea)
-	value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
-	result := value
-	return result
+        returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
+        wasm_import_method_object_json((self).Handle(), returnArea)
+value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+result := value;
+return result
 
 }

@@ -7,8 +7,8 @@
 package pilothouse_controller_observe
 
 import (
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_changes"
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
+        "pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_changes"
+"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
 )
 
 type ObjectKey = pilothouse_controller_types.ObjectKey
@@ -17,12 +17,12 @@ type Failure = pilothouse_controller_types.Failure
 type Batch = pilothouse_controller_changes.Batch
 
 type Notification struct {
-	// The watch of the descriptor (one with `notify`).
-	Watch  string
-	Change pilothouse_controller_types.Change
-	Key    pilothouse_controller_types.ObjectKey
-	// An `added` that replays what was there before this instance saw it.
-	Initial bool
-	// A `deleted` that the watch missed: the last state known may be older than the last one there was.
-	FinalStateUnknown bool
+        // The watch of the descriptor (one with `notify`).
+Watch string
+Change pilothouse_controller_types.Change
+Key pilothouse_controller_types.ObjectKey
+// An `added` that replays what was there before this instance saw it.
+Initial bool
+// A `deleted` that the watch missed: the last state known may be older than the last one there was.
+FinalStateUnknown bool
 }

@@ -7,43 +7,47 @@
 package pilothouse_controller_queue
 
 import (
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
-	"runtime"
-	"unsafe"
+        "pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
+"unsafe"
+"runtime"
 )
 
 type ObjectKey = pilothouse_controller_types.ObjectKey
 
 //go:wasmimport pilothouse:controller/queue@0.1.0 add
-func wasm_import_add(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32)
+func wasm_import_add(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32) 
 
-func Add(watch string, key pilothouse_controller_types.ObjectKey) {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
 
-	utf8 := unsafe.Pointer(unsafe.StringData(watch))
-	pinner.Pin(utf8)
-	utf80 := unsafe.Pointer(unsafe.StringData((key).Namespace))
-	pinner.Pin(utf80)
-	utf81 := unsafe.Pointer(unsafe.StringData((key).Name))
-	pinner.Pin(utf81)
-	wasm_import_add(uintptr(utf8), uint32(len(watch)), uintptr(utf80), uint32(len((key).Namespace)), uintptr(utf81), uint32(len((key).Name)))
+func Add(watch string, key pilothouse_controller_types.ObjectKey)  {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        
+        utf8 := unsafe.Pointer(unsafe.StringData(watch))
+pinner.Pin(utf8)
+utf80 := unsafe.Pointer(unsafe.StringData((key).Namespace))
+pinner.Pin(utf80)
+utf81 := unsafe.Pointer(unsafe.StringData((key).Name))
+pinner.Pin(utf81)
+wasm_import_add(uintptr(utf8), uint32(len(watch)), uintptr(utf80), uint32(len((key).Namespace)), uintptr(utf81), uint32(len((key).Name)))
 
 }
 
 //go:wasmimport pilothouse:controller/queue@0.1.0 add-after
-func wasm_import_add_after(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 int32)
+func wasm_import_add_after(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 int32) 
 
-func AddAfter(watch string, key pilothouse_controller_types.ObjectKey, milliseconds uint32) {
-	pinner := &runtime.Pinner{}
-	defer pinner.Unpin()
 
-	utf8 := unsafe.Pointer(unsafe.StringData(watch))
-	pinner.Pin(utf8)
-	utf80 := unsafe.Pointer(unsafe.StringData((key).Namespace))
-	pinner.Pin(utf80)
-	utf81 := unsafe.Pointer(unsafe.StringData((key).Name))
-	pinner.Pin(utf81)
-	wasm_import_add_after(uintptr(utf8), uint32(len(watch)), uintptr(utf80), uint32(len((key).Namespace)), uintptr(utf81), uint32(len((key).Name)), int32(milliseconds))
+func AddAfter(watch string, key pilothouse_controller_types.ObjectKey, milliseconds uint32)  {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        
+        utf8 := unsafe.Pointer(unsafe.StringData(watch))
+pinner.Pin(utf8)
+utf80 := unsafe.Pointer(unsafe.StringData((key).Namespace))
+pinner.Pin(utf80)
+utf81 := unsafe.Pointer(unsafe.StringData((key).Name))
+pinner.Pin(utf81)
+wasm_import_add_after(uintptr(utf8), uint32(len(watch)), uintptr(utf80), uint32(len((key).Namespace)), uintptr(utf81), uint32(len((key).Name)), int32(milliseconds))
 
 }

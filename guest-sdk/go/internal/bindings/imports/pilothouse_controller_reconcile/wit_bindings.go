@@ -7,7 +7,7 @@
 package pilothouse_controller_reconcile
 
 import (
-	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
+        "pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
 )
 
 type Request = pilothouse_controller_types.Request

@@ -6,290 +6,300 @@
 
 package pilothouse_controller_types
 
-import ()
+import (
+        
+)
+
 
 // The name of an object inside one watch.
 type ObjectKey struct {
-	// "" for a cluster-scoped object.
-	Namespace string
-	Name      string
+        // "" for a cluster-scoped object.
+Namespace string
+Name string
 }
 
 // One kind of object in one API version, as in a manifest: "apps/v1", "Deployment".
 type ObjectType struct {
-	ApiVersion string
-	Kind       string
+        ApiVersion string
+Kind string
 }
 
 // A key and its value: a label, a log field, a metric label.
 type Pair struct {
-	Key   string
-	Value string
+        Key string
+Value string
 }
 
 const (
-	// An object that the watch's trigger maps to this key appeared.
-	Reason_Created uint8 = 0
-	// Such an object changed.
-	Reason_Updated uint8 = 1
-	// Such an object is gone.
-	Reason_Deleted uint8 = 2
-	// The watch's resync period passed; nothing is known to have changed.
-	Reason_Resync uint8 = 3
-	// The plugin asked for it: `outcome.requeue-after`, `queue.add` or `queue.add-after`.
-	Reason_Requeue uint8 = 4
-	// The last attempt failed.
-	Reason_Retry uint8 = 5
-	// The host started, or a new version of the plugin was loaded.
-	Reason_Startup uint8 = 6
-	// A reason that this version of the contract does not name.
-	Reason_Other uint8 = 7
+        // An object that the watch's trigger maps to this key appeared.
+Reason_Created uint8 = 0
+// Such an object changed.
+Reason_Updated uint8 = 1
+// Such an object is gone.
+Reason_Deleted uint8 = 2
+// The watch's resync period passed; nothing is known to have changed.
+Reason_Resync uint8 = 3
+// The plugin asked for it: `outcome.requeue-after`, `queue.add` or `queue.add-after`.
+Reason_Requeue uint8 = 4
+// The last attempt failed.
+Reason_Retry uint8 = 5
+// The host started, or a new version of the plugin was loaded.
+Reason_Startup uint8 = 6
+// A reason that this version of the contract does not name.
+Reason_Other uint8 = 7
 )
-
 // Why a key is in the queue.
 type Reason = uint8
 
 const (
-	Change_Added   uint8 = 0
-	Change_Updated uint8 = 1
-	Change_Deleted uint8 = 2
-	// The resync period passed: told again, unchanged.
-	Change_Resync uint8 = 3
+        Change_Added uint8 = 0
+Change_Updated uint8 = 1
+Change_Deleted uint8 = 2
+// The resync period passed: told again, unchanged.
+Change_Resync uint8 = 3
 )
-
 // What happened to an object in a watch.
 type Change = uint8
 
 // Work: one object of one target watch. The object itself is read with `cache.get`; it may be gone by now.
 type Request struct {
-	// The target watch (one whose trigger is `self`).
-	Watch string
-	Key   ObjectKey
-	// Every reason merged into this item. They inform; a correct reconcile gives the same result without them.
-	Reasons []Reason
-	// How many times in a row this key has failed: 0 the first time, reset by success.
-	Attempt uint32
-	// Room for what later versions of the host tell; ignore keys that you don't know.
-	Extra []Pair
+        // The target watch (one whose trigger is `self`).
+Watch string
+Key ObjectKey
+// Every reason merged into this item. They inform; a correct reconcile gives the same result without them.
+Reasons []Reason
+// How many times in a row this key has failed: 0 the first time, reset by success.
+Attempt uint32
+// Room for what later versions of the host tell; ignore keys that you don't know.
+Extra []Pair
 }
 
 const (
-	// Nothing until something changes.
-	Outcome_Done uint8 = 0
-	// The same key again after so many milliseconds, or earlier if something changes.
-	Outcome_RequeueAfter uint8 = 1
+// Nothing until something changes.
+Outcome_Done uint8 = 0
+// The same key again after so many milliseconds, or earlier if something changes.
+Outcome_RequeueAfter uint8 = 1
 )
 
 // What a reconcile that succeeded wants next.
 type Outcome struct {
-	tag   uint8
-	value any
+        tag uint8
+        value any
 }
 
 func (self Outcome) Tag() uint8 {
-	return self.tag
+        return self.tag
 }
 
-func (self Outcome) RequeueAfter() uint32 {
-	if self.tag != Outcome_RequeueAfter {
-		panic("tag mismatch")
-	}
-	return self.value.(uint32)
+
+                            func (self Outcome) RequeueAfter() uint32 {
+        if self.tag != Outcome_RequeueAfter {
+                panic("tag mismatch")
+        }
+        return self.value.(uint32)
 }
 
 func MakeOutcomeDone() Outcome {
-	return Outcome{Outcome_Done, nil}
+        return Outcome{Outcome_Done, nil}
 }
 func MakeOutcomeRequeueAfter(value uint32) Outcome {
-	return Outcome{Outcome_RequeueAfter, value}
+        return Outcome{Outcome_RequeueAfter, value}
 }
 
+
+
 const (
-	// Try again, with exponential backoff per key.
-	Failure_Retry uint8 = 0
-	// Trying again cannot help: not before the object changes.
-	Failure_Terminal uint8 = 1
+// Try again, with exponential backoff per key.
+Failure_Retry uint8 = 0
+// Trying again cannot help: not before the object changes.
+Failure_Terminal uint8 = 1
 )
 
 // Why a call failed. The text is for people: it reaches the log and the plugin's status.
 type Failure struct {
-	tag   uint8
-	value any
+        tag uint8
+        value any
 }
 
 func (self Failure) Tag() uint8 {
-	return self.tag
+        return self.tag
 }
 
-func (self Failure) Retry() string {
-	if self.tag != Failure_Retry {
-		panic("tag mismatch")
-	}
-	return self.value.(string)
+
+                            func (self Failure) Retry() string {
+        if self.tag != Failure_Retry {
+                panic("tag mismatch")
+        }
+        return self.value.(string)
 }
 
-func (self Failure) Terminal() string {
-	if self.tag != Failure_Terminal {
-		panic("tag mismatch")
-	}
-	return self.value.(string)
+                            func (self Failure) Terminal() string {
+        if self.tag != Failure_Terminal {
+                panic("tag mismatch")
+        }
+        return self.value.(string)
 }
 
 func MakeFailureRetry(value string) Failure {
-	return Failure{Failure_Retry, value}
+        return Failure{Failure_Retry, value}
 }
 func MakeFailureTerminal(value string) Failure {
-	return Failure{Failure_Terminal, value}
+        return Failure{Failure_Terminal, value}
 }
+
+
 
 // Same shape as an RBAC PolicyRule, with namespaces. An empty list of namespaces means all.
 type Rule struct {
-	ApiGroups  []string
-	Resources  []string
-	Verbs      []string
-	Namespaces []string
+        ApiGroups []string
+Resources []string
+Verbs []string
+Namespaces []string
 }
 
 // One field that the API server refused.
 type Cause struct {
-	// The field's path as the server names it: "spec.replicas".
-	Field string
-	// The server's reason: "FieldValueInvalid".
-	Reason  string
-	Message string
+        // The field's path as the server names it: "spec.replicas".
+Field string
+// The server's reason: "FieldValueInvalid".
+Reason string
+Message string
 }
 
 type ConflictInfo struct {
-	Message string
-	// The object's present resource version; "" when the server didn't tell and the cache doesn't know.
-	ResourceVersion string
+        Message string
+// The object's present resource version; "" when the server didn't tell and the cache doesn't know.
+ResourceVersion string
 }
 
 type HttpStatus struct {
-	Code uint16
-	// The `reason` of the server's Status, "" without one.
-	Reason  string
-	Message string
+        Code uint16
+// The `reason` of the server's Status, "" without one.
+Reason string
+Message string
 }
 
 const (
-	// 404 NotFound: the object, or the whole resource type.
-	ApiError_NotFound uint8 = 0
-	// 409 AlreadyExists: on create.
-	ApiError_AlreadyExists uint8 = 1
-	// 409 Conflict: the object changed since it was read, or a server-side apply met another field manager.
-	ApiError_Conflict uint8 = 2
-	// 422 Invalid: at least one cause.
-	ApiError_Invalid uint8 = 3
-	// 403 Forbidden: by RBAC or admission on the server.
-	ApiError_Forbidden uint8 = 4
-	// Refused by the host before any request was sent. The rule is what a grant would have to contain.
-	ApiError_Denied uint8 = 5
-	// 429, or the host's own limit: try again after so many milliseconds.
-	ApiError_TooManyRequests uint8 = 6
-	// No answer: connection refused, timed out, 503 or 504. A write may nevertheless have happened.
-	ApiError_Unavailable uint8 = 7
-	// Any other status.
-	ApiError_Other uint8 = 8
+// 404 NotFound: the object, or the whole resource type.
+ApiError_NotFound uint8 = 0
+// 409 AlreadyExists: on create.
+ApiError_AlreadyExists uint8 = 1
+// 409 Conflict: the object changed since it was read, or a server-side apply met another field manager.
+ApiError_Conflict uint8 = 2
+// 422 Invalid: at least one cause.
+ApiError_Invalid uint8 = 3
+// 403 Forbidden: by RBAC or admission on the server.
+ApiError_Forbidden uint8 = 4
+// Refused by the host before any request was sent. The rule is what a grant would have to contain.
+ApiError_Denied uint8 = 5
+// 429, or the host's own limit: try again after so many milliseconds.
+ApiError_TooManyRequests uint8 = 6
+// No answer: connection refused, timed out, 503 or 504. A write may nevertheless have happened.
+ApiError_Unavailable uint8 = 7
+// Any other status.
+ApiError_Other uint8 = 8
 )
 
 // Why a request to the API server failed. A closed set: what is added later arrives as `other`, with the server's reason.
 type ApiError struct {
-	tag   uint8
-	value any
+        tag uint8
+        value any
 }
 
 func (self ApiError) Tag() uint8 {
-	return self.tag
+        return self.tag
 }
 
-func (self ApiError) NotFound() string {
-	if self.tag != ApiError_NotFound {
-		panic("tag mismatch")
-	}
-	return self.value.(string)
+
+                            func (self ApiError) NotFound() string {
+        if self.tag != ApiError_NotFound {
+                panic("tag mismatch")
+        }
+        return self.value.(string)
 }
 
-func (self ApiError) AlreadyExists() string {
-	if self.tag != ApiError_AlreadyExists {
-		panic("tag mismatch")
-	}
-	return self.value.(string)
+                            func (self ApiError) AlreadyExists() string {
+        if self.tag != ApiError_AlreadyExists {
+                panic("tag mismatch")
+        }
+        return self.value.(string)
 }
 
-func (self ApiError) Conflict() ConflictInfo {
-	if self.tag != ApiError_Conflict {
-		panic("tag mismatch")
-	}
-	return self.value.(ConflictInfo)
+                            func (self ApiError) Conflict() ConflictInfo {
+        if self.tag != ApiError_Conflict {
+                panic("tag mismatch")
+        }
+        return self.value.(ConflictInfo)
 }
 
-func (self ApiError) Invalid() []Cause {
-	if self.tag != ApiError_Invalid {
-		panic("tag mismatch")
-	}
-	return self.value.([]Cause)
+                            func (self ApiError) Invalid() []Cause {
+        if self.tag != ApiError_Invalid {
+                panic("tag mismatch")
+        }
+        return self.value.([]Cause)
 }
 
-func (self ApiError) Forbidden() string {
-	if self.tag != ApiError_Forbidden {
-		panic("tag mismatch")
-	}
-	return self.value.(string)
+                            func (self ApiError) Forbidden() string {
+        if self.tag != ApiError_Forbidden {
+                panic("tag mismatch")
+        }
+        return self.value.(string)
 }
 
-func (self ApiError) Denied() Rule {
-	if self.tag != ApiError_Denied {
-		panic("tag mismatch")
-	}
-	return self.value.(Rule)
+                            func (self ApiError) Denied() Rule {
+        if self.tag != ApiError_Denied {
+                panic("tag mismatch")
+        }
+        return self.value.(Rule)
 }
 
-func (self ApiError) TooManyRequests() uint32 {
-	if self.tag != ApiError_TooManyRequests {
-		panic("tag mismatch")
-	}
-	return self.value.(uint32)
+                            func (self ApiError) TooManyRequests() uint32 {
+        if self.tag != ApiError_TooManyRequests {
+                panic("tag mismatch")
+        }
+        return self.value.(uint32)
 }
 
-func (self ApiError) Unavailable() string {
-	if self.tag != ApiError_Unavailable {
-		panic("tag mismatch")
-	}
-	return self.value.(string)
+                            func (self ApiError) Unavailable() string {
+        if self.tag != ApiError_Unavailable {
+                panic("tag mismatch")
+        }
+        return self.value.(string)
 }
 
-func (self ApiError) Other() HttpStatus {
-	if self.tag != ApiError_Other {
-		panic("tag mismatch")
-	}
-	return self.value.(HttpStatus)
+                            func (self ApiError) Other() HttpStatus {
+        if self.tag != ApiError_Other {
+                panic("tag mismatch")
+        }
+        return self.value.(HttpStatus)
 }
 
 func MakeApiErrorNotFound(value string) ApiError {
-	return ApiError{ApiError_NotFound, value}
+        return ApiError{ApiError_NotFound, value}
 }
 func MakeApiErrorAlreadyExists(value string) ApiError {
-	return ApiError{ApiError_AlreadyExists, value}
+        return ApiError{ApiError_AlreadyExists, value}
 }
 func MakeApiErrorConflict(value ConflictInfo) ApiError {
-	return ApiError{ApiError_Conflict, value}
+        return ApiError{ApiError_Conflict, value}
 }
 func MakeApiErrorInvalid(value []Cause) ApiError {
-	return ApiError{ApiError_Invalid, value}
+        return ApiError{ApiError_Invalid, value}
 }
 func MakeApiErrorForbidden(value string) ApiError {
-	return ApiError{ApiError_Forbidden, value}
+        return ApiError{ApiError_Forbidden, value}
 }
 func MakeApiErrorDenied(value Rule) ApiError {
-	return ApiError{ApiError_Denied, value}
+        return ApiError{ApiError_Denied, value}
 }
 func MakeApiErrorTooManyRequests(value uint32) ApiError {
-	return ApiError{ApiError_TooManyRequests, value}
+        return ApiError{ApiError_TooManyRequests, value}
 }
 func MakeApiErrorUnavailable(value string) ApiError {
-	return ApiError{ApiError_Unavailable, value}
+        return ApiError{ApiError_Unavailable, value}
 }
 func MakeApiErrorOther(value HttpStatus) ApiError {
-	return ApiError{ApiError_Other, value}
+        return ApiError{ApiError_Other, value}
 }
+
+
