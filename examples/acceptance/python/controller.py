@@ -1,0 +1,74 @@
+"""The acceptance plugin in Python: what ../README.md specifies."""
+
+from pilothouse import Notification, Object, Plugin, Request, Terminal, index, log, trigger
+
+import operations
+from script import Script
+
+LABEL = "test=acceptance"
+
+plugin = Plugin("acceptance-python", "0.1.0", summary="Does what ConfigMaps tell it")
+scripts = plugin.watch("scripts", "v1", "ConfigMap", labels=LABEL, trigger=trigger.ITSELF)
+items = plugin.watch(
+    "items",
+    "v1",
+    "ConfigMap",
+    labels="test=acceptance-item",
+    notify=True,
+    indexes={"byGroup": index.field("{.data.group}"), "byWord": index.computed()},
+)
+namespaces = plugin.watch("namespaces", "v1", "Namespace")
+
+VERBS = ["get", "list", "create", "update", "patch", "delete"]
+plugin.writes("", "configmaps", *VERBS)
+plugin.writes("apps", "deployments deployments/status deployments/scale", *VERBS)
+
+
+@plugin.configure
+def configure(config: dict):
+    if "fail" in config:
+        raise Terminal(config["fail"])
+
+
+@plugin.reconcile("scripts")
+def reconcile(request: Request):
+    found = scripts.get(request.key)
+    if found is None:
+        return None
+    with found:
+        script = Script(request, found)
+        operation = operations.ALL.get(script.op)
+        if operation is None:
+            raise Terminal(f"no operation {script.op}")
+        return operation(script)
+
+
+@plugin.observe
+def observe(notifications: list[Notification]):
+    for told in notifications:
+        after = told.after_raw("/data/value")
+        if after == '"trap"':
+            raise RuntimeError(f"{told.key} says trap")
+        before = told.before
+        log.info(
+            "observed",
+            watch=told.watch,
+            key=told.key,
+            change=told.change,
+            initial=str(told.initial).lower(),
+            unknown=str(told.final_state_unknown).lower(),
+            before="-" if before is None else or_dash(before.text("/data/value")),
+            after=or_dash(after),
+        )
+
+
+@plugin.index("byWord")
+def words(item: Object):
+    found = [word for word in (item.text("/data/words") or "").split(" ") if word]
+    if "trap" in found:
+        raise RuntimeError(f"{item.key} says trap")
+    return found
+
+
+def or_dash(text: str | None) -> str:
+    return "-" if text is None else text

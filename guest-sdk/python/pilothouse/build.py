@@ -1,0 +1,189 @@
+"""Builds a plugin: `python -m pilothouse.build -o FILE.wasm`, in the project's folder. `pilothouse build` calls it.
+
+`pyproject.toml` says what there is to build: `[project] name`, and `[tool.pilothouse] module`, the module with the `Plugin`
+("controller" when it says nothing).
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import tomllib
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .plugin import Plugin
+
+#: Where the SDK's package is, beside `wit/`.
+SDK = Path(__file__).resolve().parent.parent
+
+#: What the standard library imports only when it is needed. In a plugin there are no files to import from.
+LAZY = ["_strptime", "encodings.ascii", "encodings.latin_1", "encodings.utf_8", "linecache", "traceback"]
+
+
+class Problem(Exception):
+    """The project cannot be built; the text says why and what to do."""
+
+
+def main() -> None:
+    """Builds, and prints the project's name."""
+    parser = argparse.ArgumentParser(prog="python -m pilothouse.build", description="Builds the plugin in this folder.")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.wasm")
+    output = parser.parse_args().output.resolve()
+    try:
+        print(build(Path.cwd(), output))
+    except Problem as problem:
+        sys.exit(f"error: {problem}")
+
+
+def build(project: Path, output: Path) -> str:
+    """Builds the plugin of a project into a file, and returns the project's name."""
+    name, module = settings(project)
+    plugin = load(project, module)
+    with tempfile.TemporaryDirectory(prefix="pilothouse-build-") as made:
+        scratch = Path(made)
+        (scratch / "wit").mkdir()
+        (scratch / "wit" / "world.wit").write_text(world(plugin.exports), encoding="utf-8")
+        (scratch / "pilothouse_entry.py").write_text(entry(module, lazy_imports(project)), encoding="utf-8")
+        componentize(project, scratch, output)
+    return name
+
+
+def settings(project: Path) -> tuple[str, str]:
+    """The project's name and module."""
+    manifest = project / "pyproject.toml"
+    try:
+        document = tomllib.loads(manifest.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise Problem(f"{manifest}: there is no such file; it needs at least\n[project]\nname = \"NAME\"") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Problem(f"{manifest}: {error}") from None
+    name = document.get("project", {}).get("name")
+    module = document.get("tool", {}).get("pilothouse", {}).get("module", "controller")
+    if not isinstance(name, str) or not name:
+        raise Problem(f"{manifest}: [project] has no name; add a line: name = \"NAME\"")
+    if not isinstance(module, str) or not module:
+        raise Problem(f"{manifest}: module in [tool.pilothouse] must be the name of a module, such as \"controller\"")
+    return name, module
+
+
+def load(project: Path, module: str) -> Plugin:
+    """Imports the module here, outside of wasm: what is wrong with it shows with file and line, and the plugin tells what it exports."""
+    sys.path.insert(0, str(project))
+    sys.dont_write_bytecode = True
+    try:
+        imported = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name == module:
+            raise Problem(
+                f"{project}: there is no module {module!r}; write {module}.py, or name another in pyproject.toml: "
+                "[tool.pilothouse] module = \"NAME\""
+            ) from None
+        raise Problem(f"{where(error)}\n{error.name} is not installed: add it to requirements.txt") from None
+    except Exception as error:
+        raise Problem(where(error)) from None
+    found = [value for value in vars(imported).values() if isinstance(value, Plugin)]
+    if len(found) != 1:
+        raise Problem(f"{imported.__file__}: it has {len(found)} plugins and must have one: plugin = pilothouse.Plugin(\"NAME\", \"0.1.0\")")
+    if len(found[0].exports) < 2:
+        raise Problem(f"{imported.__file__}: the plugin has no function: decorate one with @plugin.reconcile(\"WATCH\")")
+    return found[0]
+
+
+def where(error: Exception) -> str:
+    """The traceback, from the project's own code on."""
+    own = error.__traceback__
+    while own is not None and own.tb_frame.f_code.co_filename == __file__:
+        own = own.tb_next
+    text = "".join(traceback.format_exception(type(error), error, own))
+    return f"importing the plugin failed\n{text.rstrip()}"
+
+
+def lazy_imports(project: Path) -> list[str]:
+    """Modules that the project's code imports inside of functions: they must be there before, since a plugin has no files."""
+    names = {name for module in own_modules(project) for name in imports_in_functions(module)}
+    return sorted({*LAZY, *names})
+
+
+def own_modules(project: Path) -> Iterator[ModuleType]:
+    """What was imported from the project's folder, without its virtual environment."""
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file and file.endswith(".py") and Path(file).is_relative_to(project):
+            inside = Path(file).relative_to(project)
+            if not inside.parts[0].startswith(".") and not Path(file).is_relative_to(SDK):
+                yield module
+
+
+def imports_in_functions(module: ModuleType) -> Iterator[str]:
+    """The modules that a module's functions import."""
+    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.Lambda))]
+    for node in (inner for function in functions for inner in ast.walk(function)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+def world(exports: list[str]) -> str:
+    """A world with these exports and no other: the host calls what a plugin exports."""
+    lines = "\n".join(f"    export pilothouse:controller/{name}@0.1.0;" for name in exports)
+    return (
+        "package pilothouse:build;\n\n"
+        f"world plugin-world {{\n    include pilothouse:controller/imports@0.1.0;\n{lines}\n}}\n"
+    )
+
+
+def entry(module: str, lazy: list[str]) -> str:
+    """The module that the tool looks into. A plugin's own may use the names that the tool looks for otherwise."""
+    return f"""\
+import importlib
+
+for name in {lazy!r}:
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        pass  # The function that asks for it gets the error.
+
+from pilothouse import Plugin, _guest
+
+_guest.prepare()
+module = importlib.import_module({module!r})
+[plugin] = [value for value in vars(module).values() if isinstance(value, Plugin)]
+del Plugin
+globals().update(_guest.exports(plugin))
+"""
+
+
+def componentize(project: Path, scratch: Path, output: Path) -> None:
+    """Runs the tool."""
+    tool = Path(sysconfig.get_path("scripts")) / "componentize-py"
+    wit = SDK / "wit"
+    if not tool.is_file():
+        raise Problem(f"{tool} is not there; install it: {sys.executable} -m pip install -r requirements.txt")
+    if not wit.is_dir():
+        raise Problem(f"{wit} is not there; the SDK is its whole folder, with wit/ beside pilothouse/")
+    command: list[Any] = [tool, "-q", "-d", wit, "-d", scratch / "wit", "-w", "pilothouse:build/plugin-world"]
+    command += ["componentize", "pilothouse_entry", "-o", output]
+    # The first that has a module wins.
+    for folder in (scratch, project, SDK, sysconfig.get_path("purelib")):
+        command += ["-p", folder]
+    environment = {**os.environ, "VIRTUAL_ENV": sys.prefix}
+    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip()
+        raise Problem(f"componentize-py failed:\n{said}")
+
+
+if __name__ == "__main__":
+    main()

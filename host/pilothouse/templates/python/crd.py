@@ -1,0 +1,55 @@
+"""The kind Foo: what the user asks for, and what is there."""
+
+_SPEC = {
+    "type": "object",
+    "required": ["deploymentName"],
+    "properties": {
+        "deploymentName": {"type": "string", "minLength": 1, "description": "The Deployment's name."},
+        "replicas": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 10,
+            "description": "How many replicas it has; 1 when not given.",
+        },
+    },
+}
+
+_STATUS = {
+    "type": "object",
+    "properties": {
+        "availableReplicas": {
+            "type": "integer",
+            "description": "How many replicas of the Deployment are available.",
+        },
+    },
+}
+
+FOO = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "foos.samplecontroller.k8s.io",
+        # The group *.k8s.io asks for this line; a group of your own does not.
+        "annotations": {"api-approved.kubernetes.io": "unapproved, experimental-only"},
+    },
+    "spec": {
+        "group": "samplecontroller.k8s.io",
+        "names": {"kind": "Foo", "listKind": "FooList", "plural": "foos", "singular": "foo"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "required": ["spec"],
+                        "properties": {"spec": _SPEC, "status": _STATUS},
+                    },
+                },
+            },
+        ],
+    },
+}
