@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::build::Language;
+
 /// A WebAssembly host for Kubernetes controller logic.
 ///
 /// Drop a .wasm into the plugins directory, and it controls a cluster. Exit codes: 0 ended as asked, 1 failed, 2 bad
@@ -45,10 +47,14 @@ pub(crate) enum Command {
     Run(Run),
     /// Run the embedded API server alone.
     Apiserver(Apiserver),
+    /// Make a project to start from: a working controller with a test.
+    New(New),
     /// Build a project, whatever its language, into a plugin.
     Build(Build),
     /// Check a plugin without running it.
     Check(Check),
+    /// Print the roles that the host needs for some plugins.
+    Rbac(Rbac),
     /// Show the plugins of a running host.
     Status(Status),
     /// Show the log lines of a running host's plugins.
@@ -57,6 +63,9 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Dev {
+    /// A project to build into the plugins directory, now and again on each save.
+    #[arg(long, env = "PILOTHOUSE_BUILD", value_name = "DIR")]
+    pub(crate) build: Option<PathBuf>,
     /// The directory whose .wasm files run.
     #[arg(long, env = "PILOTHOUSE_PLUGINS", default_value = "plugins", value_name = "DIR")]
     pub(crate) plugins: PathBuf,
@@ -119,6 +128,16 @@ pub(crate) struct Apiserver {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct New {
+    /// The plugin's name, and the folder that is made: lower-case letters, digits and '-'.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// The language that it is written in.
+    #[arg(long, env = "PILOTHOUSE_LANG", value_enum)]
+    pub(crate) lang: Language,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Build {
     /// The project: a folder with a Cargo.toml, package.json, pyproject.toml, requirements.txt, go.mod or C files.
     #[arg(value_name = "DIR")]
@@ -134,9 +153,30 @@ pub(crate) struct Check {
     #[arg(value_name = "FILE.wasm")]
     pub(crate) file: PathBuf,
     /// Print the report as JSON.
-    #[arg(long)]
+    #[arg(long, env = "PILOTHOUSE_JSON")]
     pub(crate) json: bool,
-    /// Hold the plugin against this API server's discovery.
+    /// Hold the plugin against this API server: its kinds, and what the user may do.
+    #[arg(long, env = "PILOTHOUSE_KUBECONFIG", value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Rbac {
+    /// The plugins; a sidecar beside each counts.
+    #[arg(value_name = "FILE.wasm", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// What the roles and bindings are called.
+    #[arg(long, env = "PILOTHOUSE_NAME", default_value = "pilothouse")]
+    pub(crate) name: String,
+    /// Who gets the roles: the service account that the host runs under.
+    #[arg(
+        long,
+        env = "PILOTHOUSE_SERVICE_ACCOUNT",
+        default_value = "pilothouse/pilothouse",
+        value_name = "NAMESPACE/NAME"
+    )]
+    pub(crate) service_account: String,
+    /// Ask this API server for the plural names of kinds that are not built in.
     #[arg(long, env = "PILOTHOUSE_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 }
@@ -144,7 +184,7 @@ pub(crate) struct Check {
 #[derive(Debug, Args)]
 pub(crate) struct Status {
     /// Print the answer of /api/plugins as it is.
-    #[arg(long)]
+    #[arg(long, env = "PILOTHOUSE_JSON")]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) server: ServerUrl,
@@ -155,7 +195,7 @@ pub(crate) struct Logs {
     /// Only this plugin's lines.
     pub(crate) plugin: Option<String>,
     /// Go on with new lines.
-    #[arg(long, short)]
+    #[arg(long, short, env = "PILOTHOUSE_FOLLOW")]
     pub(crate) follow: bool,
     #[command(flatten)]
     pub(crate) server: ServerUrl,
@@ -198,11 +238,13 @@ mod tests {
     #[test]
     fn the_stable_flags_are_taken() {
         for line in [
-            "pilothouse dev --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2",
+            "pilothouse dev --build d --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2",
             "pilothouse run --plugins p --kubeconfig k --context c --config f --listen 127.0.0.1:1 --log-format json",
             "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k",
+            "pilothouse new greeter --lang js",
             "pilothouse build d -o a.wasm",
             "pilothouse check a.wasm --json --kubeconfig k",
+            "pilothouse rbac a.wasm b.wasm --name n --service-account a/b --kubeconfig k",
             "pilothouse status --json --server http://127.0.0.1:1",
             "pilothouse logs sample --server http://127.0.0.1:1",
         ] {

@@ -9,6 +9,7 @@ mod http;
 mod logging;
 mod output;
 mod shutdown;
+mod template;
 
 use std::process::ExitCode;
 
@@ -47,8 +48,10 @@ async fn run(cli: Cli) -> Outcome {
         Command::Dev(flags) => commands::dev::run(flags).await,
         Command::Run(flags) => commands::run::run(flags).await,
         Command::Apiserver(flags) => commands::apiserver::run(flags).await,
+        Command::New(flags) => commands::new::run(&flags),
         Command::Build(flags) => commands::build::run(flags).await,
         Command::Check(flags) => commands::check::run(flags).await,
+        Command::Rbac(flags) => commands::rbac::run(flags).await,
         Command::Status(flags) => commands::status::run(flags).await,
         Command::Logs(flags) => commands::logs::run(flags).await,
     }

@@ -60,23 +60,14 @@ impl Discovery {
         if let Some(known) = self.known.read().get(&wanted) {
             return Ok(known.clone());
         }
-        let path = match api_version.split_once('/') {
-            Some(_) => format!("/apis/{api_version}"),
-            None => format!("/api/{api_version}"),
-        };
         let (api_version, kind) = wanted;
-        let body = match self.server.get(&path).await {
-            Ok(Some(body)) => body,
-            Ok(None) => return Err(DiscoveryError::NotServed { api_version, kind }),
-            Err(source) => return Err(DiscoveryError::Server { api_version, source }),
+        let Some(resources) = self.resources(&api_version).await? else {
+            return Err(DiscoveryError::NotServed { api_version, kind });
         };
-        let list: ApiResourceList = serde_json::from_slice(&body)
-            .map_err(|source| DiscoveryError::Answer { api_version: api_version.clone(), source })?;
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
         let mut found = None;
         let mut known = self.known.write();
-        // Subresources have a slash in their name, and some have the kind of their parent.
-        for resource in list.resources.into_iter().filter(|resource| !resource.name.contains('/')) {
+        for resource in resources {
             let resource_type = ResourceType {
                 group: group.to_owned(),
                 version: version.to_owned(),
@@ -90,5 +81,31 @@ impl Discovery {
             known.insert((api_version.clone(), resource.kind), resource_type);
         }
         found.ok_or(DiscoveryError::NotServed { api_version, kind })
+    }
+
+    /// The kinds of an API version, sorted; none when the server does not serve it.
+    pub(crate) async fn kinds(&self, api_version: &str) -> Result<Vec<String>, DiscoveryError> {
+        let resources = self.resources(api_version).await?.unwrap_or_default();
+        let mut kinds: Vec<_> = resources.into_iter().map(|resource| resource.kind).collect();
+        kinds.sort();
+        Ok(kinds)
+    }
+
+    async fn resources(&self, api_version: &str) -> Result<Option<Vec<ApiResource>>, DiscoveryError> {
+        let path = match api_version.split_once('/') {
+            Some(_) => format!("/apis/{api_version}"),
+            None => format!("/api/{api_version}"),
+        };
+        let api_version = || api_version.to_owned();
+        let body = match self.server.get(&path).await {
+            Ok(Some(body)) => body,
+            Ok(None) => return Ok(None),
+            Err(source) => return Err(DiscoveryError::Server { api_version: api_version(), source }),
+        };
+        let mut list: ApiResourceList = serde_json::from_slice(&body)
+            .map_err(|source| DiscoveryError::Answer { api_version: api_version(), source })?;
+        // Subresources have a slash in their name, and some have the kind of their parent.
+        list.resources.retain(|resource| !resource.name.contains('/'));
+        Ok(Some(list.resources))
     }
 }

@@ -15,6 +15,7 @@ mod language;
 mod progress;
 mod python;
 mod rust;
+mod sources;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use job::Job;
 pub(crate) use language::Language;
 pub(crate) use progress::Progress;
+pub(crate) use sources::Sources;
 
 use crate::{Failed, checking};
 
@@ -81,7 +83,8 @@ pub(crate) async fn build(
     };
     let target = match output {
         Output::File(file) => file.clone(),
-        Output::Folder(folder) => folder.join(format!("{}.wasm", artifact.name)),
+        // A name with a slash in it would choose another folder; as one file's name it is refused as no label.
+        Output::Folder(folder) => folder.join(format!("{}.wasm", artifact.name.replace('/', "."))),
     };
     let warnings = put(&job, &artifact.file, &target).await?;
     let size = fs::metadata(&target).map(|metadata| metadata.len()).unwrap_or_default();
@@ -112,7 +115,7 @@ async fn put(job: &Job, made: &Path, target: &Path) -> Result<Vec<String>, Faile
     if sidecar.is_file() {
         fs::copy(&sidecar, staged.with_extension("yaml")).map_err(failed)?;
     }
-    let report = job.wait("check", checking::without_server(&staged)).await??;
+    let report = job.wait("check", checking::passed(&staged)).await??;
     fs::rename(&staged, target).map_err(failed)?;
     Ok(report.warnings)
 }

@@ -3,12 +3,17 @@
 use pilothouse_apiserver::ApiServer;
 
 use super::host::{HostFlags, run as run_host};
+use super::rebuild::Rebuild;
 use super::{apiserver, listen};
 use crate::cli::Dev;
 use crate::{Outcome, output, shutdown};
 
 pub(crate) async fn run(flags: Dev) -> Outcome {
     let shutdown = shutdown::on_signal()?;
+    let rebuild = match flags.build {
+        Some(project) => Some(Rebuild::new(project, flags.plugins.clone())?),
+        None => None,
+    };
     let api_listener = listen::bind("--api-listen", flags.api_listen).await?;
     let listener = listen::bind("--listen", flags.listen).await?;
     let server = ApiServer::builder().faults_over_http(flags.faults.test_faults).build();
@@ -23,10 +28,16 @@ pub(crate) async fn run(flags: Dev) -> Outcome {
     let client = kube::Client::new(server.service(), "default");
     let host = HostFlags {
         plugins: flags.plugins,
+        api_server: address.to_string(),
         grant_crds: true,
         requeue_on_reload: !flags.test.test_no_requeue_on_reload,
     };
+    let building = rebuild.map(|rebuild| tokio::spawn(rebuild.run(shutdown.clone())));
     let outcome = run_host(host, client, listener, shutdown).await;
+    if let Some(building) = building {
+        // It ends its tools, and takes away what it had begun.
+        let _ = building.await;
+    }
     serving.abort();
     outcome
 }

@@ -17,3 +17,4 @@ mod sample_controller;
 mod server_restart;
 mod shared_watch;
 mod surface;
+mod templates;

@@ -1,0 +1,161 @@
+//! `pilothouse check`: what loading a plugin would find, without running it.
+
+mod nothing_host;
+mod report;
+mod rights;
+mod warnings;
+
+use std::path::Path;
+
+use pilothouse_plugin::{Code, Engine, Form};
+
+pub use report::{CheckReport, CheckedLimits, CheckedWatch, Verdict};
+pub use rights::Right;
+
+use super::{check_exports, effective_limits};
+use crate::descriptor::{Descriptor, Watch};
+use crate::name::PluginName;
+use crate::server::{Discovery, DiscoveryError, Server, apply_crds};
+use crate::sidecar::Sidecar;
+use nothing_host::NothingHost;
+use report::{exports, world};
+
+/// Which servers a plugin is held against.
+#[derive(Clone)]
+pub struct CheckServers {
+    /// An embedded one, of its own for each plugin: what serves the built-in kinds, and takes the plugin's CRDs.
+    pub embedded: kube::Client,
+    /// The one where the plugin shall run: it is asked, and nothing is written to it.
+    pub cluster: Option<kube::Client>,
+    /// Whether the cluster is also asked what its client's user may do.
+    pub review_rights: bool,
+}
+
+/// Loads and describes the plugin in `path`, and holds it against the servers. A plugin that would load and yet not run has
+/// [`problems`](CheckReport::problems).
+///
+/// # Errors
+/// The one line that `status` would show, were the file in the plugins directory.
+pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Result<CheckReport, String> {
+    let name = PluginName::of_file(path).map_err(|error| error.to_string())?;
+    let wasm =
+        tokio::fs::read(path).await.map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    let (sidecar, has_sidecar) = sidecar(path).await?;
+    let code = engine.load(wasm).await.map_err(|error| error.to_string())?;
+    let host = NothingHost::new(sidecar.config_json());
+    let limits = effective_limits(None, &sidecar).map_err(|error| error.to_string())?;
+    let text = code
+        .describe(std::sync::Arc::<NothingHost>::clone(&host), &limits)
+        .await
+        .map_err(|error| format!("describe failed: {error}"))?;
+    let descriptor = Descriptor::parse(&text).map_err(|error| error.to_string())?;
+    check_exports(&descriptor, &code).map_err(|error| error.to_string())?;
+    let limits = effective_limits(Some(&descriptor), &sidecar).map_err(|error| error.to_string())?;
+    let mut problems = Vec::new();
+    let watches = checked_watches(&descriptor, &servers, &mut problems).await?;
+    if let Err(error) = apply_crds(&Server::new(servers.embedded), &descriptor.crds).await {
+        problems.push(error.to_string());
+    }
+    let mut rights = rights::needed(&descriptor, &watches, &sidecar);
+    if let Some(cluster) = servers.cluster.filter(|_| servers.review_rights) {
+        rights::review(&Server::new(cluster), &mut rights, &mut problems).await;
+    }
+    let mut warnings = warnings::of(&descriptor, &sidecar, &name);
+    warnings.extend(watches.iter().filter_map(warnings::of_watch));
+    Ok(CheckReport {
+        runs: problems.is_empty(),
+        problems,
+        warnings,
+        name: name.to_string(),
+        form: match code.form() {
+            Form::Component => "component",
+            Form::CoreModule => "coreModule",
+        },
+        size: code.size(),
+        digest: code.digest().to_owned(),
+        contract: code.package_version().to_owned(),
+        world: world(code.exports()),
+        exports: exports(code.exports()),
+        imports: imports(&code),
+        watches,
+        crds: crd_names(&descriptor),
+        rights,
+        limits: CheckedLimits::new(&limits, &descriptor, &sidecar),
+        has_sidecar,
+        enabled: sidecar.enabled != Some(false),
+        log: host.lines(),
+        version: descriptor.version,
+        summary: descriptor.summary,
+        writes: descriptor.writes,
+    })
+}
+
+async fn sidecar(plugin: &Path) -> Result<(Sidecar, bool), String> {
+    let path = plugin.with_extension("yaml");
+    match tokio::fs::read_to_string(&path).await {
+        Ok(text) => Sidecar::parse(&text)
+            .map(|sidecar| (sidecar, true))
+            .map_err(|error| format!("the sidecar {}: {error}", path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok((Sidecar::default(), false)),
+        Err(error) => Err(format!("the sidecar {} cannot be read: {error}", path.display())),
+    }
+}
+
+fn imports(code: &Code) -> Vec<String> {
+    let mut imports = code.imports().to_vec();
+    imports.sort();
+    imports
+}
+
+fn crd_names(descriptor: &Descriptor) -> Vec<String> {
+    let name = |crd: &serde_json::Value| Some(crd.pointer("/metadata/name")?.as_str()?.to_owned());
+    descriptor.crds.iter().filter_map(name).collect()
+}
+
+/// Looks each kind up. Called while the embedded server has its built-in kinds only: of those it knows all, so that a kind
+/// that a built-in group lacks is a mistake; any other group may be some CRD's.
+async fn checked_watches(
+    descriptor: &Descriptor,
+    servers: &CheckServers,
+    problems: &mut Vec<String>,
+) -> Result<Vec<CheckedWatch>, String> {
+    let embedded = Discovery::new(Server::new(servers.embedded.clone()));
+    let cluster = servers.cluster.clone().map(|client| Discovery::new(Server::new(client)));
+    let mut watches = Vec::new();
+    for (position, watch) in descriptor.watches.iter().enumerate() {
+        let own = descriptor.crds.iter().find_map(|crd| own_plural(crd, &watch.api_version, &watch.kind));
+        let asked = cluster.as_ref().unwrap_or(&embedded);
+        let (served, plural) = match asked.resolve(&watch.api_version, &watch.kind).await {
+            Ok(resource) => (Verdict::Yes, Some(resource.plural)),
+            Err(DiscoveryError::NotServed { .. }) if own.is_some() => (Verdict::ByOwnCrd, own),
+            Err(error @ DiscoveryError::NotServed { .. }) => {
+                let kinds = asked.kinds(&watch.api_version).await.map_err(|error| error.to_string())?;
+                if cluster.is_none() && kinds.is_empty() {
+                    (Verdict::Unverified, None)
+                } else {
+                    problems.push(format!("watches[{position}] ({:?}): {error}{}", watch.name, listed(&kinds)));
+                    (Verdict::No, None)
+                }
+            }
+            Err(error) => return Err(error.to_string()),
+        };
+        let resource = watch.resource.clone().or(plural);
+        watches.push(CheckedWatch { served, watch: Watch { resource, ..watch.clone() } });
+    }
+    Ok(watches)
+}
+
+fn listed(kinds: &[String]) -> String {
+    if kinds.is_empty() { String::new() } else { format!("; there are: {}", kinds.join(", ")) }
+}
+
+/// The plural of the kind, if this manifest serves it.
+fn own_plural(crd: &serde_json::Value, api_version: &str, kind: &str) -> Option<String> {
+    let (group, version) = api_version.split_once('/')?;
+    let versions = crd.pointer("/spec/versions")?.as_array()?;
+    let serves = crd.pointer("/spec/group")? == group
+        && crd.pointer("/spec/names/kind")? == kind
+        && versions.iter().any(|found| found["name"] == version);
+    let plural = crd.pointer("/spec/names/plural")?.as_str()?;
+    serves.then(|| plural.to_owned())
+}

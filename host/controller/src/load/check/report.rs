@@ -1,0 +1,123 @@
+//! What a check reports.
+
+use pilothouse_plugin::{Exports, Limits};
+use serde::Serialize;
+
+use super::Right;
+use crate::descriptor::{Descriptor, Rule, Watch};
+use crate::sidecar::Sidecar;
+
+/// What is known of a plugin that loads. Its JSON is `pilothouse check --json` (docs/cli.md): members are only added.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckReport {
+    /// The name that it would run under.
+    pub name: String,
+    /// Whether it would run; if not, `problems` says why.
+    pub runs: bool,
+    /// What keeps it from running, each with place and remedy.
+    pub problems: Vec<String>,
+    /// What is allowed and probably not meant.
+    pub warnings: Vec<String>,
+    /// Its own version text.
+    pub version: String,
+    /// What it says it does.
+    pub summary: String,
+    /// What the file is: `component` or `coreModule`.
+    pub form: &'static str,
+    /// Bytes of the file.
+    pub size: usize,
+    /// SHA-256 of the file, in hex.
+    pub digest: String,
+    /// The version of `pilothouse:controller` that it was built for.
+    pub contract: String,
+    /// The world that its exports make: `reconciler`, `observer`, `controller`, or `mixed`.
+    pub world: &'static str,
+    /// The optional interfaces that it exports.
+    pub exports: Vec<&'static str>,
+    /// The interfaces that it imports.
+    pub imports: Vec<String>,
+    /// What it watches.
+    pub watches: Vec<CheckedWatch>,
+    /// What it wants to write.
+    pub writes: Vec<Rule>,
+    /// Names of the CRDs that it brings.
+    pub crds: Vec<String>,
+    /// What the host must be allowed to do for it.
+    pub rights: Vec<Right>,
+    /// What it would run under.
+    pub limits: CheckedLimits,
+    /// Whether a sidecar lies beside it.
+    pub has_sidecar: bool,
+    /// Whether the sidecar lets it run.
+    pub enabled: bool,
+    /// What the plugin logged while it described itself.
+    pub log: Vec<String>,
+}
+
+/// A watch of the descriptor, and whether a server has its kind.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckedWatch {
+    /// As the descriptor has it, with the plural name where that is known.
+    #[serde(flatten)]
+    pub watch: Watch,
+    /// Whether the kind is served.
+    pub served: Verdict,
+}
+
+/// What a server says of something that a plugin needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Verdict {
+    /// The server has it, or allows it.
+    Yes,
+    /// The server lacks it, or denies it.
+    No,
+    /// The plugin brings the CRD itself.
+    ByOwnCrd,
+    /// Only the cluster knows, and it was not asked.
+    Unverified,
+}
+
+/// The limits that the plugin would run under: the sidecar's, else its own wishes, else the host's.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckedLimits {
+    /// Bytes of memory that one instance may use.
+    pub memory: usize,
+    /// Milliseconds that one reconcile may take.
+    pub reconcile_timeout_ms: u128,
+    /// Milliseconds that one observe may take.
+    pub observe_timeout_ms: u128,
+    /// Object handles that may be open at a time.
+    pub handles: u32,
+    /// Keys that are reconciled at the same time.
+    pub workers: u16,
+}
+
+impl CheckedLimits {
+    pub(super) fn new(limits: &Limits, descriptor: &Descriptor, sidecar: &Sidecar) -> Self {
+        Self {
+            memory: limits.memory,
+            reconcile_timeout_ms: limits.reconcile_timeout.as_millis(),
+            observe_timeout_ms: limits.observe_timeout.as_millis(),
+            handles: limits.handles,
+            workers: if descriptor.stateful { 1 } else { sidecar.workers.unwrap_or(1) },
+        }
+    }
+}
+
+pub(super) fn exports(exports: Exports) -> Vec<&'static str> {
+    let named = [("reconcile", exports.reconcile), ("observe", exports.observe), ("index", exports.index)];
+    named.into_iter().filter(|(_, there)| *there).map(|(name, _)| name).collect()
+}
+
+pub(super) fn world(exports: Exports) -> &'static str {
+    match (exports.reconcile, exports.observe, exports.index) {
+        (true, false, false) => "reconciler",
+        (false, true, false) => "observer",
+        (true, true, true) => "controller",
+        _ => "mixed",
+    }
+}

@@ -1,0 +1,5 @@
+//! Made by build.rs.
+
+use super::Files;
+
+include!(concat!(env!("OUT_DIR"), "/embedded.rs"));

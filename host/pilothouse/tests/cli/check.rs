@@ -1,0 +1,194 @@
+//! Every way in which a plugin may be wrong, through the command: each message has the plugin, the place and the remedy.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::tool::{refused, run, succeed};
+
+/// A plugin that describes itself by its sidecar's config.
+fn echo() -> Vec<u8> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/echo.wat");
+    wat::parse_file(path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Puts `plugin.wasm` with that descriptor into the folder; other members of the sidecar may be given.
+fn describe(folder: &Path, members: &Value, sidecar: &Value) {
+    let mut descriptor = json!({
+        "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
+        "watches": [{"name": "maps", "apiVersion": "v1", "kind": "ConfigMap", "trigger": "self"}]
+    });
+    let mut all = json!({});
+    merge(&mut descriptor, members);
+    merge(&mut all, sidecar);
+    all["config"] = descriptor;
+    fs::write(folder.join("plugin.yaml"), all.to_string()).expect("written");
+    fs::write(folder.join("plugin.wasm"), echo()).expect("written");
+}
+
+fn merge(into: &mut Value, members: &Value) {
+    let members = members.as_object().expect("members");
+    into.as_object_mut().expect("an object").extend(members.clone());
+}
+
+fn watch(members: Value) -> Value {
+    let mut watch = json!({"name": "w", "apiVersion": "apps/v1", "kind": "Deployment", "trigger": "self"});
+    merge(&mut watch, &members);
+    json!({"watches": [watch]})
+}
+
+fn crd(scope: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "scope": scope, "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}]}
+    })
+}
+
+fn report(folder: &Path) -> Value {
+    let said = run(folder, &["check", "plugin.wasm", "--json"]);
+    serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:#?}"))
+}
+
+#[test]
+fn a_descriptor_that_cannot_be_used_is_refused_with_place_and_remedy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (members, parts) in [
+        (watch(json!({"labelSelector": "a in b"})), ["watches[0].labelSelector", "key in (a,b)"]),
+        (watch(json!({"predicate": "object.spec ="})), ["watches[0].predicate", "write a CEL expression"]),
+        (watch(json!({"predicate": "objekt.spec == 1"})), ["\"objekt\"", "there are object, old and event"]),
+        (
+            watch(json!({"kind": "Deploymnt"})),
+            ["watches[0] (\"w\")", "there are: ControllerRevision, DaemonSet"],
+        ),
+        (watch(json!({"apiVersion": "v1"})), ["does not serve kind \"Deployment\" in \"v1\"", "correct"]),
+        (json!({"crds": [crd("Nowhere")]}), ["the CRD \"things.example.com\" was refused", "spec.scope"]),
+    ] {
+        describe(folder.path(), &members, &json!({}));
+        refused(folder.path(), &["check", "plugin.wasm"], 1, &["plugin.wasm", parts[0], parts[1]]);
+        let report = report(folder.path());
+        assert_eq!(report["runs"], false, "{members}");
+        let problems = report["problems"].to_string().replace("\\\"", "\"");
+        assert!(problems.contains(parts[0]), "{members}: {problems}");
+    }
+}
+
+#[test]
+fn a_module_for_something_else_is_refused_with_the_remedy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let describe = r#"(export "pilothouse:controller/plugin@0.1.0#describe" (func 0))"#;
+    for (text, parts) in [
+        (r#"(module (func (export "_start")))"#.to_owned(), ["exports _start", "crate-type cdylib"]),
+        (
+            format!(r#"(module (func (param i32 i32) (result i32) unreachable) {describe})"#),
+            ["none of reconcile, observe", "build it for the world"],
+        ),
+        (
+            format!(
+                r#"(module (import "wasi:http/outgoing-handler@0.2.0" "handle" (func)) (func (param i32 i32) (result i32)
+                unreachable) (export "pilothouse:controller/plugin@0.1.0#describe" (func 1))
+                (export "pilothouse:controller/reconcile@0.1.0#reconcile" (func 1)))"#
+            ),
+            ["imports wasi:http/outgoing-handler@0.2.0", "HTTP requests are not available"],
+        ),
+        (
+            r#"(module (func) (export "pilothouse:controller/plugin@9.0.0#describe" (func 0)))"#.to_owned(),
+            ["built for pilothouse:controller@9.0.0", "this host has 0.1.0"],
+        ),
+    ] {
+        fs::write(folder.path().join("plugin.wasm"), wat::parse_str(&text).expect(&text)).expect("written");
+        refused(folder.path(), &["check", "plugin.wasm"], 1, &["plugin.wasm", parts[0], parts[1]]);
+    }
+    // Two exports of one name: no assembler writes that, so the second name is changed afterwards.
+    let module =
+        wat::parse_str(r#"(module (func (export "twin1")) (func (export "twin2")))"#).expect("a module");
+    let text: Vec<u8> = module.iter().map(|byte| if *byte == b'2' { b'1' } else { *byte }).collect();
+    fs::write(folder.path().join("plugin.wasm"), text).expect("written");
+    refused(
+        folder.path(),
+        &["check", "plugin.wasm"],
+        1,
+        &["plugin.wasm", "duplicate export name", "rebuild it"],
+    );
+}
+
+#[test]
+fn the_report_has_all_that_the_host_would_use() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let members = json!({
+        "name": "plugin", "version": "1.2.3", "summary": "does things",
+        "watches": [
+            {"name": "things", "apiVersion": "example.com/v1", "kind": "Thing", "trigger": "self", "predicate": "event != 'resync'"},
+            {"name": "pods", "apiVersion": "v1", "kind": "Pod", "namespaces": ["shop"], "labelSelector": "app=web",
+                "trigger": {"label": {"key": "thing", "watch": "things"}},
+                "indexes": [{"name": "by-node", "field": "{.spec.nodeName}"}]},
+        ],
+        "writes": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"], "namespaces": ["shop"]}],
+        "crds": [crd("Namespaced")], "limits": {"memory": "16Mi"}
+    });
+    describe(folder.path(), &members, &json!({"workers": 3, "limits": {"reconcileTimeout": "5s"}}));
+    let report = report(folder.path());
+    assert_eq!((&report["runs"], &report["problems"]), (&json!(true), &json!([])), "{report:#}");
+    assert_eq!(
+        (&report["form"], &report["world"]),
+        (&json!("coreModule"), &json!("reconciler")),
+        "{report:#}"
+    );
+    assert_eq!(report["limits"]["memory"], 16 << 20);
+    assert_eq!(report["limits"]["reconcileTimeoutMs"], 5000);
+    assert_eq!((&report["limits"]["workers"], &report["hasSidecar"]), (&json!(3), &json!(true)));
+    assert_eq!(
+        (&report["watches"][0]["served"], &report["watches"][0]["resource"]),
+        (&json!("byOwnCrd"), &json!("things"))
+    );
+    assert_eq!(
+        (&report["watches"][1]["served"], &report["watches"][1]["resource"]),
+        (&json!("yes"), &json!("pods"))
+    );
+    assert_eq!(report["crds"], json!(["things.example.com"]));
+    let delete = report["rights"].as_array().expect("rights").iter().find(|right| right["verb"] == "delete");
+    let expected = json!({"group": "", "resource": "pods", "verb": "delete", "namespace": "shop", "neededFor": "writes[0]",
+        "isGuess": false, "allowed": "unverified"});
+    assert_eq!(delete, Some(&expected));
+
+    let said = succeed(folder.path(), &["check", "plugin.wasm"]);
+    for line in [
+        "plugin 1.2.3 — does things",
+        "  contract  pilothouse:controller@0.1.0, world reconciler: exports reconcile",
+        "  limits    16 MiB per instance, 5000 ms per reconcile, 10000 handles, 3 workers (with its sidecar)",
+        "  watches   things: Thing in example.com/v1 (by the plugin's own CRD), queues itself when event != 'resync'",
+        "  watches   pods: Pod in v1 (served), namespaces shop, labels app=web, queues whom label thing names in things, \
+         indexes by-node ({.spec.nodeName})",
+        "  writes    delete pods of group \"\" in shop",
+        "  brings    the CRD things.example.com",
+    ] {
+        assert!(said.stdout.lines().any(|found| found == line), "{line}\n{}", said.stdout);
+    }
+}
+
+#[test]
+fn what_only_a_cluster_knows_is_unverified_and_no_failure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let members = watch(json!({"apiVersion": "cert-manager.io/v1", "kind": "Certificate"}));
+    describe(folder.path(), &members, &json!({}));
+    let said = succeed(folder.path(), &["check", "plugin.wasm"]);
+    assert!(said.stdout.contains("Certificate in cert-manager.io/v1 (unverified)"), "{said:#?}");
+    assert_eq!(report(folder.path())["watches"][0]["served"], "unverified");
+}
+
+#[test]
+fn doubts_are_warnings() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut members = watch(json!({}));
+    merge(&mut members, &json!({"name": "another"}));
+    describe(folder.path(), &members, &json!({"enabled": false}));
+    let said = succeed(folder.path(), &["check", "plugin.wasm"]);
+    for part in ["every status write triggers a reconcile", "calls the plugin \"another\"", "enabled: false"]
+    {
+        let warned = said.stdout.lines().any(|line| line.starts_with("  warning   ") && line.contains(part));
+        assert!(warned, "{part}\n{}", said.stdout);
+    }
+}

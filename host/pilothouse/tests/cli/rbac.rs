@@ -1,0 +1,51 @@
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::project;
+use crate::tool::{refused, succeed};
+
+fn documents(text: &str) -> Vec<Value> {
+    text.split("\n---\n")
+        .map(|text| serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{error}:\n{text}")))
+        .collect()
+}
+
+#[test]
+fn the_roles_of_a_plugin_can_be_applied() {
+    let folder = tempfile::tempdir().expect("a folder");
+    project::write(folder.path(), "reader", &project::source("1"));
+    succeed(folder.path(), &["build", ".", "-o", "reader.wasm"]);
+    fs::copy(folder.path().join("reader.wasm"), folder.path().join("second.wasm")).expect("copied");
+    let said = succeed(
+        folder.path(),
+        &["rbac", "reader.wasm", "second.wasm", "--name", "host", "--service-account", "system/runner"],
+    );
+    let documents = documents(&said.stdout);
+    let kinds: Vec<_> = documents.iter().map(|document| document["kind"].as_str().expect("a kind")).collect();
+    assert_eq!(kinds, ["ClusterRole", "ClusterRoleBinding"]);
+    assert_eq!(
+        documents[0]["rules"],
+        json!([
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]},
+            {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+        ])
+    );
+    assert_eq!(
+        documents[1]["subjects"],
+        json!([{"kind": "ServiceAccount", "name": "runner", "namespace": "system"}])
+    );
+    assert_eq!(documents[1]["roleRef"]["name"], "host");
+    for comment in ["# reader: watch maps", "# second: watch maps", "# reader: events"] {
+        assert!(said.stdout.contains(comment), "{comment}\n{}", said.stdout);
+    }
+}
+
+#[test]
+fn bad_usage_ends_with_2() {
+    let folder = tempfile::tempdir().expect("a folder");
+    refused(folder.path(), &["rbac"], 2, &["FILE.wasm"]);
+    refused(folder.path(), &["rbac", "absent.wasm"], 2, &["absent.wasm", "no such file"]);
+    refused(folder.path(), &["rbac", "a.wasm", "--service-account", "runner"], 2, &["NAMESPACE/NAME"]);
+    refused(folder.path(), &["rbac", "a.wasm", "--name", "a: b"], 2, &["--name"]);
+}
