@@ -127,7 +127,7 @@ def own_modules(project: Path) -> Iterator[ModuleType]:
 def imports_in_functions(module: ModuleType) -> Iterator[str]:
     """The modules that a module's functions import."""
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
-    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.Lambda))]
+    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     for node in (inner for function in functions for inner in ast.walk(function)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
