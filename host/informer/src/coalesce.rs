@@ -98,6 +98,11 @@ impl<T: Coalesce> CoalescingQueue<T> {
         if !self.merging && self.len >= self.limit {
             self.start_merging(known);
         }
+        self.append(item, known);
+    }
+
+    /// As [`push`](Self::push), but an exact queue stays exact: for items whose number is bounded by other means.
+    pub(crate) fn append(&mut self, item: T, known: &dyn Fn(&ObjectKey) -> bool) {
         let position = self.next_position;
         self.next_position += 1;
         if self.merging {

@@ -3,7 +3,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pilothouse_model::{Deletion, Delta, ObjectKey, Replacement};
+use pilothouse_model::{Deletion, Delta, Object, ObjectKey, Replacement};
 use tokio::sync::Notify;
 
 use crate::coalesce::{Coalesce, CoalescingQueue, Pending};
@@ -116,6 +116,31 @@ impl DeltaQueue {
         }
     }
 
+    /// Appends deltas in order, each only once there is room for it, so that none of them is merged.
+    ///
+    /// # Cancellation safety
+    /// A call that is dropped has appended some of the deltas, and drops the others.
+    pub(crate) async fn push_held_back(&self, deltas: impl Iterator<Item = Delta>) {
+        let mut deltas = deltas.peekable();
+        while deltas.peek().is_some() {
+            self.ready().await;
+            let mut inner = self.inner.lock();
+            if inner.closed {
+                return;
+            }
+            while inner.len < self.capacity
+                && let Some(delta) = deltas.next()
+            {
+                inner.push(delta, &self.store, self.capacity);
+            }
+            let filled = inner.len > 0;
+            drop(inner);
+            if filled {
+                self.filled.notify_one();
+            }
+        }
+    }
+
     /// Everything up to `version` has been pushed: the store is at `version` once all that waits has been applied. That is
     /// what a bookmark tells.
     pub fn advance_to(&self, version: &str) {
@@ -136,7 +161,7 @@ impl DeltaQueue {
         }
         for object in self.store.list() {
             if inner.current.latest(object.key()).is_none() {
-                inner.push(Delta::Sync(object), &self.store, self.capacity);
+                inner.append_sync(object, &self.store);
             }
         }
         let filled = inner.len > 0;
@@ -275,6 +300,14 @@ impl Inner {
         let before = self.current.len();
         let earlier = &self.earlier;
         self.current.push(delta, &|key| known(earlier, store, key));
+        self.len = self.len + self.current.len() - before;
+    }
+
+    /// A resync never makes the queue merge: it adds at most one delta for each object in the store.
+    fn append_sync(&mut self, object: Object, store: &Store) {
+        let before = self.current.len();
+        let earlier = &self.earlier;
+        self.current.append(Delta::Sync(object), &|key| known(earlier, store, key));
         self.len = self.len + self.current.len() - before;
     }
 

@@ -154,6 +154,22 @@ fn b15_a_resync_passes_over_what_has_a_change_waiting() {
 }
 
 #[test]
+fn b15_a_resync_of_a_large_store_merges_nothing() {
+    let queue = queue(2);
+    for name in ["a", "b", "c", "d"] {
+        queue.store.update(pod(name, 1).object());
+    }
+    queue.push(updated(&pod("b", 5)));
+    queue.resync();
+    assert_eq!(queue.len(), 4);
+    assert_eq!(drain(&queue), ["~b@5", "sa@1", "sc@1", "sd@1"]);
+    queue.push(updated(&pod("a", 6)));
+    queue.push(updated(&pod("b", 7)));
+    queue.resync();
+    assert_eq!(drain(&queue), ["~a@6", "~b@7", "sc@1", "sd@1"], "though it was full");
+}
+
+#[test]
 fn b16_a_popped_delta_is_applied_before_anything_else_is_queued() {
     let queue = queue(ROOMY);
     queue.push(added(&pod("a", 1)));

@@ -75,7 +75,7 @@ impl Reflector {
     async fn drive(&mut self) {
         let mut action = self.step(Input::Start);
         loop {
-            self.flush();
+            self.flush().await;
             action = match action {
                 Action::Wait(wait) => {
                     self.report(InformerPhase::BackingOff, |_| {});
@@ -134,8 +134,6 @@ impl Reflector {
         self.report_state();
         let mut lines = LineSplitter::new(self.options.max_object_bytes);
         loop {
-            // Backpressure: what the store has not taken yet is not added to.
-            self.queue.ready().await;
             let chunk = match self.next_chunk(&mut body).await {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => return self.step(Input::Ended),
@@ -146,7 +144,7 @@ impl Reflector {
                 Ok(action) => return action,
                 Err(failure) => return self.watch_failed(failure),
             }
-            self.flush();
+            self.flush().await;
             self.advance();
             self.report_state();
         }
@@ -238,10 +236,10 @@ impl Reflector {
         self.machine.step(input, Instant::now(), &mut self.deltas)
     }
 
-    fn flush(&mut self) {
-        if !self.deltas.is_empty() {
-            self.queue.push_all(self.deltas.drain(..));
-        }
+    /// Backpressure: nothing more is read until the queue has had room for what was. Nothing is merged there either, which
+    /// would give the store the changes in another order than the server made them.
+    async fn flush(&mut self) {
+        self.queue.push_held_back(self.deltas.drain(..)).await;
     }
 
     fn report(&self, phase: InformerPhase, count: impl FnOnce(&mut InformerStatus)) {

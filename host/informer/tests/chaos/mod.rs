@@ -1,11 +1,14 @@
-//! An API server that keeps its promises and breaks everything else: connections, order of arrival, patience.
+//! An API server that keeps its promises and breaks everything else: connections, order of arrival, patience, and its
+//! memory, when it is restored from a backup or loses all that it had.
 //!
 //! All that it does follows from its seed. It counts the lists that its faults force, so that a test can tell a reflector
 //! that recovers from one that hides its faults by listing again.
 
+mod faults;
 mod feed;
+mod wire;
+mod world;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,81 +17,40 @@ use bytes::Bytes;
 use futures::StreamExt;
 use parking_lot::Mutex;
 use pilothouse_informer::{ByteStream, Failure, FailureKind, ListParams, ListWatch, WatchParams};
-use rand::rngs::SmallRng;
-use rand::{RngExt, SeedableRng};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
-/// An object as the server has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stored {
-    pub(crate) uid: u64,
-    pub(crate) version: u64,
-    pub(crate) app: u8,
-}
+pub(crate) use faults::{Counts, FAULTS};
+pub(crate) use world::{State, Stored};
 
-#[derive(Clone)]
-struct Event {
-    kind: &'static str,
-    name: String,
-    object: Stored,
-}
-
-struct World {
-    rng: SmallRng,
-    /// Chance of a fault, in percent, at each place where one can happen.
-    faults: u32,
-    streaming: bool,
-    objects: BTreeMap<String, Stored>,
-    /// The events after version `compacted`, one for each version.
-    history: Vec<Event>,
-    /// The state at version `compacted`.
-    base: BTreeMap<String, Stored>,
-    compacted: u64,
-    uids: u64,
-    down_until: Option<tokio::time::Instant>,
-    lists_started: u64,
-    lists_forced: u64,
-}
+use wire::Wire;
+use world::{Manner, World};
 
 /// Cloning makes another handle.
 #[derive(Clone)]
 pub(crate) struct Server {
     world: Arc<Mutex<World>>,
-    /// The newest version: watches wait for it to move.
-    version: watch::Sender<u64>,
+    /// Moves with every change, and with every restart: what watches wait for.
+    newest: watch::Sender<()>,
 }
 
-impl World {
-    fn version(&self) -> u64 {
-        self.compacted + self.history.len() as u64
-    }
+/// Requests that the client made, and those that the server's faults forced.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    pub(crate) lists: u64,
+    pub(crate) forced_lists: u64,
+    pub(crate) probes: u64,
+    pub(crate) forced_probes: u64,
+}
 
-    fn hits(&mut self) -> bool {
-        let faults = self.faults;
-        self.rng.random_range(0..100) < faults
-    }
-
-    fn state_at(&self, version: u64) -> BTreeMap<String, Stored> {
-        let mut state = self.base.clone();
-        let events = usize::try_from(version.saturating_sub(self.compacted)).expect("small");
-        for event in self.history.iter().take(events) {
-            match event.kind {
-                "DELETED" => drop(state.remove(&event.name)),
-                _ => drop(state.insert(event.name.clone(), event.object.clone())),
-            }
-        }
-        state
-    }
-
-    fn record(&mut self, kind: &'static str, name: &str, mut object: Stored) {
-        object.version = self.version() + 1;
-        match kind {
-            "DELETED" => drop(self.objects.remove(name)),
-            _ => drop(self.objects.insert(name.to_owned(), object.clone())),
-        }
-        self.history.push(Event { kind, name: name.to_owned(), object });
-    }
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Request {
+    List,
+    StreamingList,
+    Watch,
+    /// A list of one item, after a watch that said nothing.
+    Probe,
 }
 
 fn json(name: &str, object: &Stored, with_type: bool) -> String {
@@ -103,53 +65,19 @@ fn status(code: u16, reason: &str) -> Failure {
     Failure::response(code, None, format!(r#"{{"code":{code},"reason":"{reason}"}}"#).as_bytes())
 }
 
+fn too_large() -> Failure {
+    Failure::response(504, None, br#"{"reason":"Timeout","message":"Too large resource version"}"#)
+}
+
 impl Server {
     pub(crate) fn new(seed: u64) -> Self {
-        let mut rng = SmallRng::seed_from_u64(seed);
-        let world = World {
-            faults: rng.random_range(0..25),
-            streaming: rng.random_range(0..2) == 0,
-            rng,
-            objects: BTreeMap::new(),
-            history: Vec::new(),
-            base: BTreeMap::new(),
-            compacted: 1,
-            uids: 0,
-            down_until: None,
-            lists_started: 0,
-            lists_forced: 1,
-        };
-        Self { world: Arc::new(Mutex::new(world)), version: watch::Sender::new(1) }
+        Self { world: Arc::new(Mutex::new(World::new(seed))), newest: watch::Sender::new(()) }
     }
 
-    /// Some random changes, sometimes a compaction of the history, sometimes a restart.
+    /// Some random changes, and what else may happen to a server.
     pub(crate) fn live(&self) {
-        let mut world = self.world.lock();
-        for _ in 0..world.rng.random_range(1..6) {
-            let name = format!("p{}", world.rng.random_range(0..8));
-            let app = world.rng.random_range(0..2);
-            match world.objects.get(&name).cloned() {
-                Some(object) if world.rng.random_range(0..3) == 0 => world.record("DELETED", &name, object),
-                Some(object) => world.record("MODIFIED", &name, Stored { app, ..object }),
-                None => {
-                    world.uids += 1;
-                    let uid = world.uids;
-                    world.record("ADDED", &name, Stored { uid, version: 0, app });
-                }
-            }
-        }
-        if world.rng.random_range(0..10) == 0 {
-            world.base = world.objects.clone();
-            world.compacted = world.version();
-            world.history.clear();
-        }
-        if world.hits() && world.rng.random_range(0..4) == 0 {
-            let outage = Duration::from_secs(world.rng.random_range(1..20));
-            world.down_until = Some(tokio::time::Instant::now() + outage);
-        }
-        let version = world.version();
-        drop(world);
-        self.version.send_replace(version);
+        self.world.lock().live();
+        self.newest.send_replace(());
     }
 
     pub(crate) fn stop_faults(&self) {
@@ -158,20 +86,27 @@ impl Server {
         world.down_until = None;
     }
 
-    pub(crate) fn objects(&self) -> BTreeMap<String, Stored> {
+    pub(crate) fn objects(&self) -> State {
         self.world.lock().objects.clone()
     }
 
-    /// The state at a version, or `None` when it is compacted.
-    pub(crate) fn state_at(&self, version: u64) -> Option<BTreeMap<String, Stored>> {
-        let world = self.world.lock();
-        (version >= world.compacted).then(|| world.state_at(version))
+    /// The states that the server ever had at a version: none when it is compacted, several when times were lost.
+    pub(crate) fn states_at(&self, version: u64) -> Vec<State> {
+        self.world.lock().states_at(version)
     }
 
-    /// Lists that were asked for, and lists that the faults forced.
-    pub(crate) fn lists(&self) -> (u64, u64) {
+    pub(crate) fn requests(&self) -> Requests {
         let world = self.world.lock();
-        (world.lists_started, world.lists_forced)
+        Requests {
+            lists: world.lists_started,
+            forced_lists: world.lists_forced,
+            probes: world.probes_started,
+            forced_probes: world.probes_forced,
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.world.lock().counts.clone()
     }
 
     /// The next list is one that this server has forced.
@@ -179,61 +114,93 @@ impl Server {
         self.world.lock().lists_forced += 1;
     }
 
+    fn note(&self, fault: &'static str) {
+        self.world.lock().counts.note(fault);
+    }
+
     fn hits(&self) -> bool {
         self.world.lock().hits()
     }
 
     fn draw(&self, below: u32) -> u32 {
-        self.world.lock().rng.random_range(0..below)
+        self.world.lock().draw(below)
     }
 
-    /// An outage or an error before anything is read. None of them makes a watch start over with a list.
-    fn refuse(&self) -> Result<(), Failure> {
+    /// An outage or an error before anything is read.
+    fn refuse(&self, request: Request) -> Result<(), Failure> {
         let mut world = self.world.lock();
-        if world.down_until.is_some_and(|until| until > tokio::time::Instant::now()) {
-            return Err(Failure::new(FailureKind::ConnectionRefused, "down"));
+        let (fault, failure) = if world.is_down() {
+            ("request: connection refused", Failure::new(FailureKind::ConnectionRefused, "down"))
+        } else if world.hits() {
+            match world.draw(5) {
+                0 => ("request: 429", Failure::response(429, Some("2"), b"")),
+                1 => ("request: connection reset", Failure::new(FailureKind::Connection, "reset")),
+                2 => ("request: 500", status(500, "InternalError")),
+                3 => ("request: 503", status(503, "ServiceUnavailable")),
+                _ => ("request: connection refused", Failure::new(FailureKind::ConnectionRefused, "refused")),
+            }
+        } else {
+            return Ok(());
+        };
+        world.counts.note(fault);
+        match request {
+            Request::List | Request::StreamingList => world.lists_forced += 1,
+            Request::Watch if failure.kind == FailureKind::Server => world.watch_got_an_error(),
+            // A watch is not started over with a list, nor is one that follows a probe.
+            Request::Watch | Request::Probe => {}
         }
-        if world.hits() {
-            return Err(match world.rng.random_range(0..3) {
-                0 => Failure::response(429, Some("2"), b""),
-                1 => Failure::new(FailureKind::Connection, "reset"),
-                _ => Failure::new(FailureKind::ConnectionRefused, "refused"),
-            });
-        }
-        Ok(())
+        Err(failure)
     }
 
-    /// Which state a list shows: one not older than what was asked for, and any that is kept for version 0.
+    /// Which state a list shows: one not older than what was asked for, and any that is kept for version 0. A refusal
+    /// forces another list.
     fn pick_version(&self, asked: Option<&str>) -> Result<u64, Failure> {
         let mut world = self.world.lock();
-        let newest = world.version();
         let oldest = match asked {
-            None => return Ok(newest),
-            Some("0") => world.compacted,
+            None => return Ok(world.history.newest()),
+            Some("0") => world.history.compacted,
             Some(version) => {
                 let version: u64 = version.parse().expect("the server's own version");
-                assert!(version <= newest, "a version that the server never gave: {version}");
-                if world.hits() {
-                    return Err(if world.rng.random_range(0..2) == 0 {
-                        status(410, "Expired")
-                    } else {
-                        Failure::response(504, None, br#"{"message":"Too large resource version"}"#)
-                    });
+                let refusal = if version > world.history.newest() {
+                    assert!(world.time() > 0, "a version that the server never gave: {version}");
+                    Some(("list: version of a time that was lost", too_large()))
+                } else if !world.hits() {
+                    None
+                } else if world.draw(2) == 0 {
+                    Some(("list: 410", status(410, "Expired")))
+                } else {
+                    Some(("list: too large resource version", too_large()))
+                };
+                if let Some((fault, failure)) = refusal {
+                    world.counts.note(fault);
+                    world.lists_forced += 1;
+                    return Err(failure);
                 }
-                version.max(world.compacted)
+                version
             }
         };
-        Ok(world.rng.random_range(oldest..=newest))
+        let versions = world.history.versions(oldest);
+        let at = world.draw(u32::try_from(versions.len()).expect("small")) as usize;
+        Ok(versions[at])
+    }
+
+    /// The version and the place where a page starts.
+    fn read_token(&self, token: &str) -> Result<(u64, usize), Failure> {
+        let (version, start) = token.split_once('/').expect("the server's own token");
+        let version: u64 = version.parse().expect("a version");
+        if self.hits() || self.world.lock().history.state_at(version).is_none() {
+            self.note("list: 410 of a token");
+            self.force_list();
+            return Err(status(410, "Expired"));
+        }
+        Ok((version, start.parse().expect("a place")))
     }
 
     /// Sends chunks cut at random places, some after a pause.
-    fn body(&self, text: &str, cut: bool) -> ByteStream {
+    fn list_body(&self, text: &str, cut: bool) -> ByteStream {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let end = if cut {
-            usize::try_from(self.draw(u32::try_from(text.len()).expect("small"))).expect("small")
-        } else {
-            text.len()
-        };
+        let end =
+            if cut { self.draw(u32::try_from(text.len()).expect("small")) as usize } else { text.len() };
         let mut chunks: Vec<(u64, Bytes)> = Vec::new();
         let mut at = 0;
         while at < end {
@@ -241,6 +208,9 @@ impl Server {
             let pause = if self.draw(10) == 0 { u64::from(self.draw(5)) } else { 0 };
             chunks.push((pause, Bytes::copy_from_slice(&text.as_bytes()[at..end.min(at + size)])));
             at += size;
+        }
+        if chunks.iter().any(|(pause, _)| *pause > 0) {
+            self.note("list: slow body");
         }
         tokio::spawn(async move {
             for (pause, chunk) in chunks {
@@ -255,32 +225,28 @@ impl Server {
         });
         UnboundedReceiverStream::new(receiver).boxed()
     }
+
+    fn watch_body(&self) -> (Wire, ByteStream) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Wire::new(self.clone(), sender), UnboundedReceiverStream::new(receiver).boxed())
+    }
 }
 
 #[async_trait]
 impl ListWatch for Server {
     async fn list(&self, params: &ListParams) -> Result<ByteStream, Failure> {
-        if params.continue_token.is_none() {
+        let is_probe = params.limit == Some(1) && params.continue_token.is_none();
+        if is_probe {
+            self.world.lock().probes_started += 1;
+        } else if params.continue_token.is_none() {
             self.world.lock().lists_started += 1;
         }
-        self.refuse().inspect_err(|_| self.force_list())?;
-        // A token is the version and the place where the page starts.
+        self.refuse(if is_probe { Request::Probe } else { Request::List })?;
         let (version, start) = match &params.continue_token {
-            Some(token) => {
-                let (version, start) = token.split_once('/').expect("the server's own token");
-                let version: u64 = version.parse().expect("a version");
-                if self.world.lock().compacted > version || self.hits() {
-                    self.force_list();
-                    return Err(status(410, "Expired"));
-                }
-                (version, start.parse().expect("a place"))
-            }
-            None => {
-                let picked = self.pick_version(params.resource_version.as_deref());
-                (picked.inspect_err(|_| self.force_list())?, 0)
-            }
+            Some(token) => self.read_token(token)?,
+            None => (self.pick_version(params.resource_version.as_deref())?, 0),
         };
-        let state = self.world.lock().state_at(version);
+        let state = self.world.lock().history.state_at(version).expect("a version that is kept");
         let limit = params.limit.map_or(usize::MAX, |limit| limit as usize);
         let items: Vec<_> =
             state.iter().skip(start).take(limit).map(|(name, object)| json(name, object, false)).collect();
@@ -292,35 +258,44 @@ impl ListWatch for Server {
         );
         let cut = self.hits();
         if cut {
-            self.force_list();
+            self.note("list: cut");
+            if !is_probe {
+                self.force_list();
+            }
         }
-        Ok(self.body(&text, cut))
+        Ok(self.list_body(&text, cut))
     }
 
     async fn watch(&self, params: &WatchParams) -> Result<ByteStream, Failure> {
+        let (wire, body) = self.watch_body();
         if params.send_initial_events {
             self.world.lock().lists_started += 1;
             if !self.world.lock().streaming {
+                self.note("streaming list: not supported");
                 self.force_list();
                 return Err(status(422, "Invalid"));
             }
+            self.refuse(Request::StreamingList)?;
+            let version = self.pick_version(params.resource_version.as_deref())?;
+            tokio::spawn(self.clone().feed(version, self.initial_events(version), wire));
+            return Ok(body);
         }
-        let started_list = params.send_initial_events;
-        self.refuse().inspect_err(|_| {
-            if started_list {
-                self.force_list();
-            }
-        })?;
-        let (sender, receiver) = mpsc::unbounded_channel();
-        let (version, initial) = if started_list {
-            let picked = self.pick_version(params.resource_version.as_deref());
-            let version = picked.inspect_err(|_| self.force_list())?;
-            (version, self.initial_events(version))
-        } else {
-            let version = params.resource_version.as_deref().expect("a watch has a version");
-            (version.parse().expect("the server's own version"), String::new())
+        self.refuse(Request::Watch)?;
+        let version = params.resource_version.as_deref().expect("a watch has a version");
+        let version: u64 = version.parse().expect("the server's own version");
+        let manner = {
+            let world = self.world.lock();
+            (version > world.history.newest()).then_some(world.manner)
         };
-        tokio::spawn(self.clone().feed(version, initial, sender));
-        Ok(UnboundedReceiverStream::new(receiver).boxed())
+        match manner {
+            None => drop(tokio::spawn(self.clone().feed(version, String::new(), wire))),
+            Some(Manner::TooLarge) => {
+                self.note("watch of a lost time: 504");
+                self.force_list();
+                return Err(too_large());
+            }
+            Some(manner) => drop(tokio::spawn(self.clone().feed_from_a_lost_time(manner, wire))),
+        }
+        Ok(body)
     }
 }

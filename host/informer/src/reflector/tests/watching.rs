@@ -277,6 +277,31 @@ async fn backpressure_stops_reading_while_the_queue_is_full() {
     assert_eq!(words[1..], expected, "held back, not lost");
 }
 
+/// Merged changes would leave in the order of first positions, and the store would be at versions that the server never had.
+#[tokio::test(start_paused = true)]
+async fn backpressure_holds_a_chunk_of_many_events_back_and_merges_none() {
+    let mut r = start(&InformerOptions { delta_capacity: 4, ..plain() });
+    let body = r.server.serve("5", &[]).await;
+    let event = |version: u64| {
+        format!(
+            "{{\"type\":\"MODIFIED\",\"object\":{}}}\n",
+            pod(&format!("p{}", version % 3), version).json()
+        )
+    };
+    body.raw(&(6..1006).map(event).collect::<String>());
+    let mut words = Vec::new();
+    while words.len() < 1001 {
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        assert!(r.queue.len() <= 4, "{}", r.queue.len());
+        words.extend(r.deltas(1).await);
+    }
+    let expected: Vec<_> = (6..1006).map(|version| format!("~p{}@{version}", version % 3)).collect();
+    assert_eq!(words[1..], expected);
+    assert_eq!(r.store.resource_version(), "1005");
+}
+
 #[tokio::test(start_paused = true)]
 async fn events_are_whole_wherever_the_chunks_are_cut() {
     let events: String = (6..10)
