@@ -8,6 +8,7 @@ mod acceptance;
 mod bad_descriptors;
 mod bad_files;
 mod command_line;
+mod configmap_rollout;
 mod delete_everything;
 mod faults;
 mod harness;

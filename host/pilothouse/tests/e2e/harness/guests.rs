@@ -5,6 +5,7 @@ use std::path::PathBuf;
 /// The built example plugins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Guest {
+    ConfigmapRollout,
     Conformance,
     DeleteEverything,
     SampleController,
@@ -13,13 +14,12 @@ pub(crate) enum Guest {
 impl Guest {
     /// The bytes of its .wasm.
     pub(crate) fn wasm(self) -> Vec<u8> {
-        let name = match self {
-            Self::Conformance => "conformance",
-            Self::DeleteEverything => "delete_everything",
-            Self::SampleController => "sample_controller",
+        let path = match self {
+            Self::ConfigmapRollout => built("configmap-rollout"),
+            Self::Conformance => by_cargo("conformance"),
+            Self::DeleteEverything => by_cargo("delete_everything"),
+            Self::SampleController => by_cargo("sample_controller"),
         };
-        let folder = std::env::var_os("PILOTHOUSE_GUESTS").map_or_else(default_folder, PathBuf::from);
-        let path = folder.join(format!("{name}.wasm"));
         std::fs::read(&path).unwrap_or_else(|error| {
             panic!(
                 "{}: {error}; run `cargo xtask build-guests`, or `cargo xtask test` for everything",
@@ -29,11 +29,20 @@ impl Guest {
     }
 }
 
-fn default_folder() -> PathBuf {
-    PathBuf::from(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../examples/target/wasm32-unknown-unknown/release"
-    ))
+/// Where cargo leaves a plugin in Rust.
+fn by_cargo(name: &str) -> PathBuf {
+    let default = || examples("wasm32-unknown-unknown/release");
+    let folder = std::env::var_os("PILOTHOUSE_GUESTS").map_or_else(default, PathBuf::from);
+    folder.join(format!("{name}.wasm"))
+}
+
+/// Where xtask leaves a plugin in another language.
+fn built(name: &str) -> PathBuf {
+    examples("guests").join(format!("{name}.wasm"))
+}
+
+fn examples(folder: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/target")).join(folder)
 }
 
 /// A hand-written guest of the plugin crate's tests, assembled.
