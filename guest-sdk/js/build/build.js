@@ -8,7 +8,7 @@ import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 import { lineStatement, lineTable } from "./lines.js";
-import { exportsOf, WORLD, writeWorld } from "./world.js";
+import { exportsOf, importsOf, WORLD, writeWorld } from "./world.js";
 
 const SDK = path.resolve(fileURLToPath(import.meta.url), "../..");
 
@@ -28,9 +28,9 @@ export async function build(folder) {
   const scratch = await realpath(await mkdtemp(path.join(tmpdir(), "pilothouse-js-")));
   try {
     const exported = exportsOf(await evaluate(esbuild, project, entry, scratch));
+    const { jsSource, imported } = await bundle(esbuild, project, entry, exported);
     const wit = path.join(scratch, "wit");
-    await writeWorld(wit, path.join(SDK, "wit"), exported);
-    const jsSource = await bundle(esbuild, project, entry, exported);
+    await writeWorld(wit, path.join(SDK, "wit"), { imported, exported });
     // The engine's async variant needs a host with asynchronous components.
     const { component } = await componentize({ witPath: wit, world: WORLD, jsSource, sync: true });
     return { component, exported };
@@ -64,7 +64,7 @@ const COMMON = { bundle: true, format: "esm", target: "es2023", logLevel: "silen
 /** Runs the module in node, to see what the plugin has. It may not call the host before it is called itself. */
 async function evaluate(esbuild, project, entry, scratch) {
   const options = { ...COMMON, absWorkingDir: project, entryPoints: [entry], platform: "node", banner: requireBanner() };
-  const output = await bundled(esbuild, options, project);
+  const { outputFiles: [output] } = await run(esbuild, options, project);
   const file = path.join(scratch, "plugin.mjs");
   await writeFile(file, output.text);
   const module = await import(pathToFileURL(file).href).catch((error) => {
@@ -102,12 +102,13 @@ async function bundle(esbuild, project, entry, exported) {
     platform: "neutral",
     mainFields: ["module", "main"],
     conditions: ["pilothouse"],
-    external: ["pilothouse:*"],
-    plugins: [oneSdk()],
+    metafile: true,
+    plugins: [oneSdk(), contract()],
   };
-  const [map, output] = await bundledFiles(esbuild, options, project);
+  const { outputFiles: [map, output], metafile } = await run(esbuild, options, project);
   const table = lineTable(output.text, JSON.parse(map.text), project, project, SDK);
-  return output.text + lineStatement(table);
+  const imports = Object.values(metafile.outputs).flatMap((file) => file.imports.map((used) => used.path));
+  return { jsSource: output.text + lineStatement(table), imported: importsOf(imports) };
 }
 
 /** The entry and the plugin must mean the same SDK, through whatever link each finds it. */
@@ -118,13 +119,17 @@ function oneSdk() {
   };
 }
 
-async function bundled(esbuild, options, project) {
-  return (await bundledFiles(esbuild, options, project))[0];
+/** The contract's modules are the engine's. One that nothing uses is left out, so that the component does not import it. */
+function contract() {
+  return {
+    name: "contract",
+    setup: ({ onResolve }) => onResolve({ filter: /^pilothouse:/ }, ({ path }) => ({ path, external: true, sideEffects: false })),
+  };
 }
 
-async function bundledFiles(esbuild, options, project) {
+async function run(esbuild, options, project) {
   try {
-    return (await esbuild.build(options)).outputFiles;
+    return await esbuild.build(options);
   } catch (error) {
     if (!Array.isArray(error.errors)) throw error;
     const messages = await esbuild.formatMessages(error.errors, { kind: "error", color: false });

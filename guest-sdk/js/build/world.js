@@ -1,4 +1,4 @@
-// The world of one plugin: all imports, and only those exports that the plugin has.
+// The world of one plugin: the imports that its code uses, and the exports that it has.
 
 import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
@@ -15,8 +15,16 @@ export function exportsOf(plugin) {
   return ["plugin", ...members.map((member) => EXPORTS[member])];
 }
 
+/** What a module of the contract is called in JavaScript. */
+const INTERFACE = /^pilothouse:controller\/([a-z-]+)@/;
+
+/** The interfaces that a bundle imports, from the paths of its imports. */
+export function importsOf(paths) {
+  return paths.map((path) => INTERFACE.exec(path)?.[1]).filter((name) => name !== undefined);
+}
+
 /** Writes a WIT package into `folder`, beside a copy of the contract in `wit`. */
-export async function writeWorld(folder, wit, exported) {
+export async function writeWorld(folder, wit, { imported, exported }) {
   const contract = path.join(folder, "deps", "controller");
   await mkdir(contract, { recursive: true });
   const files = (await readdir(wit)).filter((file) => file.endsWith(".wit"));
@@ -25,7 +33,7 @@ export async function writeWorld(folder, wit, exported) {
   const lines = [
     "package pilothouse:guest;",
     `world ${WORLD} {`,
-    `  include pilothouse:controller/imports@${version};`,
+    ...imported.map((name) => `  import pilothouse:controller/${name}@${version};`),
     ...exported.map((name) => `  export pilothouse:controller/${name}@${version};`),
     "}",
     "",

@@ -25,6 +25,7 @@ function stub(name) {
 
 export const cache = stub("cache");
 export const client = stub("client");
+export const config = stub("config");
 export const events = stub("events");
 export const metrics = stub("metrics");
 export const queue = stub("queue");

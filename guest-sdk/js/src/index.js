@@ -5,6 +5,7 @@ export * as log from "./log.js";
 export * as metrics from "./metrics.js";
 export * as owner from "./owner.js";
 
+export { config } from "./config.js";
 export {
   AlreadyExists,
   ApiError,

@@ -41,6 +41,7 @@ test("a component exports what the plugin has and nothing else", async () => {
   assert.deepEqual(exported, ["plugin", "reconcile", "index"]);
   assert.deepEqual([...component.subarray(0, 4)], [0, 0x61, 0x73, 0x6d]);
   assert.ok(component.includes("pilothouse:controller/index@") && !component.includes("pilothouse:controller/observe@"));
+  assert.ok(component.includes("pilothouse:controller/cache@") && !component.includes("pilothouse:controller/metrics@"), "imports");
 });
 
 test("the exports follow from the members", () => {

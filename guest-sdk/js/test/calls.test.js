@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ApiError, client, definePlugin, Retry, Terminal } from "@pilothouse/sdk";
+import { ApiError, client, config, definePlugin, Retry, Terminal } from "@pilothouse/sdk";
 import { fakeHost } from "@pilothouse/sdk/testing";
 
 import { configMap, CONFIG_MAPS, reconciler, WEB } from "./objects.js";
@@ -64,6 +64,18 @@ test("describe gives the document, or refuses the config", () => {
   const { descriptor } = fakeHost(plugin, { config: { image: "nginx" } });
   assert.deepEqual(descriptor, { apiVersion: "pilothouse.dev/v1alpha1", kind: "Plugin", name: "strict", version: "1.0.0", watches: [] });
   assert.throws(() => fakeHost(plugin), (refusal) => refusal === "config.image is missing");
+});
+
+test("the config is the same in every call, and parsed once", () => {
+  const seen = [];
+  const plugin = reconciler(() => { seen.push(config()); });
+  for (const size of [1, 2]) {
+    const host = fakeHost(plugin, { config: { size } });
+    host.reconcile("maps", WEB);
+    host.reconcile("maps", WEB);
+  }
+  assert.deepEqual(seen.map(({ size }) => size), [1, 1, 2, 2]);
+  assert.equal(seen[0], seen[1]);
 });
 
 test("a plugin that cannot work is refused where it is defined", () => {

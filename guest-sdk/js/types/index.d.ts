@@ -12,6 +12,9 @@ export * from "./tools.js";
 /** The sidecar's `config`. */
 export type Config = { readonly [name: string]: any };
 
+/** The sidecar's `config`, as `describe` was given it. It stays the same while an instance lives. */
+export function config(): Config;
+
 /** What an author writes. What it has decides what the component exports. */
 export interface PluginDefinition {
   /**

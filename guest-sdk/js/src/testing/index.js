@@ -33,14 +33,16 @@ class FakeHost {
   #handles = new Handles();
   #failures = [];
   #component;
+  #config;
   #plugin;
 
   constructor(plugin, { objects = [], config = {} }) {
     this.#plugin = plugin;
+    this.#config = JSON.stringify(config);
     this.#component = component(plugin);
     install(this.#imports());
     for (const object of objects) this.#store.put(object);
-    this.descriptor = JSON.parse(this.#component.plugin.describe(JSON.stringify(config)));
+    this.descriptor = JSON.parse(this.#component.plugin.describe(this.#config));
   }
 
   /** The object as the cluster has it; undefined when it does not. */
@@ -103,6 +105,7 @@ class FakeHost {
     return {
       cache: this.#cache(),
       client: this.#client(),
+      config: { get: () => this.#config },
       events: {
         publish: (object, type, reason, action, note) =>
           this.events.push({ type, reason, action, note, regarding: JSON.parse(object.json()) }),
