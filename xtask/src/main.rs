@@ -8,6 +8,7 @@ mod mutants;
 mod soak;
 mod test;
 mod tidy;
+mod wit;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -50,6 +51,8 @@ enum Command {
     },
     /// Generate the bindings that the SDKs for C and Go commit, from `wit/`.
     Bindings,
+    /// Write docs/wit.md from the comments in `wit/`.
+    WitDoc,
     /// Check what neither compiler nor clippy checks: file sizes, direction of dependencies, leftovers.
     Tidy,
 }
@@ -79,6 +82,7 @@ fn run(root: &Path, command: Command) -> Result<()> {
         Command::Mutants { only } => mutants::run(root, only.as_deref()),
         Command::Soak { seeds } => soak::run(root, seeds),
         Command::Bindings => bindings::run(root),
+        Command::WitDoc => wit::write_document(root),
         Command::Tidy => tidy::run(root),
     }
 }

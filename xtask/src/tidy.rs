@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::bindings;
+use crate::{bindings, wit};
 
 /// The longest a source file may be.
 const LINES: usize = 420;
@@ -49,6 +49,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     found.extend(binaries(&files));
     found.extend(undocumented(root)?);
     found.extend(bindings::stale(root)?);
+    found.extend(wit::problems(root)?);
     let map = fs::read_to_string(root.join("docs/architecture.md")).context("read docs/architecture.md")?;
     found.extend(unmapped(&files, &map));
     ensure!(found.is_empty(), "tidy:\n  {}", found.join("\n  "));
