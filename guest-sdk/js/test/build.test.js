@@ -22,7 +22,7 @@ async function project(files) {
   await mkdir(path.join(folder, "node_modules/@pilothouse"), { recursive: true });
   await symlink(SDK, path.join(folder, "node_modules/@pilothouse/sdk"));
   for (const tool of ["esbuild", "componentize-qjs"]) {
-    await symlink(path.join(SDK, "node_modules", tool), path.join(folder, "node_modules", tool));
+    await symlink(path.join(SDK, "test/node_modules", tool), path.join(folder, "node_modules", tool));
   }
   for (const [name, text] of Object.entries({ "package.json": '{"name":"p","type":"module"}', ...files })) {
     await mkdir(path.dirname(path.join(folder, name)), { recursive: true });

@@ -1,4 +1,4 @@
-//! B50: Foo → Deployment, driven with kubectl as its user would.
+//! B50: Foo → Deployment, driven with kubectl as its user would: the same controller in every language that has it.
 
 use serde_json::Value;
 
@@ -6,10 +6,50 @@ use crate::harness::{Guest, Host};
 
 const PLUGIN: &str = "sample-controller";
 
-async fn host_with_plugin() -> Host {
+macro_rules! in_languages {
+    ($($language:ident: $guest:ident in $folder:literal,)*) => {
+        $(mod $language {
+            use crate::harness::Guest;
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn b50_a_foo_gets_its_deployment_and_keeps_it() {
+                super::a_foo_gets_its_deployment_and_keeps_it(Guest::$guest).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn b50_a_deployment_of_somebody_else_is_left_alone() {
+                super::a_deployment_of_somebody_else_is_left_alone(Guest::$guest).await;
+            }
+        })*
+
+        const FOLDERS: &[&str] = &[$($folder),*];
+    };
+}
+
+in_languages! {
+    rust: SampleController in "sample-controller",
+    go: SampleControllerGo in "sample-controller-go",
+    js: SampleControllerJs in "sample-controller-js",
+    python: SampleControllerPython in "sample-controller-python",
+}
+
+/// A sample controller that nobody runs here shows nothing.
+#[test]
+fn no_sample_controller_is_left_out() {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    for entry in std::fs::read_dir(examples).expect("the examples are there") {
+        let name = entry.expect("an entry").file_name().to_string_lossy().into_owned();
+        assert!(
+            !name.starts_with("sample-controller") || FOLDERS.contains(&name.as_str()),
+            "{name} has no entry"
+        );
+    }
+}
+
+async fn host_with_plugin(guest: Guest) -> Host {
     let host = Host::start().await;
     host.sidecar(PLUGIN, "grants: {crds: true}\n");
-    host.drop_in(PLUGIN, &Guest::SampleController.wasm());
+    host.drop_in(PLUGIN, &guest.wasm());
     host.wait_for_state(PLUGIN, "running").await;
     host
 }
@@ -30,9 +70,8 @@ async fn deployment(host: &Host, name: &str, what: &str, wanted: impl Fn(&Value)
     .await
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn b50_a_foo_gets_its_deployment_and_keeps_it() {
-    let host = host_with_plugin().await;
+async fn a_foo_gets_its_deployment_and_keeps_it(guest: Guest) {
+    let host = host_with_plugin(guest).await;
     let server = &host.server;
     if server.kubectl_with(&["apply", "-f", "-"], &foo("web", "web-deployment", 1)).is_none() {
         return;
@@ -75,9 +114,8 @@ async fn b50_a_foo_gets_its_deployment_and_keeps_it() {
     server.kubectl(&["wait", "deployment/web-deployment", "--for=delete", "--timeout=60s"]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn b50_a_deployment_of_somebody_else_is_left_alone() {
-    let host = host_with_plugin().await;
+async fn a_deployment_of_somebody_else_is_left_alone(guest: Guest) {
+    let host = host_with_plugin(guest).await;
     let server = &host.server;
     if server.kubectl(&["create", "deployment", "taken", "--image", "nginx", "--replicas", "2"]).is_none() {
         return;

@@ -8,7 +8,11 @@ pub(crate) enum Guest {
     ConfigmapRollout,
     Conformance,
     DeleteEverything,
+    LabelPropagator,
     SampleController,
+    SampleControllerGo,
+    SampleControllerJs,
+    SampleControllerPython,
 }
 
 impl Guest {
@@ -18,7 +22,11 @@ impl Guest {
             Self::ConfigmapRollout => built("configmap-rollout"),
             Self::Conformance => by_cargo("conformance"),
             Self::DeleteEverything => by_cargo("delete_everything"),
+            Self::LabelPropagator => built("label-propagator"),
             Self::SampleController => by_cargo("sample_controller"),
+            Self::SampleControllerGo => built("sample-controller-go"),
+            Self::SampleControllerJs => built("sample-controller-js"),
+            Self::SampleControllerPython => built("sample-controller-python"),
         };
         std::fs::read(&path).unwrap_or_else(|error| {
             panic!(
