@@ -21,10 +21,16 @@ func procPin() int
 //go:linkname procUnpin runtime.procUnpin
 func procUnpin()
 
+// The preview 1 adapter answers with the time that it last knew while it is paused.
+//
+//go:wasmimport wasi_snapshot_preview1 adapter_monotonic_clock_set_paused
+func pauseClock(paused bool)
+
 // cabiRealloc gives the host memory for what it passes.
 //
-// While it runs, the component may not call out, and a garbage collection does: it reads the clock, and may run other goroutines. A
-// goroutine that is pinned to its processor starts and assists none, so the next allocation outside does.
+// While it runs, the component may not call out, and Go's allocator does. A garbage collection that it starts reads the clock and may run
+// other goroutines; and memory that was given back to the system is taken again by the clock. So the goroutine is pinned to its processor,
+// where it starts and assists no collection (the next allocation outside does), and the clock stands still.
 //
 //go:wasmexport cabi_realloc
 func cabiRealloc(old unsafe.Pointer, oldSize, align, size uintptr) unsafe.Pointer {
@@ -34,6 +40,7 @@ func cabiRealloc(old unsafe.Pointer, oldSize, align, size uintptr) unsafe.Pointe
 	if size == 0 {
 		return unsafe.Pointer(align)
 	}
+	pauseClock(true)
 	procPin()
 	pointer := allocate(size, align)
 	if old != nil {
@@ -41,6 +48,7 @@ func cabiRealloc(old unsafe.Pointer, oldSize, align, size uintptr) unsafe.Pointe
 	}
 	received = append(received, pointer)
 	procUnpin()
+	pauseClock(false)
 	return pointer
 }
 
