@@ -313,6 +313,11 @@ func TestWhatIsNoWriteIsRecordedToo(t *testing.T) {
 	ctx.Queue("maps").AddAfter(key("a"), 1500*time.Microsecond)
 	sdk.Counter("seen", sdk.Labels{"colour": "red"}, 2)
 	sdk.Counter("seen", nil, 1)
+	var settings struct{ Image string }
+	h.Config = `{"image":"nginx"}`
+	if err := sdk.CurrentConfig().Decode(&settings); err != nil || settings.Image != "nginx" {
+		t.Errorf("%v %v", settings, err)
+	}
 	queued := []sdktest.Queued{{Watch: "maps", Key: key("a"), After: 2 * time.Millisecond}}
 	if h.Events[0] != "Warning Broken default/a: it is" || !slices.Equal(h.Queued, queued) || h.Metrics["seen"] != 3 {
 		t.Errorf("%v %v %v", h.Events, h.Queued, h.Metrics)

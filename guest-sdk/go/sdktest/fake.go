@@ -1,6 +1,7 @@
 package sdktest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -254,6 +255,8 @@ func (f fake) take() *host.APIError {
 	f.failure = nil
 	return refused
 }
+
+func (f fake) Config() string { return cmp.Or(f.Host.Config, "{}") }
 
 func (f fake) QueueAdd(watch string, key host.Key) { f.QueueAddAfter(watch, key, 0) }
 

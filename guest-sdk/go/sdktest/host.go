@@ -29,6 +29,8 @@ type Host struct {
 	version int
 	failure *host.APIError
 
+	// Config is the sidecar's config; "{}" when it is not set.
+	Config string
 	// Written is every write that was accepted: "create apps/v1 Deployment default/web".
 	Written []string
 	// Events is every Event: "Normal Synced default/web: Foo synced".

@@ -70,6 +70,7 @@ type Host interface {
 	ClientPatch(target Type, key Key, patchType PatchType, body, subresource string) (Object, *APIError)
 	ClientDelete(target Type, key Key, options DeleteOptions) *APIError
 
+	Config() string
 	QueueAdd(watch string, key Key)
 	QueueAddAfter(watch string, key Key, milliseconds uint32)
 	PublishEvent(regarding Object, warning bool, reason, action, note string)

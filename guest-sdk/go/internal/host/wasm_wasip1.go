@@ -3,6 +3,7 @@ package host
 import (
 	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_cache"
 	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_client"
+	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_config"
 	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_events"
 	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_log"
 	"pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_metrics"
@@ -94,6 +95,11 @@ func (wasm) ClientDelete(target Type, key Key, options DeleteOptions) *APIError 
 		return &err
 	}
 	return nil
+}
+
+func (wasm) Config() string {
+	defer runtime.Unpin()
+	return pilothouse_controller_config.Get()
 }
 
 func (wasm) QueueAdd(watch string, key Key) { pilothouse_controller_queue.Add(watch, key) }

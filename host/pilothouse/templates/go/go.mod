@@ -1,0 +1,7 @@
+module {{name}}
+
+go 1.26
+
+require pilothouse.dev/sdk v0.0.0
+
+replace pilothouse.dev/sdk => ./sdk

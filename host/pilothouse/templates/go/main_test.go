@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pilothouse.dev/sdk"
+	"pilothouse.dev/sdk/sdktest"
+)
+
+var (
+	fooKey     = sdk.Key{Namespace: "default", Name: "example"}
+	webKey     = sdk.Key{Namespace: "default", Name: "web"}
+	deployment = sdk.Type{APIVersion: "apps/v1", Kind: "Deployment"}
+)
+
+func host(t *testing.T, replicas int) *sdktest.Host {
+	h := sdktest.New(t, describe)
+	h.Put(fmt.Sprintf(`{"apiVersion":"samplecontroller.k8s.io/v1alpha1","kind":"Foo","metadata":{"name":"example","namespace":"default"},
+		"spec":{"deploymentName":"web","replicas":%d}}`, replicas))
+	return h
+}
+
+func reconcileFoo(t *testing.T, h *sdktest.Host) {
+	t.Helper()
+	if _, err := h.Reconcile(controller{}, "foos", fooKey); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAFooGetsADeploymentThatItControls(t *testing.T) {
+	h := host(t, 2)
+	reconcileFoo(t, h)
+	var made Deployment
+	if !h.Get(deployment, webKey, &made) || *made.Spec.Replicas != 2 || !*made.Metadata.OwnerReferences[0].Controller {
+		t.Errorf("%+v", made)
+	}
+	reconcileFoo(t, h)
+	if len(h.Written) != 2 {
+		t.Errorf("the second run writes again: %v", h.Written)
+	}
+}
+
+func TestDriftIsRepairedAndNothingElseIsTouched(t *testing.T) {
+	h := host(t, 2)
+	reconcileFoo(t, h)
+	ctx := h.Context()
+	drift := sdk.MergePatch(map[string]any{"spec": map[string]any{"replicas": 7, "paused": true}})
+	if _, err := ctx.Client().Patch(deployment, webKey, drift); err != nil {
+		t.Fatal(err)
+	}
+	reconcileFoo(t, h)
+	repaired := ctx.Cache("deployments").Get(webKey)
+	replicas, _ := repaired.Text("/spec/replicas")
+	paused, _ := repaired.Text("/spec/paused")
+	if replicas != "2" || paused != "true" {
+		t.Error(repaired.JSON())
+	}
+}
+
+func TestADeploymentOfSomebodyElseIsLeftAlone(t *testing.T) {
+	h := host(t, 2)
+	h.Put(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"default"},"spec":{"replicas":5}}`)
+	_, err := h.Reconcile(controller{}, "foos", fooKey)
+	if err == nil || len(h.Written) != 0 || len(h.Events) != 1 || !strings.HasPrefix(h.Events[0], "Warning ErrResourceExists") {
+		t.Errorf("%v %v %v", err, h.Written, h.Events)
+	}
+}
