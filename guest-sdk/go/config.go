@@ -3,8 +3,8 @@ package sdk
 import (
 	"encoding/json"
 
-	"pilothouse.dev/sdk/internal/host"
 	plugin "pilothouse.dev/sdk/internal/exports/plugin"
+	"pilothouse.dev/sdk/internal/host"
 )
 
 // Config is the sidecar's config, as JSON; "{}" without one.
