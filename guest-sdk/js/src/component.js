@@ -3,7 +3,7 @@
 import "./console.js";
 import { Context } from "./context.js";
 import { ApiError, Retry, Terminal } from "./errors.js";
-import { callEnded } from "./handles.js";
+import { inCall } from "./handles.js";
 import { ObjectKey } from "./key.js";
 import { Notification } from "./notification.js";
 import { witDelay } from "./number.js";
@@ -20,9 +20,9 @@ export function component(plugin) {
   }
   return {
     plugin: { describe: (config) => describe(plugin, config) },
-    reconcile: { reconcile: (request) => reconcile(plugin, request) },
-    observe: { observe: (notifications, batch) => observe(plugin, notifications, batch) },
-    index: { values: (index, object) => values(plugin, index, object) },
+    reconcile: { reconcile: (request) => inCall(() => reconcile(plugin, request)) },
+    observe: { observe: (notifications, batch) => inCall(() => observe(plugin, notifications, batch)) },
+    index: { values: (index, object) => inCall(() => values(plugin, index, object)) },
   };
 }
 
@@ -47,8 +47,6 @@ function reconcile(plugin, request) {
     return outcome(plugin.reconcile(new Context(told), told));
   } catch (error) {
     throw failure(error);
-  } finally {
-    callEnded();
   }
 }
 
@@ -70,7 +68,6 @@ function observe(plugin, notifications, batch) {
     // What an observer has learnt may be half of what it was told: a new instance is told everything.
     throw withPlaces(error);
   } finally {
-    callEnded();
     batch[Symbol.dispose]?.();
   }
 }
@@ -87,8 +84,6 @@ function values(plugin, index, object) {
     return typeof found === "string" ? [found] : Array.from(found, String);
   } catch (error) {
     throw withPlaces(error);
-  } finally {
-    callEnded();
   }
 }
 

@@ -18,17 +18,28 @@ export function opened(object, raw) {
   sweepAt = Math.max(FIRST_SWEEP, 2 * open.length);
 }
 
-/** Closes what the call opened and did not keep; and what earlier calls kept and nobody reaches any more. */
-export function callEnded() {
-  kept = kept.filter(isReached);
-  for (const entry of open) {
-    const object = entry.object.deref();
-    if (object === undefined) entry.raw[Symbol.dispose]();
-    else if (object.isKept) kept.push(entry);
-    else object.close();
-  }
+/**
+ * Runs a call, and closes what it opened and did not keep; and what earlier calls kept and nobody reaches any more. Only a fake host calls
+ * again from inside: that call's handles are its own.
+ */
+export function inCall(work) {
+  const outer = open;
   open = [];
   sweepAt = FIRST_SWEEP;
+  try {
+    return work();
+  } finally {
+    kept = kept.filter(isReached);
+    for (const entry of open) settle(entry);
+    open = outer;
+  }
+}
+
+function settle(entry) {
+  const object = entry.object.deref();
+  if (object === undefined) entry.raw[Symbol.dispose]();
+  else if (object.isKept) kept.push(entry);
+  else object.close();
 }
 
 function isReached(entry) {

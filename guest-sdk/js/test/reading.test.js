@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ObjectKey } from "@pilothouse/sdk";
+import { definePlugin, ObjectKey } from "@pilothouse/sdk";
 import { fakeHost } from "@pilothouse/sdk/testing";
 
-import { configMap, reconciler, WEB } from "./objects.js";
+import { configMap, CONFIG_MAPS, reconciler, WEB } from "./objects.js";
 
 /** Runs `work(ctx)` in a reconcile over `objects`; answers what it answers. */
 function reading(objects, work, more) {
@@ -67,6 +67,23 @@ test("fields, indexes and keys open no handle", () => {
     assert.deepEqual(maps.byIndex("byGroup", "blue").map(({ key }) => key.name), ["b"]);
     assert.deepEqual([maps.hasSynced(), maps.get({ name: "nowhere" })], [true, undefined]);
   }, { indexes });
+});
+
+test("a computed index answers inside of a reconcile, whose handles stay open", () => {
+  const watches = [{ ...CONFIG_MAPS, indexes: [{ name: "bySize", computed: true }] }];
+  const plugin = definePlugin({
+    describe: { name: "sizes", version: "1", watches },
+    reconcile(ctx) {
+      const web = ctx.cache("maps").get(WEB);
+      assert.deepEqual(ctx.cache("maps").byIndex("bySize", "1").map(({ key }) => key.name), ["web"]);
+      assert.deepEqual(ctx.cache("maps").indexValues("bySize"), ["0", "1"]);
+      assert.equal(web.key.name, "web");
+    },
+    indexes: { bySize: (object) => String(Object.keys(object.field("/data")).length) },
+  });
+  const host = fakeHost(plugin, { objects: [configMap("web", { data: { a: "1" } }), configMap("b")] });
+  assert.deepEqual(host.reconcile("maps", WEB), { outcome: "done" });
+  assert.equal(host.openHandles, 0);
 });
 
 test("handles close with the call, except those that are kept", () => {
