@@ -101,7 +101,11 @@ fn resolve(root: &Path, packages: &[&str], world: &str) -> Result<(Resolve, Worl
     Ok((resolve, world))
 }
 
-fn files(generator: &mut dyn WorldGenerator, mut resolve: Resolve, world: WorldId) -> Result<Vec<(String, Vec<u8>)>> {
+fn files(
+    generator: &mut dyn WorldGenerator,
+    mut resolve: Resolve,
+    world: WorldId,
+) -> Result<Vec<(String, Vec<u8>)>> {
     let mut files = Files::default();
     generator.generate(&mut resolve, world, &mut files)?;
     Ok(files.iter().map(|(name, contents)| (name.to_owned(), contents.to_owned())).collect())
@@ -125,7 +129,9 @@ mod tests {
         let copy = tempfile::tempdir().unwrap();
         for folder in ["wit", c::WASI] {
             fs::create_dir_all(copy.path().join(folder)).unwrap();
-            for entry in fs::read_dir(root().join(folder)).unwrap().flatten().filter(|entry| entry.path().is_file()) {
+            for entry in
+                fs::read_dir(root().join(folder)).unwrap().flatten().filter(|entry| entry.path().is_file())
+            {
                 fs::copy(entry.path(), copy.path().join(folder).join(entry.file_name())).unwrap();
             }
         }
@@ -139,7 +145,10 @@ mod tests {
         fs::write(copy.path().join(go::FOLDER).join("old.go"), "package old\n").unwrap();
         let found = stale(copy.path()).unwrap();
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].contains("bindings.h is not what wit/ says now: run `cargo xtask bindings`"), "{found:?}");
+        assert!(
+            found[0].contains("bindings.h is not what wit/ says now: run `cargo xtask bindings`"),
+            "{found:?}"
+        );
         assert!(found[1].contains("old.go is not generated any more"), "{found:?}");
         run(copy.path()).unwrap();
         assert_eq!(stale(copy.path()).unwrap(), Vec::<String>::new());

@@ -74,7 +74,7 @@ fn run(root: &Path, command: Command) -> Result<()> {
         Command::Test => test::run(root),
         Command::BuildGuests { packages } => {
             let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
-            for guest in guests::build(root, &packages)? {
+            for guest in guests::build(root, &packages, || host::build(root))? {
                 println!("{}: {}", guest.name, guest.wasm.display());
             }
             Ok(())

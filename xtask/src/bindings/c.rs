@@ -29,7 +29,10 @@ pub(super) fn generate(root: &Path) -> Result<Generated> {
         ..Default::default()
     };
     let files = files(&mut *options.build(), resolve, world)?;
-    Ok(files.into_iter().map(|(name, contents)| (Path::new(FOLDER).join(name), without_link(contents))).collect())
+    Ok(files
+        .into_iter()
+        .map(|(name, contents)| (Path::new(FOLDER).join(name), without_link(contents)))
+        .collect())
 }
 
 /// The generator's last lines ask for the object file also where there is none.

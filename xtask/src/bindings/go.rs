@@ -51,7 +51,9 @@ world guest {{
 fn place(export: &str, name: &str) -> Option<PathBuf> {
     let folder = Path::new(FOLDER);
     match name {
-        "exports/wit_exports/wit_exports.go" => Some(folder.join("exports").join(export).join("wit_exports.go")),
+        "exports/wit_exports/wit_exports.go" => {
+            Some(folder.join("exports").join(export).join("wit_exports.go"))
+        }
         _ if name.starts_with("imports/") => Some(folder.join(name)),
         _ => None,
     }

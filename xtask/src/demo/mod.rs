@@ -16,7 +16,7 @@ use steps::Demo;
 /// Builds what is needed, runs the steps, and stops; with `stay`, after Ctrl-C.
 pub(crate) fn run(root: &Path, stay: bool) -> Result<()> {
     let binary = host::build(root)?;
-    guests::build(root, &["sample-controller"])?;
+    guests::build(root, &["sample-controller"], || host::build(root))?;
     let folder = root.join("target/demo");
     if folder.exists() {
         fs::remove_dir_all(&folder)

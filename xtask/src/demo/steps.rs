@@ -53,7 +53,7 @@ impl<'a> Demo<'a> {
 
     fn plugin_is_loaded(&self) -> Result<()> {
         step(2, "A plugin is dropped into the plugins directory and starts by itself");
-        let wasm = self.root.join("examples/target/wasm32-unknown-unknown/release/sample_controller.wasm");
+        let wasm = self.root.join("examples/target/guests/sample-controller.wasm");
         self.drop_in(&wasm)?;
         let plugin = self.wait_for_generation(1)?;
         say(&format!("{PLUGIN} {} is {}", text(&plugin, "/version"), text(&plugin, "/state")));
@@ -120,7 +120,7 @@ impl<'a> Demo<'a> {
         let workspace = self.root.join("examples/target/demo");
         let copy = guests::copy_example(self.root, PLUGIN, &workspace)?;
         edit(&copy.join("src/lib.rs"), "\"nginx:1.29\"", &format!("{NEW_IMAGE:?}"))?;
-        let built = guests::build_in(self.root, &workspace, &[PLUGIN], &[])?;
+        let built = guests::build_rust(self.root, &workspace, &[PLUGIN.to_owned()], &[])?;
         let wasm = &built.first().context("no plugin was built")?.wasm;
         self.drop_in(wasm)?;
         let plugin = self.wait_for_generation(2)?;

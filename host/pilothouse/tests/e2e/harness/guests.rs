@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+/// Where `cargo xtask build-guests` leaves them.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/target/guests");
+
 /// The built example plugins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Guest {
@@ -18,16 +21,17 @@ pub(crate) enum Guest {
 impl Guest {
     /// The bytes of its .wasm.
     pub(crate) fn wasm(self) -> Vec<u8> {
-        let path = match self {
-            Self::ConfigmapRollout => built("configmap-rollout"),
-            Self::Conformance => by_cargo("conformance"),
-            Self::DeleteEverything => by_cargo("delete_everything"),
-            Self::LabelPropagator => built("label-propagator"),
-            Self::SampleController => by_cargo("sample_controller"),
-            Self::SampleControllerGo => built("sample-controller-go"),
-            Self::SampleControllerJs => built("sample-controller-js"),
-            Self::SampleControllerPython => built("sample-controller-python"),
+        let name = match self {
+            Self::ConfigmapRollout => "configmap-rollout",
+            Self::Conformance => "conformance",
+            Self::DeleteEverything => "delete-everything",
+            Self::LabelPropagator => "label-propagator",
+            Self::SampleController => "sample-controller",
+            Self::SampleControllerGo => "sample-controller-go",
+            Self::SampleControllerJs => "sample-controller-js",
+            Self::SampleControllerPython => "sample-controller-python",
         };
+        let path = PathBuf::from(FOLDER).join(format!("{name}.wasm"));
         std::fs::read(&path).unwrap_or_else(|error| {
             panic!(
                 "{}: {error}; run `cargo xtask build-guests`, or `cargo xtask test` for everything",
@@ -35,22 +39,6 @@ impl Guest {
             )
         })
     }
-}
-
-/// Where cargo leaves a plugin in Rust.
-fn by_cargo(name: &str) -> PathBuf {
-    let default = || examples("wasm32-unknown-unknown/release");
-    let folder = std::env::var_os("PILOTHOUSE_GUESTS").map_or_else(default, PathBuf::from);
-    folder.join(format!("{name}.wasm"))
-}
-
-/// Where xtask leaves a plugin in another language.
-fn built(name: &str) -> PathBuf {
-    examples("guests").join(format!("{name}.wasm"))
-}
-
-fn examples(folder: &str) -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/target")).join(folder)
 }
 
 /// A hand-written guest of the plugin crate's tests, assembled.

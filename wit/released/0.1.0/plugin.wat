@@ -1,0 +1,58 @@
+;; A plugin of this release, frozen with it: every later host must go on running it. It watches the ConfigMaps labelled `test=released`, and
+;; logs the resource version of each that it reconciles.
+(module
+  (import "pilothouse:controller/cache@0.1.0" "get"
+    (func $cache-get (param i32 i32 i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/objects@0.1.0" "[method]object.resource-version"
+    (func $resource-version (param i32 i32)))
+  (import "pilothouse:controller/objects@0.1.0" "[resource-drop]object"
+    (func $drop-object (param i32)))
+  (import "pilothouse:controller/log@0.1.0" "log"
+    (func $log (param i32 i32 i32 i32 i32)))
+
+  (memory (export "memory") 2)
+  (data (i32.const 256) "{\"apiVersion\":\"pilothouse.dev/v1alpha1\",\"kind\":\"Plugin\",\"name\":\"released\",\"version\":\"0.1.0\",\"watches\":[{\"name\":\"maps\",\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"labelSelector\":\"test=released\",\"trigger\":\"self\"}]}")
+  (global $descriptor-length i32 (i32.const 206))
+
+  ;; describe(config) -> result<string, string>
+  (func (export "pilothouse:controller/plugin@0.1.0#describe") (param i32 i32) (result i32)
+    (i32.store (i32.const 16) (i32.const 0))
+    (i32.store (i32.const 20) (i32.const 256))
+    (i32.store (i32.const 24) (global.get $descriptor-length))
+    (i32.const 16))
+
+  ;; What the host passes in lies above 1024; nothing is kept from one call to the next.
+  (global $next (mut i32) (i32.const 1024))
+  (func (export "cabi_realloc") (param $old i32) (param $old-size i32) (param $align i32) (param $size i32) (result i32)
+    (local $address i32)
+    (local.set $address
+      (i32.and
+        (i32.add (global.get $next) (i32.sub (local.get $align) (i32.const 1)))
+        (i32.sub (i32.const 0) (local.get $align))))
+    (global.set $next (i32.add (local.get $address) (local.get $size)))
+    (local.get $address))
+
+  ;; reconcile(request) -> result<outcome, failure>
+  (func (export "pilothouse:controller/reconcile@0.1.0#reconcile")
+    (param $watch i32) (param $watch-len i32)
+    (param $namespace i32) (param $namespace-len i32) (param $name i32) (param $name-len i32)
+    (param $reasons i32) (param $reasons-len i32) (param $attempt i32) (param $extra i32) (param $extra-len i32)
+    (result i32)
+    (local $object i32)
+    ;; option<object> at 64: whether there is one, and its handle.
+    (call $cache-get
+      (local.get $watch) (local.get $watch-len)
+      (local.get $namespace) (local.get $namespace-len) (local.get $name) (local.get $name-len)
+      (i32.const 64))
+    (if (i32.load8_u (i32.const 64))
+      (then
+        (local.set $object (i32.load (i32.const 68)))
+        ;; A string at 72: its pointer and length.
+        (call $resource-version (local.get $object) (i32.const 72))
+        ;; Level 1 is info; no fields.
+        (call $log (i32.const 1) (i32.load (i32.const 72)) (i32.load (i32.const 76)) (i32.const 0) (i32.const 0))
+        (call $drop-object (local.get $object))))
+    (global.set $next (i32.const 1024))
+    ;; ok(done): memory at 48 is zero.
+    (i32.const 48))
+)
