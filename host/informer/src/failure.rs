@@ -39,6 +39,15 @@ pub enum FailureKind {
 }
 
 /// A failed list or watch, with what an operator needs to know.
+///
+/// ```
+/// use pilothouse_informer::{Failure, FailureKind};
+///
+/// let failure = Failure::response(429, Some("3"), br#"{"kind":"Status","message":"too many requests"}"#);
+/// assert_eq!(failure.kind, FailureKind::TooManyRequests);
+/// assert_eq!(failure.retry_after, Some(std::time::Duration::from_secs(3)));
+/// assert_eq!(failure.to_string(), "request failed: HTTP 429: too many requests; waiting as long as the server asks");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// What kind it is.

@@ -125,7 +125,45 @@ impl Redelivery {
     }
 }
 
-/// Something that handles batches of notifications.
+/// Something that handles batches of notifications; [`run_handler`] calls it.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = pilothouse_apiserver::ApiServer::builder().build();
+/// # let client = kube::Client::new(server.service(), "default");
+/// # use pilothouse_informer::{InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions};
+/// # use pilothouse_model::ResourceType;
+/// # let namespaces = ResourceType {
+/// #     group: String::new(), version: "v1".into(), kind: "Namespace".into(), plural: "namespaces".into(), namespaced: false,
+/// # };
+/// # let registry = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
+/// # let subscription = registry.subscribe(InformerKey::new(namespaces), SubscribeOptions::default()).unwrap();
+/// use pilothouse_informer::handler::{Handler, HandlerFailed, run_handler};
+/// use pilothouse_model::Notification;
+///
+/// struct Printer { failed: bool, seen: tokio::sync::mpsc::UnboundedSender<String> }
+///
+/// #[async_trait::async_trait]
+/// impl Handler for Printer {
+///     async fn handle(&mut self, batch: &[Notification]) -> Result<(), HandlerFailed> {
+///         if !std::mem::replace(&mut self.failed, true) {
+///             return Err(HandlerFailed("not yet".into()));
+///         }
+///         for notification in batch {
+///             self.seen.send(notification.key().to_string()).map_err(|error| HandlerFailed(error.to_string()))?;
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// let (seen, mut names) = tokio::sync::mpsc::unbounded_channel();
+/// let mut printer = Printer { failed: false, seen };
+/// tokio::select! {
+///     () = run_handler(&subscription, &mut printer) => unreachable!("the informer goes on"),
+///     name = names.recv() => assert_eq!(name.as_deref(), Some("default"), "the batch was delivered again"),
+/// }
+/// # });
+/// ```
 #[async_trait]
 pub trait Handler: Send {
     /// Handles one batch, in order. An error, as well as a panic, has the batch delivered again.

@@ -1,6 +1,14 @@
 use std::time::Duration;
 
 /// How informers list, watch and deliver. The defaults are what a controller against a real API server wants.
+///
+/// ```
+/// use pilothouse_informer::InformerOptions;
+///
+/// // Smaller pages and less waiting for the store, for a host with little memory.
+/// let options = InformerOptions { page_size: 100, delta_capacity: 128, ..InformerOptions::default() };
+/// assert!(options.streaming_list);
+/// ```
 #[derive(Clone, Debug)]
 pub struct InformerOptions {
     /// Whether to try a streaming list (`WatchList`) first. A server without it costs one refused request.

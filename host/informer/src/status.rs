@@ -21,6 +21,13 @@ pub enum InformerPhase {
 }
 
 /// The state of an informer, for `status` commands, metrics and bug reports.
+///
+/// ```
+/// use pilothouse_informer::{InformerPhase, InformerStatus};
+///
+/// let status = InformerStatus { phase: InformerPhase::Listing, ..InformerStatus::default() };
+/// assert_eq!(status.to_string(), "listing, not synced");
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct InformerStatus {
     /// What it is doing.

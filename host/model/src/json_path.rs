@@ -144,7 +144,11 @@ impl<'a> Parser<'a> {
 
     fn step(&mut self) -> Result<Step, JsonPathError> {
         let Some(rest) = self.rest.strip_prefix('.') else {
-            return if self.rest.starts_with('[') { self.bracket() } else { Err(self.error("expected . or [")) };
+            return if self.rest.starts_with('[') {
+                self.bracket()
+            } else {
+                Err(self.error("expected . or ["))
+            };
         };
         self.rest = rest;
         if self.rest.starts_with('[') {

@@ -23,6 +23,45 @@ pub type ByteStream = BoxStream<'static, Result<Bytes, Failure>>;
 ///
 /// An implementation returns as soon as the response's head is there, and treats a status that is not 2xx as a
 /// [`Failure`] ([`Failure::response`]). Dropping a call ends the request.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use std::sync::Arc;
+/// use futures::StreamExt;
+/// use pilothouse_informer::{
+///     ByteStream, Failure, InformerKey, InformerOptions, InformerRegistry, ListParams, ListWatch, SubscribeOptions,
+///     WatchParams,
+/// };
+/// # use pilothouse_model::ResourceType;
+///
+/// /// One pod, for ever.
+/// struct OnePod;
+///
+/// #[async_trait::async_trait]
+/// impl ListWatch for OnePod {
+///     async fn list(&self, _: &ListParams) -> Result<ByteStream, Failure> {
+///         let list = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},
+///             "items":[{"metadata":{"name":"web","namespace":"a","uid":"u","resourceVersion":"3"}}]}"#;
+///         Ok(futures::stream::iter([Ok(list.into())]).boxed())
+///     }
+///
+///     async fn watch(&self, params: &WatchParams) -> Result<ByteStream, Failure> {
+///         if params.send_initial_events {
+///             return Err(Failure::response(400, None, b"no streaming lists here"));
+///         }
+///         Ok(futures::stream::pending().boxed())
+///     }
+/// }
+///
+/// # let pods = ResourceType {
+/// #     group: String::new(), version: "v1".into(), kind: "Pod".into(), plural: "pods".into(), namespaced: true,
+/// # };
+/// let factory = |_: &InformerKey| -> Arc<dyn ListWatch> { Arc::new(OnePod) };
+/// let registry = InformerRegistry::new(factory, InformerOptions::default());
+/// let subscription = registry.subscribe(InformerKey::new(pods), SubscribeOptions::default()).unwrap();
+/// assert_eq!(subscription.next_batch().await.unwrap()[0].key().to_string(), "a/web");
+/// # });
+/// ```
 #[async_trait]
 pub trait ListWatch: Send + Sync + 'static {
     /// Starts a list.

@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use pilothouse_model::{Projection, Transform};
 
-pub use histogram::HistogramSnapshot;
 use histogram::Histogram;
+pub use histogram::HistogramSnapshot;
 pub(crate) use measured::Measured;
 
 use crate::key::InformerKey;
@@ -79,6 +79,28 @@ pub mod names {
 }
 
 /// What the informers of one resource and name count, together. Counters never fall, also when an informer stops.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = pilothouse_apiserver::ApiServer::builder().build();
+/// # let client = kube::Client::new(server.service(), "default");
+/// # use pilothouse_informer::{InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions};
+/// # use pilothouse_model::ResourceType;
+/// # let namespaces = ResourceType {
+/// #     group: String::new(), version: "v1".into(), kind: "Namespace".into(), plural: "namespaces".into(), namespaced: false,
+/// # };
+/// # let registry = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
+/// # let subscription = registry.subscribe(InformerKey::new(namespaces), SubscribeOptions::default()).unwrap();
+/// # subscription.next_batch().await;
+/// use pilothouse_informer::metrics::names;
+///
+/// for metrics in registry.metrics() {
+///     let labels = format!("resource={:?},name={:?}", metrics.resource, metrics.name);
+///     println!("{}{{{labels}}} {}", names::STORE_OBJECTS, metrics.store_objects);
+///     # assert!(labels == r#"resource="v1/namespaces",name="all""# && metrics.store_objects > 0);
+/// }
+/// # });
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InformerMetrics {
     /// Group, version and plural, such as `apps/v1/deployments` or `v1/pods`.

@@ -18,6 +18,41 @@ use crate::status::{InformerPhase, InformerStatus};
 
 /// Keeps a delta queue up to date with a collection of the API server (client-go's `Reflector`). See the
 /// [module documentation](super) for what it does when.
+///
+/// An [`InformerRegistry`](crate::InformerRegistry) runs one for each informer. By itself:
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = pilothouse_apiserver::ApiServer::builder().build();
+/// # let client = kube::Client::new(server.service(), "default");
+/// use std::sync::Arc;
+/// use pilothouse_informer::{
+///     DeltaQueue, InformerKey, InformerOptions, InformerStatus, KubeListWatch, Reflector, Store,
+/// };
+/// use pilothouse_model::{Delta, ObjectKey, ResourceType};
+/// use tokio_util::sync::CancellationToken;
+///
+/// let key = InformerKey::new(ResourceType {
+///     group: String::new(), version: "v1".into(), kind: "Namespace".into(), plural: "namespaces".into(), namespaced: false,
+/// });
+/// let store = Arc::new(Store::new());
+/// let queue = Arc::new(DeltaQueue::new(Arc::clone(&store), 1024));
+/// let status = tokio::sync::watch::Sender::new(InformerStatus::default());
+/// let list_watch = Arc::new(KubeListWatch::new(client, key.clone()));
+/// let reflector = Reflector::new(&key, list_watch, Arc::clone(&queue), &InformerOptions::default(), status);
+///
+/// let first = queue.pop(|delta| match delta {
+///     Delta::Replaced(list) => store.replace_all(&list.items, &list.resource_version),
+///     other => panic!("the first delta is a whole list, not {other:?}"),
+/// });
+/// let stop = CancellationToken::new();
+/// tokio::select! {
+///     () = reflector.run(&stop) => panic!("nobody stopped it"),
+///     popped = first => assert!(popped.is_some()),
+/// }
+/// assert!(store.get(&ObjectKey::new("", "default")).is_some());
+/// # });
+/// ```
 pub struct Reflector {
     list_watch: Arc<dyn ListWatch>,
     queue: Arc<DeltaQueue>,

@@ -24,20 +24,27 @@ const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
 /// A narrower request is served from a wider informer that runs already. If the server forbids the wider watch, those
 /// subscribers are moved to informers of their own.
 ///
-/// ```no_run
-/// # async fn example(pods: pilothouse_model::ResourceType) -> Result<(), Box<dyn std::error::Error>> {
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = pilothouse_apiserver::ApiServer::builder().build();
+/// # let client = kube::Client::new(server.service(), "default");
 /// use pilothouse_informer::{InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions};
+/// use pilothouse_model::ResourceType;
 ///
-/// let client = kube::Client::try_default().await?;
+/// let namespaces = ResourceType {
+///     group: String::new(), version: "v1".into(), kind: "Namespace".into(), plural: "namespaces".into(), namespaced: false,
+/// };
+/// // `client` is a `kube::Client`, such as that of `kube::Client::try_default()`.
 /// let registry = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
-/// let subscription = registry.subscribe(InformerKey::new(pods), SubscribeOptions::default())?;
-/// while let Some(batch) = subscription.next_batch().await {
-///     for notification in batch {
-///         println!("{notification:?}, {} cached", subscription.store().len());
-///     }
-/// }
-/// # Ok(())
-/// # }
+/// let all = registry.subscribe(InformerKey::new(namespaces.clone()), SubscribeOptions::default()).unwrap();
+/// let others = registry.subscribe(InformerKey::new(namespaces), SubscribeOptions::default()).unwrap();
+/// assert_eq!(registry.informers().len(), 1, "both share one watch and one cache");
+/// assert_eq!(all.next_batch().await.unwrap().len(), others.next_batch().await.unwrap().len());
+///
+/// drop((all, others));
+/// assert!(registry.informers().is_empty(), "the last subscriber stops it");
+/// registry.stop().await;
+/// # });
 /// ```
 #[derive(Clone)]
 pub struct InformerRegistry {

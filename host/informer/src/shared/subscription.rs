@@ -12,6 +12,14 @@ use crate::status::{InformerPhase, InformerStatus};
 use crate::store::{IndexError, IndexFn, StoreReader};
 
 /// How a subscriber is served.
+///
+/// ```
+/// use pilothouse_informer::SubscribeOptions;
+///
+/// // One notification at a time, merged from the first that waits: for a subscriber that only wants the newest state.
+/// let newest = SubscribeOptions { batch: 1, backlog: 1, ..SubscribeOptions::default() };
+/// assert_eq!(newest.resync, None);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct SubscribeOptions {
     /// How often every object is told again, unchanged. Periods below a second are raised to one (B35).
@@ -34,6 +42,29 @@ impl Default for SubscribeOptions {
 ///
 /// Notifications are taken in batches, one after the other and in order (B33). What they tell is never newer than what
 /// [`store`](Self::store) returns (B31). A subscriber that does not take them costs the others nothing.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = pilothouse_apiserver::ApiServer::builder().build();
+/// # let client = kube::Client::new(server.service(), "default");
+/// use pilothouse_informer::{InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions};
+/// use pilothouse_model::{FieldSelector, Notification, ObjectKey, ResourceType};
+///
+/// let namespaces = ResourceType {
+///     group: String::new(), version: "v1".into(), kind: "Namespace".into(), plural: "namespaces".into(), namespaced: false,
+/// };
+/// let registry = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
+/// let only_default = InformerKey::new(namespaces).with_fields(FieldSelector::parse("metadata.name=default").unwrap());
+/// let options = SubscribeOptions { resync: Some(std::time::Duration::from_secs(600)), ..SubscribeOptions::default() };
+/// let subscription = registry.subscribe(only_default, options).unwrap();
+///
+/// let batch = subscription.next_batch().await.expect("the informer runs");
+/// assert!(matches!(&batch[0], Notification::Added { object, initial: true } if object.name() == "default"));
+/// assert!(subscription.has_synced(), "the whole initial list was in that batch");
+/// assert_eq!(subscription.store().list_keys(), [ObjectKey::new("", "default")]);
+/// assert_eq!(subscription.status().error.map(|error| error.to_string()), None);
+/// # });
+/// ```
 pub struct Subscription {
     pub(super) outlet: Arc<Outlet>,
     registry: Arc<Shared>,
@@ -136,6 +167,32 @@ impl fmt::Debug for Subscription {
 ///
 /// # Cancellation safety
 /// Safe.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = pilothouse_apiserver::ApiServer::builder().build();
+/// # let client = kube::Client::new(server.service(), "default");
+/// # use pilothouse_informer::{InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions};
+/// # use pilothouse_model::ResourceType;
+/// # let registry = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
+/// # let subscribe = |kind: &str, plural: &str| {
+/// #     let resource = ResourceType {
+/// #         group: String::new(), version: "v1".into(), kind: kind.into(), plural: plural.into(), namespaced: true,
+/// #     };
+/// #     registry.subscribe(InformerKey::new(resource), SubscribeOptions::default()).unwrap()
+/// # };
+/// use pilothouse_informer::wait_for_cache_sync;
+///
+/// let (pods, secrets) = (subscribe("Pod", "pods"), subscribe("Secret", "secrets"));
+/// let synced = tokio::select! {
+///     synced = wait_for_cache_sync([&pods, &secrets]) => synced,
+///     // Your loops over the notifications; they go on until the informers stop.
+///     () = async { while pods.next_batch().await.is_some() {} } => false,
+///     () = async { while secrets.next_batch().await.is_some() {} } => false,
+/// };
+/// assert!(synced);
+/// # });
+/// ```
 pub async fn wait_for_cache_sync<'a>(subscriptions: impl IntoIterator<Item = &'a Subscription>) -> bool {
     for subscription in subscriptions {
         if !subscription.synced().await {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use pilothouse_model::{Object, ObjectKey};
 
+use super::state::{IndexId, State};
 use super::{IndexError, ScopeId, Store};
 use crate::key::Restriction;
 
@@ -22,6 +23,30 @@ pub(crate) struct Scope {
 ///
 /// Every call sees one consistent state, at least as new as any notification that its subscriber was given before
 /// (B31). Calls never wait for a list that is being replaced.
+///
+/// [`Subscription::store`](crate::Subscription::store) gives one:
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = pilothouse_apiserver::ApiServer::builder().build();
+/// # let client = kube::Client::new(server.service(), "default");
+/// # use pilothouse_informer::{InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions};
+/// # use pilothouse_model::{ObjectKey, ResourceType};
+/// # let namespaces = ResourceType {
+/// #     group: String::new(), version: "v1".into(), kind: "Namespace".into(), plural: "namespaces".into(), namespaced: false,
+/// # };
+/// # let registry = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
+/// # let subscription = registry.subscribe(InformerKey::new(namespaces), SubscribeOptions::default()).unwrap();
+/// use pilothouse_informer::IndexFn;
+///
+/// subscription.add_index("first letter", IndexFn::computed(|object| vec![object.name()[..1].to_owned()])).unwrap();
+/// let store = subscription.store();
+/// subscription.next_batch().await.expect("the informer runs");
+/// assert_eq!(store.index_keys("first letter", "d").unwrap(), [ObjectKey::new("", "default")]);
+/// let error = store.by_index("first lettre", "d").unwrap_err();
+/// assert_eq!(error.to_string(), "there is no index \"first lettre\"; there are: first letter");
+/// # });
+/// ```
 #[derive(Clone)]
 pub struct StoreReader {
     source: Arc<ReaderSource>,
@@ -112,8 +137,7 @@ impl StoreReader {
     /// # Errors
     /// When there is no such index; the error names those there are.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Object>, IndexError> {
-        let scope = self.source.load();
-        scope.store.with_index(scope.id, name, |state, id| {
+        self.with_index(name, |scope, state, id| {
             state.indexed(id, value).filter(|object| scope.sees(object)).cloned().collect()
         })
     }
@@ -123,8 +147,7 @@ impl StoreReader {
     /// # Errors
     /// As [`by_index`](Self::by_index).
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
-        let scope = self.source.load();
-        scope.store.with_index(scope.id, name, |state, id| {
+        self.with_index(name, |scope, state, id| {
             let seen = state.indexed(id, value).filter(|object| scope.sees(object));
             seen.map(|object| object.key().clone()).collect()
         })
@@ -135,8 +158,7 @@ impl StoreReader {
     /// # Errors
     /// As [`by_index`](Self::by_index).
     pub fn index_values(&self, name: &str) -> Result<Vec<String>, IndexError> {
-        let scope = self.source.load();
-        scope.store.with_index(scope.id, name, |state, id| {
+        self.with_index(name, |scope, state, id| {
             let seen = |value: &&str| state.indexed(id, value).any(|object| scope.sees(object));
             state.index_values(id).filter(seen).map(str::to_owned).collect()
         })
@@ -147,8 +169,7 @@ impl StoreReader {
     /// # Errors
     /// As [`by_index`](Self::by_index).
     pub fn index(&self, name: &str, object: &Object) -> Result<Vec<Object>, IndexError> {
-        let scope = self.source.load();
-        scope.store.with_index(scope.id, name, |state, id| {
+        self.with_index(name, |scope, state, id| {
             let mut similar = state.similar(id, object);
             similar.retain(|object| scope.sees(object));
             similar
@@ -160,6 +181,22 @@ impl StoreReader {
     pub fn index_names(&self) -> Vec<String> {
         let scope = self.source.load();
         scope.store.index_names(scope.id)
+    }
+
+    /// An informer that moves the subscriber to another cache takes its indexes out of the old one: whoever had just begun
+    /// to read that one looks again.
+    fn with_index<R>(
+        &self,
+        name: &str,
+        read: impl Fn(&Scope, &State, IndexId) -> R,
+    ) -> Result<R, IndexError> {
+        loop {
+            let scope = self.source.load();
+            let found = scope.store.with_index(scope.id, name, |state, id| read(&scope, state, id));
+            if found.is_ok() || Arc::ptr_eq(&*scope, &*self.source.load()) {
+                return found;
+            }
+        }
     }
 
     /// The resource version up to which the cache has seen everything; "" before the first list.

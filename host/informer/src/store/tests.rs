@@ -1,12 +1,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use pilothouse_model::{Object, ObjectKey};
 use proptest::prelude::*;
 
-use super::{IndexError, IndexFn, Store};
+use super::{IndexError, IndexFn, ReaderSource, Scope, Store, StoreReader};
 use crate::scripted::{Pod, pod};
 
 fn key(name: &str) -> ObjectKey {
@@ -163,6 +163,30 @@ fn b22_equal_declared_indexes_are_kept_once_and_dropped_with_their_last_name() {
     assert_eq!(store.with_index(2, "y", |state, id| state.indexed(id, "web").count()), Ok(1));
     store.drop_scope(2);
     assert_eq!(store.read(super::state::State::index_count), 0);
+}
+
+#[test]
+fn a_reader_that_is_moved_to_another_cache_finds_its_index_at_any_moment() {
+    let cache = || {
+        let store = Arc::new(Store::new());
+        store.add_scoped_index(7, "app", IndexFn::label("app")).expect("new");
+        Arc::new(Scope { store, restriction: None, id: 7 })
+    };
+    let source = Arc::new(ReaderSource::new(cache()));
+    let reader = StoreReader::new(Arc::clone(&source));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..5000 {
+                // As an informer does it: the new cache has the index first, the old one loses it last.
+                source.swap(cache()).store.drop_scope(7);
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+        while !done.load(Ordering::SeqCst) {
+            assert_eq!(reader.index_values("app").expect("every cache has it").len(), 0);
+        }
+    });
 }
 
 #[test]

@@ -22,6 +22,27 @@ pub mod names {
 /// Receives what happens in a queue. Called with the queue locked: count, and return.
 ///
 /// Gauges are not pushed: read them with [`WorkQueue::snapshot`](super::WorkQueue::snapshot) when they are scraped.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use pilothouse_informer::{Priority, QueueMetrics, WorkQueue, WorkQueueOptions};
+///
+/// #[derive(Default)]
+/// struct Adds(AtomicU64);
+///
+/// impl QueueMetrics for Adds {
+///     fn added(&self) {
+///         self.0.fetch_add(1, Ordering::Relaxed);
+///     }
+/// }
+///
+/// let adds = Arc::new(Adds::default());
+/// let queue = WorkQueue::new(WorkQueueOptions { metrics: adds.clone(), ..WorkQueueOptions::default() });
+/// queue.add("a", Priority::Normal);
+/// queue.add("a", Priority::Normal);
+/// assert_eq!((adds.0.load(Ordering::Relaxed), queue.snapshot().depth), (1, 1));
+/// ```
 pub trait QueueMetrics: Send + Sync + 'static {
     /// A key was added that was not waiting already ([`names::ADDS`]).
     fn added(&self) {}

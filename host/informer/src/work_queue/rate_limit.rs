@@ -5,6 +5,15 @@ use tokio::time::Instant;
 /// How long a retry waits (B43): per key `base · 2ⁿ` up to `max`, and at least as long as the overall bucket asks.
 ///
 /// The defaults are client-go's per-key limiter, without the overall bucket.
+///
+/// ```
+/// use std::time::Duration;
+/// use pilothouse_informer::{RateLimit, TokenBucket};
+///
+/// let limit = RateLimit { overall: Some(TokenBucket::new(10, 100)), ..RateLimit::default() };
+/// assert_eq!(limit.per_key(0), Duration::from_millis(5));
+/// assert_eq!(limit.per_key(3), Duration::from_millis(40));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateLimit {
     /// The wait before the first retry of a key.

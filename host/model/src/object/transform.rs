@@ -15,6 +15,22 @@ pub enum Projection {
 }
 
 /// What an informer takes out of every object, once, before it is queued.
+///
+/// ```
+/// use pilothouse_model::{Object, ParseOptions, Projection, Transform};
+///
+/// let pod = br#"{"metadata":{"name":"web","managedFields":[{}]},"spec":{"nodeName":"n"},"status":{"phase":"Running"}}"#;
+/// let read = |transform: Transform| {
+///     let options = ParseOptions { api_version: "v1", kind: "Pod", transform: &transform };
+///     Object::parse(pod, &options).unwrap().json().to_owned()
+/// };
+/// let whole = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"nodeName":"n"},"status":{"phase":"Running"}}"#;
+/// assert_eq!(read(Transform::standard()), whole);
+/// let metadata = Transform { projection: Projection::Metadata, ..Transform::standard() };
+/// assert_eq!(read(metadata), r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"}}"#);
+/// let spec = Transform { keep: vec!["spec".into()], ..Transform::standard() };
+/// assert_eq!(read(spec), r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"nodeName":"n"}}"#);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Transform {
     /// Drop `metadata.managedFields`: often half of an object, and only the server needs it.

@@ -5,6 +5,14 @@ use super::SelectorError;
 use crate::Object;
 
 /// A field selector: requirements of equality that must all hold.
+///
+/// ```
+/// use pilothouse_model::{FieldSelector, Object};
+///
+/// let selector = FieldSelector::parse("metadata.name!=b,metadata.namespace=shop").unwrap();
+/// let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"shop"}}"#;
+/// assert!(selector.matches_object(&Object::from_json(pod).unwrap()));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldSelector {
     requirements: Vec<FieldRequirement>,

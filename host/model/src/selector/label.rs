@@ -5,6 +5,14 @@ use super::SelectorError;
 use crate::Object;
 
 /// A label selector: requirements that must all hold.
+///
+/// ```
+/// use pilothouse_model::{LabelSelector, Object};
+///
+/// let selector = LabelSelector::parse("app in (web,shop),!canary").unwrap();
+/// let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"app":"web"}}}"#;
+/// assert!(selector.matches_object(&Object::from_json(pod).unwrap()));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LabelSelector {
     requirements: Vec<LabelRequirement>,
