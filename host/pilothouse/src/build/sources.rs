@@ -11,6 +11,8 @@ use std::time::SystemTime;
 
 /// Folders that tools fill.
 const LEFT_OUT: [&str; 4] = ["node_modules", "target", "dist", "__pycache__"];
+/// What tools and editors write beside the sources.
+const LEFT_OUT_ENDINGS: [&str; 3] = ["~", ".wasm", ".egg-info"];
 
 /// The sources of a project as they were at the last look.
 #[derive(Debug)]
@@ -56,9 +58,9 @@ impl Sources {
             let path = entry.path();
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            // Hidden files are editors' and tools' own, and so are those that end in a tilde.
-            if name.starts_with('.') || name.ends_with('~') || name.ends_with(".wasm") || path == self.plugins
-            {
+            // Hidden files are editors' and tools' own.
+            let is_made = LEFT_OUT_ENDINGS.iter().any(|ending| name.ends_with(ending));
+            if name.starts_with('.') || is_made || path == self.plugins {
                 continue;
             }
             // Not of what a link points to: a link to a folder above would never end.
@@ -148,6 +150,7 @@ mod tests {
             "a.wasm",
             ".a.c.swp",
             "a.c~",
+            "sdk/x.egg-info/PKG-INFO",
             "plugins/a.yaml",
         ] {
             write(&project.path().join(path), "made");

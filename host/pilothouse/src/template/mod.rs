@@ -116,7 +116,7 @@ mod tests {
         let files = project(Language::Rust, "p").expect("the Rust template");
         let manifest = text(&files, "sdk/Cargo.toml");
         assert!(!manifest.contains("workspace"), "{manifest}");
-        assert!(!text(&files, "sdk/src/bindings.rs").contains("../"));
+        assert!(!text(&files, "sdk/src/bindings.rs").contains("\"../"), "a path out of the SDK");
         assert!(text(&files, "sdk/wit/pilothouse/worlds.wit").contains("world reconciler"));
     }
 }

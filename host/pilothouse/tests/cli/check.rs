@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use axum::body::Bytes;
+use axum::http::{StatusCode, Uri};
+use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use crate::tool::{refused, run, succeed};
@@ -191,4 +194,66 @@ fn doubts_are_warnings() {
         let warned = said.stdout.lines().any(|line| line.starts_with("  warning   ") && line.contains(part));
         assert!(warned, "{part}\n{}", said.stdout);
     }
+}
+
+/// A server that has ConfigMaps and nothing else, and lets nobody delete; its kubeconfig is in the folder.
+async fn strict_server(folder: &Path) {
+    let answer = |uri: Uri, body: Bytes| async move {
+        let answer = match uri.path() {
+            "/api/v1" => {
+                json!({"resources": [{"name": "configmaps", "kind": "ConfigMap", "namespaced": true}]})
+            }
+            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews" => {
+                let review: Value = serde_json::from_slice(&body).expect("a review");
+                let verb = &review["spec"]["resourceAttributes"]["verb"];
+                json!({"status": {"allowed": verb != "delete"}})
+            }
+            _ => return (StatusCode::NOT_FOUND, Json(json!({"kind": "Status", "code": 404}))),
+        };
+        (StatusCode::OK, Json(answer))
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await });
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": format!("http://{address}")}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    });
+    fs::write(folder.join("kubeconfig"), kubeconfig.to_string()).expect("written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_is_asked_for_kinds_and_rights() {
+    let folder = tempfile::tempdir().expect("a folder");
+    strict_server(folder.path()).await;
+    let with_server = ["check", "plugin.wasm", "--kubeconfig", "kubeconfig"];
+
+    describe(folder.path(), &json!({}), &json!({}));
+    let said = succeed(folder.path(), &with_server);
+    assert!(said.stdout.contains("  rights    5 of 5 allowed"), "{said:#?}");
+
+    // What the embedded server has and this one lacks.
+    describe(folder.path(), &watch(json!({})), &json!({}));
+    refused(
+        folder.path(),
+        &with_server,
+        1,
+        &["watches[0] (\"w\")", "does not serve kind \"Deployment\"", "apply its"],
+    );
+
+    let rule = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["update", "delete"], "namespaces": ["shop"]});
+    describe(folder.path(), &json!({"writes": [rule]}), &json!({}));
+    let parts = [
+        "writes[0]: the kubeconfig's user may not delete configmaps",
+        "in namespace shop",
+        "pilothouse rbac",
+    ];
+    let said = refused(folder.path(), &with_server, 1, &parts);
+    assert!(said.stdout.contains("  rights    6 of 7 allowed"), "{said:#?}");
+    assert_eq!(said.stderr.matches("may not").count(), 1, "{said:#?}");
+    // Nobody's rights are asked for by the command that says which are missing.
+    let said = succeed(folder.path(), &["rbac", "plugin.wasm", "--kubeconfig", "kubeconfig"]);
+    assert!(said.stdout.contains("verbs: [\"delete\", \"update\"]"), "{said:#?}");
 }

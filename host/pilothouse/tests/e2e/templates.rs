@@ -90,3 +90,13 @@ async fn works(language: &str) {
 async fn the_template_in_rust_works() {
     works("rust").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_template_in_javascript_works() {
+    works("js").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_template_in_python_works() {
+    works("python").await;
+}

@@ -133,7 +133,11 @@ async fn checked_watches(
                 if cluster.is_none() && kinds.is_empty() {
                     (Verdict::Unverified, None)
                 } else {
-                    problems.push(format!("watches[{position}] ({:?}): {error}{}", watch.name, listed(&kinds)));
+                    problems.push(format!(
+                        "watches[{position}] ({:?}): {error}{}",
+                        watch.name,
+                        listed(&kinds)
+                    ));
                     (Verdict::No, None)
                 }
             }

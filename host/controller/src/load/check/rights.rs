@@ -39,22 +39,23 @@ const RECORD: [&str; 2] = ["create", "patch"];
 /// Every right that the plugin needs, in the order of its descriptor.
 pub(super) fn needed(descriptor: &Descriptor, watches: &[CheckedWatch], sidecar: &Sidecar) -> Vec<Right> {
     let mut rights = Vec::new();
-    let mut add = |group: &str, resource: &str, verbs: &[&str], namespaces: &[String], needed_for: &str, is_guess| {
-        let everywhere = [String::new()];
-        let all = namespaces.is_empty() || namespaces.iter().any(|namespace| namespace == "*");
-        let namespaces = if all { &everywhere[..] } else { namespaces };
-        for namespace in namespaces {
-            rights.extend(verbs.iter().map(|verb| Right {
-                group: group.to_owned(),
-                resource: resource.to_owned(),
-                verb: (*verb).to_owned(),
-                namespace: namespace.clone(),
-                needed_for: needed_for.to_owned(),
-                is_guess,
-                allowed: Verdict::Unverified,
-            }));
-        }
-    };
+    let mut add =
+        |group: &str, resource: &str, verbs: &[&str], namespaces: &[String], needed_for: &str, is_guess| {
+            let everywhere = [String::new()];
+            let all = namespaces.is_empty() || namespaces.iter().any(|namespace| namespace == "*");
+            let namespaces = if all { &everywhere[..] } else { namespaces };
+            for namespace in namespaces {
+                rights.extend(verbs.iter().map(|verb| Right {
+                    group: group.to_owned(),
+                    resource: resource.to_owned(),
+                    verb: (*verb).to_owned(),
+                    namespace: namespace.clone(),
+                    needed_for: needed_for.to_owned(),
+                    is_guess,
+                    allowed: Verdict::Unverified,
+                }));
+            }
+        };
     for CheckedWatch { watch, .. } in watches {
         let group = watch.api_version.split_once('/').map_or("", |(group, _)| group);
         let plural = watch.resource.clone().unwrap_or_else(|| guessed_plural(&watch.kind));

@@ -17,7 +17,8 @@ pub(super) fn of(descriptor: &Descriptor, sidecar: &Sidecar, name: &PluginName) 
         warnings.push("the sidecar has enabled: false, so the host does not run the plugin".to_owned());
     }
     if descriptor.stateful && sidecar.workers.is_some_and(|workers| workers > 1) {
-        warnings.push("the plugin is stateful, so the sidecar's workers do not count: there is one".to_owned());
+        warnings
+            .push("the plugin is stateful, so the sidecar's workers do not count: there is one".to_owned());
     }
     for rule in &descriptor.writes {
         if [&rule.api_groups, &rule.resources, &rule.verbs].iter().any(|list| list.is_empty()) {

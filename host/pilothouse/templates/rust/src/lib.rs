@@ -49,7 +49,8 @@ impl Describe for Controller {
         Ok(Plugin::new("{{name}}", env!("CARGO_PKG_VERSION"))
             .summary("Runs a Deployment for every Foo")
             .crd(Foo::crd())
-            .watch(Watch::of::<Foo>("foos").triggers_itself())
+            // A Foo's own status, which this plugin writes, is no news to it.
+            .watch(Watch::of::<Foo>("foos").triggers_itself().predicate("generationChanged()"))
             .watch(Watch::of::<Deployment>("deployments").triggers_owner("foos"))
             .writes(WriteRule::of::<Deployment>(&["create", "update"]))
             .writes(WriteRule::status_of::<Foo>()))
