@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use notify::{RecursiveMode, Watcher};
 use parking_lot::RwLock;
-use pilothouse_informer::{InformerOptions, InformerRegistry, KubeListWatches};
+use pilothouse_informer::{InformerDump, InformerOptions, InformerRegistry, KubeListWatches};
 use pilothouse_plugin::Engine;
+use prometheus_client::registry::Registry;
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::directory::{Change, Directory, Scan, scan};
 use crate::guest_host::GuestServices;
 use crate::guest_metrics::GuestMetrics;
+use crate::informer_metrics::InformerCollector;
 use crate::load::LoadServices;
 use crate::logs::PluginLogs;
 use crate::metrics::Metrics;
@@ -32,6 +34,8 @@ use crate::state::PluginStatus;
 pub struct HostOptions {
     /// The directory whose .wasm files run.
     pub plugins: PathBuf,
+    /// The API server as `host:port`, a label of its clients' metrics.
+    pub api_server: String,
     /// Whether the CRDs that plugins bring are applied, unless a sidecar says otherwise.
     pub grant_crds: bool,
     /// What tells this process from others in Events.
@@ -70,6 +74,7 @@ impl PluginHost {
     /// A host that runs nothing yet. Needs a tokio runtime.
     #[must_use]
     pub fn new(options: HostOptions, client: kube::Client, engine: Engine, metrics: Metrics) -> Self {
+        let client = metrics.rest.measure(client, &options.api_server);
         let server = Server::new(client.clone());
         let informers = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
         let services = LoadServices {
@@ -163,6 +168,17 @@ impl PluginHost {
     #[must_use]
     pub fn guest_metrics(&self) -> &GuestMetrics {
         &self.shared.guest_metrics
+    }
+
+    /// Adds the informers' metrics to what is scraped.
+    pub fn register_informers(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(InformerCollector(self.shared.services.informers.clone())));
+    }
+
+    /// The state of every informer, for a bug report. It has no object's content.
+    #[must_use]
+    pub fn informers(&self) -> Vec<InformerDump> {
+        self.shared.services.informers.informers()
     }
 
     /// Brings the gauges up to date, before the metrics are read.

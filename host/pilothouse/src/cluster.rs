@@ -9,6 +9,14 @@ use crate::Failed;
 
 /// The client of a kubeconfig file; without one, of the pod's service account, else of what kubectl would use.
 pub(crate) async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<kube::Client, Failed> {
+    Ok(connect(kubeconfig, context).await?.0)
+}
+
+/// The same, with the API server's `host:port`.
+pub(crate) async fn connect(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> Result<(kube::Client, String), Failed> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let mut config = match kubeconfig {
         Some(path) => {
@@ -36,8 +44,10 @@ pub(crate) async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> 
     // The reflector and the live client decide themselves what to send again: a layer below them that repeats a write
     // would hide that the first may have happened.
     config.default_retry = false;
-    kube::Client::try_from(config)
-        .map_err(|error| usage("kubeconfig", &error, "check its certificates and users"))
+    let server = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    let client = kube::Client::try_from(config)
+        .map_err(|error| usage("kubeconfig", &error, "check its certificates and users"))?;
+    Ok((client, server))
 }
 
 fn usage(place: &str, error: &dyn std::error::Error, remedy: &str) -> Failed {

@@ -18,6 +18,8 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// What differs between `dev` and `run`.
 pub(crate) struct HostFlags {
     pub(crate) plugins: PathBuf,
+    /// The API server as `host:port`.
+    pub(crate) api_server: String,
     pub(crate) grant_crds: bool,
     pub(crate) requeue_on_reload: bool,
 }
@@ -36,12 +38,14 @@ pub(crate) async fn run(
     let metrics = Metrics::register(&mut registry);
     let options = HostOptions {
         plugins: flags.plugins,
+        api_server: flags.api_server,
         grant_crds: flags.grant_crds,
         instance: instance(),
         settle: SETTLE,
         requeue_on_reload: flags.requeue_on_reload,
     };
     let host = PluginHost::new(options, client, engine, metrics);
+    host.register_informers(&mut registry);
     let serving =
         tokio::spawn(http::serve(listener, http::Surface::new(host.clone(), registry), shutdown.clone()));
     let running = tokio::spawn({

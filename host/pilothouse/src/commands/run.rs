@@ -22,12 +22,14 @@ struct HostConfig {
 pub(crate) async fn run(flags: Run) -> Outcome {
     let shutdown = shutdown::on_signal()?;
     let config = config(flags.config.as_deref())?;
-    let client = cluster::client(flags.kubeconfig.as_deref(), flags.context.as_deref()).await?;
+    let (client, api_server) =
+        cluster::connect(flags.kubeconfig.as_deref(), flags.context.as_deref()).await?;
     let listener = listen::bind("--listen", flags.listen).await?;
     output::line(format_args!("plugins     {}", flags.plugins.display()));
     output::line(format_args!("status      http://{}/", listen::local(&listener)?));
     let host = HostFlags {
         plugins: PathBuf::from(&flags.plugins),
+        api_server,
         grant_crds: config.grant_crds,
         requeue_on_reload: !flags.test.test_no_requeue_on_reload,
     };

@@ -42,6 +42,7 @@ pub(crate) async fn serve(listener: TcpListener, surface: Surface, shutdown: Can
         .route("/metrics", get(metrics))
         .route("/api/plugins", get(plugins))
         .route("/api/logs", get(logs))
+        .route("/debug/informers", get(informers))
         .with_state(surface);
     let served = axum::serve(listener, routes).with_graceful_shutdown(shutdown.cancelled_owned()).await;
     if let Err(error) = served {
@@ -81,6 +82,11 @@ async fn metrics(State(surface): State<Surface>) -> Response {
 
 async fn plugins(State(surface): State<Surface>) -> Response {
     axum::Json(json!({"plugins": surface.host.status()})).into_response()
+}
+
+/// For a bug report: the state of every informer, without any object's content.
+async fn informers(State(surface): State<Surface>) -> Response {
+    axum::Json(json!({"informers": surface.host.informers()})).into_response()
 }
 
 #[derive(Deserialize)]

@@ -44,6 +44,39 @@ async fn the_surface_shows_the_plugins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_operator_sees_the_informers() {
+    let host = Host::start().await;
+    host.drop_in("conformance", &Guest::Conformance.wasm());
+    host.wait_for_state("conformance", "running").await;
+    host.server.script("one", "log:hello").await;
+    host.wait_for_plugin("conformance", "a reconcile", |plugin| {
+        plugin["counters"]["reconciles"].as_u64() >= Some(1)
+    })
+    .await;
+    let (_, metrics) = host.get("/metrics").await;
+    for name in [
+        "rest_client_requests_total{code=\"200\",method=\"GET\",host=\"127.0.0.1:",
+        "rest_client_request_duration_seconds_bucket{",
+        "reflector_watches_total{resource=\"v1/configmaps\",name=\"",
+        "pilothouse_informer_store_objects{resource=\"v1/configmaps\",name=\"",
+    ] {
+        assert!(metrics.contains(name), "{name}\n{metrics}");
+    }
+    let (status, dump) = host.get("/debug/informers").await;
+    assert_eq!(status, 200, "{dump}");
+    let dump: Value = serde_json::from_str(&dump).expect("JSON");
+    let informers = dump["informers"].as_array().expect("a list");
+    let config_maps = informers.iter().find(|informer| informer["path"] == "/api/v1/configmaps");
+    let config_maps = config_maps.unwrap_or_else(|| panic!("no informer of config maps: {dump:#}"));
+    assert_eq!(
+        (&config_maps["phase"], &config_maps["synced"]),
+        (&"watching".into(), &true.into()),
+        "{dump:#}"
+    );
+    assert!(config_maps["subscribers"].as_array().is_some_and(|all| !all.is_empty()), "{dump:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_commands_read_a_running_host() {
     let host = Host::start().await;
     host.drop_in("conformance", &Guest::Conformance.wasm());
