@@ -21,3 +21,4 @@ mod server_restart;
 mod shared_watch;
 mod surface;
 mod templates;
+mod ttl_cleaner;

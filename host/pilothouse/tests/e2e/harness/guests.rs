@@ -16,6 +16,7 @@ pub(crate) enum Guest {
     SampleControllerGo,
     SampleControllerJs,
     SampleControllerPython,
+    TtlCleaner,
 }
 
 impl Guest {
@@ -30,6 +31,7 @@ impl Guest {
             Self::SampleControllerGo => "sample-controller-go",
             Self::SampleControllerJs => "sample-controller-js",
             Self::SampleControllerPython => "sample-controller-python",
+            Self::TtlCleaner => "ttl-cleaner",
         };
         let path = PathBuf::from(FOLDER).join(format!("{name}.wasm"));
         std::fs::read(&path).unwrap_or_else(|error| {
