@@ -11,6 +11,8 @@ const TESTS: &[(&str, &[&str])] = &[
     ("guest-sdk/js", &["npm", "test"]),
     ("guest-sdk/python", &["python3", "-m", "unittest", "discover", "-s", "tests"]),
     ("guest-sdk/go", &["go", "test", "./..."]),
+    ("examples/sample-controller-go", &["go", "test", "./..."]),
+    ("examples/ttl-cleaner", &["go", "test", "./..."]),
 ];
 
 /// Runs all of them.

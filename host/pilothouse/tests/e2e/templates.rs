@@ -100,3 +100,8 @@ async fn the_template_in_javascript_works() {
 async fn the_template_in_python_works() {
     works("python").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_template_in_go_works() {
+    works("go").await;
+}

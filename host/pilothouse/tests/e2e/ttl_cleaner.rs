@@ -72,7 +72,7 @@ async fn a_time_that_is_none_is_told_once_and_can_be_corrected() {
     create(&host, "mistaken", Some("tomorrow")).await;
     assert_eq!(event(&host, "mistaken", "BadTTL").await, "Warning");
     host.wait_for_plugin(PLUGIN, "a terminal failure", |plugin| {
-        plugin["counters"]["terminal"].as_u64() == Some(1) && plugin["counters"]["retries"].as_u64() == Some(0)
+        plugin["counters"]["terminalErrors"] == 1 && plugin["counters"]["retries"] == 0
     })
     .await;
     assert!(is_there(&host, "mistaken").await);

@@ -4,6 +4,7 @@ mod answers;
 mod fake_host;
 mod limits;
 mod loading;
+mod long_run;
 mod mutation;
 mod observing;
 mod pooling;
