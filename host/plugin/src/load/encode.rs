@@ -10,7 +10,7 @@ use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::{PackageId, Resolve, SourceMap, WorldId};
 
 use super::inspect::{Interface, Shape};
-use super::{LoadError, PACKAGE, PACKAGE_VERSION, one_line};
+use super::{LoadError, PACKAGE, PACKAGE_VERSION, one_line, wasi};
 
 /// The contract, file by file, as it was when the host was built.
 const WIT: [(&str, &str); 15] = [
@@ -75,15 +75,21 @@ pub(super) fn contract() -> Result<(Resolve, PackageId), String> {
     Ok((resolve, package))
 }
 
-/// The world of a module that exports what this one exports and imports anything of the contract.
+/// The world of a module that exports what this one exports and imports anything of the contract, and of WASI what this one does.
 fn world_of(shape: &Shape) -> Result<(Resolve, WorldId), String> {
     let mut resolve = Resolve::default();
     // A module for a later patch version gets ours under that name: whether ours is enough shows when it is linked.
     let version = shape.package_version();
     let wit = WIT.map(|(name, text)| (name, text.replacen(&package(PACKAGE_VERSION), &package(version), 1)));
     push(&mut resolve, &wit.each_ref().map(|(name, text)| (*name, text.as_str())))?;
+    for package in wasi::packages(&shape.imports) {
+        push(&mut resolve, &[("wasi.wit", &package)])?;
+    }
     let mut text =
         format!("package pilothouse:guest;\nworld guest {{\n  include {PACKAGE}/imports@{version};\n");
+    for interface in wasi::interfaces(&shape.imports) {
+        text.push_str(&format!("  import {interface};\n"));
+    }
     for interface in Interface::ALL {
         if shape.exports(interface) {
             text.push_str(&format!("  export {PACKAGE}/{}@{version};\n", interface.name()));
@@ -124,6 +130,21 @@ mod tests {
             .filter(|name| name.ends_with(".wit"))
             .collect();
         assert_eq!(files, WIT.iter().map(|(name, _)| (*name).to_owned()).collect());
+    }
+
+    #[test]
+    fn a_modules_world_has_the_clock_that_the_module_asks_for() {
+        let imports = ["wasi:clocks/wall-clock@0.2.3", "wasi:random/random@0.2.0", "wasi:sockets/tcp@0.2.0"];
+        let shape = Shape {
+            imports: imports.iter().map(|name| (*name).to_owned()).collect(),
+            exports: [format!("{PACKAGE}/plugin@0.1.0#describe")].into(),
+            ..Shape::default()
+        };
+        let (resolve, world) = world_of(&shape).expect("a valid world");
+        let world = &resolve.worlds[world];
+        let names: BTreeSet<_> = world.imports.keys().map(|key| resolve.name_world_key(key)).collect();
+        assert!(names.contains(imports[0]) && names.contains(imports[1]), "{names:?}");
+        assert!(!names.contains(imports[2]), "{names:?}");
     }
 
     #[test]

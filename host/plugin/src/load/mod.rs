@@ -8,6 +8,7 @@ mod error;
 mod inspect;
 mod missing;
 mod recognise;
+mod wasi;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
