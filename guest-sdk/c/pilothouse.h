@@ -215,6 +215,9 @@ void ph_histogram(const char *name, ph_pairs labels, double value);
 int64_t ph_clock(void);
 const char *ph_now(void);
 
+/* The sidecar's `config` as JSON, "{}" without one: ph_json_text_at(ph_config(), "/image"). */
+const char *ph_config(void);
+
 /* ---- Owners, finalizers, conditions ---- */
 
 /* A controlling owner reference as JSON, for `metadata.ownerReferences` of what `owner` creates. */
@@ -272,7 +275,7 @@ const char *ph_after_field(const ph_batch *batch, size_t position, const char *p
 typedef struct ph_values ph_values;
 void ph_value(ph_values *values, const char *value);
 
-/* The descriptor. Arrays end in {0}. */
+/* The descriptor: a constant outside of any function. Arrays end in {0}. */
 typedef struct { enum { PH_CACHE_ONLY, PH_SELF, PH_OWNER, PH_OWNER_ANY, PH_LABEL, PH_FIELD, PH_INDEXED } kind; const char *watch, *at, *ns_path; }
   ph_trigger;
 #define PH_TRIGGERS_ITSELF {PH_SELF, NULL, NULL, NULL}

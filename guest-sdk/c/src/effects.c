@@ -1,4 +1,4 @@
-/* What a plugin does beside reading and writing objects: queue, Events, log, metrics, and the clock. */
+/* What there is beside objects: queue, Events, log, metrics, the clock, the configuration. */
 #include "internal.h"
 
 #include <time.h>
@@ -84,4 +84,10 @@ const char *ph_now(void) {
   if (!parts) return "1970-01-01T00:00:00Z";
   return ph_format("%04d-%02d-%02dT%02d:%02d:%02dZ", parts->tm_year + 1900, parts->tm_mon + 1, parts->tm_mday, parts->tm_hour, parts->tm_min,
                    parts->tm_sec);
+}
+
+const char *ph_config(void) {
+  ph_wit_string config;
+  pilothouse_controller_config_get(&config);
+  return ph_in(config);
 }

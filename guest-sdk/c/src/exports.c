@@ -1,8 +1,6 @@
 /* What the host calls, and what it gets back. The records have the layout of the canonical ABI; wit/ may not change them within 0.1. */
 #include "internal.h"
 
-void ph_close_objects_(void);
-
 typedef struct {
   const char *text;
   size_t length;

@@ -61,6 +61,8 @@ const char *ph_vformat(const char *format, va_list arguments);
 
 /* Takes the handle into the list of those that the call closes. */
 ph_object *ph_opened(ph_own own);
+/* Closes what is still open; before ph_end_call_, which frees the list. */
+void ph_close_objects_(void);
 ph_objects ph_opened_all(const ph_own *items, size_t count);
 ph_pairs ph_in_pairs(const pilothouse_controller_types_pair_t *items, size_t count);
 /* The bindings' pairs, for `count` of ours. */

@@ -1,0 +1,227 @@
+/* Tests of the SDK, run natively by xtask/tests/c_sdk.rs. */
+#include <string.h>
+
+#include "../testing/pilothouse_test.h"
+
+static void json_is_written_with_escapes(void) {
+  ph_json json = {0};
+  ph_json_object(&json, NULL);
+  ph_json_string(&json, "te\"xt", "a \"b\" \\ \n\t\x01 ü");
+  ph_json_string(&json, "absent", NULL);
+  ph_json_array(&json, "list");
+  ph_json_integer(&json, NULL, -3);
+  ph_json_number(&json, NULL, 0.5);
+  ph_json_bool(&json, NULL, true);
+  ph_json_object(&json, NULL);
+  ph_json_close(&json);
+  ph_json_close(&json);
+  ph_json_raw(&json, "raw", "[1]");
+  PH_CHECK_TEXT(ph_json_text(&json), "{\"te\\\"xt\":\"a \\\"b\\\" \\\\ \\n\\t\\u0001 ü\",\"list\":[-3,0.5,true,{}],\"raw\":[1]}");
+}
+
+static void json_is_read_by_pointers(void) {
+  const char *json = " {\"a\": {\"b/c\": [1, {\"d~e\": \"x\\u00fc\\ud83d\\ude00\\n\"}]}, \"n\": null, \"s\": \"}]\\\"\"} ";
+  PH_CHECK_TEXT(ph_json_at(json, "/a/b~1c/0"), "1");
+  PH_CHECK_TEXT(ph_json_text_at(json, "/a/b~1c/1/d~0e"), "xü😀\n");
+  PH_CHECK_TEXT(ph_json_at(json, "/a/b~1c/1/d~0e"), "\"x\\u00fc\\ud83d\\ude00\\n\"");
+  PH_CHECK_TEXT(ph_json_at(json, "/n"), "null");
+  PH_CHECK_TEXT(ph_json_text_at(json, "/s"), "}]\"");
+  PH_CHECK(!ph_json_at(json, "/a/b~1c/2"));
+  PH_CHECK(!ph_json_at(json, "/a/b~1c/x"));
+  PH_CHECK(!ph_json_at(json, "/a/b"));
+  PH_CHECK(!ph_json_at(json, "/n/x"));
+  PH_CHECK(!ph_json_at("", "/a"));
+}
+
+static void what_is_written_can_be_read(void) {
+  const char *text = "\x01\x1f \"\\/\b\f\r\n\t ü😀";
+  PH_CHECK_TEXT(ph_json_text_at(ph_format("{\"a\":%s}", ph_quote(text)), "/a"), text);
+}
+
+static void text_grows(void) {
+  ph_buffer text = {0};
+  for (int i = 0; i < 20000; i++) ph_append(&text, "%d,", i % 10);
+  PH_CHECK(text.length == 40000 && strlen(ph_buffer_text(&text)) == 40000);
+  PH_CHECK(strncmp(text.text + 39980, "0,1,2,3,4,5,6,7,8,9,", 20) == 0);
+}
+
+static void a_mark_closes_and_frees_what_came_after_it(void) {
+  ph_object *before = ph_test_object("{\"kind\":\"A\"}");
+  ph_mark mark = ph_mark_here();
+  ph_test_object("{}");
+  memset(ph_alloc(100000), 1, 100000);
+  PH_CHECK(ph_test_open() == 2);
+  ph_release(mark);
+  PH_CHECK(ph_test_open() == 1);
+  PH_CHECK_TEXT(ph_object_kind(before), "A");
+  ph_object_close(before);
+  ph_object_close(before);
+  PH_CHECK(ph_test_open() == 0);
+}
+
+static ph_outcome look(const ph_request *request) {
+  PH_CHECK(ph_cache_get("foos", request->key));
+  PH_CHECK(ph_has_reason(request, PH_REASON_RETRY) && !ph_has_reason(request, PH_REASON_CREATED));
+  return ph_retry("%s of %s", "none", ph_key_text(request->key));
+}
+
+static void a_call_closes_its_objects_and_answers_in_the_abi(void) {
+  ph_test_cache("foos", "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\"}}");
+  uint8_t reasons[] = {PH_REASON_RETRY};
+  const uint8_t *answer = ph_run_reconcile(look, (char *)"foos", 4, (char *)"ns", 2, (char *)"a", 1, reasons, 1, 0, NULL, 0);
+  PH_CHECK(ph_test_open() == 0);
+  const char *text;
+  memcpy(&text, answer + 2 * sizeof(void *), sizeof text);
+  PH_CHECK(answer[0] == 1 && answer[sizeof(void *)] == 0);
+  PH_CHECK_TEXT(text, "none of ns/a");
+}
+
+static const ph_plugin plugin = {
+  .name = "p", .version = "1",
+  .watches = (const ph_watch[]){
+    {.name = "a", .api_version = "v1", .kind = "Pod", .trigger = PH_TRIGGERS_ITSELF, .predicate = "generationChanged()"},
+    {.name = "b", .api_version = "apps/v1", .kind = "Deployment", .namespaces = PH_LIST("x", "y"), .metadata_only = true, .notify = true,
+     .trigger = PH_TRIGGERS_OWNER("a"), .indexes = (const ph_index[]){{.name = "i", .computed = true}, {.name = "o", .owner = true}, {0}}},
+    {.name = "c", .api_version = "v1", .kind = "Secret", .trigger = PH_TRIGGERS_BY_INDEX("a", "i")},
+    {0}},
+  .writes = (const ph_rule[]){{.api_groups = PH_LIST(""), .resources = PH_LIST("pods"), .verbs = PH_LIST("get")}, {0}},
+  .crds = PH_LIST("{\"kind\":\"X\"}"),
+  .limits = {.memory = "16MiB"},
+};
+
+static void the_descriptor_has_what_was_said_and_no_more(void) {
+  PH_CHECK_TEXT(ph_describe_as(&plugin).text,
+    "{\"apiVersion\":\"pilothouse.dev/v1alpha1\",\"kind\":\"Plugin\",\"name\":\"p\",\"version\":\"1\",\"watches\":["
+    "{\"name\":\"a\",\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"trigger\":\"self\",\"predicate\":\"generationChanged()\"},"
+    "{\"name\":\"b\",\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"namespaces\":[\"x\",\"y\"],\"projection\":\"metadata\","
+    "\"trigger\":{\"owner\":{\"watch\":\"a\"}},\"notify\":true,"
+    "\"indexes\":[{\"name\":\"i\",\"computed\":true},{\"name\":\"o\",\"owner\":true}]},"
+    "{\"name\":\"c\",\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"trigger\":{\"index\":{\"watch\":\"a\",\"index\":\"i\"}}}],"
+    "\"writes\":[{\"apiGroups\":[\"\"],\"resources\":[\"pods\"],\"verbs\":[\"get\"]}],\"crds\":[{\"kind\":\"X\"}],"
+    "\"limits\":{\"memory\":\"16MiB\"}}");
+}
+
+static void only_a_difference_is_written(void) {
+  ph_object *present = ph_test_object(
+    "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"a\",\"uid\":\"1\"},\"data\":{\"k/~\":\"\\u003c\"},\"list\":[{\"x\":1,\"y\":2}]}");
+  ph_change_made made;
+  ph_object *result;
+  PH_CHECK(ph_create_or_update(present, "{ \"data\": {\"k/~\": \"<\"}, \"list\" : [ {\"x\": 1} ] }", &made, &result) == PH_OK);
+  PH_CHECK(made == PH_UNCHANGED && result == present);
+  PH_CHECK_TEXT(ph_test_done(), "");
+  const char *const differing[] = {"{\"data\":{\"k\":\"<\"}}", "{\"list\":[]}", "{\"list\":[{\"x\":1},{}]}", "{\"list\":[{\"x\":\"1\"}]}", "{\"kind\":null}"};
+  for (size_t i = 0; i < sizeof differing / sizeof *differing; i++) {
+    PH_CHECK(ph_create_or_update(present, differing[i], &made, NULL) == PH_OK && made == PH_UPDATED);
+  }
+  PH_CHECK(strstr(ph_test_done(), "patch ConfigMap a merge {\"list\":[]}\n"));
+  PH_CHECK(ph_create_or_update(NULL, "{}", &made, NULL) == PH_OK && made == PH_CREATED);
+}
+
+static ph_outcome work(ph_phase phase, ph_object *object, void *context) {
+  (void)object;
+  *(const char **)context = phase == PH_PHASE_APPLY ? "apply" : "cleanup";
+  return ph_done();
+}
+
+static const char *finalized(const char *metadata, ph_code failure) {
+  ph_test_begin();
+  ph_object *object = ph_test_object(ph_format("{\"kind\":\"Foo\",\"metadata\":{\"name\":\"a\",\"resourceVersion\":\"7\"%s}}", metadata));
+  const char *worked = "nothing";
+  ph_test_fail(failure);
+  ph_outcome outcome = ph_with_finalizer(object, "x/y", work, &worked);
+  return ph_format("%s %d %s", worked, outcome.kind, ph_test_done());
+}
+
+static void a_finalizer_is_kept_around_the_work(void) {
+  PH_CHECK_TEXT(finalized(",\"finalizers\":[\"other\"]", PH_OK),
+                "apply 0 patch Foo a merge {\"metadata\":{\"resourceVersion\":\"7\",\"finalizers\":[\"other\",\"x/y\"]}}\n");
+  PH_CHECK_TEXT(finalized(",\"finalizers\":[\"x/y\"]", PH_OK), "apply 0 ");
+  PH_CHECK_TEXT(finalized(",\"deletionTimestamp\":\"t\",\"finalizers\":[\"x/y\",\"other\"]", PH_OK),
+                "cleanup 0 patch Foo a merge {\"metadata\":{\"resourceVersion\":\"7\",\"finalizers\":[\"other\"]}}\n");
+  PH_CHECK_TEXT(finalized(",\"deletionTimestamp\":\"t\"", PH_OK), "nothing 0 ");
+  PH_CHECK(strncmp(finalized("", PH_CONFLICT), "nothing 2 ", 10) == 0);
+  PH_CHECK(strncmp(finalized(",\"deletionTimestamp\":\"t\",\"finalizers\":[\"x/y\"]", PH_NOT_FOUND), "cleanup 0 ", 10) == 0);
+}
+
+static void a_transition_has_its_time(void) {
+  const char *conditions = NULL;
+  ph_condition ready = {"Ready", false, "Starting", "not \"yet\""};
+  ph_test_clock(1767268800);
+  PH_CHECK(ph_conditions_set(&conditions, &ready, 2));
+  const char *begun = "[{\"type\":\"Ready\",\"status\":\"False\",\"reason\":\"Starting\",\"message\":\"not \\\"yet\\\"\","
+                      "\"lastTransitionTime\":\"2026-01-01T12:00:00Z\",\"observedGeneration\":2}]";
+  PH_CHECK_TEXT(conditions, begun);
+  ph_test_clock(1767268860);
+  PH_CHECK(!ph_conditions_set(&conditions, &ready, 2));
+  ready.reason = "Waiting";
+  PH_CHECK(ph_conditions_set(&conditions, &ready, 2));
+  PH_CHECK_TEXT(ph_json_text_at(conditions, "/0/lastTransitionTime"), "2026-01-01T12:00:00Z");
+  ready.status = true;
+  PH_CHECK(ph_conditions_set(&conditions, &ready, 2));
+  PH_CHECK_TEXT(ph_json_text_at(conditions, "/0/lastTransitionTime"), "2026-01-01T12:01:00Z");
+  ph_condition other = {"Other", true, "R", NULL};
+  PH_CHECK(ph_conditions_set(&conditions, &other, 0));
+  PH_CHECK_TEXT(ph_json_text_at(conditions, "/1/type"), "Other");
+}
+
+static void owners_are_compared_by_uid(void) {
+  ph_object *owner = ph_test_object("{\"apiVersion\":\"v1\",\"kind\":\"Foo\",\"metadata\":{\"name\":\"f\",\"uid\":\"u\"}}");
+  const char *reference = ph_owner_reference(owner);
+  PH_CHECK_TEXT(reference, "{\"apiVersion\":\"v1\",\"kind\":\"Foo\",\"name\":\"f\",\"uid\":\"u\",\"controller\":true,\"blockOwnerDeletion\":true}");
+  ph_object *owned = ph_test_object(ph_format("{\"metadata\":{\"ownerReferences\":[{\"uid\":\"v\"},%s]}}", reference));
+  PH_CHECK(ph_is_controlled_by(owned, owner));
+  PH_CHECK(!ph_is_controlled_by(owner, owner));
+}
+
+static ph_code conflicting(void *context) { return ++*(int *)context < 3 ? PH_CONFLICT : PH_OK; }
+
+static ph_code always_conflicting(void *context) {
+  ++*(int *)context;
+  return PH_CONFLICT;
+}
+
+static void conflicts_are_retried_five_times(void) {
+  int attempts = 0;
+  PH_CHECK(ph_retry_on_conflict(conflicting, &attempts) == PH_OK && attempts == 3);
+  attempts = 0;
+  PH_CHECK(ph_retry_on_conflict(always_conflicting, &attempts) == PH_CONFLICT && attempts == 5);
+}
+
+static void errors_say_what_happened(void) {
+  const char *const texts[] = {"", "not found: ", "already exists: ", "conflict: ", "", "forbidden: ",
+                               "denied by the host: the descriptor's writes and the grant need  on  of ",
+                               "too many requests: try again in 0 ms", "unavailable: ", "500 : "};
+  for (int code = PH_NOT_FOUND; code <= PH_OTHER; code++) {
+    ph_test_fail((ph_code)code);
+    PH_CHECK(ph_client_delete((ph_type){"v1", "Pod"}, (ph_key){"ns", "a"}, (ph_delete_options){0}) == (ph_code)code);
+    PH_CHECK(ph_last_error()->code == (ph_code)code);
+    PH_CHECK_TEXT(ph_last_error()->message, texts[code]);
+  }
+  ph_outcome outcome = ph_checked(PH_OTHER, "delete it");
+  PH_CHECK(outcome.kind == PH_OUTCOME_RETRY);
+  PH_CHECK_TEXT(outcome.text, "delete it: 500 : ");
+}
+
+#define RUN(test)                        \
+  do {                                   \
+    ph_test_begin();                     \
+    test();                              \
+    printf("ok %s\n", #test);            \
+  } while (0)
+
+int main(void) {
+  RUN(json_is_written_with_escapes);
+  RUN(json_is_read_by_pointers);
+  RUN(what_is_written_can_be_read);
+  RUN(text_grows);
+  RUN(a_mark_closes_and_frees_what_came_after_it);
+  RUN(a_call_closes_its_objects_and_answers_in_the_abi);
+  RUN(the_descriptor_has_what_was_said_and_no_more);
+  RUN(only_a_difference_is_written);
+  RUN(a_finalizer_is_kept_around_the_work);
+  RUN(a_transition_has_its_time);
+  RUN(owners_are_compared_by_uid);
+  RUN(conflicts_are_retried_five_times);
+  RUN(errors_say_what_happened);
+  return 0;
+}
