@@ -385,23 +385,53 @@ void pilothouse_controller_config_get(bindings_string_t *ret) { out(ret, config)
 
 void wasi_clocks_wall_clock_now(wasi_clocks_wall_clock_datetime_t *ret) { *ret = (wasi_clocks_wall_clock_datetime_t){(uint64_t)seconds, 0}; }
 
-/* Indexes need the real host. */
+/* These two need the real host. */
 void pilothouse_controller_cache_list_fields(bindings_string_t *watch, pilothouse_controller_cache_filter_t *filter,
                                              bindings_list_string_t *pointers, pilothouse_controller_cache_list_row_t *ret) {
   (void)watch, (void)filter, (void)pointers;
   *ret = (pilothouse_controller_cache_list_row_t){NULL, 0};
 }
 
+static ph_index_function *indexer;
+
+void ph_test_indexed_by(ph_index_function *function) { indexer = function; }
+
+static ph_values values_of(const char *index, const char *json) {
+  ph_values values = {0};
+  if (indexer) indexer(index, ph_test_object(json), &values);
+  return values;
+}
+
+const char *ph_test_values(const char *index, const char *json) {
+  ph_values values = values_of(index, json);
+  ph_buffer text = {0};
+  for (size_t i = 0; i < values.count; i++) ph_append(&text, "%s;", in(&values.items[i]));
+  return ph_buffer_text(&text);
+}
+
+static bool indexed(const entry *entry, const char *watch, const char *index, const char *value) {
+  if (!ph_equal(entry->watch, watch)) return false;
+  ph_values values = values_of(index, entry->json);
+  for (size_t i = 0; i < values.count; i++) {
+    if (ph_equal(in(&values.items[i]), value)) return true;
+  }
+  return false;
+}
+
 void pilothouse_controller_cache_by_index(bindings_string_t *watch, bindings_string_t *index, bindings_string_t *value,
                                           pilothouse_controller_cache_list_own_object_t *ret) {
-  (void)watch, (void)index, (void)value;
-  *ret = (pilothouse_controller_cache_list_own_object_t){NULL, 0};
+  *ret = (pilothouse_controller_cache_list_own_object_t){ph_alloc(MOST * sizeof *ret->ptr), 0};
+  for (size_t i = 0; i < cached; i++) {
+    if (indexed(&cache[i], in(watch), in(index), in(value))) ret->ptr[ret->len++] = open_object(cache[i].json);
+  }
 }
 
 void pilothouse_controller_cache_index_keys(bindings_string_t *watch, bindings_string_t *index, bindings_string_t *value,
                                             pilothouse_controller_cache_list_object_key_t *ret) {
-  (void)watch, (void)index, (void)value;
-  *ret = (pilothouse_controller_cache_list_object_key_t){NULL, 0};
+  *ret = (pilothouse_controller_cache_list_object_key_t){ph_alloc(MOST * sizeof *ret->ptr), 0};
+  for (size_t i = 0; i < cached; i++) {
+    if (indexed(&cache[i], in(watch), in(index), in(value))) ret->ptr[ret->len++] = ph_out_key(key_in(cache[i].json));
+  }
 }
 
 void pilothouse_controller_cache_index_values(bindings_string_t *watch, bindings_string_t *index, bindings_list_string_t *ret) {

@@ -1,4 +1,5 @@
-/* A host in memory, for tests that are compiled and run natively: compile testing/host.c and pilothouse.c beside the plugin and the test. */
+/* A host in memory, for tests that are compiled and run natively: compile testing/host.c and pilothouse.c beside the test, which includes
+ * the plugin's own source, so that it can call what is static there. */
 #ifndef PILOTHOUSE_TEST_H
 #define PILOTHOUSE_TEST_H
 
@@ -25,6 +26,10 @@ void ph_test_config(const char *json);
 /* What the plugin did, a line each: `create MANIFEST`, `update MANIFEST`, `patch KIND KEY TYPE BODY`, `delete KIND KEY`, `queue WATCH KEY`,
  * `event REASON NOTE`, `log LEVEL MESSAGE`, `gauge NAME{LABELS} VALUE`. A subresource follows the verb: `patch/status …`. */
 const char *ph_test_done(void);
+/* The values of computed indexes come from this function of the plugin. */
+void ph_test_indexed_by(ph_index_function *function);
+/* The values of an object in a computed index, each followed by ";". */
+const char *ph_test_values(const char *index, const char *json);
 /* How many objects are open. */
 size_t ph_test_open(void);
 
