@@ -68,6 +68,10 @@ _Noreturn void ph_panic(const char *format, ...) PH_PRINTF(1, 2);
 /* A string as JSON, with quotes and escapes: ph_format("{\"name\":%s}", ph_quote(name)). */
 const char *ph_quote(const char *text);
 
+/* JSON as one writes it, as a string constant: PH_JSON({"kind": "Foo"}). Formats too: ph_format(PH_JSON({"name": %s}), ph_quote(name)). Not
+ * among the arguments of another macro, which would replace `true` by what stdbool.h says. */
+#define PH_JSON(...) #__VA_ARGS__
+
 /* Writes JSON; begin with {0}. `key` is NULL inside arrays and at the top. A string or raw text that is NULL is left out. */
 typedef struct { ph_buffer out; char closing[64]; size_t depth; bool follows; } ph_json;
 void ph_json_object(ph_json *json, const char *key);
