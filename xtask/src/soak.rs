@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: the informer against a hostile server, for as many seeds as there is time.
+//! `cargo xtask soak`: the informer against a hostile server, for as many seeds as there is time, and with a subscriber that
+//! is stuck while millions of events pass.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +13,8 @@ pub(crate) fn run(root: &Path, seeds: u64) -> Result<()> {
     println!("soak: {seeds} seeds, in release mode (the first time compiles for some minutes)");
     let status = Command::new(host::cargo())
         .current_dir(root)
-        .args(["test", "--locked", "--release", "--package", "pilothouse-informer", "--test", "convergence"])
+        .args(["test", "--locked", "--release", "--package", "pilothouse-informer"])
+        .args(["--test", "convergence", "--test", "stuck", "--", "--include-ignored", "--nocapture"])
         .env("PILOTHOUSE_SEEDS", seeds.to_string())
         .status()
         .context("start cargo to soak the informer")?;

@@ -4,18 +4,19 @@
 //! the server can do to its client has to have happened.
 
 mod chaos;
+mod replay;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chaos::{Counts, FAULTS, Server, State, Stored};
 use pilothouse_informer::{
-    InformerKey, InformerOptions, InformerRegistry, ListWatch, StoreReader, SubscribeOptions, Subscription,
+    InformerKey, InformerOptions, InformerRegistry, ListWatch, StoreReader, SubscribeOptions,
 };
-use pilothouse_model::{LabelSelector, Notification, Object, ObjectKey, ResourceType};
+use pilothouse_model::{LabelSelector, Object, ResourceType};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use replay::Replayer;
 
 fn pods() -> InformerKey {
     InformerKey::new(ResourceType {
@@ -41,42 +42,8 @@ fn content(store: &StoreReader) -> State {
     store.list().iter().map(|object| (object.name().to_owned(), read(object))).collect()
 }
 
-/// A subscriber that replays what it is told, at its own pace.
-struct Replayer {
-    subscription: Subscription,
-    view: BTreeMap<ObjectKey, Object>,
-}
-
-impl Replayer {
-    fn take_one_batch(&mut self) -> bool {
-        let mut next = tokio_test::task::spawn(self.subscription.next_batch());
-        let std::task::Poll::Ready(batch) = next.poll() else { return false };
-        drop(next);
-        for notification in batch.expect("the informer runs") {
-            let key = notification.key().clone();
-            let known = self.view.get(&key).map(Object::uid);
-            match &notification {
-                Notification::Added { object, .. } => {
-                    assert_eq!(known, None, "added twice: {object:?}");
-                    self.view.insert(key, object.clone());
-                }
-                Notification::Updated { old, new } => {
-                    assert_eq!(self.view.get(&key), Some(old), "the old state is what was known");
-                    assert_eq!(known, Some(new.uid()));
-                    self.view.insert(key, new.clone());
-                }
-                Notification::Deleted { last, .. } => {
-                    assert_eq!(known, Some(last.uid()), "no deletion of what was never added");
-                    self.view.remove(&key);
-                }
-            }
-        }
-        true
-    }
-
-    fn view(&self) -> State {
-        self.view.iter().map(|(key, object)| (key.name().to_owned(), read(object))).collect()
-    }
+fn view(replayer: &Replayer) -> State {
+    replayer.view.iter().map(|(key, object)| (key.name().to_owned(), read(object))).collect()
 }
 
 async fn converge(seed: u64) -> Counts {
@@ -102,7 +69,7 @@ async fn converge(seed: u64) -> Counts {
                 batch: 3,
                 ..SubscribeOptions::default()
             };
-            Replayer { subscription: registry.subscribe(key, options).expect("open"), view: BTreeMap::new() }
+            Replayer::new(registry.subscribe(key, options).expect("open"))
         })
         .collect();
     let store = replayers[0].subscription.store();
@@ -129,9 +96,9 @@ async fn converge(seed: u64) -> Counts {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     for replayer in &mut replayers {
-        while replayer.take_one_batch() {}
+        while replayer.take_one_batch().is_some() {}
         assert!(replayer.subscription.has_synced());
-        assert_eq!(replayer.view(), content(&replayer.subscription.store()));
+        assert_eq!(view(replayer), content(&replayer.subscription.store()));
     }
     let requests = server.requests();
     assert!(requests.lists <= requests.forced_lists, "more lists than were forced: {requests:?}");
