@@ -236,6 +236,17 @@ mod tests {
     }
 
     #[test]
+    fn every_flag_has_its_variable() {
+        for command in Cli::command().get_subcommands().chain([&Cli::command()]) {
+            let flags = command.get_arguments().filter(|flag| !flag.is_positional());
+            for flag in flags.filter(|flag| !["help", "version"].contains(&flag.get_id().as_str())) {
+                let name = format!("PILOTHOUSE_{}", flag.get_id().as_str().to_uppercase());
+                assert_eq!(flag.get_env(), Some(name.as_ref()), "{}", command.get_name());
+            }
+        }
+    }
+
+    #[test]
     fn the_stable_flags_are_taken() {
         for line in [
             "pilothouse dev --build d --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2",

@@ -35,9 +35,9 @@ fn merge(into: &mut Value, members: &Value) {
     into.as_object_mut().expect("an object").extend(members.clone());
 }
 
-fn watch(members: Value) -> Value {
+fn watch(members: &Value) -> Value {
     let mut watch = json!({"name": "w", "apiVersion": "apps/v1", "kind": "Deployment", "trigger": "self"});
-    merge(&mut watch, &members);
+    merge(&mut watch, members);
     json!({"watches": [watch]})
 }
 
@@ -60,14 +60,14 @@ fn report(folder: &Path) -> Value {
 fn a_descriptor_that_cannot_be_used_is_refused_with_place_and_remedy() {
     let folder = tempfile::tempdir().expect("a folder");
     for (members, parts) in [
-        (watch(json!({"labelSelector": "a in b"})), ["watches[0].labelSelector", "key in (a,b)"]),
-        (watch(json!({"predicate": "object.spec ="})), ["watches[0].predicate", "write a CEL expression"]),
-        (watch(json!({"predicate": "objekt.spec == 1"})), ["\"objekt\"", "there are object, old and event"]),
+        (watch(&json!({"labelSelector": "a in b"})), ["watches[0].labelSelector", "key in (a,b)"]),
+        (watch(&json!({"predicate": "object.spec ="})), ["watches[0].predicate", "write a CEL expression"]),
+        (watch(&json!({"predicate": "objekt.spec == 1"})), ["\"objekt\"", "there are object, old and event"]),
         (
-            watch(json!({"kind": "Deploymnt"})),
+            watch(&json!({"kind": "Deploymnt"})),
             ["watches[0] (\"w\")", "there are: ControllerRevision, DaemonSet"],
         ),
-        (watch(json!({"apiVersion": "v1"})), ["does not serve kind \"Deployment\" in \"v1\"", "correct"]),
+        (watch(&json!({"apiVersion": "v1"})), ["does not serve kind \"Deployment\" in \"v1\"", "correct"]),
         (json!({"crds": [crd("Nowhere")]}), ["the CRD \"things.example.com\" was refused", "spec.scope"]),
     ] {
         describe(folder.path(), &members, &json!({}));
@@ -90,11 +90,10 @@ fn a_module_for_something_else_is_refused_with_the_remedy() {
             ["none of reconcile, observe", "build it for the world"],
         ),
         (
-            format!(
-                r#"(module (import "wasi:http/outgoing-handler@0.2.0" "handle" (func)) (func (param i32 i32) (result i32)
+            r#"(module (import "wasi:http/outgoing-handler@0.2.0" "handle" (func)) (func (param i32 i32) (result i32)
                 unreachable) (export "pilothouse:controller/plugin@0.1.0#describe" (func 1))
                 (export "pilothouse:controller/reconcile@0.1.0#reconcile" (func 1)))"#
-            ),
+                .to_owned(),
             ["imports wasi:http/outgoing-handler@0.2.0", "HTTP requests are not available"],
         ),
         (
@@ -175,7 +174,7 @@ fn the_report_has_all_that_the_host_would_use() {
 #[test]
 fn what_only_a_cluster_knows_is_unverified_and_no_failure() {
     let folder = tempfile::tempdir().expect("a folder");
-    let members = watch(json!({"apiVersion": "cert-manager.io/v1", "kind": "Certificate"}));
+    let members = watch(&json!({"apiVersion": "cert-manager.io/v1", "kind": "Certificate"}));
     describe(folder.path(), &members, &json!({}));
     let said = succeed(folder.path(), &["check", "plugin.wasm"]);
     assert!(said.stdout.contains("Certificate in cert-manager.io/v1 (unverified)"), "{said:#?}");
@@ -185,7 +184,7 @@ fn what_only_a_cluster_knows_is_unverified_and_no_failure() {
 #[test]
 fn doubts_are_warnings() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut members = watch(json!({}));
+    let mut members = watch(&json!({}));
     merge(&mut members, &json!({"name": "another"}));
     describe(folder.path(), &members, &json!({"enabled": false}));
     let said = succeed(folder.path(), &["check", "plugin.wasm"]);
@@ -235,7 +234,7 @@ async fn a_cluster_is_asked_for_kinds_and_rights() {
     assert!(said.stdout.contains("  rights    5 of 5 allowed"), "{said:#?}");
 
     // What the embedded server has and this one lacks.
-    describe(folder.path(), &watch(json!({})), &json!({}));
+    describe(folder.path(), &watch(&json!({})), &json!({}));
     refused(
         folder.path(),
         &with_server,

@@ -52,7 +52,7 @@ impl<'a> Dev<'a> {
             return Value::Null;
         };
         let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
-        let uri = format!("{}api/plugins", url).parse().expect("a URL");
+        let uri = format!("{url}api/plugins").parse().expect("a URL");
         let Ok(answer) = client.get(uri).await else { return Value::Null };
         let body = answer.into_body().collect().await.expect("a body").to_bytes();
         let answer: Value = serde_json::from_slice(&body).expect("JSON");

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use crate::tool::{names, refused, run, succeed};
 
 /// The languages whose template and SDK are there.
-const LANGUAGES: [&str; 3] = ["rust", "js", "python"];
+const LANGUAGES: [&str; 4] = ["rust", "js", "python", "go"];
 
 #[test]
 fn each_language_gets_a_whole_project() {

@@ -50,12 +50,12 @@ async fn works(language: &str) {
     host.sidecar(&name, "grants: {crds: true}\n");
     host.drop_in(&name, &std::fs::read(wasm).expect("built"));
     host.wait_for_state(&name, "running").await;
-    let foo =
+    let example =
         std::fs::read_to_string(folder.path().join(&name).join("manifests/foo.yaml")).expect("an example");
     // The test has a namespace of its own.
-    let foo = foo.replace("  namespace: default\n", "");
+    let example = example.replace("  namespace: default\n", "");
     let server = &host.server;
-    if server.kubectl_with(&["apply", "-f", "-"], &foo).is_none() {
+    if server.kubectl_with(&["apply", "-f", "-"], &example).is_none() {
         return;
     }
     let made = deployment(&host, "the Deployment", |_| true).await;
@@ -99,6 +99,11 @@ async fn the_template_in_javascript_works() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_template_in_python_works() {
     works("python").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_template_in_go_works() {
+    works("go").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

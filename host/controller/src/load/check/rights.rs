@@ -139,7 +139,7 @@ async fn is_allowed(server: &Server, right: &Right) -> Result<bool, ServerError>
 mod tests {
     use super::*;
 
-    fn checked(members: Value, resource: Option<&str>) -> CheckedWatch {
+    fn checked(members: &Value, resource: Option<&str>) -> CheckedWatch {
         let mut watch = json!({"name": "w"});
         watch.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
         watch["resource"] = json!(resource);
@@ -147,7 +147,7 @@ mod tests {
         CheckedWatch { watch, served: Verdict::Unverified }
     }
 
-    fn descriptor(members: Value) -> Descriptor {
+    fn descriptor(members: &Value) -> Descriptor {
         let mut descriptor = json!({"apiVersion": crate::descriptor::API_VERSION, "kind": "Plugin"});
         descriptor.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
         serde_json::from_value(descriptor).expect("a descriptor")
@@ -164,10 +164,10 @@ mod tests {
     #[test]
     fn watches_writes_crds_and_events_are_all_rights() {
         let watches = [checked(
-            json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespaces": ["shop"]}),
+            &json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespaces": ["shop"]}),
             Some("deployments"),
         )];
-        let descriptor = descriptor(json!({
+        let descriptor = descriptor(&json!({
             "writes": [{"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["patch"]}],
             "crds": [{"kind": "CustomResourceDefinition"}],
         }));
@@ -191,15 +191,15 @@ mod tests {
 
     #[test]
     fn crds_that_the_operator_applies_need_no_right() {
-        let descriptor = descriptor(json!({"crds": [{"kind": "CustomResourceDefinition"}]}));
+        let descriptor = descriptor(&json!({"crds": [{"kind": "CustomResourceDefinition"}]}));
         let sidecar = Sidecar::parse("grants: {crds: false}").expect("a sidecar");
         assert!(needed(&descriptor, &[], &sidecar).iter().all(|right| right.needed_for != "crds"));
     }
 
     #[test]
     fn an_unknown_kind_gets_the_usual_plural_and_is_marked() {
-        let watches = [checked(json!({"apiVersion": "example.com/v1", "kind": "Policy"}), None)];
-        let rights = needed(&descriptor(json!({})), &watches, &Sidecar::default());
+        let watches = [checked(&json!({"apiVersion": "example.com/v1", "kind": "Policy"}), None)];
+        let rights = needed(&descriptor(&json!({})), &watches, &Sidecar::default());
         assert!(rights[0].is_guess && rights[0].resource == "policies", "{rights:?}");
         assert_eq!(guessed_plural("Gateway"), "gateways");
         assert_eq!(guessed_plural("Ingress"), "ingresses");

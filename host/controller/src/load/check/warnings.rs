@@ -62,7 +62,7 @@ mod tests {
 
     use super::*;
 
-    fn watch_warning(members: Value, served: Verdict) -> String {
+    fn watch_warning(members: &Value, served: Verdict) -> String {
         let mut watch = json!({"name": "w", "apiVersion": "apps/v1", "kind": "Deployment"});
         watch.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
         let watch = serde_json::from_value(watch).expect("a watch");
@@ -71,13 +71,13 @@ mod tests {
 
     #[test]
     fn each_doubt_about_a_watch_has_its_warning() {
-        assert!(watch_warning(json!({"trigger": "self"}), Verdict::Yes).contains("no predicate"));
-        assert_eq!(watch_warning(json!({"trigger": "self", "predicate": "true"}), Verdict::Yes), "");
-        assert_eq!(watch_warning(json!({"apiVersion": "v1", "trigger": "self"}), Verdict::Yes), "");
-        assert!(watch_warning(json!({}), Verdict::Yes).contains("only fills the cache"));
-        assert_eq!(watch_warning(json!({"notify": true}), Verdict::Yes), "");
-        assert_eq!(watch_warning(json!({"indexes": [{"name": "i", "owner": true}]}), Verdict::Yes), "");
-        assert!(watch_warning(json!({"notify": true}), Verdict::Unverified).contains("--kubeconfig"));
+        assert!(watch_warning(&json!({"trigger": "self"}), Verdict::Yes).contains("no predicate"));
+        assert_eq!(watch_warning(&json!({"trigger": "self", "predicate": "true"}), Verdict::Yes), "");
+        assert_eq!(watch_warning(&json!({"apiVersion": "v1", "trigger": "self"}), Verdict::Yes), "");
+        assert!(watch_warning(&json!({}), Verdict::Yes).contains("only fills the cache"));
+        assert_eq!(watch_warning(&json!({"notify": true}), Verdict::Yes), "");
+        assert_eq!(watch_warning(&json!({"indexes": [{"name": "i", "owner": true}]}), Verdict::Yes), "");
+        assert!(watch_warning(&json!({"notify": true}), Verdict::Unverified).contains("--kubeconfig"));
     }
 
     #[test]
