@@ -53,6 +53,22 @@ fn b20_a_replacement_is_one_step_and_the_last_of_two_equal_keys_counts() {
 }
 
 #[test]
+fn the_memory_size_is_that_of_the_objects_there_are() {
+    let store = Store::new();
+    let sum = || store.list().iter().map(Object::memory_size).sum::<usize>();
+    store.update(pod("a", 1).object());
+    store.update(pod("a", 1_000_000).app("a longer one").object());
+    store.update(pod("b", 2).object());
+    assert!(store.memory_size() == sum() && sum() > 0);
+    store.delete(&key("a"), None);
+    assert_eq!(store.memory_size(), sum());
+    store.replace_all(&objects(&[pod("b", 6), pod("c", 7), pod("c", 800_000)]), "9");
+    assert_eq!(store.memory_size(), sum());
+    store.replace_all(&[], "10");
+    assert_eq!(store.memory_size(), 0);
+}
+
+#[test]
 fn b20_readers_do_not_wait_for_a_list_that_is_being_replaced() {
     let store = Store::new();
     store.update(pod("old", 1).object());
