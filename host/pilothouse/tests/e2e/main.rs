@@ -15,6 +15,7 @@ mod harness;
 mod ingress_tls;
 mod label_propagator;
 mod lifecycle;
+mod pod_counter;
 mod released_contract;
 mod reload;
 mod sample_controller;
