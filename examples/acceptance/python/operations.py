@@ -17,6 +17,7 @@ from pilothouse import (
     ObjectKey,
     OtherApiError,
     Outcome,
+    Page,
     Reason,
     Retry,
     Terminal,
@@ -204,12 +205,13 @@ def every_method(script: Script) -> str:
 
 @value("list")
 def list_pages(script: Script) -> str:
-    return pages(lambda cursor: Cache(script.a).page(
-        namespace=script.b, labels=script.c, limit=int(script.d), cursor=cursor
-    ))
+    def read(cursor: str) -> Page:
+        return Cache(script.a).page(namespace=script.b, labels=script.c, limit=int(script.d), cursor=cursor)
+
+    return pages(read)
 
 
-def pages(read: Callable) -> str:
+def pages(read: Callable[[str], Page]) -> str:
     found, cursor = [], ""
     while cursor is not None:
         page = read(cursor)
@@ -221,8 +223,11 @@ def pages(read: Callable) -> str:
 @value("list-fields")
 def list_fields(script: Script) -> str:
     rows = Cache(script.a).list_fields([script.d], namespace=script.b, labels=script.c)
-    text = lambda field: "-" if field is None else json.dumps(field, ensure_ascii=False)
-    return " ".join(f"{row.key}={text(row.values[0])}" for row in rows)
+    return " ".join(f"{row.key}={as_json(row.values[0])}" for row in rows)
+
+
+def as_json(field: object) -> str:
+    return "-" if field is None else json.dumps(field, ensure_ascii=False)
 
 
 @value("by-index")
@@ -271,9 +276,12 @@ def client_get(script: Script) -> str:
 
 @value("client-list")
 def client_list(script: Script) -> str:
-    return pages(lambda cursor: client.page(
-        script.a, script.b, namespace=script.c, labels=script.d, fields=script.e, limit=int(script.f), cursor=cursor
-    ))
+    selectors = {"namespace": script.c, "labels": script.d, "fields": script.e}
+
+    def read(cursor: str) -> Page:
+        return client.page(script.a, script.b, **selectors, limit=int(script.f), cursor=cursor)
+
+    return pages(read)
 
 
 @value("create")
