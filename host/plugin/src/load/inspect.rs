@@ -194,11 +194,13 @@ fn not_a_plugin(shape: &Shape) -> LoadError {
 }
 
 /// What the linker holds, as a person would list it.
-const OFFERED: &str = "pilothouse:controller@0.1.0 with cache, client, queue, events, log, metrics, objects, changes, types; and WASI 0.2 with io, clocks, random, cli, filesystem, sockets";
+const OFFERED: &str = "pilothouse:controller@0.1.0 with cache, client, config, queue, events, log, metrics, objects, changes, types; and WASI 0.2 with io, clocks, random, cli, filesystem, sockets";
+
+/// The contract's own among them.
+const INTERFACES: [&str; 10] =
+    ["cache", "client", "config", "queue", "events", "log", "metrics", "objects", "changes", "types"];
 
 fn check_imports(shape: &Shape) -> Result<(), LoadError> {
-    const INTERFACES: [&str; 9] =
-        ["cache", "client", "queue", "events", "log", "metrics", "objects", "changes", "types"];
     let is_offered = |name: &str| match contract_name(name) {
         Some((interface, _)) => INTERFACES.contains(&interface),
         None => {
@@ -235,4 +237,25 @@ fn is_of_the_encoder(module: &str) -> bool {
         || module.is_empty()
         || module.starts_with("[export]")
         || module == "cm32p2"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn what_the_world_imports_is_offered_to_components_too() {
+        let (resolve, package) = super::super::encode::contract().expect("the contract");
+        let world = &resolve.worlds[resolve.packages[package].worlds["imports"]];
+        let names = world.imports.keys().map(|key| resolve.name_world_key(key));
+        let imported: BTreeSet<_> = names
+            .filter_map(|name| contract_name(&name).map(|(interface, _)| interface.to_owned()))
+            .collect();
+        assert_eq!(imported, INTERFACES.map(str::to_owned).into());
+        for interface in INTERFACES {
+            assert!(OFFERED.contains(interface), "{OFFERED} does not say {interface}");
+        }
+    }
 }
