@@ -120,13 +120,18 @@ func (c Client) UpdateStatus(object any) (*Object, error) {
 	return c.Update(object, Subresource("status"))
 }
 
-// Patch changes an object.
+// Patch changes an object. [Force] and [FieldManager] are for an [ApplyPatch].
 func (c Client) Patch(target Type, key Key, patch Patch, options ...Option) (*Object, error) {
 	body, err := encode(patch.body)
 	if err != nil {
 		return nil, err
 	}
-	stored, refused := host.Current.ClientPatch(target.wit(), host.Key(key), patch.kind, body, collect(options).subresource)
+	wanted, kind := collect(options), patch.kind
+	if patch.apply {
+		kind = pilothouse_controller_client.MakePatchTypeApply(pilothouse_controller_client.ApplyOptions{
+			FieldManager: wanted.fieldManager, Force: wanted.force})
+	}
+	stored, refused := host.Current.ClientPatch(target.wit(), host.Key(key), kind, body, wanted.subresource)
 	return c.answer(stored, refused)
 }
 
@@ -146,15 +151,7 @@ func (c Client) Apply(object any, options ...Option) (*Object, error) {
 		return nil, fmt.Errorf("an object to apply needs apiVersion, kind and metadata.name; this one has %q, %q and %q",
 			target.APIVersion, target.Kind, key.Name)
 	}
-	body, err := encode(manifest)
-	if err != nil {
-		return nil, err
-	}
-	wanted := collect(options)
-	how := pilothouse_controller_client.MakePatchTypeApply(pilothouse_controller_client.ApplyOptions{
-		FieldManager: wanted.fieldManager, Force: wanted.force})
-	stored, refused := host.Current.ClientPatch(target.wit(), host.Key(key), how, body, wanted.subresource)
-	return c.answer(stored, refused)
+	return c.Patch(target, key, ApplyPatch(manifest), options...)
 }
 
 // Propagation says what happens to the objects that a deleted one owns.

@@ -56,18 +56,24 @@ func update(s *script) (string, error) {
 }
 
 func patch(s *script) (string, error) {
-	kinds := map[string]func(any) sdk.Patch{"json": sdk.JSONPatch, "merge": sdk.MergePatch, "strategic": sdk.StrategicPatch}
-	client, subresource := s.ctx.Client(), sdk.Subresource(s.data["f"])
+	options := []sdk.Option{sdk.Subresource(s.data["f"])}
+	var patch sdk.Patch
 	switch kind := s.data["e"]; kind {
-	case "json", "merge", "strategic":
-		return nameOf(client.Patch(s.target(), s.key("c", "d"), kinds[kind](s.body()), subresource))
-	case "apply":
-		return nameOf(client.Apply(s.body(), subresource))
+	case "json":
+		patch = sdk.JSONPatch(s.body())
+	case "merge":
+		patch = sdk.MergePatch(s.body())
+	case "strategic":
+		patch = sdk.StrategicPatch(s.body())
 	case "apply-force":
-		return nameOf(client.Apply(s.body(), subresource, sdk.Force()))
+		options = append(options, sdk.Force())
+		fallthrough
+	case "apply":
+		patch = sdk.ApplyPatch(s.body())
 	default:
 		return "", sdk.Terminal(fmt.Errorf("no patch type %s", kind))
 	}
+	return nameOf(s.ctx.Client().Patch(s.target(), s.key("c", "d"), patch, options...))
 }
 
 func remove(s *script) (string, error) {
