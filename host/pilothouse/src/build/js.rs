@@ -20,11 +20,10 @@ pub(super) async fn build(job: &Job) -> Result<Artifact, Failed> {
     let node = job.tool("node", INSTALL)?;
     let name = package_name(job.project()).map_err(|problem| job.failed(problem))?;
     if needs_install(job.project()) {
-        let npm = job.tool("npm", INSTALL)?;
-        let way = if job.project().join("package-lock.json").is_file() { "ci" } else { "install" };
-        let mut command = Command::new(npm);
-        command.args([way, "--no-audit", "--no-fund"]);
-        job.run(&format!("npm {way}"), command).await?;
+        let mut command = Command::new(job.tool("npm", INSTALL)?);
+        // It keeps to the lock file. `npm ci` would refuse one without the engine's builds for machines that it is not published for.
+        command.args(["install", "--no-audit", "--no-fund"]);
+        job.run("npm install", command).await?;
     }
     if !job.project().join(BUILDER).is_file() {
         return Err(job.failed(
