@@ -7,6 +7,22 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+#[test]
+fn the_readmes_example_compiles() {
+    let text = std::fs::read_to_string(root().join("guest-sdk/c/README.md")).expect("the README");
+    let code = text.split("```c\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let made = tempfile::tempdir().expect("a folder");
+    let file = made.path().join("plugin.c");
+    std::fs::write(&file, code).expect("written");
+    let compiled = Command::new("cc")
+        .current_dir(root())
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-Iguest-sdk/c"])
+        .arg(&file)
+        .output()
+        .expect("cc is a prerequisite of this project");
+    assert!(compiled.status.success(), "cc: {}", String::from_utf8_lossy(&compiled.stderr));
+}
+
 /// Compiles and runs a C program in a folder of the checkout.
 fn passes(folder: &str, sources: &[&str]) {
     let made = tempfile::tempdir().expect("a folder");
