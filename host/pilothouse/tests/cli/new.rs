@@ -3,8 +3,7 @@ use std::os::unix::fs::symlink;
 
 use crate::tool::{names, refused, run, succeed};
 
-/// The languages whose template and SDK are there.
-const LANGUAGES: [&str; 4] = ["rust", "js", "python", "go"];
+const LANGUAGES: [&str; 5] = ["rust", "js", "python", "go", "c"];
 
 #[test]
 fn each_language_gets_a_whole_project() {

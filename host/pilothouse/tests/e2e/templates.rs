@@ -110,3 +110,8 @@ async fn the_template_in_go_works() {
 async fn the_template_in_go_works() {
     works("go").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_template_in_c_works() {
+    works("c").await;
+}
