@@ -2,12 +2,43 @@
 //! objects when it is not (B19).
 //!
 //! Up to `limit` items are kept as they came, so a consumer that keeps up gets every event. When an item more arrives, the
-//! queue merges: from then until it has been emptied, each key has at most two pending items, a deletion of what the
-//! consumer knows and an addition of what is there now. A key has a pending item only if the object is live or the
-//! consumer was told of it; hence the bound `max(limit, 2 · (live + told))`, whatever the speed of events.
+//! queue merges: from then until it has been emptied, each key has at most two pending items.
 //!
-//! Order: the items of one key leave in the order in which they came; across keys the order is that of first positions,
-//! and a merged item keeps the place of its first (B11).
+//! # What may be merged
+//!
+//! Only items of one key, and into what tells the same in the end. What is pending for a key is one of: an addition, a change,
+//! a deletion, or a deletion and then an addition. With what comes next:
+//!
+//! | pending | addition or change | deletion |
+//! |---|---|---|
+//! | nothing | it | it |
+//! | addition | addition of the new state | nothing, as the consumer was never told; if it knows the key all the same, the deletion |
+//! | change | change from the first old state to the new one (an addition after it, at a subscriber: deletion, addition) | deletion |
+//! | deletion | deletion, addition | the deletion that says more (B12) |
+//! | deletion, addition | deletion, addition of the new state | the first deletion |
+//!
+//! No row loses a deletion of what the consumer was told of: it stays until it is taken. One of what the consumer was never
+//! told of cancels out with its addition.
+//!
+//! # Why the bound holds
+//!
+//! Let `told` be the keys that the consumer knows by what it has taken. While the queue merges, by the table:
+//! 1. A key has at most two items, since every cell has at most two.
+//! 2. A key whose object does not exist now has an item only if it is told: the last thing that came for it is a deletion,
+//!    and that leaves an item only where a change or a deletion was pending, or nothing was — each of which comes only for
+//!    what the consumer knows.
+//! 3. So each key with items is live or told: at most `2 · |live ∪ told|` items wait.
+//!
+//! `told` grows only as the consumer takes items, and only by what was live then. Together with the exact phase the bound is
+//! `max(limit, 2 · |live ∪ told|)`, whatever the number of events, and whether they concern one name or a million. Merging ends
+//! when the consumer has caught up, not when the queue gets short by cancellation: otherwise a name that comes and goes
+//! would make it collect `limit` items time and again.
+//!
+//! # Order
+//!
+//! The items of one key leave in the order in which they came. Across keys the order is that of first positions: a merged item
+//! keeps the place of its first (B11). So nobody waits behind the changes of others, but the state after some of the items of a
+//! merged queue need not be one that ever was; the state after all of them is.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -190,8 +221,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
         }
     }
 
-    /// Merging ends when the consumer has caught up, never by cancellation alone: a stuck consumer of an object that
-    /// comes and goes must not fall back to collecting `limit` items time and again.
+    /// Only when the consumer has caught up; see the module's documentation.
     fn stop_merging(&mut self) {
         if self.merging {
             self.merging = false;

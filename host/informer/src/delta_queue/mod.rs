@@ -16,10 +16,17 @@ use crate::store::Store;
 ///   A [`Delta::Replaced`] keeps its place: what came before it leaves before it, and nothing is merged across it.
 /// - While it holds fewer than `capacity` deltas, each leaves as it came, except that two deletions in a row of one
 ///   object are one (B12), and that deleting what nobody knows adds nothing (B13).
-/// - Beyond that, the changes of one object are merged: first old, last new. An object that came and went in between
-///   leaves no trace; one that was deleted and made again leaves its deletion and its new state. Hence at most
-///   `max(capacity, 2 · objects)` deltas wait (B19). A producer that awaits [`ready`](Self::ready) before it pushes, as
-///   the reflector does, never makes it merge.
+/// - Beyond that, until it has been emptied, the changes of one object are merged: first old, last new. An object that
+///   came and went in between leaves no trace; one that the store has and that was deleted and made again leaves its
+///   deletion and its new state; the deletion of what the store has is never dropped. A merged delta keeps the place of its
+///   first, so the store passes through states that the server never had, and is right once the queue is empty.
+/// - Hence what waits is bounded by objects, whatever the number of events (B19). Each delta is about an object that exists
+///   or that the store has, since any other deletion was refused or cancelled out; and each object has at most two, a
+///   deletion and what came after it. So at most `max(capacity, 2 · objects)` deltas wait after the last replacement, and
+///   before it what waited when it came. A [`resync`](Self::resync) adds at most one for each object in the store, and
+///   never makes the queue merge.
+/// - A reflector never makes it merge: it pushes a delta only once there is room, and reads no further until then. A
+///   producer of your own does the same when it awaits [`ready`](Self::ready) before each push.
 /// - A popped delta is applied before the queue is unlocked, so queue and store never disagree about what exists (B16).
 ///
 /// ```
