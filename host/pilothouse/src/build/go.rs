@@ -8,7 +8,8 @@ use crate::Failed;
 
 /// What the SDK's go.mod asks for: earlier compilers cannot export a package's functions, or lack what the SDK uses.
 const NEEDED: (u32, u32) = (1, 26);
-const INSTALL: &str = "https://go.dev/dl/ has archives for every system (version 1.26 or newer); put its bin folder into PATH";
+const INSTALL: &str =
+    "https://go.dev/dl/ has archives for every system (version 1.26 or newer); put its bin folder into PATH";
 
 pub(super) async fn build(job: &Job) -> Result<Artifact, Failed> {
     let go = job.tool("go", INSTALL)?;
@@ -47,9 +48,8 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
 /// The last element of the module's path that is no version: "example.com/team/web/v2" is web.
 fn name_of(module: &str, project: &Path) -> String {
     let is_version = |part: &&str| {
-        part.strip_prefix('v').is_some_and(|number| {
-            !number.is_empty() && number.chars().all(|char| char.is_ascii_digit())
-        })
+        part.strip_prefix('v')
+            .is_some_and(|number| !number.is_empty() && number.chars().all(|char| char.is_ascii_digit()))
     };
     let name = module.trim().rsplit('/').find(|part| !is_version(part)).filter(|name| !name.is_empty());
     let folder = || project.file_name().unwrap_or_default().to_string_lossy().into_owned();
