@@ -107,11 +107,6 @@ async fn the_template_in_go_works() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_template_in_go_works() {
-    works("go").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn the_template_in_c_works() {
     works("c").await;
 }
