@@ -2,8 +2,10 @@
 
 mod bindings;
 mod demo;
+mod excerpts;
 mod guests;
 mod host;
+mod languages;
 mod mutants;
 mod soak;
 mod test;
@@ -51,6 +53,8 @@ enum Command {
     },
     /// Generate the bindings that the SDKs for C and Go commit, from `wit/`.
     Bindings,
+    /// Measure what each guest language costs, and write docs/languages.md.
+    Languages,
     /// Write docs/wit.md from the comments in `wit/`.
     WitDoc,
     /// Check what neither compiler nor clippy checks: file sizes, direction of dependencies, leftovers.
@@ -82,6 +86,7 @@ fn run(root: &Path, command: Command) -> Result<()> {
         Command::Mutants { only } => mutants::run(root, only.as_deref()),
         Command::Soak { seeds } => soak::run(root, seeds),
         Command::Bindings => bindings::run(root),
+        Command::Languages => languages::run(root),
         Command::WitDoc => wit::write_document(root),
         Command::Tidy => tidy::run(root),
     }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{bindings, wit};
+use crate::{bindings, excerpts, wit};
 
 /// The longest a source file may be.
 const LINES: usize = 420;
@@ -50,6 +50,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     found.extend(undocumented(root)?);
     found.extend(bindings::stale(root)?);
     found.extend(wit::problems(root)?);
+    found.extend(excerpts::stale(root, &files)?);
     let map = fs::read_to_string(root.join("docs/architecture.md")).context("read docs/architecture.md")?;
     found.extend(unmapped(&files, &map));
     ensure!(found.is_empty(), "tidy:\n  {}", found.join("\n  "));

@@ -1,0 +1,119 @@
+//! What each guest language costs, on the acceptance plugins: `cargo xtask languages` builds them, runs this in release mode and writes
+//! `docs/languages.md`.
+//!
+//! Each figure is the median of several; compare them with each other, not with other machines.
+
+mod host;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use host::OneScript;
+use pilothouse_model::{Object, ObjectKey};
+use pilothouse_plugin::{Code, Compiler, Engine, EngineOptions, Limits, Reason, Request};
+use tokio::time::Instant;
+
+const LANGUAGES: [&str; 6] = ["wat", "c", "rust", "js", "go", "python"];
+const SCRIPT: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one","namespace":"default"},"data":{"op":"info"}}"#;
+/// Repetitions: of compiling, of instantiating, of reconciling.
+const COMPILED: usize = 3;
+const INSTANTIATED: usize = 20;
+const RECONCILED: usize = 5_000;
+
+struct Figures {
+    size: u64,
+    cranelift: Duration,
+    winch: Duration,
+    instantiate: Duration,
+    first: Duration,
+    steady: Duration,
+    memory: usize,
+}
+
+#[tokio::main]
+async fn main() {
+    let folder =
+        std::env::args().nth(1).map(PathBuf::from).expect("the folder with acceptance-LANGUAGE.wasm");
+    println!(
+        "| language | .wasm KiB | compile ms, Cranelift / Winch | instantiate µs | first / steady reconcile µs | memory per instance KiB |"
+    );
+    println!("|---|---|---|---|---|---|");
+    for language in LANGUAGES {
+        let figures = measure(&folder.join(format!("acceptance-{language}.wasm"))).await;
+        println!(
+            "| {language} | {} | {} / {} | {} | {} / {:.1} | {} |",
+            figures.size.div_ceil(1024),
+            figures.cranelift.as_millis(),
+            figures.winch.as_millis(),
+            figures.instantiate.as_micros(),
+            figures.first.as_micros(),
+            figures.steady.as_nanos() as f64 / 1000.0,
+            figures.memory.div_ceil(1024),
+        );
+    }
+}
+
+async fn measure(file: &Path) -> Figures {
+    let bytes = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let size = bytes.len() as u64;
+    let (_, winch) = compile(&bytes, Compiler::Winch).await;
+    let (code, cranelift) = compile(&bytes, Compiler::Cranelift).await;
+    let host = Arc::new(OneScript(Object::from_json(SCRIPT).expect("an object")));
+    let mut instantiate = Vec::new();
+    let mut first = Vec::new();
+    let mut last = None;
+    for _ in 0..INSTANTIATED {
+        let begin = Instant::now();
+        let mut instance =
+            code.instantiate(Arc::clone(&host) as _, &Limits::default()).await.expect("an instance");
+        instantiate.push(begin.elapsed());
+        let begin = Instant::now();
+        instance.reconcile(request()).await.expect("a reconcile");
+        first.push(begin.elapsed());
+        last = Some(instance);
+    }
+    let mut instance = last.expect("an instance");
+    let mut steady = Vec::new();
+    for _ in 0..RECONCILED {
+        let begin = Instant::now();
+        instance.reconcile(request()).await.expect("a reconcile");
+        steady.push(begin.elapsed());
+    }
+    Figures {
+        size,
+        cranelift,
+        winch,
+        instantiate: median(instantiate),
+        first: median(first),
+        steady: median(steady),
+        memory: instance.memory(),
+    }
+}
+
+async fn compile(bytes: &[u8], compiler: Compiler) -> (Code, Duration) {
+    let mut times = Vec::new();
+    let mut code = None;
+    for _ in 0..COMPILED {
+        let engine = Engine::new(EngineOptions { compiler, ..EngineOptions::default() }).expect("an engine");
+        let begin = Instant::now();
+        code = Some(engine.load(bytes.to_vec()).await.unwrap_or_else(|error| panic!("{error}")));
+        times.push(begin.elapsed());
+    }
+    (code.expect("compiled"), median(times))
+}
+
+fn request() -> Request {
+    Request {
+        watch: "scripts".into(),
+        key: ObjectKey::new("default", "one"),
+        reasons: vec![Reason::Created],
+        attempt: 0,
+        extra: Vec::new(),
+    }
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
