@@ -23,6 +23,6 @@ mod secret_replicator;
 mod server_restart;
 mod shared_watch;
 mod surface;
-mod two_observers;
 mod templates;
 mod ttl_cleaner;
+mod two_observers;
