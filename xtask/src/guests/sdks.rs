@@ -10,10 +10,15 @@ use anyhow::{Context, Result, ensure};
 const TESTS: &[(&str, &[&str])] = &[
     ("guest-sdk/js", &["npm", "test"]),
     ("guest-sdk/python", &["python3", "-m", "unittest", "discover", "-s", "tests"]),
+    ("examples/sample-controller-python", PYTHON),
+    ("examples/configmap-rollout", PYTHON),
     ("guest-sdk/go", &["go", "test", "./..."]),
     ("examples/sample-controller-go", &["go", "test", "./..."]),
     ("examples/ttl-cleaner", &["go", "test", "./..."]),
 ];
+
+/// An example in Python, without the environment that its build makes.
+const PYTHON: &[&str] = &["env", "PYTHONPATH=../../guest-sdk/python", "python3", "-m", "unittest"];
 
 /// Runs all of them.
 ///
