@@ -9,13 +9,17 @@ use anyhow::{Context, Result, ensure};
 /// the templates are tried.
 const TESTS: &[(&str, &[&str])] = &[
     ("guest-sdk/js", &["npm", "test"]),
-    ("guest-sdk/python", &["python3", "-m", "unittest", "discover", "-s", "tests"]),
+    ("guest-sdk/python", PYTHON_SDK),
     ("examples/sample-controller-python", PYTHON),
     ("examples/configmap-rollout", PYTHON),
     ("guest-sdk/go", &["go", "test", "./..."]),
     ("examples/sample-controller-go", &["go", "test", "./..."]),
     ("examples/ttl-cleaner", &["go", "test", "./..."]),
 ];
+
+/// In the environment of an example that was built: there is componentize-py, whose bindings the SDK's stand-in is compared with.
+const PYTHON_SDK: &[&str] =
+    &["env", "../../examples/configmap-rollout/.venv/bin/python", "-m", "unittest", "discover", "-s", "tests"];
 
 /// An example in Python, without the environment that its build makes.
 const PYTHON: &[&str] = &["env", "PYTHONPATH=../../guest-sdk/python", "python3", "-m", "unittest"];
