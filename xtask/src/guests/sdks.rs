@@ -18,8 +18,15 @@ const TESTS: &[(&str, &[&str])] = &[
 ];
 
 /// In the environment of an example that was built: there is componentize-py, whose bindings the SDK's stand-in is compared with.
-const PYTHON_SDK: &[&str] =
-    &["env", "../../examples/configmap-rollout/.venv/bin/python", "-m", "unittest", "discover", "-s", "tests"];
+const PYTHON_SDK: &[&str] = &[
+    "env",
+    "../../examples/configmap-rollout/.venv/bin/python",
+    "-m",
+    "unittest",
+    "discover",
+    "-s",
+    "tests",
+];
 
 /// An example in Python, without the environment that its build makes.
 const PYTHON: &[&str] = &["env", "PYTHONPATH=../../guest-sdk/python", "python3", "-m", "unittest"];
