@@ -1,6 +1,7 @@
 /* Tests of the SDK, run natively by xtask/tests/c_sdk.rs. */
 #include <string.h>
 
+#include "../src/internal.h"
 #include "../testing/pilothouse_test.h"
 
 static void json_is_written_with_escapes(void) {
@@ -74,6 +75,54 @@ static void a_call_closes_its_objects_and_answers_in_the_abi(void) {
   memcpy(&text, answer + 2 * sizeof(void *), sizeof text);
   PH_CHECK(answer[0] == 1 && answer[sizeof(void *)] == 0);
   PH_CHECK_TEXT(text, "none of ns/a");
+}
+
+static ph_outcome watch_changes(const ph_notification *notifications, size_t count, const ph_batch *batch) {
+  PH_CHECK(count == 2);
+  PH_CHECK_TEXT(notifications[0].watch, "pods");
+  PH_CHECK_TEXT(ph_key_text(notifications[0].key), "ns/a");
+  PH_CHECK(notifications[0].change == PH_ADDED && notifications[0].initial && !notifications[0].final_state_unknown);
+  PH_CHECK(!ph_before(batch, 0) && ph_after(batch, 0) && ph_before(batch, 1) && !ph_after(batch, 1) && !ph_after(batch, 2));
+  PH_CHECK_TEXT(ph_after_field(batch, 0, "/x"), "\"y\"");
+  PH_CHECK_TEXT(ph_key_text(notifications[1].key), "b");
+  PH_CHECK(notifications[1].change == PH_DELETED && !notifications[1].initial && notifications[1].final_state_unknown);
+  return ph_terminal("seen");
+}
+
+static ph_wit_string wit(const char *text) { return (ph_wit_string){(uint8_t *)text, strlen(text)}; }
+
+static void an_observer_gets_its_notifications(void) {
+  struct {
+    ph_wit_string watch;
+    uint8_t change;
+    ph_wit_key key;
+    bool initial, final_state_unknown;
+  } told[] = {{wit("pods"), 0, {wit("ns"), wit("a")}, true, false}, {wit("pods"), 2, {wit(""), wit("b")}, false, true}};
+  ph_test_change(NULL, "{\"x\":\"y\"}");
+  ph_test_change("{}", NULL);
+  const uint8_t *answer = ph_run_observe(watch_changes, told, 2, 1);
+  PH_CHECK(answer[0] == 1 && answer[sizeof(void *)] == 1);
+  PH_CHECK(ph_test_open() == 0);
+}
+
+static void two_values(const char *index, ph_object *object, ph_values *values) {
+  PH_CHECK_TEXT(index, "i");
+  ph_value(values, ph_object_kind(object));
+  for (int i = 0; i < 20; i++) ph_value(values, ph_format("%d", i));
+}
+
+static void an_index_answers_all_its_values_and_closes_the_object(void) {
+  /* The handle passes to the call. */
+  ph_object *pod = ph_test_object("{\"kind\":\"Pod\"}");
+  int32_t handle = pod->handle;
+  pod->handle = 0;
+  struct {
+    const ph_wit_string *items;
+    size_t count;
+  } *answer = ph_run_index(two_values, (char *)"i", 1, handle);
+  PH_CHECK(answer->count == 21 && answer->items[0].len == 3 && memcmp(answer->items[0].ptr, "Pod", 3) == 0);
+  PH_CHECK(answer->items[20].len == 2 && memcmp(answer->items[20].ptr, "19", 2) == 0);
+  PH_CHECK(ph_test_open() == 0);
 }
 
 static const ph_plugin plugin = {
@@ -216,6 +265,8 @@ int main(void) {
   RUN(text_grows);
   RUN(a_mark_closes_and_frees_what_came_after_it);
   RUN(a_call_closes_its_objects_and_answers_in_the_abi);
+  RUN(an_observer_gets_its_notifications);
+  RUN(an_index_answers_all_its_values_and_closes_the_object);
   RUN(the_descriptor_has_what_was_said_and_no_more);
   RUN(only_a_difference_is_written);
   RUN(a_finalizer_is_kept_around_the_work);
