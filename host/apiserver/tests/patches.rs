@@ -76,6 +76,18 @@ async fn apply_creates_owns_and_removes_fields() {
 }
 
 #[tokio::test]
+async fn an_apply_that_names_a_uid_does_not_create() {
+    let api = Api::new();
+    let path = core("configmaps/a?fieldManager=one");
+    let config = |uid: &Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"uid": uid}, "data": {"x": "1"}});
+    api.apply(&path, &config(&json!("gone"))).await.fails(409, "Conflict");
+    let created = api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}})).await.ok();
+    let applied = api.apply(&path, &config(&created["metadata"]["uid"])).await.ok();
+    assert_eq!(applied["data"], json!({"x": "1"}));
+    api.apply(&path, &config(&json!("gone"))).await.fails(409, "Conflict");
+}
+
+#[tokio::test]
 async fn appliers_conflict_unless_one_forces() {
     let api = Api::new();
     let config = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": value}});

@@ -188,6 +188,13 @@ fn apply_patch(
             Ok(Change { value, applied: true, retry: meta::text(&config, "resourceVersion").is_empty() })
         })?
     } else {
+        let uid = meta::text(&config, "uid");
+        if !uid.is_empty() {
+            let problem = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
+            return Err(Status::conflict(endpoint.about(), name, &problem));
+        }
         create::create_applied(state, endpoint, namespace, applied(None)?, options)?
     };
     written.warnings = warnings;
