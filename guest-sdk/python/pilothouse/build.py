@@ -102,7 +102,7 @@ def load(project: Path, module: str) -> Plugin:
 def where(error: Exception) -> str:
     """The traceback, from the project's own code on."""
     own = error.__traceback__
-    while own is not None and own.tb_frame.f_code.co_filename == __file__:
+    while own is not None and own.tb_frame.f_code.co_filename.startswith((__file__, "<frozen ", importlib.__path__[0])):
         own = own.tb_next
     text = "".join(traceback.format_exception(type(error), error, own))
     return f"importing the plugin failed\n{text.rstrip()}"

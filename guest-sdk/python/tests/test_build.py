@@ -64,6 +64,7 @@ class BuildTest(unittest.TestCase):
         told = self.build()
         self.assertIn(f'File "{self.project}/helper.py", line 2, in f', told)
         self.assertNotIn("pilothouse/build.py", told)
+        self.assertNotIn("importlib", told)
 
     def test_no_module(self):
         self.assert_tells("there is no module 'controller'; write controller.py", "[tool.pilothouse] module")
