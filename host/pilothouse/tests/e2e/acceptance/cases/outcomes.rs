@@ -1,14 +1,13 @@
 //! What `describe` and `reconcile` answer.
 
 use kube::api::DeleteParams;
-use serde_json::Value;
 
 use super::super::driver::{Driver, expect};
 
 pub(super) async fn describe(driver: Driver) -> Result<(), String> {
     let plugin = driver.host().plugin(driver.plugin()).await;
     expect("state", plugin["state"].as_str().unwrap_or_default(), "running")?;
-    expect("error", &plugin["error"].to_string(), &Value::Null.to_string())?;
+    expect("error", plugin["error"].as_str().unwrap_or_default(), "")?;
     let answer = driver.host().server.get("/debug/requests").await;
     let counts = answer["counts"].as_array().cloned().unwrap_or_default();
     for resource in ["v1/configmaps", "v1/namespaces"] {
