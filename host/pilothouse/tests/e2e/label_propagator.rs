@@ -73,7 +73,7 @@ async fn a_label_of_somebody_else_stays_while_the_namespace_has_none() {
     label_namespace(&host, json!({"team": null})).await;
     labelled(&host, "witness", &[]).await;
     create(&host, "new", json!({"team": "red"})).await;
-    let key = format!("{}/new\"", host.server.namespace);
+    let key = format!("{}/new", host.server.namespace);
     host.wait("the plugin to have written what it has to say of it", || async {
         host.log().lines().any(|line| line.contains("propagated") && line.contains(&key)).then_some(())
     })
