@@ -70,7 +70,7 @@ fn without_debug(module: &[u8]) -> Option<Vec<u8>> {
 /// A number in LEB128, and what follows it.
 fn unsigned(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let end = bytes.iter().take(5).position(|byte| byte & 0x80 == 0)? + 1;
-    let number = bytes[..end].iter().rev().fold(0, |number, byte| number << 7 | usize::from(byte & 0x7f));
+    let number = bytes[..end].iter().rev().fold(0, |number, byte| (number << 7) | usize::from(byte & 0x7f));
     Some((number, &bytes[end..]))
 }
 
