@@ -14,6 +14,7 @@ static const ph_plugin plugin = {
     {.name = "items", .api_version = "v1", .kind = "ConfigMap", .label_selector = "test=acceptance-item", .notify = true,
      .indexes = (const ph_index[]){{.name = "byGroup", .field = "{.data.group}"}, {.name = "byWord", .computed = true}, {0}}},
     {.name = "namespaces", .api_version = "v1", .kind = "Namespace"},
+    {.name = "deployments", .api_version = "apps/v1", .kind = "Deployment", .label_selector = "test=acceptance-item"},
     {0}},
   .writes = (const ph_rule[]){
     {.api_groups = PH_LIST(""), .resources = PH_LIST("configmaps"), .verbs = ALL_VERBS},

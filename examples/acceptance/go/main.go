@@ -41,6 +41,7 @@ func describe(config sdk.Config) (sdk.Plugin, error) {
 				Indexes: []sdk.Index{{Name: "byGroup", Field: "{.data.group}"}, {Name: "byWord", Computed: true}},
 			},
 			{Name: "namespaces", APIVersion: "v1", Kind: "Namespace"},
+			{Name: "deployments", APIVersion: "apps/v1", Kind: "Deployment", LabelSelector: "test=acceptance-item"},
 		},
 		Writes: []sdk.WriteRule{
 			sdk.Writes("", "configmaps", verbs...),

@@ -18,6 +18,7 @@ items = plugin.watch(
     indexes={"byGroup": index.field("{.data.group}"), "byWord": index.computed()},
 )
 namespaces = plugin.watch("namespaces", "v1", "Namespace")
+plugin.watch("deployments", "apps/v1", "Deployment", labels="test=acceptance-item")
 
 VERBS = ["get", "list", "create", "update", "patch", "delete"]
 plugin.writes("", "configmaps", *VERBS)

@@ -20,6 +20,7 @@ export function describe({ fail }) {
         ],
       },
       { name: "namespaces", apiVersion: "v1", kind: "Namespace" },
+      { name: "deployments", apiVersion: "apps/v1", kind: "Deployment", labelSelector: "test=acceptance-item" },
     ],
     writes: [
       { apiGroups: [""], resources: ["configmaps"], verbs },

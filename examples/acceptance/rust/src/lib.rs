@@ -40,6 +40,7 @@ impl Describe for Acceptance {
                     .index(Index::computed("byWord")),
             )
             .watch(Watch::of::<Namespace>("namespaces"))
+            .watch(Watch::of::<Deployment>("deployments").label_selector("test=acceptance-item"))
             .writes(WriteRule::of::<ConfigMap>(ALL_VERBS))
             .writes(WriteRule::of::<Deployment>(ALL_VERBS))
             .writes(WriteRule::of::<Deployment>(ALL_VERBS).subresource("status"))

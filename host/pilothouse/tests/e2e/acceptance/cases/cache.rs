@@ -1,6 +1,7 @@
 //! Every query of the cache, and every method of an object.
 
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use super::super::driver::{Driver, expect};
@@ -140,23 +141,38 @@ pub(super) async fn unicode(driver: Driver) -> Result<(), String> {
     expect("through a write", &driver.run("own-write", &arguments).await, "Ω≈ç√ 🛳")
 }
 
-/// 5 MiB, in two steps: a server takes no request above 3 MiB.
+/// 5 MiB, in two steps: a server takes no request above 3 MiB, and no ConfigMap above 1 MiB.
 pub(super) async fn big_object(driver: Driver) -> Result<(), String> {
     let half = "x".repeat(5 << 19);
-    let name = driver.item("item", json!({"value": half})).await;
-    driver.host().server.set_data(&name, "more", &half).await;
+    let name = driver.name("big");
+    let deployments = Api::<Deployment>::namespaced(driver.host().server.client.clone(), driver.namespace());
+    let manifest = json!({
+        "metadata": {"name": name, "labels": {"test": "acceptance-item"}},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "main", "image": "nginx", "env": [{"name": "A", "value": half}]}]},
+            },
+        },
+    });
+    let deployment = serde_json::from_value(manifest).expect("a deployment");
+    deployments.create(&PostParams::default(), &deployment).await.map_err(|error| error.to_string())?;
+    let more = json!({"name": "main", "env": [{"name": "B", "value": half}]});
+    let more = Patch::Strategic(json!({"spec": {"template": {"spec": {"containers": [more]}}}}));
+    deployments.patch(&name, &PatchParams::default(), &more).await.map_err(|error| error.to_string())?;
     let mut length = 0;
-    // The item and the script come by two watches: the script may be there first.
+    // The object and the script come by two watches: the script may be there first.
     for _ in 0..50 {
-        let arguments = [("a", "items"), ("b", driver.namespace()), ("c", name.as_str())];
-        let value = driver.run("json-length", &arguments).await;
-        length = value.parse().unwrap_or(0);
+        let arguments = [("a", "deployments"), ("b", driver.namespace()), ("c", name.as_str())];
+        length = driver.run("json-length", &arguments).await.parse().unwrap_or(0);
         if length > 2 * half.len() {
             break;
         }
     }
-    // The metadata around it are some hundreds of bytes.
-    let expected = 2 * half.len()..2 * half.len() + 2000;
+    // What is around it is some hundreds of bytes.
+    let expected = 2 * half.len()..2 * half.len() + 4000;
     if expected.contains(&length) { Ok(()) } else { Err(format!("{length} bytes of JSON")) }
 }
 
