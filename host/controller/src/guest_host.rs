@@ -38,7 +38,7 @@ pub(crate) struct GuestHost {
     services: GuestServices,
     /// The sidecar's `config` as JSON.
     config: Arc<str>,
-    /// Absent while the plugin describes itself: then it may log, no more.
+    /// Absent while the plugin describes itself or computes index values: then it may log, no more.
     granted: Option<Granted>,
 }
 
@@ -71,9 +71,9 @@ impl GuestHost {
     }
 
     /// Puts a write where the plugin's own reads find it, and gives the guest the new state.
-    fn wrote(&self, written: Written) -> Result<Object, ApiError> {
+    async fn wrote(&self, written: Written) -> Result<Object, ApiError> {
         if let Some(granted) = &self.granted {
-            granted.views.record(&written);
+            granted.views.record(&written).await;
         }
         match written {
             Written::Object(_, object) | Written::Ended(_, object) => Ok(object),
@@ -150,7 +150,7 @@ impl Host for GuestHost {
         subresource: &str,
     ) -> Result<Object, ApiError> {
         let written = self.client(call)?.create(manifest, subresource).await?;
-        self.wrote(written)
+        self.wrote(written).await
     }
 
     async fn client_update(
@@ -160,7 +160,7 @@ impl Host for GuestHost {
         subresource: &str,
     ) -> Result<Object, ApiError> {
         let written = self.client(call)?.update(manifest, subresource).await?;
-        self.wrote(written)
+        self.wrote(written).await
     }
 
     async fn client_patch(
@@ -172,7 +172,7 @@ impl Host for GuestHost {
         subresource: &str,
     ) -> Result<Object, ApiError> {
         let written = self.client(call)?.patch(target, key, patch, subresource).await?;
-        self.wrote(written)
+        self.wrote(written).await
     }
 
     async fn client_delete(
@@ -184,7 +184,7 @@ impl Host for GuestHost {
     ) -> Result<(), ApiError> {
         let written = self.client(call)?.delete(target, key, options).await?;
         if let Some(granted) = &self.granted {
-            granted.views.record(&written);
+            granted.views.record(&written).await;
         }
         Ok(())
     }
@@ -227,6 +227,11 @@ impl Host for GuestHost {
         if let Call::Reconcile(request) = call {
             fields.push(("watch".into(), request.watch.to_string()));
             fields.push(("key".into(), request.key.to_string()));
+        }
+        match call {
+            Call::Observe(watch) => fields.push(("watch".into(), watch.to_string())),
+            Call::IndexValues(index) => fields.push(("index".into(), index.to_string())),
+            _ => {}
         }
         self.services.logs.push(plugin, line.level, line.message, &fields);
         let fields = Fields(&fields);

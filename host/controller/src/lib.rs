@@ -6,6 +6,7 @@
 //! informers ─▶ dispatch (predicate, targets) ─▶ queue ─▶ worker ─▶ instance ─▶ live client ─▶ API server
 //! ```
 
+mod computed;
 pub mod descriptor;
 mod directory;
 mod fence;
@@ -13,6 +14,7 @@ mod grants;
 mod guest_host;
 mod guest_metrics;
 mod host;
+mod indexer;
 mod informer_metrics;
 pub mod limits;
 mod load;
@@ -20,6 +22,7 @@ mod logs;
 mod metrics;
 mod name;
 mod own_writes;
+mod pinned;
 mod plugin;
 pub mod predicate;
 mod queue;

@@ -10,7 +10,7 @@ mod watches;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_plugin::{Code, Engine, InstancePool, Limits};
+use pilothouse_plugin::{Code, Engine, Exports, InstancePool, Limits};
 use sha2::{Digest, Sha256};
 use tokio::time::sleep;
 
@@ -21,7 +21,9 @@ use crate::directory::PluginFiles;
 use crate::fence::Fence;
 use crate::grants::Grants;
 use crate::guest_host::{Granted, GuestHost, GuestServices};
+use crate::indexer::Indexer;
 use crate::limits;
+use crate::pinned::Pinned;
 use crate::server::{Discovery, LiveClient, Server, apply_crds, established};
 use crate::sidecar::Sidecar;
 use crate::state::PluginState;
@@ -92,9 +94,22 @@ pub(crate) async fn load(
             descriptor.name
         );
     }
+    for warning in unused_exports(&descriptor, code.exports()) {
+        tracing::warn!(plugin = %guest.name, "{warning}");
+    }
     put_crds(&services, &descriptor, &sidecar, &report).await?;
-    let prepared = watches::subscribe(&services, &descriptor, running.as_deref(), &report).await?;
     let limits = effective_limits(Some(&descriptor), &sidecar)?;
+    let has_computed = descriptor.computed_indexes().next().is_some();
+    let indexer = has_computed.then(|| {
+        let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(&config)));
+        Indexer::start(InstancePool::new(code.clone(), host, limits.clone()), guest.clone())
+    });
+    let prepared = watches::subscribe(&services, &descriptor, running.as_deref(), indexer, &report).await?;
+    if has_computed {
+        // They are whole before the plugin is called for anything else.
+        report(PluginState::Waiting, "its own indexes, which are being computed");
+        prepared.views.index_all().await;
+    }
     let fence = Fence::default();
     let grants = Grants::new(descriptor.writes.clone(), sidecar.grants.writes.clone());
     let client = LiveClient::new(
@@ -104,16 +119,20 @@ pub(crate) async fn load(
         fence.clone(),
         guest.name.to_shared(),
     );
-    let views = Arc::new(prepared.views);
+    let views = prepared.views;
     let host = Arc::new(GuestHost::new(guest, config, Granted { views: Arc::clone(&views), client }));
-    let workers = if descriptor.stateful { 1 } else { usize::from(sidecar.workers.unwrap_or(1)) };
+    let wanted = if descriptor.stateful { 1 } else { usize::from(sidecar.workers.unwrap_or(1)) };
+    let workers = if code.exports().reconcile { wanted } else { 0 };
+    let pool = InstancePool::new(code, host, limits);
     Ok(Loaded::Version(Box::new(Version {
         digest: read.digest,
         sidecar_text: read.sidecar_text,
         workers,
-        pool: InstancePool::new(code, host, limits),
+        pinned: Pinned::new(pool.clone(), !prepared.feeds.is_empty()),
+        pool,
         views,
         routes: prepared.routes,
+        feeds: prepared.feeds,
         fence,
         descriptor,
     })))
@@ -151,16 +170,39 @@ fn check_exports(descriptor: &Descriptor, code: &Code) -> Result<(), LoadProblem
     if starts_work && !exports.reconcile {
         return Err(LoadProblem::NoReconcile);
     }
-    if !starts_work {
-        return Err(LoadProblem::NoTrigger);
+    let notifies = descriptor.watches.iter().find(|watch| watch.notify);
+    if let Some(watch) = notifies.filter(|_| !exports.observe) {
+        return Err(LoadProblem::NoObserve { watch: watch.name.clone() });
     }
-    if let Some(watch) = descriptor.watches.iter().find(|watch| watch.notify) {
-        return Err(LoadProblem::NotYet { watch: watch.name.clone(), what: "notify: true (observers)" });
+    let computed = descriptor.computed_indexes().next();
+    if let Some((watch, index)) = computed.filter(|_| !exports.index) {
+        return Err(LoadProblem::NoIndex { watch: watch.name.clone(), index: index.name.clone() });
     }
-    match descriptor.watches.iter().find(|watch| watch.indexes.iter().any(|index| index.computed)) {
-        Some(watch) => Err(LoadProblem::NotYet { watch: watch.name.clone(), what: "computed indexes" }),
-        None => Ok(()),
+    if !starts_work && notifies.is_none() && computed.is_none() {
+        let remedy = if exports.reconcile { "trigger: self" } else { "notify: true" };
+        return Err(LoadProblem::NeverCalled { remedy });
     }
+    Ok(())
+}
+
+/// Exports that the descriptor has no use for: allowed, because SDKs may export more than a plugin needs, and probably
+/// not meant.
+pub(crate) fn unused_exports(descriptor: &Descriptor, exports: Exports) -> Vec<String> {
+    let unused = [
+        (
+            exports.reconcile && !descriptor.watches.iter().any(|watch| watch.trigger.is_some()),
+            "the plugin exports reconcile, but no watch has a trigger: it is never called",
+        ),
+        (
+            exports.observe && !descriptor.watches.iter().any(|watch| watch.notify),
+            "the plugin exports observe, but no watch has notify: true: it is never called",
+        ),
+        (
+            exports.index && descriptor.computed_indexes().next().is_none(),
+            "the plugin exports index, but no index is computed: it is never called",
+        ),
+    ];
+    unused.into_iter().filter(|(is_unused, _)| *is_unused).map(|(_, text)| text.to_owned()).collect()
 }
 
 /// The sidecar's limits, else the plugin's wishes, else the host's defaults.

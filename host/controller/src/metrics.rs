@@ -48,6 +48,10 @@ pub struct Metrics {
     reloads: Family<ByResult, Counter>,
     predicate_errors: Family<ByController, Counter>,
     events_dropped: Family<ByController, Counter>,
+    observed: Family<ByController, Counter>,
+    observe_errors: Family<ByController, Counter>,
+    parked: Family<ByController, Counter>,
+    index_errors: Family<ByController, Counter>,
     queue_adds: Family<ByQueue, Counter>,
     queue_retries: Family<ByQueue, Counter>,
     queue_depth: Family<ByQueue, Gauge>,
@@ -83,6 +87,10 @@ impl Metrics {
             reloads: Family::default(),
             predicate_errors: Family::default(),
             events_dropped: Family::default(),
+            observed: Family::default(),
+            observe_errors: Family::default(),
+            parked: Family::default(),
+            index_errors: Family::default(),
             queue_adds: Family::default(),
             queue_retries: Family::default(),
             queue_depth: Family::default(),
@@ -123,6 +131,14 @@ impl Metrics {
             "Events dropped because the recorder was behind",
             self.events_dropped.clone(),
         );
+        own.register("observed_notifications", "Notifications that observers took", self.observed.clone());
+        own.register("observe_errors", "Batches that an observer failed at", self.observe_errors.clone());
+        own.register(
+            "observe_parked",
+            "Objects set aside, until they change, because an observer fails at them",
+            self.parked.clone(),
+        );
+        own.register("index_errors", "Objects without index values after a fault", self.index_errors.clone());
     }
 
     fn register_queues(&self, registry: &mut Registry) {
@@ -164,6 +180,10 @@ impl Metrics {
             refused: self.reloads.get_or_create_owned(&result("refused")),
             predicate_errors: self.predicate_errors.get_or_create_owned(&controller),
             events_dropped: self.events_dropped.get_or_create_owned(&controller),
+            observed: self.observed.get_or_create_owned(&controller),
+            observe_errors: self.observe_errors.get_or_create_owned(&controller),
+            parked: self.parked.get_or_create_owned(&controller),
+            index_errors: self.index_errors.get_or_create_owned(&controller),
             queue_adds: self.queue_adds.get_or_create_owned(&queue),
             queue_retries: self.queue_retries.get_or_create_owned(&queue),
             queue_depth: self.queue_depth.get_or_create_owned(&queue),
@@ -191,6 +211,10 @@ pub(crate) struct PluginMetrics {
     pub(crate) refused: Counter,
     pub(crate) predicate_errors: Counter,
     pub(crate) events_dropped: Counter,
+    pub(crate) observed: Counter,
+    pub(crate) observe_errors: Counter,
+    pub(crate) parked: Counter,
+    pub(crate) index_errors: Counter,
     queue_adds: Counter,
     queue_retries: Counter,
     pub(crate) queue_depth: Gauge,
@@ -202,7 +226,7 @@ pub(crate) struct PluginMetrics {
 
 impl PluginMetrics {
     /// The counts that `/api/plugins` shows.
-    pub(crate) fn counters(&self) -> [(&'static str, u64); 10] {
+    pub(crate) fn counters(&self) -> [(&'static str, u64); 14] {
         [
             ("reconciles", self.succeeded.get() + self.requeued_after.get() + self.failed.get()),
             ("succeeded", self.succeeded.get()),
@@ -214,6 +238,10 @@ impl PluginMetrics {
             ("retries", self.queue_retries.get()),
             ("loads", self.loaded.get()),
             ("refusedLoads", self.refused.get()),
+            ("observed", self.observed.get()),
+            ("observeErrors", self.observe_errors.get()),
+            ("parked", self.parked.get()),
+            ("indexErrors", self.index_errors.get()),
         ]
     }
 }

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pilothouse_informer::{InformerKey, Subscription};
+use pilothouse_model::Notification;
 use pilothouse_plugin::InstancePool;
 
 use crate::descriptor::Descriptor;
 use crate::fence::Fence;
+use crate::pinned::Pinned;
 use crate::predicate::Predicate;
 use crate::targets::Targets;
 use crate::views::Views;
@@ -20,9 +23,14 @@ pub(crate) struct Version {
     /// The sidecar's text, "" without one.
     pub(crate) sidecar_text: String,
     pub(crate) workers: usize,
+    /// Where a plugin reconciles that is not stateful.
     pub(crate) pool: InstancePool,
+    /// Where it observes, and where a stateful one reconciles, too.
+    pub(crate) pinned: Pinned,
     pub(crate) views: Arc<Views>,
     pub(crate) routes: Vec<Route>,
+    /// What the observer is told of; empty without one.
+    pub(crate) feeds: Vec<Feed>,
     pub(crate) fence: Fence,
 }
 
@@ -40,6 +48,15 @@ pub(crate) struct Subscribed {
     pub(crate) key: InformerKey,
     pub(crate) resync: Option<Duration>,
     pub(crate) subscription: Arc<Subscription>,
+    /// A batch that was taken and not yet returned, because the plugin's indexes had to learn of it first. It outlives
+    /// the version that took it.
+    pub(crate) taken: Arc<Mutex<Option<Vec<Notification>>>>,
+}
+
+/// A subscription of the observer's own: it is told of everything from the beginning, in each version anew.
+pub(crate) struct Feed {
+    pub(crate) watch: Arc<str>,
+    pub(crate) subscription: Subscription,
 }
 
 /// The work that a change starts.
@@ -47,6 +64,26 @@ pub(crate) struct Work {
     pub(crate) predicate: Predicate,
     pub(crate) targets: Targets,
     pub(crate) target_watch: Arc<str>,
+}
+
+impl Subscribed {
+    /// The next batch, once the plugin's computed indexes know of it; `None` once the informer has stopped.
+    ///
+    /// # Cancellation safety
+    /// Safe: a batch that was taken and not returned is what the next call returns.
+    pub(crate) async fn next_batch(&self, views: &Arc<Views>, watch: &str) -> Option<Vec<Notification>> {
+        let has_taken = self.taken.lock().is_some();
+        if !has_taken {
+            let batch = self.subscription.next_batch().await?;
+            *self.taken.lock() = Some(batch);
+        }
+        if views.indexer.is_some() {
+            let keys: Vec<_> =
+                self.taken.lock().iter().flatten().map(|notification| notification.key().clone()).collect();
+            views.index(watch, &keys).await;
+        }
+        self.taken.lock().take()
+    }
 }
 
 impl Version {

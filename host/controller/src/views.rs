@@ -7,14 +7,25 @@ use pilothouse_informer::{IndexFn, StoreReader, Subscription};
 use pilothouse_model::{FieldSelector, LabelSelector, Object, ObjectKey, ResourceType};
 use pilothouse_plugin::{CacheFilter, CachePage, Misuse};
 
+use crate::computed::Computed;
+use crate::indexer::Indexer;
 use crate::own_writes::{Cached, OwnWrite, OwnWrites};
 use crate::server::Written;
 
-/// One index of a watch: how the plugin calls it, how the shared informer does, and what it computes.
+/// One index of a watch, as the plugin calls it.
 #[derive(Clone)]
-pub(crate) struct ViewIndex {
-    /// The name in the informer, made from the definition, so that equal indexes of several plugins are one.
-    pub(crate) shared_name: String,
+pub(crate) enum ViewIndex {
+    /// The host's.
+    Shared(SharedIndex),
+    /// The plugin's own, in [`View::computed`] under the same name.
+    Computed,
+}
+
+/// How the shared informer calls an index, and what it computes.
+#[derive(Clone)]
+pub(crate) struct SharedIndex {
+    /// Made from the definition, so that equal indexes of several plugins are one.
+    pub(crate) name: String,
     pub(crate) function: IndexFn,
 }
 
@@ -28,6 +39,7 @@ pub(crate) struct View {
     pub(crate) subscriptions: Vec<Arc<Subscription>>,
     pub(crate) readers: Vec<StoreReader>,
     pub(crate) indexes: BTreeMap<String, ViewIndex>,
+    pub(crate) computed: Computed,
     pub(crate) is_target: bool,
     pub(crate) own_writes: Arc<OwnWrites>,
 }
@@ -36,6 +48,8 @@ pub(crate) struct View {
 #[derive(Default)]
 pub(crate) struct Views {
     pub(crate) by_name: BTreeMap<Arc<str>, View>,
+    /// Present when a watch has a computed index.
+    pub(crate) indexer: Option<Indexer>,
 }
 
 impl Views {
@@ -63,8 +77,47 @@ impl Views {
         }
     }
 
-    /// Remembers a write in every watch that covers it.
-    pub(crate) fn record(&self, written: &Written) {
+    /// Has the computed indexes of a watch know these objects as the plugin's reads answer them now. Cancellation safe.
+    pub(crate) async fn index<'a>(
+        self: &Arc<Self>,
+        watch: &str,
+        keys: impl IntoIterator<Item = &'a ObjectKey> + Send,
+    ) {
+        let Some(indexer) = &self.indexer else { return };
+        let Some((watch, view)) = self.by_name.get_key_value(watch) else { return };
+        if view.computed.is_empty() {
+            return;
+        }
+        let is_stale = |key: &&ObjectKey| !view.computed.is_current(key, view.object(key).as_ref());
+        let stale: Vec<ObjectKey> = keys.into_iter().filter(is_stale).cloned().collect();
+        if !stale.is_empty() {
+            indexer.index(Arc::clone(self), watch, stale).await;
+        }
+    }
+
+    /// [`index`](Self::index) for all objects of all watches.
+    pub(crate) async fn index_all(self: &Arc<Self>) {
+        for (watch, view) in self.by_name.iter().filter(|(_, view)| !view.computed.is_empty()) {
+            let mut keys: Vec<_> = view.readers.iter().flat_map(StoreReader::list_keys).collect();
+            // Also those that are gone: they have to be taken out.
+            keys.extend(view.computed.objects());
+            keys.sort_unstable();
+            keys.dedup();
+            self.index(watch, &keys).await;
+        }
+    }
+
+    /// Remembers a write in every watch that covers it, and has it found by the computed indexes when it returns.
+    pub(crate) async fn record(self: &Arc<Self>, written: &Written) {
+        self.remember(written);
+        for (watch, view) in &self.by_name {
+            if view.covers(written.resource(), written.key()) {
+                self.index(watch, [written.key()]).await;
+            }
+        }
+    }
+
+    fn remember(&self, written: &Written) {
         for view in self.by_name.values() {
             match written {
                 // The answer of a subresource such as `scale` is another kind, and no state of the object.
@@ -157,11 +210,17 @@ impl View {
     }
 
     pub(crate) fn by_index(&self, index: &str, value: &str) -> Result<Vec<Object>, Misuse> {
-        let known = self.index(index)?;
+        let known = match self.index(index)? {
+            ViewIndex::Shared(known) => known,
+            ViewIndex::Computed => {
+                let keys = self.computed.keys(index, value);
+                return Ok(keys.iter().filter_map(|key| self.object(key)).collect());
+            }
+        };
         let mut objects: Vec<Object> = self
             .readers
             .iter()
-            .flat_map(|reader| reader.by_index(&known.shared_name, value).unwrap_or_default())
+            .flat_map(|reader| reader.by_index(&known.name, value).unwrap_or_default())
             .collect();
         objects.sort_by(|left, right| left.key().cmp(right.key()));
         let mut objects = self.with_own_writes(objects, |_| true);
@@ -172,25 +231,29 @@ impl View {
     }
 
     pub(crate) fn index_keys(&self, index: &str, value: &str) -> Result<Vec<ObjectKey>, Misuse> {
-        let known = self.index(index)?;
+        let ViewIndex::Shared(known) = self.index(index)? else {
+            let mut keys = self.computed.keys(index, value);
+            keys.retain(|key| self.object(key).is_some());
+            return Ok(keys);
+        };
         if !self.own_writes.is_empty() {
             return Ok(self.by_index(index, value)?.iter().map(|object| object.key().clone()).collect());
         }
         let mut keys: Vec<ObjectKey> = self
             .readers
             .iter()
-            .flat_map(|reader| reader.index_keys(&known.shared_name, value).unwrap_or_default())
+            .flat_map(|reader| reader.index_keys(&known.name, value).unwrap_or_default())
             .collect();
         keys.sort();
         Ok(keys)
     }
 
     pub(crate) fn index_values(&self, index: &str) -> Result<Vec<String>, Misuse> {
-        let known = self.index(index)?;
+        let ViewIndex::Shared(known) = self.index(index)? else { return Ok(self.computed.values(index)) };
         let mut values: Vec<String> = if self.own_writes.is_empty() {
             self.readers
                 .iter()
-                .flat_map(|reader| reader.index_values(&known.shared_name).unwrap_or_default())
+                .flat_map(|reader| reader.index_values(&known.name).unwrap_or_default())
                 .collect()
         } else {
             let objects = self.readers.iter().flat_map(StoreReader::list).collect();

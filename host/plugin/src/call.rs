@@ -96,8 +96,8 @@ pub enum Call {
     Describe,
     /// `reconcile.reconcile`.
     Reconcile(Arc<Request>),
-    /// `observe.observe`.
-    Observe,
+    /// `observe.observe`, with a batch of this watch.
+    Observe(Arc<str>),
     /// `index.values` of the named index.
     IndexValues(Arc<str>),
 }
@@ -110,7 +110,7 @@ impl Call {
             Self::Instantiate => "instantiation",
             Self::Describe => "describe",
             Self::Reconcile(_) => "reconcile",
-            Self::Observe => "observe",
+            Self::Observe(_) => "observe",
             Self::IndexValues(_) => "index.values",
         }
     }

@@ -117,15 +117,16 @@ impl Instance {
         }
     }
 
-    /// Delivers a batch of notifications, in order.
+    /// Delivers a batch of notifications, in order, all of one watch.
     pub async fn observe(&mut self, batch: &[Observation]) -> Result<(), Failure> {
         let Some(guest) = self.guest.observe.clone() else {
             return Err(self.not_exported("observe").into());
         };
         let limit = TimeLimit { name: "observeTimeout", allowed: self.limits.observe_timeout };
         let notifications: Vec<_> = batch.iter().map(wit_notification).collect();
+        let watch = batch.first().map(|first| Arc::clone(&first.watch)).unwrap_or_default();
         let answer = self
-            .call(Call::Observe, limit, async |store| {
+            .call(Call::Observe(watch), limit, async |store| {
                 let handle = store.data_mut().handles.open_batch(batch.to_vec())?;
                 let answer = guest.call_observe(&mut *store, &notifications, handle).await;
                 store.data_mut().handles.end_batch();

@@ -74,14 +74,20 @@ impl InstancePool {
         let instance = match idle {
             Some(idle) => idle.instance,
             None => {
-                let instance =
-                    self.shared.code.instantiate(self.shared.host.clone(), &self.shared.limits).await?;
+                let instance = self.instantiate().await?;
                 self.shared.state.lock().created += 1;
                 instance
             }
         };
         self.shared.state.lock().in_use += 1;
         Ok(PooledInstance { instance: Some(instance), pool: self.shared.clone() })
+    }
+
+    /// An instance of the same version that never gets into the pool, for who has to know which one it calls.
+    ///
+    /// Cancel safe: dropping the future discards the instance.
+    pub async fn instantiate(&self) -> Result<Instance, Fault> {
+        self.shared.code.instantiate(self.shared.host.clone(), &self.shared.limits).await
     }
 
     /// Drops the instances that have been idle for this long or longer, and says how many. An observer's instance holds what it has

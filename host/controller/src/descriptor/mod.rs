@@ -44,7 +44,8 @@ pub struct Descriptor {
     /// CustomResourceDefinition manifests that the plugin brings; applied where granted.
     #[serde(default)]
     pub crds: Vec<serde_json::Value>,
-    /// Whether all calls go to one instance that is kept, with one worker.
+    /// Whether reconciles and notifications go to one instance that is kept, with one worker. Index values, which depend
+    /// on the object alone, are computed on another, so that a reconcile can find what it just wrote.
     #[serde(default)]
     pub stateful: bool,
     /// Wishes for limits; the sidecar has the last word.
@@ -83,7 +84,7 @@ pub struct Watch {
     /// A CEL expression over `object`, `old` and `event`; a change for which it is false starts no work.
     #[serde(default)]
     pub predicate: String,
-    /// Whether an observer is told of this watch.
+    /// Whether the plugin's `observe` is told of every change, whatever the predicate says.
     #[serde(default)]
     pub notify: bool,
     /// Every so many milliseconds each object is queued again; 0 for never.
@@ -247,6 +248,12 @@ impl Descriptor {
             serde_json::from_str(text).map_err(|source| DescriptorError::Json { source })?;
         validate::validate(&descriptor)?;
         Ok(descriptor)
+    }
+
+    /// The indexes that the plugin computes, with their watches.
+    pub fn computed_indexes(&self) -> impl Iterator<Item = (&Watch, &Index)> {
+        let all = self.watches.iter().flat_map(|watch| watch.indexes.iter().map(move |index| (watch, index)));
+        all.filter(|(_, index)| index.computed)
     }
 
     /// The watch of this name.

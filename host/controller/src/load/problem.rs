@@ -41,11 +41,20 @@ pub(crate) enum LoadProblem {
     )]
     NoReconcile,
     #[error(
-        "no watch of the descriptor has a trigger, so the plugin would never be called; give one trigger: self"
+        "watches.{watch} has notify: true, but the plugin does not export observe; build it for the world observer or \
+         controller, or leave notify out"
     )]
-    NoTrigger,
-    #[error("watches.{watch}: this version of the host does not run {what} yet; leave it out")]
-    NotYet { watch: String, what: &'static str },
+    NoObserve { watch: String },
+    #[error(
+        "watches.{watch}: the index {index:?} is computed, but the plugin does not export index; build it for the world \
+         controller, or index by label, annotation, field or owner"
+    )]
+    NoIndex { watch: String, index: String },
+    #[error(
+        "no watch of the descriptor has a trigger, notify: true or a computed index, so the plugin would never be called; \
+         give one watch {remedy}"
+    )]
+    NeverCalled { remedy: &'static str },
     #[error("the informer of watch {watch:?} has stopped: {problem}")]
     Informer { watch: String, problem: String },
     #[error("loading failed inside the host: {0}; please report this")]

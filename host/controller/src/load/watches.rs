@@ -9,19 +9,22 @@ use pilothouse_model::{FieldSelector, LabelSelector, ResourceType, Transform};
 use tokio::time::{sleep, timeout};
 
 use super::{LOOK_AGAIN, LoadProblem, LoadServices, Report};
+use crate::computed::Computed;
 use crate::descriptor::{Descriptor, Index, Trigger, Watch};
+use crate::indexer::Indexer;
 use crate::own_writes::OwnWrites;
 use crate::predicate::Predicate;
 use crate::server::DiscoveryError;
 use crate::state::PluginState;
 use crate::targets::Targets;
-use crate::version::{Route, Subscribed, Version, Work};
-use crate::views::{View, ViewIndex, Views};
+use crate::version::{Feed, Route, Subscribed, Version, Work};
+use crate::views::{SharedIndex, View, ViewIndex, Views};
 
 /// A version's watches, all synced.
 pub(super) struct Prepared {
-    pub(super) views: Views,
+    pub(super) views: Arc<Views>,
     pub(super) routes: Vec<Route>,
+    pub(super) feeds: Vec<Feed>,
 }
 
 /// Subscribes to what the descriptor watches, taking over the subscriptions of the running version that are the same:
@@ -30,6 +33,7 @@ pub(super) async fn subscribe(
     services: &LoadServices,
     descriptor: &Descriptor,
     running: Option<&Version>,
+    indexer: Option<Indexer>,
     report: &Report,
 ) -> Result<Prepared, LoadProblem> {
     let mut reusable: Vec<Subscribed> = running
@@ -39,7 +43,7 @@ pub(super) async fn subscribe(
     for watch in &descriptor.watches {
         resources.insert(watch.name.as_str(), resolve(services, watch, report).await?);
     }
-    let mut views = Views::default();
+    let mut views = Views { indexer, ..Views::default() };
     let mut routes = Vec::new();
     for watch in &descriptor.watches {
         let name: Arc<str> = watch.name.as_str().into();
@@ -51,12 +55,8 @@ pub(super) async fn subscribe(
             let subscribed = match reusable.iter().position(same) {
                 Some(position) => reusable.swap_remove(position),
                 None => {
-                    let options = SubscribeOptions { resync, ..SubscribeOptions::default() };
-                    let subscription =
-                        services.informers.subscribe(key.clone(), options).map_err(|error| {
-                            LoadProblem::Informer { watch: watch.name.clone(), problem: error.to_string() }
-                        })?;
-                    Subscribed { key, resync, subscription: Arc::new(subscription) }
+                    let subscription = Arc::new(subscription(services, watch, &key, resync)?);
+                    Subscribed { key, resync, subscription, taken: Arc::default() }
                 }
             };
             subscriptions.push(Arc::clone(&subscribed.subscription));
@@ -75,7 +75,28 @@ pub(super) async fn subscribe(
     for route in &routes {
         synced(&route.watch, &route.subscribed.subscription, report).await?;
     }
-    Ok(Prepared { views, routes })
+    // Only now, so that each is told of all at once, and not of its informer's beginnings.
+    let mut feeds = Vec::new();
+    for route in &routes {
+        let Some(watch) = descriptor.watch(&route.watch).filter(|watch| watch.notify) else { continue };
+        let Subscribed { key, resync, .. } = &route.subscribed;
+        let subscription = subscription(services, watch, key, *resync)?;
+        feeds.push(Feed { watch: Arc::clone(&route.watch), subscription });
+    }
+    Ok(Prepared { views: Arc::new(views), routes, feeds })
+}
+
+fn subscription(
+    services: &LoadServices,
+    watch: &Watch,
+    key: &InformerKey,
+    resync: Option<Duration>,
+) -> Result<Subscription, LoadProblem> {
+    let options = SubscribeOptions { resync, ..SubscribeOptions::default() };
+    services
+        .informers
+        .subscribe(key.clone(), options)
+        .map_err(|error| LoadProblem::Informer { watch: watch.name.clone(), problem: error.to_string() })
 }
 
 async fn resolve(
@@ -149,20 +170,26 @@ fn view(
 ) -> Result<View, LoadProblem> {
     let mut indexes = BTreeMap::new();
     for index in &watch.indexes {
+        if index.computed {
+            indexes.insert(index.name.clone(), ViewIndex::Computed);
+            continue;
+        }
         let known = shared_index(index)?;
         for subscription in &subscriptions {
             // The name is made from the definition: if it is there, it is this very index.
-            if !subscription.store().index_names().contains(&known.shared_name) {
-                subscription.add_index(&known.shared_name, known.function.clone()).or_else(|error| {
-                    let there = subscription.store().index_names().contains(&known.shared_name);
+            if !subscription.store().index_names().contains(&known.name) {
+                subscription.add_index(&known.name, known.function.clone()).or_else(|error| {
+                    let there = subscription.store().index_names().contains(&known.name);
                     let problem =
                         || LoadProblem::Informer { watch: watch.name.clone(), problem: error.to_string() };
                     if there { Ok(()) } else { Err(problem()) }
                 })?;
             }
         }
-        indexes.insert(index.name.clone(), known);
+        indexes.insert(index.name.clone(), ViewIndex::Shared(known));
     }
+    let computed =
+        watch.indexes.iter().filter(|index| index.computed).map(|index| index.name.clone()).collect();
     let unusable = |problem: String| LoadProblem::Informer { watch: watch.name.clone(), problem };
     Ok(View {
         resource: resource.clone(),
@@ -174,13 +201,14 @@ fn view(
         readers: subscriptions.iter().map(|subscription| subscription.store()).collect(),
         subscriptions,
         indexes,
+        computed: Computed::new(computed),
         is_target: watch.trigger == Some(Trigger::Itself),
         own_writes,
     })
 }
 
-fn shared_index(index: &Index) -> Result<ViewIndex, LoadProblem> {
-    let (shared_name, function) = if let Some(label) = &index.label {
+fn shared_index(index: &Index) -> Result<SharedIndex, LoadProblem> {
+    let (name, function) = if let Some(label) = &index.label {
         (format!("label:{label}"), IndexFn::label(label.as_str()))
     } else if let Some(annotation) = &index.annotation {
         (format!("annotation:{annotation}"), IndexFn::annotation(annotation.as_str()))
@@ -189,7 +217,7 @@ fn shared_index(index: &Index) -> Result<ViewIndex, LoadProblem> {
     } else {
         ("owner-uid".to_owned(), IndexFn::owner_uid())
     };
-    Ok(ViewIndex { shared_name, function })
+    Ok(SharedIndex { name, function })
 }
 
 /// Waits until the informer has its first list, telling now and then what is in its way (B37). Not until the

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use pilothouse_informer::{Priority, Subscription};
+use pilothouse_informer::Priority;
 use pilothouse_model::{Notification, ObjectKey};
 use pilothouse_plugin::Reason;
 
@@ -17,7 +17,7 @@ use crate::version::{Route, Version};
 type Batch = Pin<Box<dyn Future<Output = (usize, Option<Vec<Notification>>)> + Send>>;
 
 /// Waits on all subscriptions of the running version at once, and queues what they bring. It runs inside the plugin's
-/// own task and never waits for a guest.
+/// own task, and runs no guest: index values are computed elsewhere.
 #[derive(Default)]
 pub(super) struct Dispatcher {
     version: Option<Arc<Version>>,
@@ -33,7 +33,7 @@ impl Dispatcher {
             .routes
             .iter()
             .enumerate()
-            .map(|(position, route)| next_batch(position, Arc::clone(&route.subscribed.subscription)))
+            .map(|(position, route)| next_batch(&version, position, route))
             .collect();
         self.version = Some(version);
     }
@@ -55,12 +55,14 @@ impl Dispatcher {
         for notification in &batch {
             queue(version, route, notification, guest);
         }
-        self.batches.push(next_batch(position, Arc::clone(&route.subscribed.subscription)));
+        self.batches.push(next_batch(version, position, route));
     }
 }
 
-fn next_batch(position: usize, subscription: Arc<Subscription>) -> Batch {
-    Box::pin(async move { (position, subscription.next_batch().await) })
+fn next_batch(version: &Version, position: usize, route: &Route) -> Batch {
+    let (subscribed, watch) = (route.subscribed.clone(), Arc::clone(&route.watch));
+    let views = Arc::clone(&version.views);
+    Box::pin(async move { (position, subscribed.next_batch(&views, &watch).await) })
 }
 
 fn queue(version: &Version, route: &Route, notification: &Notification, guest: &GuestServices) {

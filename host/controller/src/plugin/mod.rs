@@ -3,9 +3,11 @@
 //! ```text
 //! directory ──Wanted──▶ PluginTask ──load──▶ Version ──swap──▶ workers
 //! informers ──batches──▶    └──────dispatch──▶ queue ──keys──▶ workers ──▶ instances
+//!     └──────batches──▶ observer ──▶ the pinned instance
 //! ```
 
 mod dispatch;
+mod observer;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -77,6 +79,8 @@ struct PluginTask {
     installed: Option<Arc<Version>>,
     watched: Watched,
     workers: JoinSet<()>,
+    /// The observer of the version that runs, where it has one. It holds the gate during its calls, as the workers do.
+    observer: JoinSet<()>,
     dispatcher: Dispatcher,
 }
 
@@ -135,6 +139,7 @@ impl PluginHandle {
             installed: None,
             watched,
             workers: JoinSet::new(),
+            observer: JoinSet::new(),
             dispatcher: Dispatcher::default(),
         };
         let task = tokio::spawn(async move {
@@ -253,7 +258,13 @@ impl PluginTask {
         let name = &self.guest.name;
         match outcome {
             Ok(Loaded::Version(version)) => {
-                let gate = Box::pin(Arc::clone(&self.gate).write_owned());
+                let (gate, views) = (Arc::clone(&self.gate), Arc::clone(&version.views));
+                let gate = Box::pin(async move {
+                    let gate = gate.write_owned().await;
+                    // The version that runs has been told of changes since the new one's indexes were made.
+                    views.index_all().await;
+                    gate
+                });
                 return Some(Swap { version: *version, gate });
             }
             Ok(Loaded::Unchanged) => self.life.lock().unchanged(),
@@ -279,6 +290,8 @@ impl PluginTask {
         if let Some(old) = gate.take() {
             old.fence.lower();
         }
+        // It is in no call while the gate is closed.
+        self.observer.shutdown().await;
         self.dispatcher.install(Arc::clone(&version));
         if self.options.requeue_all && self.installed.is_some() {
             dispatch::requeue_all(&version, &self.guest);
@@ -292,6 +305,10 @@ impl PluginTask {
             .map(|route| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription)))
             .collect();
         self.match_workers(version.workers).await;
+        if !version.feeds.is_empty() {
+            let (gate, guest) = (Arc::clone(&self.gate), self.guest.clone());
+            self.observer.spawn(observer::observe(gate, Arc::clone(&version), guest));
+        }
         self.guest.metrics.loaded.inc();
         self.guest.metrics.max_concurrent.set(i64::try_from(version.workers).unwrap_or(i64::MAX));
         let generation = {
@@ -345,6 +362,7 @@ impl PluginTask {
             version.fence.lower();
         }
         self.workers.shutdown().await;
+        self.observer.shutdown().await;
         *self.gate.write().await = None;
         self.dispatcher.clear();
         self.watched.lock().clear();

@@ -14,18 +14,28 @@ use crate::version::Version;
 /// Works until the queue is shut down.
 pub(super) async fn work(gate: Arc<RwLock<Option<Arc<Version>>>>, guest: GuestServices) {
     while let Some((item, reasons)) = guest.queue.get().await {
-        // Held while reconciling: a swap waits for it. The key is held, too, and nobody else gets it.
-        let version = gate.read().await;
-        let Some(version) = version.as_ref() else { return };
-        if version.views.target(&item.key().watch).is_err() {
-            // The new version has no such target watch any more.
-            guest.queue.forget(item.key());
-            continue;
+        loop {
+            // Held while reconciling: a swap waits for it. The key is held, too, and nobody else gets it.
+            let gate = gate.read().await;
+            let Some(version) = gate.as_ref() else { return };
+            if version.views.target(&item.key().watch).is_err() {
+                // The new version has no such target watch any more.
+                guest.queue.forget(item.key());
+                break;
+            }
+            guest.metrics.active_workers.inc();
+            let outcome = reconcile(version, &item, reasons.clone()).await;
+            guest.metrics.active_workers.dec();
+            if let Some(outcome) = outcome {
+                settle(&guest, &item, outcome);
+                break;
+            }
+            // Its observer has to hear of everything first. Waited for outside of the gate, which the observer needs.
+            let mut caught_up = version.pinned.caught_up();
+            drop(gate);
+            // An error means that the version is gone; the next one is looked at.
+            let _ = caught_up.wait_for(|caught_up| *caught_up).await;
         }
-        guest.metrics.active_workers.inc();
-        let outcome = reconcile(version, &item, reasons).await;
-        guest.metrics.active_workers.dec();
-        settle(&guest, &item, outcome);
         item.done();
     }
 }
@@ -35,7 +45,8 @@ struct Reconciled {
     seconds: f64,
 }
 
-async fn reconcile(version: &Version, item: &WorkItem<Item>, reasons: Vec<Reason>) -> Reconciled {
+/// `None` while the instance of a stateful plugin is not ready for it.
+async fn reconcile(version: &Version, item: &WorkItem<Item>, reasons: Vec<Reason>) -> Option<Reconciled> {
     let request = Request {
         watch: Arc::clone(&item.key().watch),
         key: item.key().key.clone(),
@@ -44,11 +55,15 @@ async fn reconcile(version: &Version, item: &WorkItem<Item>, reasons: Vec<Reason
         extra: Vec::new(),
     };
     let started = Instant::now();
-    let outcome = match version.pool.checkout().await {
-        Ok(mut instance) => instance.reconcile(request).await,
-        Err(fault) => Err(fault.into()),
+    let outcome = if version.descriptor.stateful {
+        version.pinned.reconcile(&request).await?
+    } else {
+        match version.pool.checkout().await {
+            Ok(mut instance) => instance.reconcile(request).await,
+            Err(fault) => Err(fault.into()),
+        }
     };
-    Reconciled { outcome, seconds: started.elapsed().as_secs_f64() }
+    Some(Reconciled { outcome, seconds: started.elapsed().as_secs_f64() })
 }
 
 /// Puts the key where the outcome says. Done before the key is let go, so that it is never nowhere.

@@ -14,6 +14,21 @@ pub(crate) enum Written {
     Deleted(ResourceType, ObjectKey, String),
 }
 
+impl Written {
+    pub(crate) fn resource(&self) -> &ResourceType {
+        match self {
+            Self::Object(resource, _) | Self::Ended(resource, _) | Self::Deleted(resource, ..) => resource,
+        }
+    }
+
+    pub(crate) fn key(&self) -> &ObjectKey {
+        match self {
+            Self::Object(_, object) | Self::Ended(_, object) => object.key(),
+            Self::Deleted(_, key, _) => key,
+        }
+    }
+}
+
 /// The object in an answer.
 pub(super) fn object(body: &[u8], resource: &ResourceType) -> Result<Object, ApiError> {
     let api_version = resource.api_version();

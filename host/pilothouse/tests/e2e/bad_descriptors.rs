@@ -53,7 +53,19 @@ fn cases() -> Vec<(&'static str, Value, &'static str, &'static str)> {
             "\"pilothouse.dev/v9\" is not served",
             "v1alpha1",
         ),
-        ("an-observer", watch(&json!({"notify": true})), "observers", "leave it out"),
+        (
+            "an-observer",
+            watch(&json!({"notify": true})),
+            "watches.maps has notify: true, but the plugin does not export observe",
+            "leave notify out",
+        ),
+        (
+            "an-index",
+            watch(&json!({"indexes": [{"name": "team", "computed": true}]})),
+            "the index \"team\" is computed, but the plugin does not export index",
+            "index by label",
+        ),
+        ("no-trigger", watch(&json!({"trigger": null})), "the plugin would never be called", "trigger: self"),
         (
             "a-crd",
             json!({"crds": [{

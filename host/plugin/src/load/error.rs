@@ -56,7 +56,7 @@ pub enum LoadError {
     },
     /// `plugin` is there, but nothing to call.
     #[error(
-        "exports plugin, but none of reconcile, observe: build it for the world reconciler, observer or controller of pilothouse:controller@0.1.0"
+        "exports plugin, but none of reconcile, observe, index: build it for the world reconciler, observer or controller of pilothouse:controller@0.1.0"
     )]
     NothingToCall,
     /// Built for another version of the contract.

@@ -18,6 +18,9 @@ pub(super) enum Interface {
 impl Interface {
     pub(super) const ALL: [Self; 4] = [Self::Plugin, Self::Reconcile, Self::Observe, Self::Index];
 
+    /// Those that the host calls when something happens; without any there is nothing that a plugin could do.
+    const CALLED: [Self; 3] = [Self::Reconcile, Self::Observe, Self::Index];
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Plugin => "plugin",
@@ -163,7 +166,7 @@ pub(super) fn check(shape: &Shape) -> Result<(), LoadError> {
     if !shape.exports(Interface::Plugin) {
         return Err(not_a_plugin(shape));
     }
-    if !shape.exports(Interface::Reconcile) && !shape.exports(Interface::Observe) {
+    if !Interface::CALLED.iter().any(|interface| shape.exports(*interface)) {
         return Err(LoadError::NothingToCall);
     }
     check_imports(shape)

@@ -92,7 +92,7 @@ impl GuestState {
     /// Refuses what a guest may not do while it describes itself or computes index values: those must depend on their arguments alone.
     pub(crate) fn allow(&self, function: &'static str) -> wasmtime::Result<()> {
         match &self.call {
-            Call::Reconcile(_) | Call::Observe => Ok(()),
+            Call::Reconcile(_) | Call::Observe(_) => Ok(()),
             call @ (Call::Instantiate | Call::Describe | Call::IndexValues(_)) => {
                 Err(Stop::from(Misuse::NotNow { function, call: call.name() }).into())
             }

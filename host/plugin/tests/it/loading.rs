@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pilothouse_plugin::{Compiler, Engine, EngineOptions, Form, Limits, LoadError, Outcome};
+use pilothouse_plugin::{Compiler, Engine, EngineOptions, Exports, Form, Limits, LoadError, Outcome};
 
 use crate::fake_host::FakeHost;
 use crate::{assemble, engine, module_of, request, wat_of};
@@ -172,6 +172,14 @@ async fn another_world_is_told_by_its_exports() {
 }
 
 #[tokio::test]
+async fn a_plugin_that_only_computes_an_index_is_one() {
+    let text =
+        wat_of("index").replacen(r#"(export "pilothouse:controller/reconcile@0.1.0#reconcile")"#, "", 1);
+    let code = engine().load(assemble(&text)).await.expect("a plugin");
+    assert_eq!(code.exports(), Exports { reconcile: false, observe: false, index: true });
+}
+
+#[tokio::test]
 async fn a_plugin_with_nothing_to_call_is_refused() {
     let error = refused_when("pilothouse:controller/reconcile@0.1.0#reconcile", "mine").await;
     assert!(error.contains("none of reconcile, observe"), "{error}");
@@ -185,7 +193,7 @@ async fn an_import_that_is_not_offered_is_named_with_those_that_are() {
         http.starts_with("imports wasi:http/outgoing-handler@0.2.0, which this host doesn't offer"),
         "{http}"
     );
-    assert!(http.contains("cache, client, queue"), "{http}");
+    assert!(http.contains("cache, client, config, queue"), "{http}");
     let browser = refused_when("(module", &import("wbg")).await;
     assert!(browser.contains("without wasm-bindgen"), "{browser}");
     let unknown = refused_when("(module", &import("pilothouse:controller/teleport@0.1.0")).await;

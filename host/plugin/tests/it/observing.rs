@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use pilothouse_model::{Notification, Object};
-use pilothouse_plugin::{Failure, FaultKind, Limits, LogLevel, LogSource, Misuse, Observation};
+use pilothouse_plugin::{
+    DescribeError, Failure, FaultKind, Limits, LogLevel, LogSource, Misuse, Observation,
+};
 
 use crate::fake_host::FakeHost;
-use crate::instance_of;
+use crate::{assemble, engine, instance_of, wat_of};
 
 fn object(name: &str, version: &str) -> Object {
     Object::from_json(format!(
@@ -76,4 +78,15 @@ async fn index_values_may_not_look_at_the_world() {
         fault.to_string(),
         "index.values trapped: cache.has-synced isn't available during index.values"
     );
+}
+
+#[tokio::test]
+async fn describe_may_not_look_at_the_world() {
+    let asks = "(result i32)\n    (drop (call $has-synced (i32.const 0) (i32.const 0)))\n    (i32.const 16))";
+    let text = wat_of("index").replacen("(result i32)\n    (i32.const 16))", asks, 1);
+    let code = engine().load(assemble(&text)).await.expect("a plugin");
+    let answer = code.describe(Arc::new(FakeHost::default()), &Limits::default()).await;
+    let Err(DescribeError::Fault(fault)) = answer else { panic!("{answer:?}") };
+    let expected = Misuse::NotNow { function: "cache.has-synced", call: "describe" };
+    assert_eq!(fault.kind(), &FaultKind::Misuse(expected));
 }

@@ -12,7 +12,7 @@ use pilothouse_plugin::{Code, Engine, Form};
 pub use report::{CheckReport, CheckedLimits, CheckedWatch, Verdict};
 pub use rights::Right;
 
-use super::{check_exports, effective_limits};
+use super::{check_exports, effective_limits, unused_exports};
 use crate::descriptor::{Descriptor, Watch};
 use crate::name::PluginName;
 use crate::server::{Discovery, DiscoveryError, Server, apply_crds};
@@ -61,6 +61,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         rights::review(&Server::new(cluster), &mut rights, &mut problems).await;
     }
     let mut warnings = warnings::of(&descriptor, &sidecar, &name);
+    warnings.extend(unused_exports(&descriptor, code.exports()));
     warnings.extend(watches.iter().filter_map(warnings::of_watch));
     Ok(CheckReport {
         runs: problems.is_empty(),

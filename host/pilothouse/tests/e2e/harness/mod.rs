@@ -180,6 +180,29 @@ impl Host {
         server::get(&format!("{}{path}", self.status_url)).await
     }
 
+    /// The messages in the plugin's log so far, the host's own about it included.
+    pub(crate) async fn said(&self, plugin: &str) -> Vec<String> {
+        let (status, lines) = self.get(&format!("/api/logs?plugin={plugin}")).await;
+        if status != 200 {
+            // There is no such plugin yet.
+            return Vec::new();
+        }
+        let message = |line: &str| {
+            let line: Value = serde_json::from_str(line).expect("JSON");
+            line["message"].as_str().expect("text").to_owned()
+        };
+        lines.lines().map(message).collect()
+    }
+
+    /// Waits until the plugin has said the message so many times.
+    pub(crate) async fn wait_until_said(&self, plugin: &str, message: &str, times: usize) {
+        self.wait(&format!("{plugin} to say {message:?} {times} times"), || async {
+            let said = self.said(plugin).await;
+            (said.iter().filter(|said| *said == message).count() >= times).then_some(())
+        })
+        .await;
+    }
+
     /// Everything that the host has logged so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("host.log")).unwrap_or_default()

@@ -1,0 +1,125 @@
+//! The task that has a plugin compute index values: one per version, with an instance of its own, so that neither the
+//! informer nor the plugin's own task runs the guest.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_model::{Object, ObjectKey};
+use pilothouse_plugin::{Fault, Instance, InstancePool, LogLevel};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::guest_host::GuestServices;
+use crate::views::{View, Views};
+
+/// How long the instance waits for work before it is dropped. It knows nothing that the next one would not.
+const IDLE: Duration = Duration::from_secs(60);
+/// Requests that wait for the task. Who asks waits for the answer, so there are never more than askers.
+const REQUESTS: usize = 16;
+
+/// Asks the task of one version. The task ends with the last of these.
+#[derive(Clone)]
+pub(crate) struct Indexer {
+    requests: mpsc::Sender<Request>,
+}
+
+/// Objects of one watch whose values may have changed.
+struct Request {
+    views: Arc<Views>,
+    watch: Arc<str>,
+    keys: Vec<ObjectKey>,
+    done: oneshot::Sender<()>,
+}
+
+impl Indexer {
+    /// Starts the task. The pool makes its instances, and is not used otherwise.
+    pub(crate) fn start(instances: InstancePool, guest: GuestServices) -> Self {
+        let (requests, receiver) = mpsc::channel(REQUESTS);
+        tokio::spawn(Task { instances, guest, instance: None }.run(receiver));
+        Self { requests }
+    }
+
+    /// Has the values of these objects known, as the plugin sees them now, when it returns.
+    ///
+    /// # Cancellation safety
+    /// Safe: what is not done then is done when somebody asks again.
+    pub(crate) async fn index(&self, views: Arc<Views>, watch: &Arc<str>, keys: Vec<ObjectKey>) {
+        let (done, answer) = oneshot::channel();
+        let request = Request { views, watch: Arc::clone(watch), keys, done };
+        if self.requests.send(request).await.is_ok() {
+            // An error means that the task is gone: the process is stopping.
+            let _ = answer.await;
+        }
+    }
+}
+
+struct Task {
+    instances: InstancePool,
+    guest: GuestServices,
+    instance: Option<Instance>,
+}
+
+impl Task {
+    async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
+        loop {
+            let request = match timeout(IDLE, requests.recv()).await {
+                Ok(Some(request)) => request,
+                Ok(None) => return,
+                Err(_) => {
+                    self.instance = None;
+                    continue;
+                }
+            };
+            let Request { views, watch, keys, done } = request;
+            let Some(view) = views.by_name.get(&watch) else { continue };
+            for key in keys {
+                if done.is_closed() {
+                    break;
+                }
+                self.index(&watch, view, &key).await;
+            }
+            // Whoever asked may have gone meanwhile.
+            let _ = done.send(());
+        }
+    }
+
+    /// Requests are taken one after the other and look at the object anew, so an older state never replaces a newer.
+    async fn index(&mut self, watch: &str, view: &View, key: &ObjectKey) {
+        let state = view.object(key);
+        if view.computed.is_current(key, state.as_ref()) {
+            return;
+        }
+        let Some(state) = state else { return view.computed.remove(key) };
+        let mut values = Vec::with_capacity(view.computed.names().len());
+        for index in view.computed.names() {
+            values.push(match self.values(index, &state).await {
+                Ok(values) => values,
+                Err(fault) => {
+                    self.failed(watch, index, &state, &fault);
+                    Vec::new()
+                }
+            });
+        }
+        view.computed.set(state, values);
+    }
+
+    async fn values(&mut self, index: &str, state: &Object) -> Result<Vec<String>, Fault> {
+        let mut instance = match self.instance.take() {
+            Some(instance) => instance,
+            None => self.instances.instantiate().await?,
+        };
+        let values = instance.index_values(index, state).await;
+        self.instance = Some(instance).filter(Instance::is_usable);
+        values
+    }
+
+    fn failed(&self, watch: &str, index: &str, state: &Object, fault: &Fault) {
+        self.guest.metrics.index_errors.inc();
+        let (plugin, key) = (&self.guest.name, state.key());
+        let place =
+            [("watch".into(), watch.into()), ("key".into(), key.to_string()), ("index".into(), index.into())];
+        let message = format!("no index values: {fault}; the object is left out until it changes");
+        self.guest.logs.push(plugin.as_str(), LogLevel::Warn, &message, &place);
+        tracing::warn!(%plugin, watch, %key, index, "{message}");
+    }
+}

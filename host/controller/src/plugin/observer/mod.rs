@@ -1,0 +1,195 @@
+//! The task that tells a plugin's observer of every change: one batch at a time, to one instance. Nothing waits for it:
+//! what it has not taken yet stays in its subscriptions' backlogs, which are bounded by the objects.
+
+mod ledger;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::select_all;
+use pilothouse_informer::RateLimit;
+use pilothouse_informer::handler::AfterFailure;
+use pilothouse_model::Notification;
+use pilothouse_plugin::{Failure, LogLevel, Observation};
+use tokio::time::sleep;
+
+use super::Gate;
+use crate::guest_host::GuestServices;
+use crate::server::NewEvent;
+use crate::version::Version;
+use ledger::Ledger;
+
+struct Observer {
+    gate: Gate,
+    version: Arc<Version>,
+    guest: GuestServices,
+    /// One per feed of the version, in the same order.
+    ledgers: Vec<Ledger>,
+    /// The instance that the ledgers are about.
+    generation: u64,
+    /// The feed that comes first in the next round, so that a busy one does not keep the others from being heard.
+    first: usize,
+}
+
+/// Tells the observer of this version, until the version is swapped out or its informers stop. Aborting it between two
+/// calls loses nothing that the next version would not be told anyway.
+pub(super) async fn observe(gate: Gate, version: Arc<Version>, guest: GuestServices) {
+    let ledgers = version.feeds.iter().map(|_| Ledger::default()).collect();
+    Observer { gate, version, guest, ledgers, generation: 0, first: 0 }.run().await;
+}
+
+fn wait_after(failures: u32) -> Duration {
+    RateLimit { max: Duration::from_secs(30), ..RateLimit::default() }.per_key(failures)
+}
+
+impl Observer {
+    async fn run(mut self) {
+        let mut stillborn = 0;
+        loop {
+            match self.version.pinned.ready().await {
+                Ok(generation) if generation == self.generation => {}
+                Ok(generation) => {
+                    self.generation = generation;
+                    self.ledgers.iter_mut().for_each(Ledger::restart);
+                }
+                Err(fault) => {
+                    stillborn += 1;
+                    let delay = wait_after(stillborn);
+                    self.guest.metrics.observe_errors.inc();
+                    self.say(
+                        "",
+                        LogLevel::Warn,
+                        &format!("no instance to observe: {fault}; another in {delay:?}"),
+                    );
+                    sleep(delay).await;
+                    continue;
+                }
+            }
+            stillborn = 0;
+            let goes_on = match self.next() {
+                Some((position, batch)) => self.deliver(position, &batch).await,
+                None => self.wait().await,
+            };
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    /// What comes next: what a new instance has to be told of any watch goes before what is new.
+    fn next(&self) -> Option<(usize, Vec<Notification>)> {
+        let replaying = self.ledgers.iter().position(Ledger::is_replaying).into_iter();
+        let positions = replaying.chain(0..self.ledgers.len());
+        positions.filter_map(|position| Some((position, self.ledgers[position].current()?))).next()
+    }
+
+    /// Waits for notifications; `false` when there will not be any more.
+    async fn wait(&mut self) -> bool {
+        let feeds = &self.version.feeds;
+        if feeds.iter().all(|feed| feed.subscription.has_synced()) {
+            self.version.pinned.has_caught_up(self.generation).await;
+        }
+        self.first = (self.first + 1) % feeds.len();
+        let order = (self.first..feeds.len()).chain(0..self.first);
+        let batches = order.map(|position| {
+            let subscription = &feeds[position].subscription;
+            Box::pin(async move { (position, subscription.next_batch().await) })
+        });
+        let (position, batch) = tokio::select! {
+            (taken, _, _) = select_all(batches) => taken,
+            () = self.version.pinned.lost() => return true,
+        };
+        let Some(batch) = batch else { return false };
+        // By the time that the plugin hears of a change, its own indexes know it.
+        self.version.views.index(&feeds[position].watch, batch.iter().map(Notification::key)).await;
+        self.ledgers[position].push(batch);
+        true
+    }
+
+    /// Delivers one batch; `false` when the version is not the one that runs any more.
+    async fn deliver(&mut self, position: usize, batch: &[Notification]) -> bool {
+        let watch = Arc::clone(&self.version.feeds[position].watch);
+        let observation = |notification: &Notification| Observation {
+            watch: Arc::clone(&watch),
+            notification: notification.clone(),
+        };
+        let observations: Vec<_> = batch.iter().map(observation).collect();
+        let outcome = {
+            // Held during the call, as the workers do: a swap waits for it.
+            let gate = self.gate.read().await;
+            if !gate.as_ref().is_some_and(|runs| Arc::ptr_eq(runs, &self.version)) {
+                return false;
+            }
+            self.version.pinned.observe(self.generation, &observations).await
+        };
+        match outcome {
+            Some(Ok(())) => {
+                self.guest.metrics.observed.inc_by(u64::try_from(batch.len()).unwrap_or(u64::MAX));
+                self.ledgers[position].succeeded();
+            }
+            Some(Err(failure)) => self.failed(position, &watch, batch.len(), &failure).await,
+            // The instance is gone meanwhile; the next one is told everything.
+            None => {}
+        }
+        true
+    }
+
+    async fn failed(&mut self, position: usize, watch: &str, count: usize, failure: &Failure) {
+        self.guest.metrics.observe_errors.inc();
+        let for_good = matches!(failure, Failure::Terminal(_));
+        match self.ledgers[position].failed(for_good) {
+            Some(AfterFailure::Again { failures }) => {
+                let delay = wait_after(failures);
+                let again = format!("{count} notifications are delivered again in {delay:?}");
+                self.say(watch, LogLevel::Warn, &format!("observe failed: {failure}; {again}"));
+                sleep(delay).await;
+            }
+            Some(AfterFailure::Split) => {
+                let again = format!("its {count} notifications are delivered one by one");
+                self.say(watch, LogLevel::Warn, &format!("observe failed: {failure}; {again}"));
+            }
+            Some(AfterFailure::Parked(notification)) => self.park(watch, &notification, failure),
+            None => {}
+        }
+    }
+
+    /// Tells everybody that an object is set aside.
+    fn park(&self, watch: &str, notification: &Notification, failure: &Failure) {
+        self.guest.metrics.parked.inc();
+        let key = notification.key();
+        let message = format!("observe failed: {failure}; {key} is set aside until it changes");
+        self.say(watch, LogLevel::Error, &message);
+        let recorded = self.guest.events.record(NewEvent {
+            plugin: self.guest.name.to_shared(),
+            regarding: notification.object().clone(),
+            warning: true,
+            reason: "ObserveFailed".to_owned(),
+            action: "Observe".to_owned(),
+            note: format!(
+                "The plugin's observer fails at this object, which is set aside until it changes: {failure}"
+            )
+            .chars()
+            .take(NOTE)
+            .collect(),
+        });
+        if !recorded {
+            self.guest.metrics.events_dropped.inc();
+        }
+    }
+
+    fn say(&self, watch: &str, level: LogLevel, message: &str) {
+        let plugin = &self.guest.name;
+        let place = [("watch".to_owned(), watch.to_owned())];
+        self.guest.logs.push(plugin.as_str(), level, message, &place);
+        match level {
+            LogLevel::Error => tracing::error!(%plugin, watch, "{message}"),
+            _ => tracing::warn!(%plugin, watch, "{message}"),
+        }
+    }
+}
+
+/// Characters of an Event's note: the API server takes 1024 bytes.
+const NOTE: usize = 256;
+
+#[cfg(test)]
+mod tests;

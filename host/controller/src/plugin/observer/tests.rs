@@ -1,0 +1,175 @@
+//! The observer's task with a real guest, in paused time.
+
+use std::convert::Infallible;
+use std::path::Path;
+
+use kube::client::Body;
+use pilothouse_informer::{
+    InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions,
+};
+use pilothouse_model::ResourceType;
+use pilothouse_plugin::{Engine, EngineOptions, InstancePool, Limits};
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio::sync::RwLock;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::*;
+use crate::descriptor::Descriptor;
+use crate::fence::Fence;
+use crate::guest_host::GuestHost;
+use crate::metrics::Metrics;
+use crate::name::PluginName;
+use crate::pinned::Pinned;
+use crate::queue::PluginQueue;
+use crate::server::{EventRecorder, Server};
+use crate::version::Feed;
+use crate::views::Views;
+
+/// An API server with these ConfigMaps, each with a wish for `every.wat`, and no change ever.
+fn server(wishes: &[(&str, &str)]) -> kube::Client {
+    let item = |(name, wish): &(&str, &str)| json!({"metadata": {"name": name, "namespace": "n", "resourceVersion": "1"}, "data": {"wish": wish}});
+    let items: Vec<Value> = wishes.iter().map(item).collect();
+    let list = json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": items});
+    let list = list.to_string();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let list = list.clone().into_bytes();
+        async move {
+            if is_watch {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, Infallible>(http::Response::new(Body::from(list)))
+        }
+    });
+    kube::Client::new(service, "default")
+}
+
+struct Stage {
+    guest: GuestServices,
+    gate: Gate,
+    version: Arc<Version>,
+}
+
+async fn stage(wishes: &[(&str, &str)]) -> Stage {
+    let client = server(wishes);
+    let name = PluginName::of_file(Path::new("watcher.wasm")).expect("a name");
+    let metrics = Metrics::register(&mut Registry::default()).of(&name);
+    let guest = GuestServices {
+        name,
+        queue: PluginQueue::new(metrics.clone()),
+        events: EventRecorder::start(Server::new(client.clone()), "test".into()),
+        logs: crate::logs::PluginLogs::default(),
+        metrics,
+        guest_metrics: crate::guest_metrics::GuestMetrics::default(),
+        started: Instant::now(),
+    };
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/every.wat");
+    let engine = Engine::new(EngineOptions::default()).expect("an engine");
+    let code = engine.load(wat::parse_file(path).expect("a guest")).await.expect("a plugin");
+    let host = Arc::new(GuestHost::for_describe(guest.clone(), "{}".into()));
+    let pool = InstancePool::new(code, host, Limits::default());
+    let options = InformerOptions { streaming_list: false, ..InformerOptions::default() };
+    let informers = InformerRegistry::new(KubeListWatches::new(client), options);
+    let maps = ResourceType {
+        group: String::new(),
+        version: "v1".into(),
+        kind: "ConfigMap".into(),
+        plural: "configmaps".into(),
+        namespaced: true,
+    };
+    let subscribe = || informers.subscribe(InformerKey::new(maps.clone()), SubscribeOptions::default());
+    // As a version's view does, this one sees to it that the feed is told of all at once.
+    let first = subscribe().expect("open");
+    while !first.status().synced {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let descriptor = json!({
+        "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
+        "watches": [{"name": "maps", "apiVersion": "v1", "kind": "ConfigMap", "notify": true}]
+    });
+    let version = Arc::new(Version {
+        descriptor: Descriptor::parse(&descriptor.to_string()).expect("a descriptor"),
+        digest: String::new(),
+        sidecar_text: String::new(),
+        workers: 0,
+        pinned: Pinned::new(pool.clone(), true),
+        pool,
+        views: Arc::new(Views::default()),
+        routes: Vec::new(),
+        feeds: vec![Feed { watch: "maps".into(), subscription: subscribe().expect("open") }],
+        fence: Fence::default(),
+    });
+    Stage { guest, gate: Arc::new(RwLock::new(Some(Arc::clone(&version)))), version }
+}
+
+impl Stage {
+    fn start(&self) -> JoinHandle<()> {
+        tokio::spawn(observe(Arc::clone(&self.gate), Arc::clone(&self.version), self.guest.clone()))
+    }
+
+    /// What the guest itself said.
+    fn told(&self) -> Vec<String> {
+        let lines = self.guest.logs.after(0, None).into_iter();
+        lines.filter(|line| line.level == "info").map(|line| line.message).collect()
+    }
+
+    async fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(600);
+        while !is_so(self) {
+            assert!(Instant::now() < deadline, "waited in vain for {what}: {:#?}", self.told());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b38_a_batch_is_tried_five_times_then_each_event_and_the_breaking_one_is_parked() {
+    let stage = stage(&[("bad", "trap"), ("good", "fine")]).await;
+    let task = stage.start();
+    stage.until("the good one", |stage| stage.told().contains(&"initial good".to_owned())).await;
+    let mut expected = vec!["initial bad"; 10];
+    expected.push("initial good");
+    assert_eq!(stage.told(), expected, "the batch five times, its first event five times, the other one");
+    let metrics = &stage.guest.metrics;
+    assert_eq!((metrics.parked.get(), metrics.observe_errors.get()), (1, 10));
+    stage.until("its count", |stage| stage.guest.metrics.observed.get() == 1).await;
+    assert!(!task.is_finished());
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_told_while_the_gate_is_closed_and_nothing_by_a_version_that_was_swapped_out() {
+    let stage = stage(&[("good", "fine")]).await;
+    let mut closed = Arc::clone(&stage.gate).write_owned().await;
+    let task = stage.start();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(stage.told(), Vec::<String>::new());
+    closed.take();
+    drop(closed);
+    task.await.expect("it ends by itself");
+    assert_eq!(stage.told(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_has_not_been_told_of_everything_does_not_reconcile() {
+    let stage = stage(&[("good", "fine")]).await;
+    let request = pilothouse_plugin::Request {
+        watch: "maps".into(),
+        key: pilothouse_model::ObjectKey::new("n", "good"),
+        reasons: Vec::new(),
+        attempt: 0,
+        extra: Vec::new(),
+    };
+    assert!(stage.version.pinned.reconcile(&request).await.is_none());
+    let mut caught_up = stage.version.pinned.caught_up();
+    let task = stage.start();
+    caught_up.wait_for(|caught_up| *caught_up).await.expect("the version is there");
+    assert_eq!(stage.told(), ["initial good"]);
+    // This guest's host has no cache behind it, so the reconcile that is let through traps: the instance is lost.
+    assert!(stage.version.pinned.reconcile(&request).await.is_some_and(|outcome| outcome.is_err()));
+    caught_up.wait_for(|caught_up| *caught_up).await.expect("the version is there");
+    assert_eq!(stage.told(), ["initial good", "initial good"], "the next instance is told, too");
+    task.abort();
+}
