@@ -36,10 +36,13 @@ impl Template {
         Self(pod_json(7_777_777, 8_888_888))
     }
 
-    fn event(&self, kind: &str, name: usize, uid: usize, version: usize) -> String {
+    fn pod(&self, name: usize, uid: usize, version: usize) -> String {
         let pod = self.0.replace("web-7777777", &format!("web-{name}"));
-        let pod = pod.replace("000007777777", &format!("{uid:012}")).replace("8888888", &version.to_string());
-        format!("{{\"type\":\"{kind}\",\"object\":{pod}}}\n")
+        pod.replace("000007777777", &format!("{uid:012}")).replace("8888888", &version.to_string())
+    }
+
+    fn event(&self, kind: &str, name: usize, uid: usize, version: usize) -> String {
+        format!("{{\"type\":\"{kind}\",\"object\":{}}}\n", self.pod(name, uid, version))
     }
 
     fn step(&self, story: &str, step: usize) -> String {
@@ -68,7 +71,8 @@ fn events(story: &str) -> usize {
 #[async_trait]
 impl ListWatch for Teller {
     async fn list(&self, _: &ListParams) -> Result<ByteStream, Failure> {
-        let items: Vec<_> = (0..OBJECTS).map(|number| pod_json(number, 1)).collect();
+        let template = Template::new();
+        let items: Vec<_> = (0..OBJECTS).map(|number| template.pod(number, number, 1)).collect();
         let list = format!(r#"{{"metadata":{{"resourceVersion":"1"}},"items":[{}]}}"#, items.join(","));
         Ok(futures::stream::iter([Ok(Bytes::from(list))]).boxed())
     }
