@@ -38,9 +38,17 @@ pub(super) async fn events(driver: Driver) -> Result<(), String> {
 pub(super) async fn metrics(driver: Driver) -> Result<(), String> {
     let plugin = driver.plugin();
     for (op, name, line) in [
-        ("counter", "accepted", format!("pilothouse_guest_accepted_total{{plugin=\"{plugin}\",case=\"one\"}} 2.5")),
+        (
+            "counter",
+            "accepted",
+            format!("pilothouse_guest_accepted_total{{plugin=\"{plugin}\",case=\"one\"}} 2.5"),
+        ),
         ("gauge", "level", format!("pilothouse_guest_level{{plugin=\"{plugin}\",case=\"one\"}} -2.5")),
-        ("histogram", "seconds", format!("pilothouse_guest_seconds_sum{{plugin=\"{plugin}\",case=\"one\"}} 2.5")),
+        (
+            "histogram",
+            "seconds",
+            format!("pilothouse_guest_seconds_sum{{plugin=\"{plugin}\",case=\"one\"}} 2.5"),
+        ),
     ] {
         let number = if op == "gauge" { "-2.5" } else { "2.5" };
         let arguments = [("a", name), ("b", "case"), ("c", "one"), ("d", number)];
