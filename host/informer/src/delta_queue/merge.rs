@@ -1,0 +1,48 @@
+//! What becomes of two changes of one object that wait together (B12, B19).
+
+use pilothouse_model::{Delta, ObjectKey};
+
+use crate::coalesce::{Coalesce, Pending};
+
+impl Coalesce for Delta {
+    fn key(&self) -> &ObjectKey {
+        match self {
+            Self::Added(object) | Self::Updated(object) | Self::Sync(object) => object.key(),
+            Self::Deleted(deletion) => deletion.last.key(),
+            Self::Replaced(_) => unreachable!("a replacement is a segment of its own"),
+        }
+    }
+
+    fn merge(
+        pending: Pending<Self>,
+        next: Self,
+        known: &dyn Fn(&ObjectKey) -> bool,
+    ) -> Option<Pending<Self>> {
+        use Pending::{One, Two};
+        Some(match (pending, next) {
+            (One(Self::Deleted(deletion)), Self::Deleted(later)) => One(Self::Deleted(deletion.merge(later))),
+            (One(deletion @ Self::Deleted(_)), present) => Two(deletion, present),
+            (One(present), deletion @ Self::Deleted(_)) => {
+                if !known(Coalesce::key(&present)) {
+                    return None;
+                }
+                One(deletion)
+            }
+            (One(present), next) => One(newer(present, next)),
+            // What came after the deletion was never delivered, so its own deletion leaves no trace.
+            (Two(deletion, _), Self::Deleted(_)) => One(deletion),
+            (Two(deletion, present), next) => Two(deletion, newer(present, next)),
+        })
+    }
+}
+
+/// Of two deltas of a present object: the newer state, under the name that says more.
+fn newer(first: Delta, next: Delta) -> Delta {
+    match (first, next) {
+        (Delta::Added(_), Delta::Added(object) | Delta::Updated(object) | Delta::Sync(object)) => {
+            Delta::Added(object)
+        }
+        (Delta::Updated(_), Delta::Sync(object)) => Delta::Updated(object),
+        (_, next) => next,
+    }
+}
