@@ -45,7 +45,8 @@ static const ph_plugin plugin = {
   .summary = "Runs a Deployment for every Foo",
   .crds = PH_LIST(foo_crd),
   .watches = (const ph_watch[]){
-    {.name = "foos", .api_version = "samplecontroller.k8s.io/v1alpha1", .kind = "Foo", .trigger = PH_TRIGGERS_ITSELF},
+    /* A Foo's own status, which this plugin writes, is no news to it. */
+    {.name = "foos", .api_version = "samplecontroller.k8s.io/v1alpha1", .kind = "Foo", .trigger = PH_TRIGGERS_ITSELF, .predicate = "generationChanged()"},
     {.name = "deployments", .api_version = "apps/v1", .kind = "Deployment", .trigger = PH_TRIGGERS_OWNER("foos")},
     {0}},
   .writes = (const ph_rule[]){

@@ -28,7 +28,8 @@ func describe(sdk.Config) (sdk.Plugin, error) {
 		Summary: "Runs a Deployment for every Foo",
 		CRDs:    []any{json.RawMessage(crd)},
 		Watches: []sdk.Watch{
-			{Name: "foos", APIVersion: "samplecontroller.k8s.io/v1alpha1", Kind: "Foo", Trigger: sdk.Self()},
+			// A Foo's own status, which this plugin writes, is no news to it.
+			{Name: "foos", APIVersion: "samplecontroller.k8s.io/v1alpha1", Kind: "Foo", Trigger: sdk.Self(), Predicate: "generationChanged()"},
 			{Name: "deployments", APIVersion: "apps/v1", Kind: "Deployment", Trigger: sdk.Owner("foos")},
 		},
 		Writes: []sdk.WriteRule{

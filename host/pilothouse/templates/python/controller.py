@@ -6,7 +6,14 @@ from pilothouse.owner import controller_owner_ref, is_controlled_by
 
 plugin = Plugin("{{name}}", "0.1.0", summary="Runs a Deployment for every Foo")
 plugin.crd(FOO)
-foos = plugin.watch("foos", "samplecontroller.k8s.io/v1alpha1", "Foo", trigger=trigger.ITSELF)
+foos = plugin.watch(
+    "foos",
+    "samplecontroller.k8s.io/v1alpha1",
+    "Foo",
+    trigger=trigger.ITSELF,
+    # A Foo's own status, which this plugin writes, is no news to it.
+    predicate="generationChanged()",
+)
 deployments = plugin.watch("deployments", "apps/v1", "Deployment", trigger=trigger.owner(foos))
 plugin.writes("apps", "deployments", "create", "update")
 plugin.writes("samplecontroller.k8s.io", "foos/status", "update")

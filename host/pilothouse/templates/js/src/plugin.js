@@ -12,7 +12,14 @@ export default definePlugin({
     summary: "Runs a Deployment for every Foo",
     crds: [FOO_CRD],
     watches: [
-      { name: "foos", apiVersion: "samplecontroller.k8s.io/v1alpha1", kind: "Foo", trigger: "self" },
+      {
+        name: "foos",
+        apiVersion: "samplecontroller.k8s.io/v1alpha1",
+        kind: "Foo",
+        trigger: "self",
+        // A Foo's own status, which this plugin writes, is no news to it.
+        predicate: "generationChanged()",
+      },
       { name: "deployments", apiVersion: "apps/v1", kind: "Deployment", trigger: { owner: { watch: "foos" } } },
     ],
     writes: [
