@@ -55,8 +55,16 @@ impl OwnWrites {
         let write = self.entries.read().get(key).cloned();
         let Some(write) = write else { return cached.object.cloned() };
         if !is_pending(&write, cached) {
-            self.entries.write().remove(key);
-            return cached.object.cloned();
+            let mut entries = self.entries.write();
+            // Another write may have been recorded since: that one is kept, and is what the plugin sees.
+            if entries.get(key).is_some_and(|now| !is_pending(now, cached)) {
+                entries.remove(key);
+            }
+            return match entries.get(key) {
+                Some(OwnWrite::Object(object)) => Some(object.clone()),
+                Some(OwnWrite::Deleted { .. }) => None,
+                None => cached.object.cloned(),
+            };
         }
         match write {
             OwnWrite::Object(object) => Some(object),

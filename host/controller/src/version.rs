@@ -77,7 +77,7 @@ impl Subscribed {
             let batch = self.subscription.next_batch().await?;
             *self.taken.lock() = Some(batch);
         }
-        if views.indexer.is_some() {
+        if views.is_computed(watch) {
             let keys: Vec<_> =
                 self.taken.lock().iter().flatten().map(|notification| notification.key().clone()).collect();
             views.index(watch, &keys).await;

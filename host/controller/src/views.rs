@@ -77,6 +77,11 @@ impl Views {
         }
     }
 
+    /// Whether the watch has an index that the plugin computes.
+    pub(crate) fn is_computed(&self, watch: &str) -> bool {
+        self.indexer.is_some() && self.by_name.get(watch).is_some_and(|view| !view.computed.is_empty())
+    }
+
     /// Has the computed indexes of a watch know these objects as the plugin's reads answer them now. Cancellation safe.
     pub(crate) async fn index<'a>(
         self: &Arc<Self>,

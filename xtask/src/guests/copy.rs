@@ -28,11 +28,15 @@ pub(crate) fn copy_example(root: &Path, package: &str, destination: &Path) -> Re
 
 /// The workspace manifest with `package` as its only member and the checkout's crates by absolute path.
 fn workspace_of_one(manifest: &str, package: &str, root: &Path) -> String {
-    let members = format!("members = [{package:?}]");
-    let lines =
-        manifest.lines().map(|line| if line.starts_with("members") { members.as_str() } else { line });
-    let text = lines.collect::<Vec<_>>().join("\n");
-    text.replace("path = \"../", &format!("path = \"{}/", root.display())) + "\n"
+    // The list of members may stand on several lines.
+    let text = match manifest
+        .split_once("\nmembers = [")
+        .and_then(|(before, rest)| Some((before, rest.split_once(']')?.1)))
+    {
+        Some((before, after)) => format!("{before}\nmembers = [{package:?}]{after}"),
+        None => manifest.to_owned(),
+    };
+    text.replace("path = \"../", &format!("path = \"{}/", root.display()))
 }
 
 fn copy_folder(from: &Path, to: &Path) -> Result<()> {
@@ -55,12 +59,17 @@ mod tests {
 
     #[test]
     fn the_copy_has_one_member_and_absolute_paths() {
-        let manifest = "[workspace]\nmembers = [\"a\", \"b\", \"../guest-sdk/rust\"]\n\n[workspace.dependencies]\n\
-                        sdk = { path = \"../guest-sdk/rust\" }\n";
-        let text = workspace_of_one(manifest, "b", Path::new("/checkout"));
-        assert_eq!(
-            text,
-            "[workspace]\nmembers = [\"b\"]\n\n[workspace.dependencies]\nsdk = { path = \"/checkout/guest-sdk/rust\" }\n"
-        );
+        for members in
+            ["\"a\", \"b\", \"../guest-sdk/rust\"", "\n    \"a\", \"b\",\n    \"../guest-sdk/rust\",\n"]
+        {
+            let manifest = format!(
+                "[workspace]\nmembers = [{members}]\n\n[workspace.dependencies]\nsdk = {{ path = \"../guest-sdk/rust\" }}\n"
+            );
+            let text = workspace_of_one(&manifest, "b", Path::new("/checkout"));
+            assert_eq!(
+                text,
+                "[workspace]\nmembers = [\"b\"]\n\n[workspace.dependencies]\nsdk = { path = \"/checkout/guest-sdk/rust\" }\n"
+            );
+        }
     }
 }

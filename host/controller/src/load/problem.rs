@@ -55,6 +55,10 @@ pub(crate) enum LoadProblem {
          give one watch {remedy}"
     )]
     NeverCalled { remedy: &'static str },
+    #[error(
+        "watches.{watch}: {kind} is cluster-scoped, its objects are in no namespace; leave out namespaces"
+    )]
+    ClusterScoped { watch: String, kind: String },
     #[error("the informer of watch {watch:?} has stopped: {problem}")]
     Informer { watch: String, problem: String },
     #[error("loading failed inside the host: {0}; please report this")]

@@ -107,6 +107,7 @@ async fn resolve(
     loop {
         match services.discovery.resolve(&watch.api_version, &watch.kind).await {
             Ok(mut resource) => {
+                has_its_namespaces(watch, &resource)?;
                 if let Some(plural) = &watch.resource {
                     resource.plural.clone_from(plural);
                 }
@@ -117,6 +118,14 @@ async fn resolve(
         }
         sleep(LOOK_AGAIN).await;
     }
+}
+
+/// A cluster-scoped kind cannot be narrowed to namespaces; nor could a Role grant it there.
+pub(super) fn has_its_namespaces(watch: &Watch, resource: &ResourceType) -> Result<(), LoadProblem> {
+    if resource.namespaced || watch.namespaces.is_empty() {
+        return Ok(());
+    }
+    Err(LoadProblem::ClusterScoped { watch: watch.name.clone(), kind: watch.kind.clone() })
 }
 
 fn informer_keys(watch: &Watch, resource: &ResourceType) -> Result<Vec<InformerKey>, LoadProblem> {

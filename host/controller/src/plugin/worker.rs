@@ -14,20 +14,23 @@ use crate::version::Version;
 /// Works until the queue is shut down.
 pub(super) async fn work(gate: Arc<RwLock<Option<Arc<Version>>>>, guest: GuestServices) {
     while let Some((item, reasons)) = guest.queue.get().await {
+        let mut held = Held { guest: &guest, item, reasons, settled: false };
         loop {
             // Held while reconciling: a swap waits for it. The key is held, too, and nobody else gets it.
             let gate = gate.read().await;
             let Some(version) = gate.as_ref() else { return };
-            if version.views.target(&item.key().watch).is_err() {
+            if version.views.target(&held.item.key().watch).is_err() {
                 // The new version has no such target watch any more.
-                guest.queue.forget(item.key());
+                guest.queue.forget(held.item.key());
+                held.settled = true;
                 break;
             }
-            guest.metrics.active_workers.inc();
-            let outcome = reconcile(version, &item, reasons.clone()).await;
-            guest.metrics.active_workers.dec();
+            let active = Active::begin(&guest);
+            let outcome = reconcile(version, &held.item, held.reasons.clone()).await;
+            drop(active);
             if let Some(outcome) = outcome {
-                settle(&guest, &item, outcome);
+                settle(&guest, &held.item, outcome);
+                held.settled = true;
                 break;
             }
             // Its observer has to hear of everything first. Waited for outside of the gate, which the observer needs.
@@ -36,7 +39,42 @@ pub(super) async fn work(gate: Arc<RwLock<Option<Arc<Version>>>>, guest: GuestSe
             // An error means that the version is gone; the next one is looked at.
             let _ = caught_up.wait_for(|caught_up| *caught_up).await;
         }
-        item.done();
+    }
+}
+
+/// A key in a worker's hands. A worker may be ended wherever it waits: a key that it has not settled by then goes back into the
+/// queue.
+struct Held<'a> {
+    guest: &'a GuestServices,
+    item: WorkItem<Item>,
+    reasons: Vec<Reason>,
+    settled: bool,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if !self.settled {
+            for reason in self.reasons.drain(..) {
+                self.guest.queue.add(self.item.key().clone(), reason, Priority::Normal);
+            }
+        }
+        // The item itself is let go of after this, which gives the key that was added to the next worker.
+    }
+}
+
+/// Counts a reconcile while it runs, however it ends.
+struct Active<'a>(&'a GuestServices);
+
+impl<'a> Active<'a> {
+    fn begin(guest: &'a GuestServices) -> Self {
+        guest.metrics.active_workers.inc();
+        Self(guest)
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.0.metrics.active_workers.dec();
     }
 }
 

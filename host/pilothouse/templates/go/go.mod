@@ -1,4 +1,4 @@
-module {{name}}
+module example.com/{{name}}
 
 go 1.26
 

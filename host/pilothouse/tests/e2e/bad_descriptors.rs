@@ -45,6 +45,12 @@ fn cases() -> Vec<(&'static str, Value, &'static str, &'static str)> {
             "no watch is called",
             "trigger is \"self\"",
         ),
+        (
+            "a-namespace",
+            watch(&json!({"kind": "Node", "namespaces": ["default"]})),
+            "watches.maps: Node is cluster-scoped",
+            "leave out namespaces",
+        ),
         ("a-typo", watch(&json!({"lableSelector": "a=b"})), "unknown field `lableSelector`", "labelSelector"),
         ("no-watch", json!({"watches": []}), "watches: nothing is watched", "at least one watch"),
         (

@@ -12,6 +12,7 @@ use pilothouse_plugin::{Code, Engine, Form};
 pub use report::{CheckReport, CheckedLimits, CheckedWatch, Verdict};
 pub use rights::Right;
 
+use super::watches::has_its_namespaces;
 use super::{check_exports, effective_limits, unused_exports};
 use crate::descriptor::{Descriptor, Watch};
 use crate::name::PluginName;
@@ -127,7 +128,11 @@ async fn checked_watches(
         let own = descriptor.crds.iter().find_map(|crd| own_plural(crd, &watch.api_version, &watch.kind));
         let asked = cluster.as_ref().unwrap_or(&embedded);
         let (served, plural) = match asked.resolve(&watch.api_version, &watch.kind).await {
-            Ok(resource) => (Verdict::Yes, Some(resource.plural)),
+            Ok(resource) => {
+                problems
+                    .extend(has_its_namespaces(watch, &resource).err().map(|problem| problem.to_string()));
+                (Verdict::Yes, Some(resource.plural))
+            }
             Err(DiscoveryError::NotServed { .. }) if own.is_some() => (Verdict::ByOwnCrd, own),
             Err(error @ DiscoveryError::NotServed { .. }) => {
                 let kinds = asked.kinds(&watch.api_version).await.map_err(|error| error.to_string())?;
