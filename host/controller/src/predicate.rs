@@ -4,11 +4,14 @@
 //! "updated", "deleted", "resync"). Functions: `generationChanged()`, `labelsChanged()`, `annotationsChanged()`,
 //! each true for additions and deletions, and those of Kubernetes' CEL libraries.
 
+mod variables;
+
 use std::sync::LazyLock;
 
 use kube_cel::KubeCelExt;
 use kube_cel::cel::{Context, ExecutionError, FunctionContext, Program, Value, objects::ResolveResult};
 use pilothouse_model::{Notification, Object};
+use variables::first_unknown;
 
 /// A compiled predicate; the empty text is true for every change.
 pub struct Predicate(Option<Compiled>);
@@ -51,7 +54,7 @@ impl Predicate {
     /// Compiles the text.
     ///
     /// # Errors
-    /// Names the place of a syntax error, or the variable that there is not.
+    /// Names the place of a syntax error, or the variable or function that there is not.
     pub fn compile(text: &str) -> Result<Self, PredicateError> {
         if text.trim().is_empty() {
             return Ok(Self(None));
@@ -61,10 +64,15 @@ impl Predicate {
         })?;
         let (needs_object, needs_old) = {
             let references = program.references();
-            let unknown = references.variables().into_iter().find(|name| !VARIABLES.contains(name));
-            if let Some(name) = unknown {
+            if let Some(name) = first_unknown(program.expression(), &mut VARIABLES.to_vec()) {
                 return Err(PredicateError(format!(
                     "there is no variable {name:?}; there are object, old and event"
+                )));
+            }
+            if let Some(name) = references.functions().into_iter().find(|name| is_unknown(name)) {
+                return Err(PredicateError(format!(
+                    "there is no function {name}(); there are generationChanged(), labelsChanged(), annotationsChanged() and those \
+                     of Kubernetes' CEL"
                 )));
             }
             (references.has_variable("object"), references.has_variable("old"))
@@ -100,6 +108,18 @@ impl Predicate {
             Err(error) => Err(PredicateError(error.to_string())),
         }
     }
+}
+
+/// Whether a call of the function can only fail, whatever it is given: found by calling it with nothing, to which a function that is there
+/// answers with what it lacks. Operators, which are functions too, have names that no source can spell.
+fn is_unknown(name: &str) -> bool {
+    let is_spelled = name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.chars().all(|next| next.is_ascii_alphanumeric() || next == '_');
+    if !is_spelled || CHANGED.contains(&name) {
+        return false;
+    }
+    let Ok(call) = Program::compile(&format!("{name}()")) else { return false };
+    matches!(call.execute(&ROOT), Err(ExecutionError::UndeclaredReference(_)))
 }
 
 fn tree(object: &Object) -> Result<Value, PredicateError> {
@@ -174,6 +194,25 @@ mod tests {
     }
 
     #[test]
+    fn what_cel_and_kubernetes_have_is_known() {
+        for predicate in [
+            "!(1 + 2 * 3 > 4 || 5 % 2 in [1]) && -1 < 0",
+            "object.items.all(item, item.name.matches('a')) && object.items.exists_one(item, has(item.name))",
+            "size(object.items.filter(item, item > 1).map(item, item * 2)) == int('2')",
+            "duration('1s') < duration('2s') && string(1) == '1' && timestamp('2026-01-01T00:00:00Z') != null",
+            "isQuantity('1Gi') && quantity('1Gi').isGreaterThan(quantity('1Mi'))",
+            "object.metadata.name.lowerAscii().split('-')[0].replace('a', 'b').endsWith('b')",
+            "[1, 2].sum() == 3 && ['b', 'a'].isSorted()",
+        ] {
+            assert!(Predicate::compile(predicate).is_ok(), "{predicate}: {}", refusal(predicate));
+        }
+    }
+
+    fn refusal(predicate: &str) -> String {
+        Predicate::compile(predicate).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
     fn what_is_no_predicate_is_refused_or_reported() {
         let error = |text: &str| match Predicate::compile(text) {
             Ok(_) => panic!("{text} compiled"),
@@ -181,6 +220,10 @@ mod tests {
         };
         assert!(error("object.").contains("Syntax error"), "{}", error("object."));
         assert!(error("pod.spec == 1").contains("no variable \"pod\""));
+        let bound = "object.items.all(item, item.size() > 0) && item == 1";
+        assert!(error(bound).contains("no variable \"item\""), "bound inside of the macro only");
+        assert!(error("generationChange()").contains("no function generationChange()"));
+        assert!(error("object.metadata.name.startWith('a')").contains("no function startWith()"));
         let change = updated(object(1, "x"), object(2, "x"));
         let predicate = Predicate::compile("object.spec.nothing > 3").expect("compiles");
         assert!(predicate.admits(&change).is_err());

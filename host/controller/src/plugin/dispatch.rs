@@ -8,7 +8,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use pilothouse_informer::Priority;
 use pilothouse_model::{Notification, ObjectKey};
-use pilothouse_plugin::Reason;
+use pilothouse_plugin::{LogLevel, Reason};
 
 use crate::guest_host::GuestServices;
 use crate::queue::Item;
@@ -76,7 +76,11 @@ fn queue(version: &Version, route: &Route, notification: &Notification, guest: &
             Err(problem) => {
                 guest.metrics.predicate_errors.inc();
                 let key = notification.key();
-                tracing::warn!(plugin = %guest.name, watch = %route.watch, %key, "predicate failed, taken for true: {problem}");
+                let text = format!("predicate failed, taken for true: {problem}");
+                let place =
+                    [("watch".to_owned(), route.watch.to_string()), ("key".to_owned(), key.to_string())];
+                guest.logs.push(guest.name.as_str(), LogLevel::Warn, &text, &place);
+                tracing::warn!(plugin = %guest.name, watch = %route.watch, %key, "{text}");
             }
         }
     }

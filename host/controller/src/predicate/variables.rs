@@ -1,0 +1,41 @@
+//! Which variables a CEL expression takes from outside.
+
+use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
+
+/// The first variable that is neither in `known` nor bound by a macro around it (`all(item, …)`).
+pub(super) fn first_unknown<'e>(expression: &'e IdedExpr, known: &mut Vec<&'e str>) -> Option<&'e str> {
+    match &expression.expr {
+        Expr::Unspecified | Expr::Literal(_) => None,
+        // What begins with @ is the parser's own.
+        Expr::Ident(name) => {
+            (!name.starts_with('@') && !known.contains(&name.as_str())).then_some(name.as_str())
+        }
+        Expr::Call(call) => first_of(call.target.as_deref().into_iter().chain(&call.args), known),
+        Expr::List(list) => first_of(&list.elements, known),
+        Expr::Select(select) => first_unknown(&select.operand, known),
+        Expr::Map(map) => first_of(map.entries.iter().flat_map(|entry| parts(&entry.expr)), known),
+        Expr::Struct(made) => first_of(made.entries.iter().flat_map(|entry| parts(&entry.expr)), known),
+        Expr::Comprehension(made) => first_of([&made.iter_range, &made.accu_init], known).or_else(|| {
+            let outside = known.len();
+            known.extend([made.iter_var.as_str(), made.accu_var.as_str()]);
+            known.extend(made.iter_var2.as_deref());
+            let found = first_of([&made.loop_cond, &made.loop_step, &made.result], known);
+            known.truncate(outside);
+            found
+        }),
+    }
+}
+
+fn first_of<'e>(
+    expressions: impl IntoIterator<Item = &'e IdedExpr>,
+    known: &mut Vec<&'e str>,
+) -> Option<&'e str> {
+    expressions.into_iter().find_map(|expression| first_unknown(expression, known))
+}
+
+fn parts(entry: &EntryExpr) -> Vec<&IdedExpr> {
+    match entry {
+        EntryExpr::StructField(field) => vec![&field.value],
+        EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
+    }
+}
