@@ -81,6 +81,9 @@ function values(plugin, index, object) {
     const found = compute(new KubeObject(object));
     refuseAsync(`the index ${index}`, found);
     if (found === undefined || found === null) return [];
+    if (typeof found[Symbol.iterator] !== "function") {
+      throw new TypeError(`the index ${index} answered ${typeof found}; answer the values as an array of strings, or one string`);
+    }
     return typeof found === "string" ? [found] : Array.from(found, String);
   } catch (error) {
     throw withPlaces(error);

@@ -129,6 +129,7 @@ test("a computed index takes whatever has values", () => {
   const indexes = {
     byWord: (object) => object.text("/data/words")?.split(" "),
     byName: (object) => object.key.name,
+    byCount: () => 5,
     bySize: function* (object) { yield Object.keys(object.field("/data")).length; },
   };
   const host = fakeHost(definePlugin({ describe: { name: "i", version: "1" }, indexes }));
@@ -137,7 +138,8 @@ test("a computed index takes whatever has values", () => {
   assert.deepEqual(host.indexValues("byWord", configMap("none")), []);
   assert.deepEqual(host.indexValues("byName", object), ["web"]);
   assert.deepEqual(host.indexValues("bySize", object), ["1"]);
-  assert.throws(() => host.indexValues("byColour", object), /computes no index byColour; it has byWord, byName, bySize/);
+  assert.throws(() => host.indexValues("byColour", object), /computes no index byColour; it has byWord, byName, byCount, bySize/);
+  assert.throws(() => host.indexValues("byCount", object), /byCount answered number/);
 });
 
 test("an error of the client that nobody catches says what and where", () => {
