@@ -52,29 +52,36 @@ impl OwnWrites {
 
     /// What the plugin sees of the object, and forgets the write once the cache has caught up.
     pub(crate) fn see(&self, key: &ObjectKey, cached: &Cached<'_>) -> Option<Object> {
-        let write = self.entries.read().get(key).cloned();
-        let Some(write) = write else { return cached.object.cloned() };
-        if !is_pending(&write, cached) {
-            let mut entries = self.entries.write();
-            // Another write may have been recorded since: that one is kept, and is what the plugin sees.
-            if entries.get(key).is_some_and(|now| !is_pending(now, cached)) {
-                entries.remove(key);
-            }
-            return match entries.get(key) {
-                Some(OwnWrite::Object(object)) => Some(object.clone()),
-                Some(OwnWrite::Deleted { .. }) => None,
-                None => cached.object.cloned(),
-            };
+        match self.entries.read().get(key) {
+            None => return cached.object.cloned(),
+            Some(write) if is_pending(write, cached) => return written(write),
+            Some(_) => {}
         }
-        match write {
-            OwnWrite::Object(object) => Some(object),
-            OwnWrite::Deleted { .. } => None,
+        self.forget(key, cached)
+    }
+
+    /// Forgets the write unless another was recorded since: that one is kept, and is what the plugin sees.
+    fn forget(&self, key: &ObjectKey, cached: &Cached<'_>) -> Option<Object> {
+        let mut entries = self.entries.write();
+        match entries.get(key) {
+            Some(write) if is_pending(write, cached) => written(write),
+            _ => {
+                entries.remove(key);
+                cached.object.cloned()
+            }
         }
     }
 
     /// The keys with writes, for reads of many objects.
     pub(crate) fn keys(&self) -> Vec<ObjectKey> {
         self.entries.read().keys().cloned().collect()
+    }
+}
+
+fn written(write: &OwnWrite) -> Option<Object> {
+    match write {
+        OwnWrite::Object(object) => Some(object.clone()),
+        OwnWrite::Deleted { .. } => None,
     }
 }
 
@@ -133,6 +140,17 @@ mod tests {
         let writes = wrote(OwnWrite::Object(object("u", "10")));
         assert_eq!(seen(&writes, None, "12"), None);
         assert!(writes.is_empty());
+    }
+
+    #[test]
+    fn a_write_that_is_recorded_while_an_older_one_is_forgotten_stays() {
+        let writes = wrote(OwnWrite::Object(object("u", "12")));
+        // Another reader found the write before this one, at 10, to be caught up with.
+        let at_ten = object("u", "10");
+        let seen_then = Cached { object: Some(&at_ten), seen: "10" };
+        let sees = writes.forget(&ObjectKey::cluster("p"), &seen_then).expect("the later write");
+        assert_eq!(sees.resource_version(), "12");
+        assert!(!writes.is_empty());
     }
 
     #[test]

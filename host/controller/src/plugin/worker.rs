@@ -54,7 +54,9 @@ struct Held<'a> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         if !self.settled {
-            for reason in self.reasons.drain(..) {
+            let reasons =
+                if self.reasons.is_empty() { vec![Reason::Other] } else { std::mem::take(&mut self.reasons) };
+            for reason in reasons {
                 self.guest.queue.add(self.item.key().clone(), reason, Priority::Normal);
             }
         }
@@ -167,5 +169,56 @@ impl std::fmt::Display for Again {
             Some(delay) => write!(f, "tried again in {delay:?}"),
             None => f.write_str("not tried again, the plugin is stopping"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use pilothouse_model::ObjectKey;
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+    use crate::metrics::Metrics;
+    use crate::name::PluginName;
+    use crate::queue::PluginQueue;
+    use crate::server::{EventRecorder, Server};
+
+    fn guest() -> GuestServices {
+        let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
+            Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
+        });
+        let name = PluginName::of_file(Path::new("held.wasm")).expect("a name");
+        let metrics = Metrics::register(&mut Registry::default()).of(&name);
+        let server = Server::new(kube::Client::new(service, "default"));
+        GuestServices {
+            name,
+            queue: PluginQueue::new(metrics.clone()),
+            events: EventRecorder::start(server, "test".into()),
+            logs: crate::logs::PluginLogs::default(),
+            metrics,
+            guest_metrics: crate::guest_metrics::GuestMetrics::default(),
+            started: Instant::now(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_a_worker_holds_when_it_is_ended_goes_back() {
+        let guest = guest();
+        let gate = Arc::new(RwLock::new(None));
+        let closed = gate.write().await;
+        let worker = tokio::spawn(work(Arc::clone(&gate), guest.clone()));
+        let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
+        guest.queue.add(item.clone(), Reason::Deleted, Priority::Normal);
+        while guest.queue.snapshot().depth > 0 {
+            tokio::task::yield_now().await;
+        }
+        // It has the key, and waits for the gate.
+        worker.abort();
+        assert!(worker.await.is_err_and(|error| error.is_cancelled()));
+        drop(closed);
+        let (again, reasons) = guest.queue.get().await.expect("the key");
+        assert_eq!((again.key(), reasons), (&item, vec![Reason::Deleted]));
     }
 }
