@@ -19,10 +19,7 @@ impl ObjectKey {
         if namespace.is_empty() {
             return Self { text: Arc::from(name), namespace_len: 0 };
         }
-        let mut text = String::with_capacity(namespace.len() + 1 + name.len());
-        text.push_str(namespace);
-        text.push('/');
-        text.push_str(name);
+        let text = [namespace, "/", name].concat();
         let namespace_len = u32::try_from(namespace.len()).unwrap_or(u32::MAX);
         Self { text: Arc::from(text), namespace_len }
     }

@@ -60,7 +60,7 @@ pub(super) struct Metadata {
     pub(super) generation: u64,
     pub(super) labels: Pairs,
     pub(super) annotations: Pairs,
-    owners: Span,
+    pub(super) owners: Span,
 }
 
 impl Span {
@@ -75,7 +75,30 @@ impl Span {
         }
     }
 
-    fn of(self, whole: &str) -> &str {
+    /// The place from `start` to `end`.
+    pub(super) fn of_range(start: usize, end: usize) -> Self {
+        // As above.
+        Self {
+            start: u32::try_from(start).unwrap_or(u32::MAX),
+            len: u32::try_from(end - start).unwrap_or(u32::MAX),
+        }
+    }
+
+    pub(super) fn len(self) -> usize {
+        self.len as usize
+    }
+
+    /// What is between the quotes of a string.
+    pub(super) fn inner(self) -> Self {
+        Self { start: self.start + 1, len: self.len - 2 }
+    }
+
+    /// Where this place is after `from`, which it is inside of, was copied to `to`.
+    pub(super) fn moved(self, from: Self, to: Self) -> Self {
+        Self { start: self.start - from.start + to.start, len: self.len }
+    }
+
+    pub(super) fn of(self, whole: &str) -> &str {
         &whole[self.start as usize..(self.start + self.len) as usize]
     }
 }
@@ -101,6 +124,11 @@ impl Text {
 }
 
 impl Pairs {
+    /// The map whose text, known to be a map of strings, is there.
+    pub(super) fn at(place: Span) -> Self {
+        Self(place)
+    }
+
     fn read(whole: &str, path: &'static str, raw: Option<&str>) -> Result<Self, ObjectError> {
         let Some(raw) = raw.filter(|raw| *raw != "null") else {
             return Ok(Self::default());

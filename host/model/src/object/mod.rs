@@ -4,9 +4,11 @@ mod members;
 mod metadata;
 mod parse;
 mod pointer;
+mod scan;
 #[cfg(test)]
 mod tests;
 mod transform;
+mod usual;
 
 use std::borrow::Cow;
 use std::fmt;

@@ -3,6 +3,7 @@
 use super::members::Members;
 use super::metadata::Metadata;
 use super::transform::{Transform, write_member, write_string};
+use super::usual;
 
 /// Why bytes are not an object.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +75,14 @@ pub(super) fn parse(bytes: &[u8], options: &ParseOptions<'_>) -> Result<(Box<str
         return Err(ObjectError::TooLarge(bytes.len()));
     }
     let text = std::str::from_utf8(bytes)?;
+    if let Some(read) = usual::parse(text, options) {
+        return Ok(read);
+    }
+    parse_any(text, options)
+}
+
+/// The general way: any object, and the errors.
+pub(super) fn parse_any(text: &str, options: &ParseOptions<'_>) -> Result<(Box<str>, Metadata), ObjectError> {
     let source: Members<'_> = serde_json::from_str(text)?;
     let json = canonical(text.len(), &source, options)?;
     let top: Members<'_> = serde_json::from_str(&json)?;

@@ -1,3 +1,5 @@
+mod agreement;
+
 use super::*;
 
 const POD: &str = r#"{"metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"42","generation":3,

@@ -1,0 +1,213 @@
+//! The way for objects of the usual form against the general way: what the first answers, the second answers, too.
+
+use std::cell::Cell;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::object::{Inner, parse, usual};
+
+/// Each kind of transform that the quick way knows, with and without a type from the list.
+fn all_options(check: impl Fn(&ParseOptions<'_>)) {
+    let plain = Transform::default();
+    let standard = Transform::standard();
+    let metadata = Transform { projection: Projection::Metadata, ..Transform::standard() };
+    check(&ParseOptions { api_version: "v1", kind: "Pod", transform: &plain });
+    check(&ParseOptions { api_version: "", kind: "", transform: &standard });
+    check(&ParseOptions { api_version: "v1", kind: "Pod", transform: &metadata });
+}
+
+/// All that can be asked of an object.
+fn facts(object: &Object) -> String {
+    format!(
+        "{} {} {:?} {} {} {} {:?} {:?} {:?} {:?} {:?}",
+        object.json(),
+        object.api_version(),
+        (object.kind(), object.key(), object.name(), object.namespace()),
+        object.uid(),
+        object.resource_version(),
+        object.generation(),
+        object.deletion_timestamp(),
+        object.labels().collect::<Vec<_>>(),
+        object.annotations().collect::<Vec<_>>(),
+        object.owner_references(),
+        object.finalizers(),
+    )
+}
+
+/// Whether the quick way had an answer.
+fn agree(text: &str) -> bool {
+    let answered = Cell::new(false);
+    all_options(|options| {
+        let Some((json, metadata)) = usual::parse(text, options) else { return };
+        answered.set(true);
+        let quick = Object(Arc::new(Inner { json, metadata }));
+        match parse::parse_any(text, options) {
+            Ok((json, metadata)) => {
+                let general = Object(Arc::new(Inner { json, metadata }));
+                assert_eq!(facts(&quick), facts(&general), "of {text}");
+            }
+            Err(error) => panic!("{text}: accepted, but {error}"),
+        }
+    });
+    answered.get()
+}
+
+#[test]
+fn usual_objects_are_read_the_quick_way() {
+    for text in [
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#,
+        r#"{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"n","name":"a","labels":{"x":"y"},"managedFields":[]},"spec":{"a":[1,-0.5e+7,true,null,"\u00e9\n"]}}"#,
+        " {\n \"metadata\" : { \"name\" : \"a\" , \"generation\" : 4 } , \"apiVersion\":\"v1\",\"kind\":\"Pod\", \"s\":[ ] } \n",
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"managedFields":[{}],"name":"a","annotations":{"a":"\"","b":""},"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"n","uid":"u","controller":true}],"finalizers":["x"]}}"#,
+    ] {
+        assert!(agree(text), "{text}");
+    }
+}
+
+#[test]
+fn unusual_and_malformed_objects_are_left_to_the_general_way() {
+    let deep = format!("{}1{}", "[".repeat(65), "]".repeat(65));
+    for text in [
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}} x"#,
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","name":"b"}}"#,
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"kind":"Pod"}"#,
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"a":"1","a":"2"}}}"#,
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"a":1}}}"#,
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"na\u006de":"a"}}"#,
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"a":01}}"#,
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"a":1.}}"#,
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"a":tru}}"#,
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"a":"\x"}}"#,
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"a":"\u12g4"}}"#,
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":[1,]}"#,
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"a":1,}}"#,
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":[1}"#,
+        "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"a\"},\"spec\":\"a\tb\"}",
+        &format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a"}},"spec":{deep}}}"#),
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","ownerReferences":[{"name":"n"}]}}"#,
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","generation":-1}}"#,
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":""}}"#,
+        "",
+        "{",
+        "[]",
+        "{}",
+        "null",
+        r#"{"metadata":null}"#,
+    ] {
+        assert!(!agree(text), "{text}");
+    }
+}
+
+/// Text for names and strings, some with what must be escaped or has several bytes.
+fn word() -> impl Strategy<Value = String> {
+    prop_oneof![
+        8 => "[a-zA-Z0-9./ -]{0,20}",
+        1 => proptest::collection::vec(any::<char>(), 0..6).prop_map(String::from_iter),
+    ]
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        word().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 5, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            proptest::collection::btree_map(word(), inner, 0..5)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+fn strings() -> impl Strategy<Value = Value> {
+    proptest::collection::btree_map(word(), word(), 0..4).prop_map(|strings| json!(strings))
+}
+
+fn object() -> impl Strategy<Value = Value> {
+    let metadata = (word(), "[a-z]{0,3}", strings(), strings(), 0..100_u64, value(), any::<bool>());
+    let metadata = metadata.prop_map(|(name, namespace, labels, annotations, generation, managed, owned)| {
+        let mut metadata = json!({
+            "name": name, "labels": labels, "annotations": annotations, "generation": generation,
+            "managedFields": managed, "uid": "u", "resourceVersion": generation.to_string(),
+        });
+        if !namespace.is_empty() {
+            metadata["namespace"] = json!(namespace);
+        }
+        if owned {
+            metadata["ownerReferences"] =
+                json!([{"apiVersion": "v1", "kind": "K", "name": "n", "uid": "u", "controller": true}]);
+            metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        metadata
+    });
+    (metadata, value(), value()).prop_map(|(metadata, spec, status)| {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status})
+    })
+}
+
+/// What may happen to a text on its way.
+#[derive(Clone, Debug)]
+enum Damage {
+    Drop(prop::sample::Index),
+    Replace(prop::sample::Index, char),
+    Insert(prop::sample::Index, char),
+    Cut(prop::sample::Index),
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    let piece = prop_oneof![
+        prop::sample::select(r#"{}[]",:\ 01-.eEtfnu"#.chars().collect::<Vec<_>>()),
+        Just('\u{1}'),
+        Just('\n'),
+        any::<char>(),
+    ];
+    let at = any::<prop::sample::Index>;
+    prop_oneof![
+        at().prop_map(Damage::Drop),
+        (at(), piece.clone()).prop_map(|(at, piece)| Damage::Replace(at, piece)),
+        (at(), piece).prop_map(|(at, piece)| Damage::Insert(at, piece)),
+        at().prop_map(Damage::Cut),
+    ]
+}
+
+fn damaged(text: &str, damages: &[Damage]) -> String {
+    let mut letters: Vec<char> = text.chars().collect();
+    for damage in damages {
+        if letters.is_empty() {
+            break;
+        }
+        match damage {
+            Damage::Drop(at) => drop(letters.remove(at.index(letters.len()))),
+            Damage::Replace(at, piece) => {
+                let at = at.index(letters.len());
+                letters[at] = *piece;
+            }
+            Damage::Insert(at, piece) => letters.insert(at.index(letters.len()), *piece),
+            Damage::Cut(at) => letters.truncate(at.index(letters.len())),
+        }
+    }
+    letters.into_iter().collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn both_ways_agree_on_objects(object in object(), pretty in any::<bool>()) {
+        agree(&if pretty { format!("{object:#}") } else { object.to_string() });
+    }
+
+    #[test]
+    fn both_ways_agree_on_damaged_objects(
+        object in object(),
+        damages in proptest::collection::vec(damage(), 1..4),
+    ) {
+        agree(&damaged(&object.to_string(), &damages));
+    }
+}
