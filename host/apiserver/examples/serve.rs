@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-use pilothouse_apiserver::{ApiServer, write_kubeconfig};
+use pilothouse_apiserver::ApiServer;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +15,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let kubeconfig = PathBuf::from(arguments.next().unwrap_or_else(|| "kubeconfig".into()));
     let server = ApiServer::builder().faults_over_http(true).build();
     let listener = TcpListener::bind(&address).await?;
-    write_kubeconfig(&kubeconfig, listener.local_addr()?)?;
+    server.write_kubeconfig(&kubeconfig, listener.local_addr()?)?;
     println!("export KUBECONFIG={}", kubeconfig.display());
     let shutdown = CancellationToken::new();
     let controllers = server.run_controllers(shutdown.clone());

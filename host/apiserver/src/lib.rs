@@ -5,8 +5,9 @@
 //! discovery. Give [`ApiServer::service`] to `kube::Client::new`, or let [`ApiServer::serve`] listen for kubectl.
 //! [`ApiServer::run_controllers`] starts what a controller manager would do.
 //!
-//! Everything is allowed to everyone, and nothing outlives the process.
+//! Everything is allowed to everyone unless [`Authorization::Rbac`] is chosen, and nothing outlives the process.
 
+mod access;
 mod clock;
 mod controllers;
 mod crd;
@@ -23,10 +24,11 @@ mod storage;
 pub mod table;
 mod watch;
 
+pub use access::{Authorization, User};
 pub use clock::{Clock, SystemClock, TokioClock};
 pub use request::Verb;
 pub use server::{
     ApiServer, ApiServerBuilder, ApiService, Faults, KubeconfigError, Matcher, RequestCount, RequestLog,
-    ResponseBody, ServeError, kubeconfig, write_kubeconfig,
+    ResponseBody, ServeError,
 };
 pub use status::Status;

@@ -172,9 +172,18 @@ impl Status {
         Self::plain(400, "BadRequest", message)
     }
 
-    /// 403 for an object.
+    /// 401: the credentials are worth nothing here.
+    pub fn unauthorized() -> Self {
+        Self::plain(401, "Unauthorized", "Unauthorized")
+    }
+
+    /// 403 for an object, for a collection if `name` is empty, or for a path if there is no resource.
     pub fn forbidden(about: About<'_>, name: &str, problem: &str) -> Self {
-        let message = format!("{} {name:?} is forbidden: {problem}", about.qualified());
+        let message = match (about.plural, name) {
+            ("", _) => format!("forbidden: {problem}"),
+            (_, "") => format!("{} is forbidden: {problem}", about.qualified()),
+            _ => format!("{} {name:?} is forbidden: {problem}", about.qualified()),
+        };
         Self::plain(403, "Forbidden", message).with(about.details(name))
     }
 

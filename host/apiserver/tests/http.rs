@@ -14,7 +14,7 @@ use http_body::Frame;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Client, Config};
-use pilothouse_apiserver::{ApiServer, write_kubeconfig};
+use pilothouse_apiserver::ApiServer;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -113,14 +113,15 @@ async fn a_panic_answers_one_request_with_500_and_no_other() {
 #[test]
 fn a_kubeconfig_is_written_whole_and_replaced() {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("kubeconfigs/deep/config");
+    let server = ApiServer::builder().build();
     for port in [1, 2] {
-        write_kubeconfig(&path, ([127, 0, 0, 1], port).into()).expect("written");
+        server.write_kubeconfig(&path, ([127, 0, 0, 1], port).into()).expect("written");
         let text = std::fs::read_to_string(&path).expect("readable");
         let config = kube::config::Kubeconfig::from_yaml(&text).expect("a kubeconfig");
         let server = config.clusters[0].cluster.as_ref().and_then(|cluster| cluster.server.clone());
         assert_eq!(server, Some(format!("http://127.0.0.1:{port}")));
     }
-    let failed =
-        write_kubeconfig(&path.join("below-a-file"), ([127, 0, 0, 1], 1).into()).expect_err("no directory");
+    let failed = server.write_kubeconfig(&path.join("below-a-file"), ([127, 0, 0, 1], 1).into());
+    let failed = failed.expect_err("no directory");
     assert!(failed.to_string().contains("cannot write the kubeconfig"));
 }

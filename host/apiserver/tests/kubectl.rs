@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use pilothouse_apiserver::{ApiServer, write_kubeconfig};
+use pilothouse_apiserver::{ApiServer, Authorization};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::process::Command;
@@ -17,6 +17,10 @@ struct Kubectl {
 impl Kubectl {
     /// A server and a kubectl that talks to it; none where kubectl is not installed.
     async fn start(name: &str) -> Option<Self> {
+        Self::start_with(name, Authorization::AlwaysAllow).await
+    }
+
+    async fn start_with(name: &str, authorization: Authorization) -> Option<Self> {
         let found =
             Command::new("kubectl").args(["version", "--client"]).stdout(Stdio::null()).status().await;
         if !found.is_ok_and(|status| status.success()) {
@@ -25,11 +29,12 @@ impl Kubectl {
             );
             return None;
         }
-        let server = ApiServer::builder().build();
+        let server = ApiServer::builder().authorization(authorization).build();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
         let kubeconfig = directory.join("kubeconfig");
-        write_kubeconfig(&kubeconfig, listener.local_addr().expect("an address")).expect("a kubeconfig");
+        let address = listener.local_addr().expect("an address");
+        server.write_kubeconfig(&kubeconfig, address).expect("a kubeconfig");
         let shutdown = CancellationToken::new();
         let _controllers = server.run_controllers(shutdown.clone());
         let stop = shutdown.clone();

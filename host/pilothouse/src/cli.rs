@@ -39,6 +39,14 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Authorization {
+    /// Everything is allowed to everyone.
+    AlwaysAllow,
+    /// By roles and bindings, as in a cluster.
+    Rbac,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run plugins against an embedded API server, in one process.
@@ -83,6 +91,9 @@ pub(crate) struct Dev {
     /// Where the embedded API server listens; port 0 takes a free one.
     #[arg(long, env = "PILOTHOUSE_API_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDR")]
     pub(crate) api_listen: SocketAddr,
+    /// How the embedded API server decides what a request may do.
+    #[arg(long, env = "PILOTHOUSE_AUTHORIZATION", value_enum, default_value = "always-allow")]
+    pub(crate) authorization: Authorization,
     #[command(flatten)]
     pub(crate) test: TestHooks,
     #[command(flatten)]
@@ -123,6 +134,9 @@ pub(crate) struct Apiserver {
         value_name = "FILE"
     )]
     pub(crate) kubeconfig_out: PathBuf,
+    /// How the embedded API server decides what a request may do.
+    #[arg(long, env = "PILOTHOUSE_AUTHORIZATION", value_enum, default_value = "always-allow")]
+    pub(crate) authorization: Authorization,
     #[command(flatten)]
     pub(crate) faults: TestFaults,
 }
@@ -249,9 +263,10 @@ mod tests {
     #[test]
     fn the_stable_flags_are_taken() {
         for line in [
-            "pilothouse dev --build d --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2",
+            "pilothouse dev --build d --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2 \
+             --authorization rbac",
             "pilothouse run --plugins p --kubeconfig k --context c --config f --listen 127.0.0.1:1 --log-format json",
-            "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k",
+            "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k --authorization always-allow",
             "pilothouse new greeter --lang js",
             "pilothouse build d -o a.wasm",
             "pilothouse check a.wasm --json --kubeconfig k",

@@ -44,7 +44,9 @@ pub(crate) async fn connect(
     // The reflector and the live client decide themselves what to send again: a layer below them that repeats a write
     // would hide that the first may have happened.
     config.default_retry = false;
-    let server = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    let authority = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    // What comes before the `@` is credentials, and no label of a metric.
+    let server = authority.rsplit('@').next().unwrap_or_default().to_owned();
     let client = kube::Client::try_from(config)
         .map_err(|error| usage("kubeconfig", &error, "check its certificates and users"))?;
     Ok((client, server))

@@ -4,6 +4,7 @@
 //! change. They see the tables directly and write by the same functions as requests do.
 
 mod accounts;
+pub(crate) mod aggregation;
 mod bootstrap;
 mod collector;
 mod feed;
@@ -48,6 +49,7 @@ trait Controller: Send {
 pub(crate) async fn run(state: Arc<State>, shutdown: CancellationToken) {
     let mut controllers: Vec<Box<dyn Controller>> = vec![
         Box::new(accounts::Accounts::default()),
+        Box::new(aggregation::Aggregation::default()),
         Box::new(workloads::Workloads::default()),
         Box::new(pods::Pods::default()),
         Box::new(namespaces::Namespaces::default()),

@@ -5,24 +5,30 @@ pub(crate) mod body;
 pub(crate) mod options;
 pub(crate) mod path;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, Uri};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use accept::{Form, View};
 pub(crate) use options::Query;
 pub(crate) use path::{ObjectPath, Target};
 
+use crate::access::User;
 use crate::status::Status;
 
 /// A request, read whole.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub method: Method,
+    pub uri: Uri,
     pub target: Target,
     pub query: Query,
     pub headers: HeaderMap,
     pub body: Bytes,
+    /// Whom it comes from if it has no credentials.
+    pub sender: Arc<User>,
     /// Ends watches when the server that accepted the connection stops.
     pub shutdown: CancellationToken,
 }

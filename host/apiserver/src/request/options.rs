@@ -1,7 +1,10 @@
 //! Query parameters, and the options of writes that are in them.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
+use crate::access::User;
 use crate::schema::field;
 use crate::status::{About, Cause, Status};
 
@@ -26,6 +29,8 @@ pub(crate) struct WriteOptions {
     pub validation: FieldValidation,
     /// Whether apply takes over fields that others own.
     pub force: bool,
+    /// Whose rights the write is limited to; none for the server itself, and where everything is allowed.
+    pub author: Option<Arc<User>>,
 }
 
 impl Query {
@@ -95,7 +100,8 @@ impl Query {
                 return Err(invalid_options(kind, cause));
             }
         };
-        Ok(WriteOptions { dry_run: self.dry_run(kind)?, manager, validation, force: self.flag("force")? })
+        let (dry_run, force) = (self.dry_run(kind)?, self.flag("force")?);
+        Ok(WriteOptions { dry_run, manager, validation, force, author: None })
     }
 }
 
@@ -107,6 +113,7 @@ impl WriteOptions {
             manager: manager.to_owned(),
             validation: FieldValidation::Ignore,
             force: false,
+            author: None,
         }
     }
 }

@@ -68,7 +68,7 @@ fn below(group: &str, version: &str, rest: &[&str], path: &str) -> Target {
 }
 
 /// Undoes percent-encoding; what is not well-formed stays as it is.
-fn decode(segment: &str) -> String {
+pub(crate) fn decode(segment: &str) -> String {
     let bytes = segment.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;

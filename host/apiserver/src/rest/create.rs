@@ -60,6 +60,7 @@ fn create_tracked(
         }
         prepare(state, endpoint, &mut value);
         admit::validate(endpoint, &value, None, kinds::causes_on_create(&value, endpoint))?;
+        state.access.refuse_escalation(endpoint, None, &value, options.author.as_ref())?;
         if !tracked {
             admit::track(endpoint, None, &mut value, options, "", &state.now());
         }

@@ -9,7 +9,9 @@ use super::respond::{self, Answer};
 use super::selection::Selection;
 use super::update::{Change, Part, update};
 use super::{Written, create, meta, patch, pods, review, scale, token};
+use crate::access::User;
 use crate::registry::Endpoint;
+use crate::request::options::WriteOptions;
 use crate::request::{ObjectPath, Request, Verb, View, body};
 use crate::server::{ResponseBody, State};
 use crate::status::Status;
@@ -21,6 +23,8 @@ struct Call<'a> {
     endpoint: &'a Arc<Endpoint>,
     path: &'a ObjectPath,
     request: &'a Request,
+    /// Who asks; none where everything is allowed.
+    user: Option<&'a Arc<User>>,
     view: View,
 }
 
@@ -31,6 +35,7 @@ pub(crate) fn resource(
     path: &ObjectPath,
     verb: Verb,
     request: &Request,
+    user: Option<&Arc<User>>,
 ) -> Result<Answer, Status> {
     if let Some(subresource) = &path.subresource {
         let key = (path.namespace.as_deref().unwrap_or_default(), path.name.as_deref().unwrap_or_default());
@@ -41,7 +46,7 @@ pub(crate) fn resource(
         return Err(Status::no_such_resource());
     }
     let view = View::read(request.header("accept"), &request.query)?;
-    let call = Call { state, endpoint, path, request, view };
+    let call = Call { state, endpoint, path, request, user, view };
     if endpoint.resource.rules.review {
         return call.review(verb);
     }
@@ -77,8 +82,11 @@ impl Call<'_> {
         Selection::read(self.endpoint, self.namespace(), self.path.name.as_deref(), &self.request.query)
     }
 
-    fn user_agent(&self) -> &str {
-        self.request.header(header::USER_AGENT.as_str())
+    /// The options of a write; `kind` is what Kubernetes calls them.
+    fn write_options(&self, kind: &str) -> Result<WriteOptions, Status> {
+        let user_agent = self.request.header(header::USER_AGENT.as_str());
+        let options = self.request.query.write_options(kind, user_agent)?;
+        Ok(WriteOptions { author: self.user.cloned(), ..options })
     }
 
     fn get(&self) -> Result<Answer, Status> {
@@ -107,14 +115,14 @@ impl Call<'_> {
     }
 
     fn create(&self) -> Result<Answer, Status> {
-        let options = self.request.query.write_options("CreateOptions", self.user_agent())?;
+        let options = self.write_options("CreateOptions")?;
         let value = body::object(self.request, self.endpoint)?;
         let written = create::create(self.state, self.endpoint, self.namespace(), value, &options)?;
         Ok(self.written(&written))
     }
 
     fn update(&self) -> Result<Answer, Status> {
-        let options = self.request.query.write_options("UpdateOptions", self.user_agent())?;
+        let options = self.write_options("UpdateOptions")?;
         let part = Part::of(self.path.subresource.as_deref());
         let endpoint = self.endpoint;
         let (namespace, name) = self.key();
@@ -132,6 +140,7 @@ impl Call<'_> {
         self.check_identity(&mut value)?;
         let missing = endpoint.resource.table.get(namespace, name).is_none();
         if missing && part == Part::Main && endpoint.resource.rules.create_on_update {
+            self.state.access.require_create(self.user, endpoint, self.namespace(), name)?;
             meta::of(&mut value).remove("resourceVersion");
             let written = create::create(self.state, endpoint, self.namespace(), value, &options)?;
             return Ok(self.written(&written));
@@ -164,7 +173,7 @@ impl Call<'_> {
     }
 
     fn patch(&self) -> Result<Answer, Status> {
-        let options = self.request.query.write_options("PatchOptions", self.user_agent())?;
+        let options = self.write_options("PatchOptions")?;
         let written = patch::patch(self.state, self.endpoint, self.path, self.request, &options)?;
         Ok(self.written(&written))
     }
@@ -205,7 +214,10 @@ impl Call<'_> {
             return Err(Status::method_not_allowed(self.request.method.as_str()));
         }
         let value = body::object(self.request, self.endpoint)?;
-        Ok(respond::json_value(StatusCode::CREATED, &review::answer(self.endpoint, value)))
+        let user =
+            self.user.map_or_else(|| self.state.access.user_of(self.request), |user| Ok(Arc::clone(user)))?;
+        let answer = review::answer(self.state, self.endpoint, self.namespace(), &user, value)?;
+        Ok(respond::json_value(StatusCode::CREATED, &answer))
     }
 
     fn token(&self) -> Result<Answer, Status> {

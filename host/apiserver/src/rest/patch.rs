@@ -195,6 +195,7 @@ fn apply_patch(
             );
             return Err(Status::conflict(endpoint.about(), name, &problem));
         }
+        state.access.require_create(options.author.as_ref(), endpoint, namespace, name)?;
         create::create_applied(state, endpoint, namespace, applied(None)?, options)?
     };
     written.warnings = warnings;

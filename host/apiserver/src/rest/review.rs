@@ -1,26 +1,155 @@
-//! Reviews: questions about who may do what. Everyone may do everything here.
+//! Reviews: questions about who somebody is, and who may do what.
 
 use serde_json::{Value, json};
 
 use super::meta;
+use crate::access::{AUDIENCE, Question, Rule, User};
 use crate::registry::Endpoint;
+use crate::schema::field;
+use crate::server::State;
+use crate::status::{Cause, Status};
 
-/// The user that every request is made by.
-const USER: &str = "system:admin";
-
-/// The answer to a review.
-pub(crate) fn answer(endpoint: &Endpoint, mut review: Value) -> Value {
-    let user = json!({"username": USER, "groups": ["system:masters", "system:authenticated"]});
+/// The answer to a review that `user` asks for.
+pub(crate) fn answer(
+    state: &State,
+    endpoint: &Endpoint,
+    namespace: Option<&str>,
+    user: &User,
+    mut review: Value,
+) -> Result<Value, Status> {
+    let spec = &review["spec"];
     review["status"] = match endpoint.kind() {
-        "SelfSubjectReview" => json!({"userInfo": user}),
-        "TokenReview" => json!({"authenticated": true, "user": user}),
-        "SelfSubjectRulesReview" => json!({
-            "incomplete": false,
-            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-        }),
-        _ => json!({"allowed": true, "reason": "this server authorizes every request"}),
+        "SelfSubjectReview" => json!({"userInfo": user.to_value()}),
+        "TokenReview" => token(state, spec),
+        "SelfSubjectRulesReview" => rules(state, user, spec)?,
+        "SelfSubjectAccessReview" => access(state, endpoint, user, spec)?,
+        kind => {
+            let local = kind == "LocalSubjectAccessReview";
+            let mut causes: Vec<Cause> = about_a_subject(spec).into_iter().collect();
+            if local {
+                causes.extend(about_a_namespace(spec, namespace.unwrap_or_default()));
+            }
+            if !causes.is_empty() {
+                return Err(Status::invalid(endpoint.about(), meta::text(&review, "name"), causes));
+            }
+            access(state, endpoint, &subject(spec), spec)?
+        }
     };
+    if let Some(namespace) = namespace {
+        meta::of(&mut review).insert("namespace".into(), namespace.into());
+    }
     meta::of(&mut review).entry("creationTimestamp").or_insert(Value::Null);
-    review
+    Ok(review)
+}
+
+/// Whether a user may do what `spec` says.
+fn access(state: &State, endpoint: &Endpoint, user: &User, spec: &Value) -> Result<Value, Status> {
+    let verdict = state.access.judge(user, &question(endpoint, spec)?);
+    let mut status = json!({"allowed": verdict.allowed});
+    if !verdict.reason.is_empty() {
+        status["reason"] = verdict.reason.into();
+    }
+    Ok(status)
+}
+
+/// The question that a review's specification is.
+fn question<'a>(endpoint: &Endpoint, spec: &'a Value) -> Result<Question<'a>, Status> {
+    let invalid = |cause: Cause| Status::invalid(endpoint.about(), "", vec![cause]);
+    let text = |part: &'a Value, name: &str| part[name].as_str().unwrap_or_default();
+    let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    match (resource.is_object(), path.is_object()) {
+        (true, true) => {
+            let detail = "cannot be specified in combination with resourceAttributes";
+            Err(invalid(field::invalid("spec.nonResourceAttributes", path, detail)))
+        }
+        (false, false) => {
+            let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            Err(invalid(field::invalid("spec.resourceAttributes", &Value::Null, detail)))
+        }
+        (false, true) => Ok(Question::path(text(path, "verb"), text(path, "path"))),
+        (true, false) => {
+            let question = Question::resource(
+                text(resource, "verb"),
+                text(resource, "group"),
+                text(resource, "resource"),
+            );
+            let question = question.below(text(resource, "subresource")).named(text(resource, "name"));
+            Ok(question.within(text(resource, "namespace")))
+        }
+    }
+}
+
+/// Whom a SubjectAccessReview is about. Its groups are taken as they are: none is added.
+fn subject(spec: &Value) -> User {
+    let texts = |list: &Value| -> Vec<String> {
+        let items = list.as_array().into_iter().flatten();
+        items.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let text = |name: &str| spec[name].as_str().unwrap_or_default().to_owned();
+    let extra = spec["extra"].as_object().into_iter().flatten();
+    User {
+        name: text("user"),
+        uid: text("uid"),
+        groups: texts(&spec["groups"]),
+        extra: extra.map(|(key, values)| (key.clone(), texts(values))).collect(),
+    }
+}
+
+fn about_a_subject(spec: &Value) -> Option<Cause> {
+    let named = spec["user"].as_str().is_some_and(|user| !user.is_empty());
+    let grouped = spec["groups"].as_array().is_some_and(|groups| !groups.is_empty());
+    let detail = "at least one of user or group must be specified";
+    (!named && !grouped).then(|| field::invalid("spec.user", &Value::from(""), detail))
+}
+
+/// What a LocalSubjectAccessReview may not ask.
+fn about_a_namespace(spec: &Value, namespace: &str) -> Option<Cause> {
+    let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    if path.is_object() {
+        let detail = "disallowed on this kind of request";
+        return Some(field::invalid("spec.nonResourceAttributes", path, detail));
+    }
+    let asked = resource["namespace"].as_str().unwrap_or_default();
+    (resource.is_object() && asked != namespace).then(|| {
+        let detail = "must match metadata.namespace";
+        field::invalid("spec.resourceAttributes.namespace", &Value::from(asked), detail)
+    })
+}
+
+/// What a user may do in a namespace.
+fn rules(state: &State, user: &User, spec: &Value) -> Result<Value, Status> {
+    let namespace = spec["namespace"].as_str().unwrap_or_default();
+    if namespace.is_empty() {
+        return Err(Status::bad_request("no namespace on request"));
+    }
+    let (rules, problem) = state.access.rules(user, namespace);
+    let (paths, resources): (Vec<&Rule>, Vec<&Rule>) = rules.iter().partition(|rule| !rule.paths.is_empty());
+    let values = |rules: Vec<&Rule>| -> Vec<Value> { rules.into_iter().map(Rule::to_value).collect() };
+    let mut status = json!({
+        "incomplete": !problem.is_empty(), "resourceRules": values(resources), "nonResourceRules": values(paths),
+    });
+    if !problem.is_empty() {
+        status["evaluationError"] = problem.into();
+    }
+    Ok(status)
+}
+
+/// Whose a token is.
+fn token(state: &State, spec: &Value) -> Value {
+    let asked = spec["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let mut audiences: Vec<&str> = asked.collect();
+    if audiences.is_empty() {
+        audiences.push(AUDIENCE);
+    }
+    let text = spec["token"].as_str().unwrap_or_default();
+    if let Some(token) = state.access.tokens.find(text, state.clock.now()) {
+        audiences.retain(|audience| token.is_for(audience));
+        if !audiences.is_empty() {
+            return json!({"authenticated": true, "user": token.user().to_value(), "audiences": audiences});
+        }
+    }
+    if !state.access.is_enforced() || state.access.admin_token() == Some(text) {
+        return json!({"authenticated": true, "user": state.access.admin().to_value()});
+    }
+    json!({"user": {}, "error": "[invalid bearer token]"})
 }

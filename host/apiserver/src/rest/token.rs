@@ -1,12 +1,14 @@
 //! `serviceaccounts/NAME/token`: tokens for service accounts.
 //!
-//! The server believes everybody, so a token is a JWT without a signature (RFC 7519, section 6): clients find in it
-//! whose it is and when it ends, and no other server takes it.
+//! A token is a JWT without a signature (RFC 7519, section 6): clients find in it whose it is and when it ends, and no
+//! other server takes it. This one takes only those that it remembers; each has a random identity,
+//! so that none can be guessed.
 
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
 use super::meta;
+use crate::access::{AUDIENCE, Token};
 use crate::clock;
 use crate::registry::Endpoint;
 use crate::request::{Request, body};
@@ -16,7 +18,6 @@ use crate::status::Status;
 
 const API_VERSION: &str = "authentication.k8s.io/v1";
 const KIND: &str = "TokenRequest";
-const AUDIENCE: &str = "https://kubernetes.default.svc.cluster.local";
 /// In seconds; the shortest and the longest life of a token are kube-apiserver's.
 const DEFAULT_LIFE: i64 = 3600;
 const SHORTEST_LIFE: i64 = 600;
@@ -47,11 +48,23 @@ pub(crate) fn create(
     };
     let now = state.clock.now();
     let end = now.checked_add(jiff::SignedDuration::from_secs(life)).unwrap_or(jiff::Timestamp::MAX);
+    let id = meta::new_uid();
     let claims = json!({
         "iss": AUDIENCE, "sub": format!("system:serviceaccount:{namespace}:{name}"), "aud": audiences,
-        "iat": now.as_second(), "nbf": now.as_second(), "exp": end.as_second(), "jti": meta::new_uid(),
+        "iat": now.as_second(), "nbf": now.as_second(), "exp": end.as_second(), "jti": id,
         "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": name, "uid": &*account.uid}},
     });
+    let token = format!("{}.{}.", base64(&json!({"alg": "none", "typ": "JWT"})), base64(&claims));
+    let listed = audiences.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+    let issued = Token {
+        namespace: namespace.to_owned(),
+        account: name.to_owned(),
+        uid: account.uid.to_string(),
+        id,
+        audiences: listed.collect(),
+        end,
+    };
+    state.access.tokens.issue(token.clone(), issued, now);
     let mut spec = json!({"audiences": audiences, "expirationSeconds": life});
     spec["boundObjectRef"] = asked["spec"]["boundObjectRef"].clone();
     Ok(json!({
@@ -59,7 +72,7 @@ pub(crate) fn create(
         "metadata": {"name": name, "namespace": namespace, "creationTimestamp": clock::seconds(now)},
         "spec": spec,
         "status": {
-            "token": format!("{}.{}.", base64(&json!({"alg": "none", "typ": "JWT"})), base64(&claims)),
+            "token": token,
             "expirationTimestamp": clock::seconds(end),
         },
     }))

@@ -142,6 +142,7 @@ fn prepare(
         meta::of(&mut new).insert("generation".into(), json!(meta::generation(old) + 1));
     }
     admit::validate(endpoint, &new, Some(old), causes)?;
+    state.access.refuse_escalation(endpoint, Some(old), &new, options.author.as_ref())?;
     if !applied {
         admit::track(endpoint, Some(old), &mut new, options, part.subresource(), &state.now());
     }

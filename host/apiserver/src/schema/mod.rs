@@ -16,6 +16,7 @@ mod parse;
 mod protobuf;
 mod prune;
 mod quantity;
+mod rbac;
 mod semantic;
 mod structural;
 mod topology;

@@ -6,7 +6,7 @@ use pilothouse_model::LabelSelector;
 use serde_json::{Map, Value};
 
 use super::builtin::BuiltinKind;
-use super::{field, names};
+use super::{field, names, rbac};
 use crate::status::Cause;
 
 const TOTAL_ANNOTATION_BYTES: u64 = 256 * 1024;
@@ -90,8 +90,11 @@ pub(super) fn check(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> Vec<
             let template = spec.pointer("/jobTemplate/spec").unwrap_or(&Value::Null);
             job(template, "spec.jobTemplate.spec", &mut causes);
         }
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
-            role_binding(new, old, &mut causes);
+        ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
+            causes.extend(rbac::role(new, kind.kind == "ClusterRole"));
+        }
+        ("rbac.authorization.k8s.io", name) => {
+            causes.extend(rbac::binding(new, old, name == "ClusterRoleBinding"));
         }
         _ => {}
     }
@@ -253,17 +256,6 @@ fn job(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
         causes.push(field::required(&field::child(&at, "restartPolicy"), detail));
     }
     pod_spec(pod, &at, causes);
-}
-
-fn role_binding(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
-    if let Some(old) = old
-        && old.get("roleRef") != new.get("roleRef")
-    {
-        causes.push(field::invalid("roleRef", &new["roleRef"], "cannot change roleRef"));
-    }
-    if text(new, "/roleRef/name").is_empty() {
-        causes.push(field::required("roleRef.name", ""));
-    }
 }
 
 fn pod_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{ApiServer, State};
+use crate::access::{self, Authorization};
 use crate::clock::{Clock, SystemClock};
 use crate::controllers;
 use crate::storage::HistoryLimits;
@@ -14,6 +15,7 @@ pub struct ApiServerBuilder {
     first_revision: Option<u64>,
     bookmark_interval: Duration,
     faults_over_http: bool,
+    authorization: Authorization,
 }
 
 impl Default for ApiServerBuilder {
@@ -24,6 +26,7 @@ impl Default for ApiServerBuilder {
             first_revision: None,
             bookmark_interval: Duration::from_secs(60),
             faults_over_http: false,
+            authorization: Authorization::default(),
         }
     }
 }
@@ -69,6 +72,12 @@ impl ApiServerBuilder {
         self
     }
 
+    /// What requests may do; everything by default. See [`Authorization::Rbac`].
+    pub fn authorization(mut self, authorization: Authorization) -> Self {
+        self.authorization = authorization;
+        self
+    }
+
     /// Makes the server, with the namespaces that every cluster has. Starts no task: see
     /// [`ApiServer::run_controllers`].
     #[must_use]
@@ -76,9 +85,13 @@ impl ApiServerBuilder {
         let first_revision = self
             .first_revision
             .unwrap_or_else(|| u64::try_from(self.clock.now().as_millisecond()).unwrap_or(1));
-        let mut state = State::new(self.clock, self.history, first_revision, self.bookmark_interval);
+        let mut state =
+            State::new(self.clock, self.history, first_revision, self.bookmark_interval, self.authorization);
         state.faults_over_http = self.faults_over_http;
         controllers::bootstrap(&state);
+        if state.access.is_enforced() {
+            access::bootstrap(&state);
+        }
         ApiServer { state: Arc::new(state) }
     }
 }
@@ -90,6 +103,7 @@ impl std::fmt::Debug for ApiServerBuilder {
             .field("first_revision", &self.first_revision)
             .field("bookmark_interval", &self.bookmark_interval)
             .field("faults_over_http", &self.faults_over_http)
+            .field("authorization", &self.authorization)
             .finish_non_exhaustive()
     }
 }

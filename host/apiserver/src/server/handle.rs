@@ -4,6 +4,7 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::{State, debug};
+use crate::access::{Question, User};
 use crate::discovery;
 use crate::openapi;
 use crate::request::{ObjectPath, Request, Target};
@@ -15,22 +16,50 @@ use crate::status::Status;
 pub(super) async fn handle(state: &Arc<State>, request: &Request) -> Answer {
     let answered = match &request.target {
         Target::Object(path) => object(state, path, request).await,
-        Target::CoreVersions | Target::Groups | Target::Group(_) | Target::GroupVersion(..) => {
-            discovery::answer(&state.registry(), request)
-        }
-        Target::Other(path) => other(state, path, request),
+        _ => beside(state, request),
     };
     answered.unwrap_or_else(|status| respond::failure(&status))
 }
 
 async fn object(state: &Arc<State>, path: &ObjectPath, request: &Request) -> Result<Answer, Status> {
     let registry = state.registry();
-    let endpoint =
-        registry.endpoint(&path.group, &path.version, &path.plural).ok_or_else(Status::no_such_resource)?;
-    let verb = request.verb(path)?;
-    state.log.record(verb, path);
+    let endpoint = registry.endpoint(&path.group, &path.version, &path.plural);
+    let verb = request.verb(path);
+    if let (Some(_), Ok(verb)) = (endpoint, &verb) {
+        state.log.record(*verb, path);
+    }
+    // Who may not ask is not told what there is.
+    let user = match &verb {
+        Ok(verb) => admit(state, request, || Question::of(path, *verb, request))?,
+        Err(_) => None,
+    };
+    let endpoint = endpoint.ok_or_else(Status::no_such_resource)?;
+    let verb = verb?;
     state.faults.meet(verb, path).await?;
-    dispatch::resource(state, endpoint, path, verb, request)
+    dispatch::resource(state, endpoint, path, verb, request, user.as_ref())
+}
+
+/// Answers a request for what is no resource.
+fn beside(state: &Arc<State>, request: &Request) -> Result<Answer, Status> {
+    admit(state, request, || Question::path(request.method.as_str().to_lowercase(), request.uri.path()))?;
+    match &request.target {
+        Target::Other(path) => other(state, path, request),
+        _ => discovery::answer(&state.registry(), request),
+    }
+}
+
+/// Who asks, if they may; none where everything is allowed, and nobody needs to know.
+fn admit<'a>(
+    state: &State,
+    request: &'a Request,
+    question: impl FnOnce() -> Question<'a>,
+) -> Result<Option<Arc<User>>, Status> {
+    if !state.access.is_enforced() {
+        return Ok(None);
+    }
+    let user = state.access.user_of(request)?;
+    state.access.require(&user, &question())?;
+    Ok(Some(user))
 }
 
 fn other(state: &Arc<State>, path: &str, request: &Request) -> Result<Answer, Status> {

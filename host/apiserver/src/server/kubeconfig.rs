@@ -1,3 +1,4 @@
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -12,32 +13,38 @@ pub struct KubeconfigError {
     source: std::io::Error,
 }
 
-/// A kubeconfig for the server at `address`. It is JSON, which every reader of YAML takes.
-#[must_use]
-pub fn kubeconfig(address: SocketAddr) -> String {
+/// A kubeconfig for the server at `address`; with a token, for who has it.
+pub(super) fn text(address: SocketAddr, token: Option<&str>) -> String {
     let name = "pilothouse";
+    // kubectl sends a user's token over HTTPS only, and this is HTTP; a password in the URL it sends.
+    let credentials = token.map(|token| format!("{name}:{token}@")).unwrap_or_default();
+    let user = token.map_or_else(|| json!({}), |token| json!({"token": token}));
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": name, "cluster": {"server": format!("http://{address}")}}],
-        "users": [{"name": name, "user": {}}],
+        "clusters": [{"name": name, "cluster": {"server": format!("http://{credentials}{address}")}}],
+        "users": [{"name": name, "user": user}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
         "current-context": name,
     });
     format!("{config:#}\n")
 }
 
-/// Writes [`kubeconfig`] to `path`, creating its directory. A reader sees the old file or the whole new one.
-///
-/// # Errors
-/// When the directory or the file cannot be written.
-pub fn write_kubeconfig(path: &Path, address: SocketAddr) -> Result<(), KubeconfigError> {
+/// Writes a kubeconfig, whole.
+pub(super) fn write(path: &Path, address: SocketAddr, token: Option<&str>) -> Result<(), KubeconfigError> {
     let failed = |source| KubeconfigError { path: path.to_owned(), source };
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory).map_err(failed)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary = directory.join(name);
-    std::fs::write(&temporary, kubeconfig(address)).map_err(failed)?;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    if token.is_some() {
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    }
+    let mut file = options.open(&temporary).map_err(failed)?;
+    file.write_all(text(address, token).as_bytes()).map_err(failed)?;
     std::fs::rename(&temporary, path).map_err(failed)
 }

@@ -11,6 +11,8 @@ mod serve;
 mod service;
 mod state;
 
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
@@ -20,12 +22,13 @@ use tokio_util::sync::CancellationToken;
 pub use body::ResponseBody;
 pub use builder::ApiServerBuilder;
 pub use faults::{Faults, Matcher};
-pub use kubeconfig::{KubeconfigError, kubeconfig, write_kubeconfig};
+pub use kubeconfig::KubeconfigError;
 pub use request_log::{RequestCount, RequestLog};
 pub use serve::ServeError;
 pub use service::ApiService;
 pub(crate) use state::State;
 
+use crate::access::User;
 use crate::controllers;
 use crate::status::Status;
 
@@ -43,9 +46,33 @@ impl ApiServer {
     }
 
     /// The server as a tower service, for `kube::Client::new(server.service(), "default")`: no socket is involved.
+    /// Requests are the administrator's unless they have credentials or impersonate somebody.
     #[must_use]
     pub fn service(&self) -> ApiService {
-        ApiService::new(Arc::clone(&self.state), CancellationToken::new())
+        let admin = Arc::clone(self.state.access.admin());
+        ApiService::new(Arc::clone(&self.state), admin, CancellationToken::new())
+    }
+
+    /// [`ApiServer::service`] for requests of `user`, such as [`User::service_account`].
+    #[must_use]
+    pub fn service_as(&self, user: User) -> ApiService {
+        ApiService::new(Arc::clone(&self.state), Arc::new(user), CancellationToken::new())
+    }
+
+    /// A kubeconfig for the server at `address`, with the administrator's credentials where they are needed. It is JSON,
+    /// which every reader of YAML takes.
+    #[must_use]
+    pub fn kubeconfig(&self, address: SocketAddr) -> String {
+        kubeconfig::text(address, self.state.access.admin_token())
+    }
+
+    /// Writes [`ApiServer::kubeconfig`] to `path`, creating its directory. A reader sees the old file or the whole new
+    /// one. Where it has credentials, only its owner may read it.
+    ///
+    /// # Errors
+    /// When the directory or the file cannot be written.
+    pub fn write_kubeconfig(&self, path: &Path, address: SocketAddr) -> Result<(), KubeconfigError> {
+        kubeconfig::write(path, address, self.state.access.admin_token())
     }
 
     /// Serves HTTP/1.1 and HTTP/2 without TLS until `shutdown` is cancelled; then running watches end, other requests

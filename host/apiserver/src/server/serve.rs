@@ -52,7 +52,11 @@ pub(super) async fn serve(
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
-        let service = TowerToHyperService::new(ApiService::new(Arc::clone(&state), shutdown.clone()));
+        let service = TowerToHyperService::new(ApiService::new(
+            Arc::clone(&state),
+            Arc::clone(state.access.stranger()),
+            shutdown.clone(),
+        ));
         let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
         let connection = graceful.watch(connection);
         tokio::spawn(async move {

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 use super::{ResponseBody, State, handle};
+use crate::access::User;
 use crate::request::{Query, body, path};
 use crate::rest::respond;
 use crate::status::Status;
@@ -23,12 +24,14 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Clone)]
 pub struct ApiService {
     state: Arc<State>,
+    /// Whom requests without credentials come from.
+    sender: Arc<User>,
     shutdown: CancellationToken,
 }
 
 impl ApiService {
-    pub(super) fn new(state: Arc<State>, shutdown: CancellationToken) -> Self {
-        Self { state, shutdown }
+    pub(super) fn new(state: Arc<State>, sender: Arc<User>, shutdown: CancellationToken) -> Self {
+        Self { state, sender, shutdown }
     }
 }
 
@@ -46,9 +49,9 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (state, shutdown) = (Arc::clone(&self.state), self.shutdown.clone());
+        let Self { state, sender, shutdown } = self.clone();
         Box::pin(async move {
-            let answer = AssertUnwindSafe(answer(&state, request, shutdown)).catch_unwind().await;
+            let answer = AssertUnwindSafe(answer(&state, request, sender, shutdown)).catch_unwind().await;
             Ok(answer.unwrap_or_else(|panic| {
                 // No lock is poisoned by a panic, and a table changes in one step: the server goes on.
                 let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -63,20 +66,25 @@ where
 async fn answer<B>(
     state: &Arc<State>,
     request: Request<B>,
+    sender: Arc<User>,
     shutdown: CancellationToken,
 ) -> Response<ResponseBody>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    match read(request, shutdown).await {
+    match read(request, sender, shutdown).await {
         Ok(request) => handle::handle(state, &request).await,
         Err(status) => respond::failure(&status),
     }
 }
 
 /// Reads a request whole.
-async fn read<B>(request: Request<B>, shutdown: CancellationToken) -> Result<crate::request::Request, Status>
+async fn read<B>(
+    request: Request<B>,
+    sender: Arc<User>,
+    shutdown: CancellationToken,
+) -> Result<crate::request::Request, Status>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
@@ -92,9 +100,11 @@ where
     Ok(crate::request::Request {
         target: path::parse(parts.uri.path()),
         query: Query::parse(parts.uri.query().unwrap_or_default())?,
+        uri: parts.uri,
         method: parts.method,
         headers: parts.headers,
         body: collected.to_bytes(),
+        sender,
         shutdown,
     })
 }

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
+use crate::access::{Access, Authorization};
 use crate::clock::{self, Clock};
 use crate::openapi::Documents;
 use crate::registry::Registry;
@@ -17,6 +18,7 @@ pub(crate) struct State {
     pub crd_changes: Mutex<()>,
     pub namespaces: Arc<Table>,
     pub clock: Arc<dyn Clock>,
+    pub access: Access,
     pub bookmark_interval: Duration,
     pub documents: Documents,
     pub faults: Faults,
@@ -31,6 +33,7 @@ impl State {
         history: HistoryLimits,
         first_revision: u64,
         bookmark_interval: Duration,
+        authorization: Authorization,
     ) -> Self {
         let storage = Storage::new(history, first_revision);
         let registry = Registry::built_in(&storage);
@@ -38,6 +41,7 @@ impl State {
             namespaces: storage.table("", "namespaces"),
             registry: RwLock::new(Arc::new(registry)),
             crd_changes: Mutex::new(()),
+            access: Access::new(authorization, &storage, Arc::clone(&clock)),
             storage,
             clock,
             bookmark_interval,

@@ -184,6 +184,11 @@ impl Table {
         state.history.compact(current);
     }
 
+    /// The revision of the last write to this table, 0 before the first.
+    pub(crate) fn last_change(&self) -> u64 {
+        *self.changed.borrow()
+    }
+
     /// Tells of every write to this table.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()

@@ -9,15 +9,15 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::listen;
-use crate::cli::Apiserver;
+use crate::cli::{Apiserver, Authorization, TestFaults};
 use crate::{Failed, Outcome, output, shutdown};
 
 pub(crate) async fn run(flags: Apiserver) -> Outcome {
     let shutdown = shutdown::on_signal()?;
     let listener = listen::bind("--listen", flags.listen).await?;
     let address = listen::local(&listener)?;
-    let server = ApiServer::builder().faults_over_http(flags.faults.test_faults).build();
-    write_kubeconfig(address, &flags.kubeconfig_out)?;
+    let server = build(flags.authorization, &flags.faults);
+    write_kubeconfig(&server, address, &flags.kubeconfig_out)?;
     let serving = start(&server, listener, &shutdown);
     output::line(format_args!("API server  http://{address}"));
     output::line(format_args!("kubeconfig  {}", flags.kubeconfig_out.display()));
@@ -25,6 +25,15 @@ pub(crate) async fn run(flags: Apiserver) -> Outcome {
     // Watches have no end of their own: they are cut.
     serving.abort();
     Ok(())
+}
+
+/// The server that the flags describe.
+pub(crate) fn build(authorization: Authorization, faults: &TestFaults) -> ApiServer {
+    let authorization = match authorization {
+        Authorization::AlwaysAllow => pilothouse_apiserver::Authorization::AlwaysAllow,
+        Authorization::Rbac => pilothouse_apiserver::Authorization::Rbac,
+    };
+    ApiServer::builder().authorization(authorization).faults_over_http(faults.test_faults).build()
 }
 
 /// Starts the API over HTTP, with the simulated controllers behind it.
@@ -42,7 +51,8 @@ pub(crate) fn start(
     })
 }
 
-pub(crate) fn write_kubeconfig(address: SocketAddr, path: &Path) -> Outcome {
-    pilothouse_apiserver::write_kubeconfig(path, address)
+pub(crate) fn write_kubeconfig(server: &ApiServer, address: SocketAddr, path: &Path) -> Outcome {
+    server
+        .write_kubeconfig(path, address)
         .map_err(|error| Failed::Usage(format!("--kubeconfig-out: {error}")))
 }

@@ -1,7 +1,5 @@
 //! `pilothouse dev`: the embedded API server and the host in one process.
 
-use pilothouse_apiserver::ApiServer;
-
 use super::host::{HostFlags, run as run_host};
 use super::rebuild::Rebuild;
 use super::{apiserver, listen};
@@ -16,15 +14,15 @@ pub(crate) async fn run(flags: Dev) -> Outcome {
     };
     let api_listener = listen::bind("--api-listen", flags.api_listen).await?;
     let listener = listen::bind("--listen", flags.listen).await?;
-    let server = ApiServer::builder().faults_over_http(flags.faults.test_faults).build();
+    let server = apiserver::build(flags.authorization, &flags.faults);
     let address = listen::local(&api_listener)?;
-    apiserver::write_kubeconfig(address, &flags.kubeconfig_out)?;
+    apiserver::write_kubeconfig(&server, address, &flags.kubeconfig_out)?;
     let serving = apiserver::start(&server, api_listener, &shutdown);
     output::line(format_args!("API server  http://{address}"));
     output::line(format_args!("kubeconfig  {}", flags.kubeconfig_out.display()));
     output::line(format_args!("plugins     {}", flags.plugins.display()));
     output::line(format_args!("status      http://{}/", listen::local(&listener)?));
-    // In process: the host's own requests cross no socket.
+    // In process: the host's own requests cross no socket, and are the administrator's.
     let client = kube::Client::new(server.service(), "default");
     let host = HostFlags {
         plugins: flags.plugins,

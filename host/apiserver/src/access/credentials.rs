@@ -1,0 +1,41 @@
+use http::{HeaderMap, header};
+use k8s_openapi::ByteString;
+use serde_json::Value;
+
+/// The token that a request shows: that of `Bearer`, or the password of `Basic`, whatever the user. kubectl sends a
+/// kubeconfig's token over HTTPS only, but what a URL has before the `@` always.
+pub(super) fn token(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, rest) = value.trim().split_once(' ')?;
+    let rest = rest.trim();
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(rest.to_owned());
+    }
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = serde_json::from_value::<ByteString>(Value::from(rest)).ok();
+    let text = decoded.and_then(|bytes| String::from_utf8(bytes.0).ok()).unwrap_or_default();
+    // A password that cannot be read is a wrong one, not none.
+    Some(text.split_once(':').map_or_else(String::new, |(_, password)| password.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(value: &'static str) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::AUTHORIZATION, http::HeaderValue::from_static(value));
+        token(&headers)
+    }
+
+    #[test]
+    fn bearer_tokens_and_passwords_are_read() {
+        assert_eq!(of("Bearer a.b"), Some("a.b".into()));
+        assert_eq!(of("basic YWRtaW46UzplYw=="), Some("S:ec".into()));
+        assert_eq!(of("Basic ???"), Some(String::new()));
+        assert_eq!(of("Digest x"), None);
+        assert_eq!(token(&HeaderMap::new()), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! Who may do what: RBAC, impersonation, reviews and tokens, through `kube::Client` in process.
+
+mod impersonation;
+mod reviews;
+mod rights;
+mod roles;
+mod tokens;
+
+use http::{Method, Request};
+use kube::Client;
+use pilothouse_apiserver::{ApiServer, Authorization, User};
+use serde_json::{Value, json};
+
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+const REVIEWS: &str = "/apis/authorization.k8s.io/v1";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// The code and the message of a refusal.
+type Refused = (u16, String);
+
+/// A user's client, which may send headers of its own.
+struct As {
+    client: Client,
+    headers: Vec<(&'static str, String)>,
+}
+
+fn start() -> (ApiServer, As) {
+    let server = ApiServer::builder().authorization(Authorization::Rbac).build();
+    let admin = As { client: Client::new(server.service(), "default"), headers: Vec::new() };
+    (server, admin)
+}
+
+fn user(server: &ApiServer, name: &str) -> As {
+    sender(server, User::new(name, &[]), &[])
+}
+
+fn sender(server: &ApiServer, user: User, headers: &[(&'static str, &str)]) -> As {
+    let headers = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    As { client: Client::new(server.service_as(user), "default"), headers }
+}
+
+impl As {
+    async fn call(&self, method: Method, path: &str, body: Value) -> Result<Value, Refused> {
+        let mut request =
+            Request::builder().method(method).uri(path).header("content-type", "application/json");
+        for (name, value) in &self.headers {
+            request = request.header(*name, value);
+        }
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        match self.client.request_text(request.body(body).expect("a request")).await {
+            Ok(text) => Ok(serde_json::from_str(&text).unwrap_or_default()),
+            Err(kube::Error::Api(status)) => Err((status.code, status.message.clone())),
+            Err(error) => panic!("{path}: {error}"),
+        }
+    }
+
+    async fn get(&self, path: &str) -> Result<Value, Refused> {
+        self.call(Method::GET, path, Value::Null).await
+    }
+
+    async fn post(&self, path: &str, body: Value) -> Result<Value, Refused> {
+        self.call(Method::POST, path, body).await
+    }
+
+    async fn put(&self, path: &str, body: Value) -> Result<Value, Refused> {
+        self.call(Method::PUT, path, body).await
+    }
+
+    async fn delete(&self, path: &str) -> Result<Value, Refused> {
+        self.call(Method::DELETE, path, Value::Null).await
+    }
+
+    /// Gives `subject` a role with these rules in `default`; only the administrator can.
+    async fn grant(&self, name: &str, subject: Value, rules: Value) {
+        let role = json!({"metadata": {"name": name}, "rules": rules});
+        self.post(&format!("{RBAC}/namespaces/default/roles"), role).await.expect("a role");
+        let bound = self.bind("namespaces/default/rolebindings", name, ("Role", name), subject).await;
+        bound.expect("a binding");
+    }
+
+    /// The same in the whole cluster.
+    async fn grant_everywhere(&self, name: &str, subject: Value, rules: Value) {
+        let role = json!({"metadata": {"name": name}, "rules": rules});
+        self.post(&format!("{RBAC}/clusterroles"), role).await.expect("a role");
+        let bound = self.bind("clusterrolebindings", name, ("ClusterRole", name), subject).await;
+        bound.expect("a binding");
+    }
+
+    async fn bind(
+        &self,
+        path: &str,
+        name: &str,
+        (kind, role): (&str, &str),
+        subject: Value,
+    ) -> Result<Value, Refused> {
+        let reference = json!({"kind": kind, "name": role});
+        let binding = json!({"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]});
+        self.post(&format!("{RBAC}/{path}"), binding).await
+    }
+
+    /// The name and the groups that this client has for the server.
+    async fn who(&self) -> (String, Vec<String>) {
+        let review = self.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({})).await;
+        let user = &review.expect("everybody may ask")["status"]["userInfo"];
+        let groups = user["groups"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        (user["username"].as_str().unwrap_or_default().to_owned(), groups.map(str::to_owned).collect())
+    }
+}
+
+fn subject(kind: &str, name: &str) -> Value {
+    json!({"kind": kind, "name": name})
+}
+
+fn account(name: &str) -> Value {
+    json!({"kind": "ServiceAccount", "name": name, "namespace": "default"})
+}
+
+fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
+    json!([{"apiGroups": [group], "resources": resources, "verbs": verbs}])
+}
+
+fn map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+}
+
+#[track_caller]
+fn refused(answer: Result<Value, Refused>) -> String {
+    let (code, message) = answer.expect_err("a refusal");
+    assert_eq!(code, 403, "{message}");
+    message
+}
