@@ -332,7 +332,14 @@ impl PluginHost {
             Arc::clone(&guest.metrics),
             guest.events.clone(),
         );
-        PluginHandle::start(guest, lifecycle, self.shared.services.clone(), options, shutdown.child_token(), predecessor)
+        PluginHandle::start(
+            guest,
+            lifecycle,
+            self.shared.services.clone(),
+            options,
+            shutdown.child_token(),
+            predecessor,
+        )
     }
 }
 

@@ -154,9 +154,8 @@ impl Directory {
                     now
                 }
             };
-            let is_written = |files: &PluginFiles| {
-                writers.has(&files.wasm, now) || writers.has(&files.sidecar, now)
-            };
+            let is_written =
+                |files: &PluginFiles| writers.has(&files.wasm, now) || writers.has(&files.sidecar, now);
             if now.duration_since(since) < self.settle || seen.is_some_and(is_written) {
                 continue;
             }

@@ -75,7 +75,8 @@ mod tests {
         assert!(!told(&[], now).has(file, now));
         assert!(told(&[WRITE, WRITE], now).has(file, now));
         assert!(!told(&[WRITE], now).has(Path::new("b.wasm"), now));
-        let ends = [CLOSE, EventKind::Remove(RemoveKind::File), EventKind::Modify(ModifyKind::Name(RenameMode::To))];
+        let ends =
+            [CLOSE, EventKind::Remove(RemoveKind::File), EventKind::Modify(ModifyKind::Name(RenameMode::To))];
         for end in ends {
             assert!(!told(&[WRITE, end], now).has(file, now), "{end:?}");
         }

@@ -179,7 +179,8 @@ fn notice(before: PluginState, input: &Input<'_>, life: &Life) -> Option<Notice>
             normal("Recovered", "The plugin succeeds again after faults".to_owned())
         }
         Input::Refused { problem } => {
-            let what = if changed { "The plugin cannot run" } else { "The plugin's changed file was refused" };
+            let what =
+                if changed { "The plugin cannot run" } else { "The plugin's changed file was refused" };
             warning("LoadFailed", format!("{what}: {problem}"))
         }
         Input::Postponed { problem, .. } => {

@@ -39,7 +39,9 @@ pub(super) async fn keep(
             continue;
         };
         let complaint = match is_granted {
-            false => format!("the CRD {name} was deleted; apply it again, or grant it: {{grants: {{crds: true}}}}"),
+            false => {
+                format!("the CRD {name} was deleted; apply it again, or grant it: {{grants: {{crds: true}}}}")
+            }
             true => format!("the CRD {name} was deleted; it is being applied again"),
         };
         if watched.complain(Some(complaint.clone())) {
@@ -52,7 +54,9 @@ pub(super) async fn keep(
         if let Err(error) = apply_crds(&services.server, crds).await {
             let wait = backoff::wait(failures, rand::random());
             failures = failures.saturating_add(1);
-            watched.complain(Some(format!("the CRD {name} was deleted, and could not be applied again: {error}")));
+            watched.complain(Some(format!(
+                "the CRD {name} was deleted, and could not be applied again: {error}"
+            )));
             sleep(wait).await;
         }
     }

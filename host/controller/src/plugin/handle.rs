@@ -42,9 +42,8 @@ pub(super) struct Watched {
 impl Watched {
     /// From now on it is this version's.
     pub(super) fn install(&self, version: &Version) {
-        let subscription = |route: &Route| {
-            (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription))
-        };
+        let subscription =
+            |route: &Route| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription));
         *self.subscriptions.lock() = version.routes.iter().map(subscription).collect();
         *self.complaint.lock() = None;
     }
@@ -76,11 +75,8 @@ impl PluginHandle {
     ) -> Self {
         let (wanted, receiver) = watch::channel(None);
         let watched = Arc::<Watched>::default();
-        let view = PluginView {
-            lifecycle: lifecycle.clone(),
-            watched: Arc::clone(&watched),
-            guest: guest.clone(),
-        };
+        let view =
+            PluginView { lifecycle: lifecycle.clone(), watched: Arc::clone(&watched), guest: guest.clone() };
         let task = PluginTask::new(guest, lifecycle, services, options, watched);
         let task = tokio::spawn(async move {
             if let Some(predecessor) = predecessor {
@@ -125,8 +121,7 @@ impl PluginView {
             status.error = complaint.or_else(|| trouble(&self.watched)).unwrap_or_default();
         }
         let counters = self.guest.metrics.counters().into_iter();
-        status.counters =
-            counters.map(|(name, count)| (name.to_owned(), count)).collect::<BTreeMap<_, _>>();
+        status.counters = counters.map(|(name, count)| (name.to_owned(), count)).collect::<BTreeMap<_, _>>();
         status.queue_depth = self.guest.queue.snapshot().depth;
         status
     }

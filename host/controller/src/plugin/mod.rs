@@ -153,12 +153,7 @@ impl PluginTask {
     }
 
     /// Acts on the end of a load; a version that is ready to run becomes a swap.
-    async fn take(
-        &mut self,
-        coming: &mut Coming,
-        files: PluginFiles,
-        outcome: Result<Loaded, LoadProblem>,
-    ) {
+    async fn take(&mut self, coming: &mut Coming, files: PluginFiles, outcome: Result<Loaded, LoadProblem>) {
         let name = &self.guest.name;
         match outcome {
             Ok(Loaded::Version(version)) => {
@@ -228,10 +223,8 @@ impl PluginTask {
         }
         self.guest.metrics.loaded.inc();
         self.guest.metrics.max_concurrent.set(i64::try_from(version.workers).unwrap_or(i64::MAX));
-        self.lifecycle.apply(&Input::Installed {
-            version: &version.descriptor.version,
-            digest: &version.digest,
-        });
+        self.lifecycle
+            .apply(&Input::Installed { version: &version.descriptor.version, digest: &version.digest });
         tracing::info!(
             plugin = %self.guest.name,
             version = version.descriptor.version,
@@ -274,7 +267,11 @@ impl PluginTask {
             self.workers.shutdown().await;
         }
         while self.workers.len() < wanted {
-            self.workers.spawn(worker::work(Arc::clone(&self.gate), self.health.subscribe(), self.guest.clone()));
+            self.workers.spawn(worker::work(
+                Arc::clone(&self.gate),
+                self.health.subscribe(),
+                self.guest.clone(),
+            ));
         }
     }
 

@@ -63,11 +63,12 @@ async fn a_thousand_reloads_under_load_lose_nothing() {
         tokio::join!(
             async {
                 stage.drop_in(&guest::file(reload, kind));
-                stage.until(&format!("reload {reload}, {kind:?}"), |status| match kind.runs() {
-                    true => status.generation == generation,
-                    false => status.counters["refusedLoads"] == refused,
-                })
-                .await;
+                stage
+                    .until(&format!("reload {reload}, {kind:?}"), |status| match kind.runs() {
+                        true => status.generation == generation,
+                        false => status.counters["refusedLoads"] == refused,
+                    })
+                    .await;
             },
             change(&stage, &mut done, reload, reloads, objects),
         );
@@ -133,7 +134,8 @@ async fn settled(stage: &Stage, done: &Done) {
 /// The objects whose last reconcile began before their last change, or read something older.
 fn behind<'a>(records: &[Record], done: &'a Done) -> Vec<&'a str> {
     let starts = || records.iter().enumerate().filter(|(_, record)| record.mark == Mark::Start);
-    let last: BTreeMap<_, _> = starts().map(|(position, record)| (record.name.as_str(), (position, record))).collect();
+    let last: BTreeMap<_, _> =
+        starts().map(|(position, record)| (record.name.as_str(), (position, record))).collect();
     let is_behind = |name: &str, wanted: Option<u64>| match (last.get(name), wanted) {
         (Some((_, record)), Some(version)) => record.read.is_none_or(|read| read < version),
         (Some((position, record)), None) => record.read.is_some() || *position < done.deleted[name],
@@ -150,7 +152,10 @@ fn check(records: &[Record], done: &Done) {
     let mut versions = 0;
     let mut objects: BTreeMap<&str, Object> = BTreeMap::new();
     for (position, record) in records.iter().enumerate() {
-        assert!(record.version >= versions, "a version wrote after it was swapped out: {position}: {record:?}");
+        assert!(
+            record.version >= versions,
+            "a version wrote after it was swapped out: {position}: {record:?}"
+        );
         versions = record.version;
         let kind = if record.version == 0 { Kind::Healthy } else { Kind::of(record.version) };
         assert!(kind.runs(), "a refused version ran: {record:?}");

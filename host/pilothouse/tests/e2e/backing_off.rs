@@ -20,7 +20,8 @@ async fn a_plugin_that_keeps_trapping_backs_off_alone_until_a_better_file_comes(
     let error = faulty["error"].as_str().expect("text");
     assert!(error.contains("faults in a row") && error.contains("unreachable"), "{error}");
     assert!(!error.contains('\n'), "{error}");
-    let (next_try, since) = (faulty["nextTry"].as_str().expect("a time"), faulty["since"].as_str().expect("a time"));
+    let (next_try, since) =
+        (faulty["nextTry"].as_str().expect("a time"), faulty["since"].as_str().expect("a time"));
     assert!(error.contains(next_try) || error.contains("as soon as"), "{error} {next_try}");
     assert!(since <= next_try, "{since} {next_try}");
     let status = String::from_utf8(host.pilothouse(&["status"]).stdout).expect("text");
@@ -69,7 +70,8 @@ async fn what_may_pass_while_loading_is_tried_again() {
     let fault = json!({
         "verb": "patch", "group": "apiextensions.k8s.io", "resource": "customresourcedefinitions", "count": 2, "code": 403
     });
-    let request = http::Request::post("/debug/faults").body(fault.to_string().into_bytes()).expect("a request");
+    let request =
+        http::Request::post("/debug/faults").body(fault.to_string().into_bytes()).expect("a request");
     host.server.client.request_text(request).await.expect("armed");
     host.sidecar("sample", "grants: {crds: true}\n");
     host.drop_in("sample", &Guest::SampleController.wasm());
@@ -77,7 +79,11 @@ async fn what_may_pass_while_loading_is_tried_again() {
     let error = plugin["error"].as_str().expect("text");
     assert!(error.contains("was refused") && error.contains("tried again"), "{error}");
     let plugin = host.wait_for_state("sample", "running").await;
-    assert_eq!((&plugin["error"], &plugin["counters"]["refusedLoads"]), (&json!(""), &json!(2)), "{plugin:#}");
+    assert_eq!(
+        (&plugin["error"], &plugin["counters"]["refusedLoads"]),
+        (&json!(""), &json!(2)),
+        "{plugin:#}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -113,10 +119,8 @@ async fn a_crd_that_somebody_deletes_is_put_back() {
     })
     .await;
     let deployment = host.server.path("/apis/apps/v1", "deployments", "after");
-    host.wait("its Deployment", || async {
-        host.server.get(&deployment).await.is_object().then_some(())
-    })
-    .await;
+    host.wait("its Deployment", || async { host.server.get(&deployment).await.is_object().then_some(()) })
+        .await;
     host.wait_for_plugin("sample", "no complaint", |plugin| plugin["error"] == "").await;
 }
 

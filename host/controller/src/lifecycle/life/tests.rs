@@ -79,14 +79,18 @@ fn a_changed_file_begins_anew_and_leaves_what_runs() {
 
 #[test]
 fn only_what_backs_off_or_runs_is_tried_again() {
-    check(|_| Input::Again, &[("backing-off", BackingOff), ("running", Running), ("running+faults", BackingOff)]);
+    check(
+        |_| Input::Again,
+        &[("backing-off", BackingOff), ("running", Running), ("running+faults", BackingOff)],
+    );
 }
 
 #[test]
 fn compiling_comes_before_describing() {
     let now = |state| move |life: &Life| Input::Step { load: life.load(), state, waiting_for: "" };
     let both = [("backing-off", BackingOff), ("running", Running), ("running+faults", BackingOff)];
-    let from = |names: &[&'static str], to| names.iter().map(|name| (*name, to)).chain(both).collect::<Vec<_>>();
+    let from =
+        |names: &[&'static str], to| names.iter().map(|name| (*name, to)).chain(both).collect::<Vec<_>>();
     check(now(Compiling), &from(&["found", "compiling", "waiting"], Compiling));
     check(now(Describing), &from(&["found", "compiling", "describing", "waiting"], Describing));
 }

@@ -113,7 +113,8 @@ impl Observer {
         let Some(batch) = batch else {
             self.ended[position] = true;
             let watch = Arc::clone(&feeds[position].watch);
-            let problem = "its informer has ended: the observer hears of no change there before the plugin is reloaded";
+            let problem =
+                "its informer has ended: the observer hears of no change there before the plugin is reloaded";
             self.say(&watch, LogLevel::Error, problem);
             return true;
         };
