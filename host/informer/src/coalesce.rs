@@ -262,3 +262,6 @@ impl<T> Pending<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

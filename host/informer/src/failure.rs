@@ -237,6 +237,7 @@ mod tests {
     #[test]
     fn answers_are_told_apart_by_code_and_reason() {
         for (code, body, kind) in [
+            (401, "", FailureKind::Unauthorized),
             (403, r#"{"reason":"Forbidden","message":"no"}"#, FailureKind::Forbidden),
             (404, "404 page not found", FailureKind::NotFound),
             (410, r#"{"reason":"Expired"}"#, FailureKind::Expired),
@@ -249,6 +250,12 @@ mod tests {
                 r#"{"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]}}"#,
                 FailureKind::TooLargeResourceVersion,
             ),
+            (
+                504,
+                r#"{"details":{"causes":[{"message":"Too large resource version"}]}}"#,
+                FailureKind::TooLargeResourceVersion,
+            ),
+            (504, r#"{"details":{"causes":[{"reason":"Other","message":"else"}]}}"#, FailureKind::Server),
             (302, "", FailureKind::Malformed),
         ] {
             assert_eq!(Failure::response(code, None, body.as_bytes()).kind, kind, "{code} {body}");
@@ -270,8 +277,23 @@ mod tests {
         struct Outer(#[source] std::io::Error);
         let refused = Outer(std::io::Error::from(std::io::ErrorKind::ConnectionRefused));
         assert_eq!(Failure::transport(refused).kind, FailureKind::ConnectionRefused);
-        let cut = Outer(std::io::Error::from(std::io::ErrorKind::UnexpectedEof));
-        assert_eq!(Failure::transport(cut).kind, FailureKind::Connection);
+        let late = Outer(std::io::Error::from(std::io::ErrorKind::TimedOut));
+        assert_eq!(Failure::transport(late).kind, FailureKind::TimedOut);
+        let cut = Outer(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "cut"));
+        let failure = Failure::transport(cut);
+        assert_eq!(
+            (failure.kind, &*failure.message),
+            (FailureKind::Connection, "client error (Connect): cut")
+        );
+        let source = failure.source_error().map(ToString::to_string);
+        assert_eq!(source.as_deref(), Some("client error (Connect)"));
+        assert!(Failure::new(FailureKind::Server, "no").source_error().is_none());
+    }
+
+    #[test]
+    fn an_answer_that_is_no_status_is_quoted_up_to_a_limit() {
+        let failure = Failure::response(503, None, "é".repeat(400).as_bytes());
+        assert_eq!(failure.message, "é".repeat(300));
     }
 
     #[test]

@@ -366,21 +366,13 @@ impl Inner {
     }
 }
 
-/// Whether the object exists once everything in `earlier` has been applied to the store.
+/// Whether the object exists once everything in `earlier` has been applied to the store. Its last segment is always a
+/// replacement: changes are moved there only in front of one.
 fn known(earlier: &VecDeque<Segment>, store: &Store, key: &ObjectKey) -> bool {
-    for segment in earlier.iter().rev() {
-        match segment {
-            Segment::Replacement(replacement) => {
-                return replacement.items.iter().any(|item| item.key() == key);
-            }
-            Segment::Changes(changes) => {
-                if let Some(latest) = changes.latest(key) {
-                    return !matches!(latest, Delta::Deleted(_));
-                }
-            }
-        }
+    match earlier.back() {
+        Some(Segment::Replacement(replacement)) => replacement.items.iter().any(|item| item.key() == key),
+        Some(Segment::Changes(_)) | None => store.get(key).is_some(),
     }
-    store.get(key).is_some()
 }
 
 /// Even an empty replacement is something to pop.

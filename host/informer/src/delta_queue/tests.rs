@@ -282,3 +282,43 @@ fn b19_the_deletion_of_a_delivered_object_is_never_dropped() {
     queue.push(deleted(&pod("a", 50)));
     assert_eq!(drain(&queue), ["-a@50"]);
 }
+
+#[test]
+fn b19_the_length_counts_every_delta_and_a_replacement_by_its_items() {
+    let queue = queue(ROOMY);
+    assert!(queue.is_empty());
+    queue.push(added(&pod("a", 1)));
+    queue.push(added(&pod("b", 2)));
+    queue.push(replaced("3", &[pod("a", 1), pod("b", 2), pod("c", 3)]));
+    queue.push(updated(&pod("c", 4)));
+    queue.push(replaced("5", &[]));
+    assert!(!queue.is_empty());
+    assert_eq!(
+        format!("{queue:?}"),
+        "DeltaQueue { len: 7, capacity: 1000, synced: false, closed: false, .. }"
+    );
+    for (popped, left) in [("+a@1", 6), ("+b@2", 5), ("=3", 2), ("~c@4", 1), ("=5", 0)] {
+        assert_eq!((pop(&queue).as_deref(), queue.len()), (Some(popped), left));
+    }
+}
+
+#[test]
+fn what_was_not_kept_is_counted_once_in_all_segments() {
+    let queue = queue(1);
+    queue.store.update(pod("a", 1).object());
+    for version in 2..5 {
+        queue.push(updated(&pod("a", version)));
+    }
+    queue.push(replaced("5", &[pod("a", 4)]));
+    queue.push(deleted(&pod("a", 6)));
+    queue.push(tombstone(&pod("a", 6)));
+    queue.push(tombstone(&pod("a", 6)));
+    queue.push(deleted(&pod("b", 7)));
+    let counts = queue.take_counts();
+    assert_eq!((counts.merged, counts.dropped), (2 + 2, 1));
+    for version in 8..11 {
+        queue.push(added(&pod("c", version)));
+    }
+    assert_eq!(queue.take_counts().merged, 2);
+    assert_eq!(queue.take_counts(), super::Counts::default());
+}
