@@ -10,7 +10,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::guest_host::GuestServices;
-use crate::lifecycle::{Activity, Health};
 use crate::views::{View, Views};
 
 /// How long the instance waits for work before it is dropped. It knows nothing that the next one would not.
@@ -34,9 +33,9 @@ struct Request {
 
 impl Indexer {
     /// Starts the task. The pool makes its instances, and is not used otherwise.
-    pub(crate) fn start(instances: InstancePool, guest: GuestServices, health: Health) -> Self {
+    pub(crate) fn start(instances: InstancePool, guest: GuestServices) -> Self {
         let (requests, receiver) = mpsc::channel(REQUESTS);
-        tokio::spawn(Task { instances, guest, health, instance: None }.run(receiver));
+        tokio::spawn(Task { instances, guest, instance: None }.run(receiver));
         Self { requests }
     }
 
@@ -57,8 +56,6 @@ impl Indexer {
 struct Task {
     instances: InstancePool,
     guest: GuestServices,
-    /// It counts faults, and holds nobody up here: what was not indexed would not be found.
-    health: Health,
     instance: Option<Instance>,
 }
 
@@ -96,12 +93,8 @@ impl Task {
         let mut values = Vec::with_capacity(view.computed.names().len());
         for index in view.computed.names() {
             values.push(match self.values(index, &state).await {
-                Ok(values) => {
-                    self.health.success(Activity::Index);
-                    values
-                }
+                Ok(values) => values,
                 Err(fault) => {
-                    self.health.fault(Activity::Index, Some(key), &fault);
                     self.failed(watch, index, &state, &fault);
                     Vec::new()
                 }

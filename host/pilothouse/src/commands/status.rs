@@ -36,11 +36,7 @@ pub(crate) async fn run(flags: Status) -> Outcome {
         output::line(format_args!("{}", cells.join("   ").trim_end()));
     }
     for plugin in plugins.iter().filter(|plugin| !plugin.error.is_empty()) {
-        let since = match plugin.since.as_str() {
-            "" => String::new(),
-            since => format!(" ({} since {since})", plugin.state.as_str()),
-        };
-        output::line(format_args!("{}: {}{since}", plugin.name, plugin.error));
+        output::line(format_args!("{}: {}", plugin.name, plugin.error));
     }
     Ok(())
 }

@@ -1,0 +1,77 @@
+//! The hot paths, so many times and nothing else: for instruction counts by callgrind, which are the same whatever else
+//! the machine does.
+//!
+//! `hot_path parse|list|watch COUNT`
+
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use pilothouse_bench::{CannedServer, modified, pod_json, pods, watch_chunks};
+use pilothouse_informer::{
+    InformerKey, InformerOptions, InformerRegistry, ListWatch, SubscribeOptions, Subscription,
+};
+use pilothouse_model::{Object, ParseOptions, Transform};
+
+const OBJECTS: usize = 1000;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let what = arguments.next().unwrap_or_default();
+    let count = arguments.next().and_then(|count| count.parse().ok());
+    let Some(count) = count else { return usage() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let Ok(runtime) = runtime else { return ExitCode::FAILURE };
+    match what.as_str() {
+        "parse" => parse(count),
+        "list" => drop(runtime.block_on(list(count))),
+        "watch" => runtime.block_on(watch(count)),
+        _ => return usage(),
+    }
+    ExitCode::SUCCESS
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: hot_path parse|list|watch COUNT");
+    ExitCode::from(2)
+}
+
+fn parse(count: usize) {
+    let json = pod_json(1, 1);
+    let transform = Transform::standard();
+    let options = ParseOptions { transform: &transform, ..ParseOptions::default() };
+    for _ in 0..count {
+        let _ = black_box(Object::parse(black_box(json.as_bytes()), &options));
+    }
+}
+
+/// A first list of so many objects, to one subscriber.
+async fn list(count: usize) -> (Subscription, tokio::sync::mpsc::UnboundedSender<bytes::Bytes>) {
+    let (server, feed) = CannedServer::with_pods(count);
+    let options = InformerOptions { streaming_list: false, seed: Some(1), ..InformerOptions::default() };
+    let factory = move |_: &InformerKey| -> Arc<dyn ListWatch> { server.clone() };
+    let subscription = InformerRegistry::new(factory, options).subscribe(pods(), SubscribeOptions::default());
+    let subscription = subscription.expect("inside of a runtime");
+    take(&subscription, count).await;
+    (subscription, feed)
+}
+
+/// So many events about a thousand objects, to one subscriber with the index by namespace.
+async fn watch(count: usize) {
+    let (subscription, feed) = list(OBJECTS).await;
+    let batch = watch_chunks((0..OBJECTS).map(|number| modified(number, OBJECTS + number)), 65_536);
+    for _ in 0..count / OBJECTS {
+        for chunk in &batch {
+            let _ = feed.send(chunk.clone());
+        }
+        take(&subscription, OBJECTS).await;
+    }
+}
+
+async fn take(subscription: &Subscription, mut count: usize) {
+    while count > 0 {
+        let Some(batch) = subscription.next_batch().await else { return };
+        count = count.saturating_sub(batch.len());
+        black_box(batch);
+    }
+}
