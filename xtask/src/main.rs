@@ -45,7 +45,8 @@ enum Command {
         /// Only those whose name contains this, such as `B19`.
         only: Option<String>,
     },
-    /// Run the informer's convergence test over many seeds, and its stuck subscriber over a million events, in release mode.
+    /// Run the informer's convergence test over many seeds, its stuck subscriber over a million events, and a thousand reloads under
+    /// load, in release mode.
     Soak {
         /// How many.
         #[arg(long, default_value_t = 10_000)]

@@ -1,5 +1,5 @@
 //! `cargo xtask soak`: the informer against a hostile server, for as many seeds as there is time, and with a subscriber that
-//! is stuck while millions of events pass.
+//! is stuck while millions of events pass; then a plugin's reload under load, in full size.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,5 +19,14 @@ pub(crate) fn run(root: &Path, seeds: u64) -> Result<()> {
         .status()
         .context("start cargo to soak the informer")?;
     ensure!(status.success(), "a seed failed (see above): {status}");
+    println!("soak: 1,000 reloads while 10,000 objects change");
+    let status = Command::new(host::cargo())
+        .current_dir(root)
+        .args(["test", "--locked", "--release", "--package", "pilothouse-controller"])
+        .args(["--test", "reload", "--", "--nocapture"])
+        .envs([("PILOTHOUSE_RELOADS", "1000"), ("PILOTHOUSE_OBJECTS", "10000")])
+        .status()
+        .context("start cargo to soak reloads")?;
+    ensure!(status.success(), "a reload lost something (see above): {status}");
     Ok(())
 }

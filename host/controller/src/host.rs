@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use notify::{RecursiveMode, Watcher};
-use parking_lot::RwLock;
+use notify::event::{AccessKind, AccessMode};
+use notify::{EventKind, RecursiveMode, Watcher};
+use parking_lot::{Mutex, RwLock};
 use pilothouse_informer::{InformerDump, InformerOptions, InformerRegistry, KubeListWatches};
 use pilothouse_plugin::Engine;
 use prometheus_client::registry::Registry;
@@ -16,10 +17,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::directory::{Change, Directory, Scan, scan};
+use crate::directory::{Change, Directory, Scan, Writers, scan};
 use crate::guest_host::GuestServices;
 use crate::guest_metrics::GuestMetrics;
 use crate::informer_metrics::InformerCollector;
+use crate::lifecycle::{Lifecycle, PluginStatus};
 use crate::load::LoadServices;
 use crate::logs::PluginLogs;
 use crate::metrics::Metrics;
@@ -27,7 +29,6 @@ use crate::name::{NameError, PluginName};
 use crate::plugin::{PluginHandle, PluginView, ReloadOptions};
 use crate::queue::PluginQueue;
 use crate::server::{Discovery, EventRecorder, Server};
-use crate::state::PluginStatus;
 
 /// How a host runs.
 #[derive(Clone, Debug)]
@@ -40,10 +41,25 @@ pub struct HostOptions {
     pub grant_crds: bool,
     /// What tells this process from others in Events.
     pub instance: String,
+    /// The namespace of the Events about plugins themselves: the host's own.
+    pub namespace: String,
     /// How long a file must look the same before it is loaded.
     pub settle: Duration,
+    /// Whether the file system is asked to tell of changes. Where it cannot, as on a network, and where this is off, the
+    /// directory is looked at every two seconds.
+    pub file_events: bool,
     /// Whether a reload queues every object again. Off only in tests.
     pub requeue_on_reload: bool,
+}
+
+/// Stopped plugins that are shown.
+const STOPPED: usize = 32;
+
+/// What the file system tells.
+#[derive(Default)]
+struct Told {
+    changed: Notify,
+    writers: Mutex<Writers>,
 }
 
 /// How often the directory is looked at even if nothing was notified: network file systems notify nobody.
@@ -104,33 +120,37 @@ impl PluginHost {
 
     /// Runs the plugins until shutdown, then stops them: each may finish what it holds, for at most eight seconds.
     pub async fn run(&self, shutdown: CancellationToken) {
-        let changed = Arc::new(Notify::new());
-        let mut watcher = self.watch_directory(&changed);
+        let told = Arc::new(Told::default());
+        let (mut watcher, mut watched) = (None, None);
         let reaching = tokio::spawn(self.clone().reach_server());
         let mut directory = Directory::new(self.shared.options.settle);
         let mut plugins = BTreeMap::new();
         let mut complaints = Vec::new();
         while !shutdown.is_cancelled() {
             let found = self.scan(&mut complaints).await;
-            if found.is_none() {
-                // A watch on a directory that is gone does not come back with it.
-                watcher = None;
-            } else if watcher.is_none() {
-                watcher = self.watch_directory(&changed);
+            let folder = found.as_ref().map(|found| found.folder);
+            if folder != watched {
+                // A watch on a directory that is gone does not come back with it, nor does it see the one in its place.
+                watcher = folder.and_then(|_| self.watch_directory(&told));
+                watched = folder;
+                // What happened between the look and the watch is looked for once more.
+                told.changed.notify_one();
             }
+            self.forget_stopped(&mut plugins);
             if let Some(found) = found {
-                let changes = directory.observe(&found.plugins, Instant::now());
+                let changes = directory.observe(&found.plugins, &told.writers.lock(), Instant::now());
                 self.act(changes, &mut plugins, &shutdown);
                 self.shared.scanned.store(true, Ordering::Relaxed);
             }
-            let next =
-                directory.next_look().unwrap_or_else(|| Instant::now() + POLL).min(Instant::now() + POLL);
+            let now = Instant::now();
+            let next = directory.next_look(now).map_or(now + POLL, |next| next.min(now + POLL));
             tokio::select! {
                 () = shutdown.cancelled() => {}
-                () = changed.notified() => {}
+                () = told.changed.notified() => {}
                 () = sleep_until(next) => {}
             }
         }
+        drop(watcher);
         reaching.abort();
         futures::future::join_all(plugins.into_values().map(PluginHandle::join)).await;
         self.shared.services.informers.stop().await;
@@ -151,7 +171,7 @@ impl PluginHost {
     /// does not make the host unready: there is nothing that another replica could do better.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        use crate::state::PluginState::{Compiling, Describing, Found};
+        use crate::lifecycle::PluginState::{Compiling, Describing, Found};
         let on_its_way = |status: &PluginStatus| matches!(status.state, Found | Compiling | Describing);
         self.shared.scanned.load(Ordering::Relaxed)
             && self.shared.reached.load(Ordering::Relaxed)
@@ -187,12 +207,18 @@ impl PluginHost {
     }
 
     /// A watcher that notifies of changes; without one the directory is only polled.
-    fn watch_directory(&self, changed: &Arc<Notify>) -> Option<notify::RecommendedWatcher> {
+    fn watch_directory(&self, told: &Arc<Told>) -> Option<notify::RecommendedWatcher> {
         let directory = &self.shared.options.plugins;
-        let told = Arc::clone(changed);
+        // A watcher that is new knows of no writer.
+        *told.writers.lock() = Writers::default();
+        if !self.shared.options.file_events {
+            return None;
+        }
+        let told = Arc::clone(told);
         let tell = move |event: notify::Result<notify::Event>| {
+            told.writers.lock().told(&event, Instant::now());
             if is_worth_a_look(&event) {
-                told.notify_one();
+                told.changed.notify_one();
             }
         };
         let watching = notify::recommended_watcher(tell)
@@ -226,6 +252,7 @@ impl PluginHost {
         let found = match scanned {
             Ok(found) => {
                 problems.extend(found.refused.iter().map(ToString::to_string));
+                problems.extend(found.unread.iter().cloned());
                 self.shared.refused.write().clone_from(&found.refused);
                 Some(found)
             }
@@ -272,6 +299,16 @@ impl PluginHost {
         }
     }
 
+    /// Plugins that were removed stay in sight, but not without end: plugins may be named by a counter.
+    fn forget_stopped(&self, plugins: &mut BTreeMap<PluginName, PluginHandle>) {
+        let ended = plugins.iter().filter(|(_, handle)| handle.is_unwanted() && handle.has_ended());
+        let ended: Vec<_> = ended.map(|(name, _)| name.clone()).collect();
+        for name in ended.iter().take(ended.len().saturating_sub(STOPPED)) {
+            plugins.remove(name);
+            self.shared.views.write().remove(name);
+        }
+    }
+
     fn start(
         &self,
         name: &PluginName,
@@ -289,14 +326,28 @@ impl PluginHost {
             started: self.shared.started,
         };
         let options = ReloadOptions { requeue_all: self.shared.options.requeue_on_reload };
-        PluginHandle::start(guest, self.shared.services.clone(), options, shutdown.child_token(), predecessor)
+        let lifecycle = Lifecycle::begin(
+            name.clone(),
+            &self.shared.options.namespace,
+            Arc::clone(&guest.metrics),
+            guest.events.clone(),
+        );
+        PluginHandle::start(
+            guest,
+            lifecycle,
+            self.shared.services.clone(),
+            options,
+            shutdown.child_token(),
+            predecessor,
+        )
     }
 }
 
 /// Whether the directory may be another than before. Looking at it is itself an access: to look again because of that
-/// would never end. An error means that events were missed.
+/// would never end. That a writer has finished is one, too. An error means that events were missed.
 fn is_worth_a_look(event: &notify::Result<notify::Event>) -> bool {
-    !event.as_ref().is_ok_and(|event| event.kind.is_access())
+    let closed = EventKind::Access(AccessKind::Close(AccessMode::Write));
+    event.as_ref().map_or(true, |event| !event.kind.is_access() || event.kind == closed)
 }
 
 fn unreadable(directory: &Path, error: &std::io::Error) -> String {
@@ -309,8 +360,8 @@ fn unreadable(directory: &Path, error: &std::io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use notify::event::{AccessKind, CreateKind, ModifyKind, RenameMode};
-    use notify::{Event, EventKind};
+    use notify::Event;
+    use notify::event::{CreateKind, ModifyKind, RenameMode};
 
     use super::*;
 
@@ -318,6 +369,7 @@ mod tests {
     fn the_look_itself_is_no_reason_to_look_again() {
         let event = |kind| Ok(Event::new(kind));
         assert!(!is_worth_a_look(&event(EventKind::Access(AccessKind::Any))));
+        assert!(is_worth_a_look(&event(EventKind::Access(AccessKind::Close(AccessMode::Write)))));
         assert!(is_worth_a_look(&event(EventKind::Create(CreateKind::File))));
         assert!(is_worth_a_look(&event(EventKind::Modify(ModifyKind::Name(RenameMode::To)))));
         assert!(is_worth_a_look(&Err(notify::Error::generic("overflow"))));

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::guest_host::GuestServices;
+use crate::lifecycle::{Activity, Health};
 use crate::views::{View, Views};
 
 /// How long the instance waits for work before it is dropped. It knows nothing that the next one would not.
@@ -33,9 +34,9 @@ struct Request {
 
 impl Indexer {
     /// Starts the task. The pool makes its instances, and is not used otherwise.
-    pub(crate) fn start(instances: InstancePool, guest: GuestServices) -> Self {
+    pub(crate) fn start(instances: InstancePool, guest: GuestServices, health: Health) -> Self {
         let (requests, receiver) = mpsc::channel(REQUESTS);
-        tokio::spawn(Task { instances, guest, instance: None }.run(receiver));
+        tokio::spawn(Task { instances, guest, health, instance: None }.run(receiver));
         Self { requests }
     }
 
@@ -56,6 +57,8 @@ impl Indexer {
 struct Task {
     instances: InstancePool,
     guest: GuestServices,
+    /// It counts faults, and holds nobody up here: what was not indexed would not be found.
+    health: Health,
     instance: Option<Instance>,
 }
 
@@ -93,8 +96,12 @@ impl Task {
         let mut values = Vec::with_capacity(view.computed.names().len());
         for index in view.computed.names() {
             values.push(match self.values(index, &state).await {
-                Ok(values) => values,
+                Ok(values) => {
+                    self.health.success(Activity::Index);
+                    values
+                }
                 Err(fault) => {
+                    self.health.fault(Activity::Index, Some(key), &fault);
                     self.failed(watch, index, &state, &fault);
                     Vec::new()
                 }

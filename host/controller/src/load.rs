@@ -22,11 +22,11 @@ use crate::fence::Fence;
 use crate::grants::Grants;
 use crate::guest_host::{Granted, GuestHost, GuestServices};
 use crate::indexer::Indexer;
+use crate::lifecycle::{Health, PluginState};
 use crate::limits;
 use crate::pinned::Pinned;
 use crate::server::{Discovery, LiveClient, Server, apply_crds, established};
 use crate::sidecar::Sidecar;
-use crate::state::PluginState;
 use crate::version::Version;
 
 /// What loading needs, the same for all plugins.
@@ -79,12 +79,20 @@ pub(crate) async fn load(
     if running.as_ref().is_some_and(|running| running.is_of(&read.digest, &read.sidecar_text)) {
         return Ok(Loaded::Unchanged);
     }
-    report(PluginState::Compiling, "");
-    let code = services.engine.load(read.wasm).await?;
+    let running_code = running.as_ref().map(|running| running.pool.code());
+    let code = match running_code.filter(|code| code.digest() == read.digest) {
+        // The sidecar changed alone.
+        Some(code) => code.clone(),
+        None => {
+            report(PluginState::Compiling, "");
+            services.engine.load(read.wasm).await?
+        }
+    };
     report(PluginState::Describing, "");
     let config: Arc<str> = sidecar.config_json().into();
     let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(&config)));
-    let text = code.describe(host, &effective_limits(None, &sidecar)?).await?;
+    let described = code.describe(host, &effective_limits(None, &sidecar)?).await;
+    let text = described.map_err(|source| LoadProblem::of_describe(source, &sidecar, &files.sidecar))?;
     let descriptor = Descriptor::parse(&text)?;
     check_exports(&descriptor, &code)?;
     if !descriptor.name.is_empty() && descriptor.name != guest.name.as_str() {
@@ -99,10 +107,12 @@ pub(crate) async fn load(
     }
     put_crds(&services, &descriptor, &sidecar, &report).await?;
     let limits = effective_limits(Some(&descriptor), &sidecar)?;
+    let health = Health::default();
     let has_computed = descriptor.computed_indexes().next().is_some();
     let indexer = has_computed.then(|| {
         let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(&config)));
-        Indexer::start(InstancePool::new(code.clone(), host, limits.clone()), guest.clone())
+        let instances = InstancePool::new(code.clone(), host, limits.clone());
+        Indexer::start(instances, guest.clone(), health.clone())
     });
     let prepared = watches::subscribe(&services, &descriptor, running.as_deref(), indexer, &report).await?;
     if has_computed {
@@ -134,6 +144,7 @@ pub(crate) async fn load(
         routes: prepared.routes,
         feeds: prepared.feeds,
         fence,
+        health,
         descriptor,
     })))
 }
@@ -160,6 +171,9 @@ async fn read(files: &PluginFiles) -> Result<Files, LoadProblem> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(unreadable(&files.sidecar)(error)),
     };
+    if !files.are_current() {
+        return Err(LoadProblem::Changing { path: files.wasm.clone() });
+    }
     let digest = Sha256::digest(&wasm).iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(Files { wasm, digest, sidecar_text })
 }

@@ -11,6 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::lifecycle::{LifecycleMetrics, StateMetrics};
 use crate::name::PluginName;
 use crate::rest_metrics::RestMetrics;
 
@@ -46,6 +47,7 @@ pub struct Metrics {
     active_workers: Family<ByController, Gauge>,
     max_concurrent: Family<ByController, Gauge>,
     reloads: Family<ByResult, Counter>,
+    lifecycle: LifecycleMetrics,
     predicate_errors: Family<ByController, Counter>,
     events_dropped: Family<ByController, Counter>,
     observed: Family<ByController, Counter>,
@@ -85,6 +87,7 @@ impl Metrics {
             active_workers: Family::default(),
             max_concurrent: Family::default(),
             reloads: Family::default(),
+            lifecycle: LifecycleMetrics::register(registry),
             predicate_errors: Family::default(),
             events_dropped: Family::default(),
             observed: Family::default(),
@@ -178,6 +181,7 @@ impl Metrics {
             max_concurrent: self.max_concurrent.get_or_create_owned(&controller),
             loaded: self.reloads.get_or_create_owned(&result("loaded")),
             refused: self.reloads.get_or_create_owned(&result("refused")),
+            state: self.lifecycle.of(plugin),
             predicate_errors: self.predicate_errors.get_or_create_owned(&controller),
             events_dropped: self.events_dropped.get_or_create_owned(&controller),
             observed: self.observed.get_or_create_owned(&controller),
@@ -209,6 +213,7 @@ pub(crate) struct PluginMetrics {
     pub(crate) max_concurrent: Gauge,
     pub(crate) loaded: Counter,
     pub(crate) refused: Counter,
+    pub(crate) state: StateMetrics,
     pub(crate) predicate_errors: Counter,
     pub(crate) events_dropped: Counter,
     pub(crate) observed: Counter,

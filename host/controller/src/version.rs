@@ -10,6 +10,7 @@ use pilothouse_plugin::InstancePool;
 
 use crate::descriptor::Descriptor;
 use crate::fence::Fence;
+use crate::lifecycle::Health;
 use crate::pinned::Pinned;
 use crate::predicate::Predicate;
 use crate::targets::Targets;
@@ -32,6 +33,8 @@ pub(crate) struct Version {
     /// What the observer is told of; empty without one.
     pub(crate) feeds: Vec<Feed>,
     pub(crate) fence: Fence,
+    /// How often its guests failed. A new version begins with a clean record.
+    pub(crate) health: Health,
 }
 
 /// What becomes of one subscription's notifications.

@@ -80,7 +80,7 @@ pub enum Failure {
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum DescribeError {
     /// The plugin answered with an error: the load is refused, in its own words.
-    #[error("the plugin refuses its configuration: {0}")]
+    #[error("the plugin answered with an error: {0}")]
     Refused(String),
     /// The instance failed.
     #[error(transparent)]

@@ -1,5 +1,5 @@
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pilothouse_model::JsonPathError;
 use pilothouse_plugin::{DescribeError, LoadError};
@@ -8,9 +8,9 @@ use crate::descriptor::DescriptorError;
 use crate::limits::LimitError;
 use crate::predicate::PredicateError;
 use crate::server::{CrdError, DiscoveryError};
-use crate::sidecar::SidecarError;
+use crate::sidecar::{Sidecar, SidecarError};
 
-/// Why a plugin's files cannot run as they are. None of these passes by itself.
+/// Why a plugin's files cannot run as they are.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadProblem {
     #[error("{} cannot be read: {source}; {}", .path.display(), remedy(.source))]
@@ -21,8 +21,17 @@ pub(crate) enum LoadProblem {
     Sidecar { path: PathBuf, source: SidecarError },
     #[error(transparent)]
     Code(#[from] LoadError),
+    #[error("{} changed while it was read; whoever writes it has not finished", .path.display())]
+    Changing { path: PathBuf },
     #[error("describe failed: {0}")]
-    Describe(#[from] DescribeError),
+    Describe(DescribeError),
+    #[error("the plugin refuses the config in {}: {message}", .sidecar.display())]
+    Config { sidecar: PathBuf, message: String },
+    #[error(
+        "the plugin refuses to run: {message}; it was given no config, {} is the place for one",
+        .sidecar.display()
+    )]
+    NoConfig { sidecar: PathBuf, message: String },
     #[error(transparent)]
     Descriptor(#[from] DescriptorError),
     #[error("limits.{0}")]
@@ -63,6 +72,35 @@ pub(crate) enum LoadProblem {
     Informer { watch: String, problem: String },
     #[error("loading failed inside the host: {0}; please report this")]
     Internal(String),
+}
+
+impl LoadProblem {
+    /// What a failed describe means, by what the plugin was given.
+    pub(crate) fn of_describe(source: DescribeError, sidecar: &Sidecar, path: &Path) -> Self {
+        match source {
+            DescribeError::Refused(message) if sidecar.config.is_empty() => {
+                Self::NoConfig { sidecar: path.to_owned(), message }
+            }
+            DescribeError::Refused(message) => Self::Config { sidecar: path.to_owned(), message },
+            fault @ DescribeError::Fault(_) => Self::Describe(fault),
+        }
+    }
+
+    /// Whether the same files may be loaded later, without anybody changing them: then they are tried again.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Read { source, .. } => {
+                !matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::IsADirectory)
+            }
+            // A machine that is busy makes a describe slow; everything else that it does it will do again.
+            Self::Describe(DescribeError::Fault(fault)) => fault.is_timeout(),
+            // Somebody may give up the fields, migrate the objects, or give the host the right.
+            Self::Crd(CrdError::StoredVersion { .. }) => true,
+            Self::Crd(CrdError::Refused { source, .. }) => matches!(source.code(), Some(403 | 409)),
+            Self::Changing { .. } | Self::Discovery(_) | Self::Internal(_) => true,
+            _ => false,
+        }
+    }
 }
 
 fn remedy(source: &io::Error) -> &'static str {

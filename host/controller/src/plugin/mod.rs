@@ -6,57 +6,40 @@
 //!     └──────batches──▶ observer ──▶ the pinned instance
 //! ```
 
+mod coming;
+mod crds;
 mod dispatch;
+mod handle;
 mod observer;
 mod worker;
 
-use std::collections::BTreeMap;
-use std::future::{Future, pending};
-use std::pin::Pin;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use pilothouse_informer::Subscription;
-use tokio::sync::{OwnedRwLockWriteGuard, RwLock, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::sync::{RwLock, watch};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::directory::PluginFiles;
 use crate::guest_host::GuestServices;
+use crate::lifecycle::{Health, Input, Lifecycle, PluginState};
 use crate::load::{LoadProblem, LoadServices, Loaded, Report, load};
-use crate::name::PluginName;
-use crate::state::{Life, PluginState, PluginStatus};
 use crate::version::Version;
+use coming::{Arrival, ClosedGate, Coming, Loading, Swap};
 use dispatch::Dispatcher;
+use handle::Watched;
+pub(crate) use handle::{PluginHandle, PluginView};
 
 /// How long instances wait for work before they are dropped.
 const IDLE: Duration = Duration::from_secs(60);
 /// How long a stopping plugin may finish what it holds; the process must be gone 10 s after SIGTERM.
 const DRAIN: Duration = Duration::from_secs(8);
+/// Why a plugin stops that ends with the process: nobody has to be told of that.
+const SHUTDOWN: &str = "the host is shutting down";
 
 /// What the directory says of the plugin: its files, or that they are gone.
 pub(crate) type Wanted = Option<PluginFiles>;
-
-/// What the host keeps of a plugin's task.
-pub(crate) struct PluginHandle {
-    wanted: watch::Sender<Wanted>,
-    view: PluginView,
-    task: JoinHandle<()>,
-}
-
-/// What is shown of a plugin.
-#[derive(Clone)]
-pub(crate) struct PluginView {
-    name: PluginName,
-    life: Arc<Mutex<Life>>,
-    watched: Watched,
-    guest: GuestServices,
-}
-
-/// The subscriptions of the version that runs, by watch: only to look at, so they are not kept alive from here.
-type Watched = Arc<Mutex<Vec<(Arc<str>, Weak<Subscription>)>>>;
 
 /// How reloads behave.
 #[derive(Clone, Copy, Debug)]
@@ -70,147 +53,54 @@ struct PluginTask {
     guest: GuestServices,
     services: LoadServices,
     options: ReloadOptions,
-    life: Arc<Mutex<Life>>,
+    lifecycle: Lifecycle,
     /// What the workers run. They hold it for reading while they reconcile, so that a swap waits for them and they for
     /// the swap. The task itself never reads it: a reader that waits behind a swap it has to carry out would wait for
     /// ever.
     gate: Gate,
     /// The same version, for the task.
     installed: Option<Arc<Version>>,
-    watched: Watched,
+    /// The record of that version, for the workers, who look at it before they take a key.
+    health: watch::Sender<Health>,
+    /// Tells of changes of the record.
+    health_changes: watch::Receiver<()>,
+    watched: Arc<Watched>,
     workers: JoinSet<()>,
     /// The observer of the version that runs, where it has one. It holds the gate during its calls, as the workers do.
     observer: JoinSet<()>,
+    /// Looks after the CRDs that it brought.
+    crds: JoinSet<()>,
     dispatcher: Dispatcher,
 }
 
 type Gate = Arc<RwLock<Option<Arc<Version>>>>;
 
-/// The gate while no worker is inside a reconcile.
-type ClosedGate = OwnedRwLockWriteGuard<Option<Arc<Version>>>;
-
-/// A version that waits for the workers to finish what they hold. Meanwhile the task goes on dispatching, because
-/// nothing upstream of the queue may wait for a guest.
-struct Swap {
-    version: Version,
-    gate: Pin<Box<dyn Future<Output = ClosedGate> + Send>>,
-}
-
-/// What is on its way to being installed.
-#[derive(Default)]
-struct Coming {
-    loading: Option<Loading>,
-    swap: Option<Swap>,
-}
-
-enum Arrival {
-    Loaded(Result<Loaded, LoadProblem>),
-    /// No worker is inside a reconcile any more.
-    Drained(Box<Version>, ClosedGate),
-}
-
-type Loading = JoinHandle<Result<Loaded, LoadProblem>>;
-
-impl PluginHandle {
-    /// Starts the task of a plugin whose files were seen. Where a task of the same name is still draining, because its
-    /// file was removed a moment ago, the new one waits for its end: no key may be reconciled by both.
-    pub(crate) fn start(
+impl PluginTask {
+    fn new(
         guest: GuestServices,
+        lifecycle: Lifecycle,
         services: LoadServices,
         options: ReloadOptions,
-        shutdown: CancellationToken,
-        predecessor: Option<Self>,
+        watched: Arc<Watched>,
     ) -> Self {
-        let life = Arc::new(Mutex::new(Life::found()));
-        let (wanted, receiver) = watch::channel(None);
-        let watched = Watched::default();
-        let view = PluginView {
-            name: guest.name.clone(),
-            life: Arc::clone(&life),
-            watched: Arc::clone(&watched),
-            guest: guest.clone(),
-        };
-        let task = PluginTask {
+        let health = Health::default();
+        Self {
             guest,
             services,
             options,
-            life,
+            lifecycle,
             gate: Arc::default(),
             installed: None,
+            health_changes: health.changes(),
+            health: watch::Sender::new(health),
             watched,
             workers: JoinSet::new(),
             observer: JoinSet::new(),
+            crds: JoinSet::new(),
             dispatcher: Dispatcher::default(),
-        };
-        let task = tokio::spawn(async move {
-            if let Some(predecessor) = predecessor {
-                predecessor.join().await;
-            }
-            task.run(receiver, shutdown).await;
-        });
-        Self { wanted, view, task }
-    }
-
-    /// Tells the task that the files changed or are gone.
-    pub(crate) fn want(&self, wanted: Wanted) {
-        self.wanted.send_replace(wanted);
-    }
-
-    /// Whether the task was last told that its files are gone: it ends, and takes no new ones.
-    pub(crate) fn is_unwanted(&self) -> bool {
-        self.wanted.borrow().is_none()
-    }
-
-    pub(crate) fn view(&self) -> &PluginView {
-        &self.view
-    }
-
-    /// Waits for the task to end, after shutdown or after its files are gone.
-    pub(crate) async fn join(self) {
-        // A task that panicked has said so already.
-        let _ = self.task.await;
-    }
-}
-
-impl PluginView {
-    pub(crate) fn status(&self) -> PluginStatus {
-        let mut life = self.life.lock().clone();
-        if life.state == PluginState::Running && life.error.is_empty() {
-            life.error = self.trouble().unwrap_or_default();
-        }
-        let counters: BTreeMap<_, _> =
-            self.guest.metrics.counters().into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
-        PluginStatus {
-            name: self.name.to_string(),
-            version: life.version,
-            state: life.state,
-            generation: life.generation,
-            error: life.error,
-            digest: life.digest,
-            queue_depth: self.guest.queue.snapshot().depth,
-            counters,
         }
     }
 
-    /// What keeps a watch of the running version from watching: a right that was taken away, a server that is away.
-    fn trouble(&self) -> Option<String> {
-        self.watched.lock().iter().find_map(|(watch, subscription)| {
-            let error = subscription.upgrade()?.status().error?;
-            Some(format!("watch {watch:?}: {error}"))
-        })
-    }
-
-    /// Brings the gauges up to date; called when metrics are read.
-    pub(crate) fn observe_queue(&self) {
-        let snapshot = self.guest.queue.snapshot();
-        let metrics = &self.guest.metrics;
-        metrics.queue_depth.set(i64::try_from(snapshot.depth).unwrap_or(i64::MAX));
-        metrics.unfinished_work.set(snapshot.unfinished_work.as_secs_f64());
-        metrics.longest_running.set(snapshot.longest_running.as_secs_f64());
-    }
-}
-
-impl PluginTask {
     async fn run(mut self, mut wanted: watch::Receiver<Wanted>, shutdown: CancellationToken) {
         let mut coming = Coming::default();
         let mut housekeeping = interval(IDLE / 2);
@@ -220,41 +110,50 @@ impl PluginTask {
                 biased;
                 () = shutdown.cancelled() => {
                     coming.abandon();
-                    return self.stop("the host is shutting down").await;
+                    return self.stop(SHUTDOWN).await;
                 }
                 changed = wanted.changed() => {
                     coming.abandon();
                     let files = wanted.borrow_and_update().clone();
                     match files {
-                        Some(files) if changed.is_ok() => coming.loading = Some(self.start_loading(files)),
+                        Some(files) if changed.is_ok() => self.start_loading(&mut coming, files, &Input::Found),
                         _ => return self.stop("its file was removed").await,
                     }
                 }
                 arrival = coming.next() => match arrival {
-                    Arrival::Loaded(outcome) => coming.swap = self.take(outcome).await,
+                    Arrival::Loaded(files, outcome) => self.take(&mut coming, files, outcome).await,
                     Arrival::Drained(version, gate) => self.swap(*version, gate).await,
+                    Arrival::Again(files) => self.start_loading(&mut coming, files, &Input::Again),
                 },
+                Ok(()) = self.health_changes.changed() => self.look_at_health(),
                 () = self.dispatcher.next(&self.guest) => {}
-                _ = housekeeping.tick() => self.drop_idle_instances(),
+                _ = housekeeping.tick() => {
+                    self.drop_idle_instances();
+                    self.lifecycle.look();
+                }
             }
         }
     }
 
-    fn start_loading(&self, files: PluginFiles) -> Loading {
-        let (life, name) = (Arc::clone(&self.life), self.guest.name.clone());
+    fn start_loading(&self, coming: &mut Coming, files: PluginFiles, why: &Input<'_>) {
+        self.lifecycle.apply(why);
+        let (lifecycle, name, load_number) =
+            (self.lifecycle.clone(), self.guest.name.clone(), self.lifecycle.load());
         let report: Report = Arc::new(move |state, waiting_for| {
-            let mut life = life.lock();
-            let before = life.clone();
-            life.step(state, waiting_for);
-            if *life != before && state == PluginState::Waiting {
+            let before = lifecycle.error();
+            lifecycle.apply(&Input::Step { load: load_number, state, waiting_for });
+            if state == PluginState::Waiting && lifecycle.error() != before {
                 tracing::info!(plugin = %name, "waiting: {waiting_for}");
             }
         });
-        tokio::spawn(load(self.services.clone(), self.guest.clone(), files, self.installed.clone(), report))
+        let (services, guest) = (self.services.clone(), self.guest.clone());
+        let loading: Loading =
+            tokio::spawn(load(services, guest, files.clone(), self.installed.clone(), report));
+        coming.load(files, loading);
     }
 
     /// Acts on the end of a load; a version that is ready to run becomes a swap.
-    async fn take(&mut self, outcome: Result<Loaded, LoadProblem>) -> Option<Swap> {
+    async fn take(&mut self, coming: &mut Coming, files: PluginFiles, outcome: Result<Loaded, LoadProblem>) {
         let name = &self.guest.name;
         match outcome {
             Ok(Loaded::Version(version)) => {
@@ -265,22 +164,31 @@ impl PluginTask {
                     views.index_all().await;
                     gate
                 });
-                return Some(Swap { version: *version, gate });
+                coming.swap(Swap { version: *version, gate });
             }
-            Ok(Loaded::Unchanged) => self.life.lock().unchanged(),
+            Ok(Loaded::Unchanged) => {
+                self.lifecycle.apply(&Input::Unchanged);
+            }
             Ok(Loaded::Disabled) => {
                 tracing::info!(plugin = %name, "its sidecar says enabled: false; it does not run");
                 self.uninstall().await;
-                self.life.lock().stopped("its sidecar says enabled: false");
+                let why = "its sidecar says enabled: false";
+                self.lifecycle.apply(&Input::Stopped { why, with_host: false });
             }
             Err(problem) => {
                 self.guest.metrics.refused.inc();
-                self.life.lock().refused(&problem.to_string());
                 let goes_on = if self.installed.is_some() { "; the version that runs goes on" } else { "" };
-                tracing::error!(plugin = %name, "not loaded: {problem}{goes_on}");
+                let text = problem.to_string();
+                if problem.may_pass() {
+                    let wait = coming.postpone(files);
+                    self.lifecycle.apply(&Input::Postponed { problem: &text, wait });
+                    tracing::warn!(plugin = %name, "not loaded, tried again in {wait:.1?}: {text}{goes_on}");
+                } else {
+                    self.lifecycle.apply(&Input::Refused { problem: &text });
+                    tracing::error!(plugin = %name, "not loaded: {text}{goes_on}");
+                }
             }
         }
-        None
     }
 
     /// Puts a version in the place of the one that runs. The workers have finished what they held, and take nothing new
@@ -289,6 +197,7 @@ impl PluginTask {
         let version = Arc::new(version);
         if let Some(old) = gate.take() {
             old.fence.lower();
+            old.health.retire();
         }
         // It is in no call while the gate is closed.
         self.observer.shutdown().await;
@@ -299,30 +208,53 @@ impl PluginTask {
         *gate = Some(Arc::clone(&version));
         drop(gate);
         self.installed = Some(Arc::clone(&version));
-        *self.watched.lock() = version
-            .routes
-            .iter()
-            .map(|route| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription)))
-            .collect();
+        self.health_changes = version.health.changes();
+        self.health.send_replace(version.health.clone());
+        self.watched.install(&version);
         self.match_workers(version.workers).await;
         if !version.feeds.is_empty() {
             let (gate, guest) = (Arc::clone(&self.gate), self.guest.clone());
             self.observer.spawn(observer::observe(gate, Arc::clone(&version), guest));
         }
+        self.crds.abort_all();
+        if !version.descriptor.crds.is_empty() {
+            let (services, watched) = (self.services.clone(), Arc::clone(&self.watched));
+            self.crds.spawn(crds::keep(services, Arc::clone(&version), watched, self.lifecycle.clone()));
+        }
         self.guest.metrics.loaded.inc();
         self.guest.metrics.max_concurrent.set(i64::try_from(version.workers).unwrap_or(i64::MAX));
-        let generation = {
-            let mut life = self.life.lock();
-            life.installed(&version.descriptor.version, &version.digest);
-            life.generation
-        };
+        self.lifecycle
+            .apply(&Input::Installed { version: &version.descriptor.version, digest: &version.digest });
         tracing::info!(
             plugin = %self.guest.name,
             version = version.descriptor.version,
-            generation,
+            generation = self.lifecycle.generation(),
             "running; watches {}",
             version.watching()
         );
+        // Its indexes may have failed before it ran.
+        self.look_at_health();
+    }
+
+    /// Takes in whether the version that runs backs off.
+    fn look_at_health(&self) {
+        let Some(version) = &self.installed else { return };
+        let name = &self.guest.name;
+        match version.health.backing_off() {
+            Some(backing_off) => {
+                let wait = backing_off.until.saturating_duration_since(Instant::now());
+                let problem = backing_off.to_string();
+                self.lifecycle.apply(&Input::Faulty { problem: &problem, wait });
+                if !wait.is_zero() {
+                    tracing::warn!(plugin = %name, "backing off, tried again in {wait:.1?}: {problem}");
+                }
+            }
+            None => {
+                if self.lifecycle.apply(&Input::Recovered) {
+                    tracing::info!(plugin = %name, "running again after faults");
+                }
+            }
+        }
     }
 
     /// Starts or ends workers until there are as many as the version wants. One that is ended lets go of its key
@@ -335,7 +267,11 @@ impl PluginTask {
             self.workers.shutdown().await;
         }
         while self.workers.len() < wanted {
-            self.workers.spawn(worker::work(Arc::clone(&self.gate), self.guest.clone()));
+            self.workers.spawn(worker::work(
+                Arc::clone(&self.gate),
+                self.health.subscribe(),
+                self.guest.clone(),
+            ));
         }
     }
 
@@ -350,7 +286,7 @@ impl PluginTask {
 
     /// Takes the running version away, waiting for the workers to finish what they hold, up to [`DRAIN`].
     async fn uninstall(&mut self) {
-        self.life.lock().draining();
+        self.lifecycle.apply(&Input::Draining);
         if timeout_at(Instant::now() + DRAIN, self.gate.write()).await.map(|mut gate| gate.take()).is_err() {
             tracing::warn!(
                 plugin = %self.guest.name,
@@ -360,46 +296,21 @@ impl PluginTask {
         }
         if let Some(version) = self.installed.take() {
             version.fence.lower();
+            version.health.retire();
         }
         self.workers.shutdown().await;
         self.observer.shutdown().await;
+        self.crds.shutdown().await;
         *self.gate.write().await = None;
         self.dispatcher.clear();
-        self.watched.lock().clear();
+        self.watched.clear();
     }
 
     async fn stop(&mut self, why: &str) {
         self.uninstall().await;
         self.guest.queue.shutdown();
         self.guest.guest_metrics.forget(&self.guest.name);
-        self.life.lock().stopped(why);
+        self.lifecycle.apply(&Input::Stopped { why, with_host: why == SHUTDOWN });
         tracing::info!(plugin = %self.guest.name, "stopped: {why}");
-    }
-}
-
-impl Coming {
-    /// Gives up what is on its way: the files have changed again, or nothing is wanted any more.
-    fn abandon(&mut self) {
-        if let Some(loading) = self.loading.take() {
-            loading.abort();
-        }
-        self.swap = None;
-    }
-
-    /// What comes next; never, while nothing is on its way. Cancellation safe.
-    async fn next(&mut self) -> Arrival {
-        if let Some(loading) = &mut self.loading {
-            let outcome = loading.await;
-            self.loading = None;
-            return Arrival::Loaded(
-                outcome.unwrap_or_else(|error| Err(LoadProblem::Internal(error.to_string()))),
-            );
-        }
-        let Some(swap) = &mut self.swap else { return pending().await };
-        let gate = swap.gate.as_mut().await;
-        match self.swap.take() {
-            Some(swap) => Arrival::Drained(Box::new(swap.version), gate),
-            None => pending().await,
-        }
     }
 }

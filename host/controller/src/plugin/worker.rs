@@ -4,16 +4,27 @@ use std::sync::Arc;
 
 use pilothouse_informer::{Priority, WorkItem};
 use pilothouse_plugin::{Failure, FaultKind, LogLevel, Outcome, Reason, Request};
-use tokio::sync::RwLock;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::Gate;
 use crate::guest_host::GuestServices;
+use crate::lifecycle::{Activity, Health};
 use crate::queue::Item;
 use crate::version::Version;
 
-/// Works until the queue is shut down.
-pub(super) async fn work(gate: Arc<RwLock<Option<Arc<Version>>>>, guest: GuestServices) {
-    while let Some((item, reasons)) = guest.queue.get().await {
+/// Works until the queue is shut down. `health` is that of the version that runs, whichever it is.
+pub(super) async fn work(gate: Gate, health: watch::Receiver<Health>, guest: GuestServices) {
+    loop {
+        let running = health.borrow().clone();
+        // While the plugin backs off, its keys stay in the queue.
+        running.opens().await;
+        let got = tokio::select! {
+            biased;
+            got = guest.queue.get() => got,
+            () = running.closes() => continue,
+        };
+        let Some((item, reasons)) = got else { return };
         let mut held = Held { guest: &guest, item, reasons, settled: false };
         loop {
             // Held while reconciling: a swap waits for it. The key is held, too, and nobody else gets it.
@@ -25,14 +36,23 @@ pub(super) async fn work(gate: Arc<RwLock<Option<Arc<Version>>>>, guest: GuestSe
                 held.settled = true;
                 break;
             }
+            // The plugin backs off since a moment ago: the key goes back.
+            let Some(pass) = version.health.enter() else { break };
             let active = Active::begin(&guest);
             let outcome = reconcile(version, &held.item, held.reasons.clone()).await;
             drop(active);
-            if let Some(outcome) = outcome {
-                settle(&guest, &held.item, outcome);
+            if let Some(reconciled) = outcome {
+                match &reconciled.outcome {
+                    Err(Failure::Fault(fault)) => {
+                        pass.failed(Activity::Reconcile, Some(held.item.key()), fault);
+                    }
+                    _ => pass.answered(Activity::Reconcile),
+                }
+                settle(&guest, &held.item, reconciled);
                 held.settled = true;
                 break;
             }
+            drop(pass);
             // Its observer has to hear of everything first. Waited for outside of the gate, which the observer needs.
             let mut caught_up = version.pinned.caught_up();
             drop(gate);
@@ -57,7 +77,7 @@ impl Drop for Held<'_> {
             let reasons =
                 if self.reasons.is_empty() { vec![Reason::Other] } else { std::mem::take(&mut self.reasons) };
             for reason in reasons {
-                self.guest.queue.add(self.item.key().clone(), reason, Priority::Normal);
+                self.guest.queue.add(self.item.key().clone(), reason, self.item.priority());
             }
         }
         // The item itself is let go of after this, which gives the key that was added to the next worker.
@@ -206,9 +226,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_key_that_a_worker_holds_when_it_is_ended_goes_back() {
         let guest = guest();
-        let gate = Arc::new(RwLock::new(None));
+        let gate = Gate::default();
         let closed = gate.write().await;
-        let worker = tokio::spawn(work(Arc::clone(&gate), guest.clone()));
+        let health = watch::Sender::new(Health::default());
+        let worker = tokio::spawn(work(Arc::clone(&gate), health.subscribe(), guest.clone()));
         let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
         guest.queue.add(item.clone(), Reason::Deleted, Priority::Normal);
         while guest.queue.snapshot().depth > 0 {

@@ -106,6 +106,18 @@ pub(crate) async fn established(server: &Server, crds: &[Value]) -> Result<Optio
     Ok(None)
 }
 
+/// The name of the first of the CRDs that is not there.
+pub(crate) async fn absent(server: &Server, crds: &[Value]) -> Result<Option<String>, ServerError> {
+    for crd in crds {
+        let name = crd.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
+        if server.get(&path).await?.is_none() {
+            return Ok(Some(name.to_owned()));
+        }
+    }
+    Ok(None)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

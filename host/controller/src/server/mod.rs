@@ -13,7 +13,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use kube::client::Body;
 
-pub(crate) use crds::{CrdError, apply_crds, established};
+pub(crate) use crds::{CrdError, absent, apply_crds, established};
 pub(crate) use discovery::{Discovery, DiscoveryError};
 pub(crate) use error::ServerError;
 pub(crate) use events::{EventRecorder, NewEvent};

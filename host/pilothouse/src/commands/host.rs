@@ -41,7 +41,9 @@ pub(crate) async fn run(
         api_server: flags.api_server,
         grant_crds: flags.grant_crds,
         instance: instance(),
+        namespace: namespace(),
         settle: SETTLE,
+        file_events: true,
         requeue_on_reload: flags.requeue_on_reload,
     };
     let host = PluginHost::new(options, client, engine, metrics);
@@ -75,4 +77,10 @@ fn check_directory(directory: &Path) -> Outcome {
 /// What tells this process from others in Events: the pod's name in a cluster.
 fn instance() -> String {
     std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "pilothouse".to_owned())
+}
+
+/// The host's namespace, as a Deployment gives it by the downward API.
+fn namespace() -> String {
+    let given = std::env::var("POD_NAMESPACE").ok().filter(|name| !name.is_empty());
+    given.unwrap_or_else(|| "default".to_owned())
 }

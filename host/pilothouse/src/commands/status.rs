@@ -36,7 +36,11 @@ pub(crate) async fn run(flags: Status) -> Outcome {
         output::line(format_args!("{}", cells.join("   ").trim_end()));
     }
     for plugin in plugins.iter().filter(|plugin| !plugin.error.is_empty()) {
-        output::line(format_args!("{}: {}", plugin.name, plugin.error));
+        let since = match plugin.since.as_str() {
+            "" => String::new(),
+            since => format!(" ({} since {since})", plugin.state.as_str()),
+        };
+        output::line(format_args!("{}: {}{since}", plugin.name, plugin.error));
     }
     Ok(())
 }

@@ -71,6 +71,8 @@ mod tests {
             digest: String::new(),
             queue_depth: 3,
             counters: [("reconciles".to_owned(), 7)].into(),
+            since: String::new(),
+            next_try: None,
         };
         let page = render(&[plugin]);
         assert!(!page.contains("<script>"));

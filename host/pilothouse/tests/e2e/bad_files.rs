@@ -59,11 +59,13 @@ async fn a_file_that_grows_is_not_taken_half_way() {
     let host = Host::start().await;
     let good = Guest::Conformance.wasm();
     let mut file = fs::File::create(host.plugins().join("conformance.wasm")).expect("made");
-    for chunk in good.chunks(good.len() / 10) {
+    for (number, chunk) in good.chunks(good.len() / 10).enumerate() {
         file.write_all(chunk).expect("written");
-        // Longer than a scan, shorter than the settling time.
-        tokio::time::sleep(std::time::Duration::from_millis(60)).await;
+        // Longer than a scan, and now and then longer than the settling time: it is open all the while.
+        let pause = if number % 4 == 2 { 500 } else { 60 };
+        tokio::time::sleep(std::time::Duration::from_millis(pause)).await;
     }
+    drop(file);
     let plugin = host.wait_for_state("conformance", "running").await;
     assert_eq!(
         (&plugin["generation"], &plugin["counters"]["refusedLoads"]),

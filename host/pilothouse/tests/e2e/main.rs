@@ -5,6 +5,7 @@
 //! injection or the embedded server's counters say that they are skipped.
 
 mod acceptance;
+mod backing_off;
 mod bad_descriptors;
 mod bad_files;
 mod command_line;

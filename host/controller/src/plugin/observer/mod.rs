@@ -15,6 +15,7 @@ use tokio::time::sleep;
 
 use super::Gate;
 use crate::guest_host::GuestServices;
+use crate::lifecycle::{Activity, DynHash};
 use crate::server::NewEvent;
 use crate::version::Version;
 use ledger::Ledger;
@@ -25,6 +26,8 @@ struct Observer {
     guest: GuestServices,
     /// One per feed of the version, in the same order.
     ledgers: Vec<Ledger>,
+    /// The feeds that will bring nothing any more.
+    ended: Vec<bool>,
     /// The instance that the ledgers are about.
     generation: u64,
     /// The feed that comes first in the next round, so that a busy one does not keep the others from being heard.
@@ -35,7 +38,8 @@ struct Observer {
 /// calls loses nothing that the next version would not be told anyway.
 pub(super) async fn observe(gate: Gate, version: Arc<Version>, guest: GuestServices) {
     let ledgers = version.feeds.iter().map(|_| Ledger::default()).collect();
-    Observer { gate, version, guest, ledgers, generation: 0, first: 0 }.run().await;
+    let ended = vec![false; version.feeds.len()];
+    Observer { gate, version, guest, ledgers, ended, generation: 0, first: 0 }.run().await;
 }
 
 fn wait_after(failures: u32) -> Duration {
@@ -56,6 +60,7 @@ impl Observer {
                     stillborn += 1;
                     let delay = wait_after(stillborn);
                     self.guest.metrics.observe_errors.inc();
+                    self.version.health.fault(Activity::Observe, None, &fault);
                     self.say(
                         "",
                         LogLevel::Warn,
@@ -86,20 +91,33 @@ impl Observer {
     /// Waits for notifications; `false` when there will not be any more.
     async fn wait(&mut self) -> bool {
         let feeds = &self.version.feeds;
-        if feeds.iter().all(|feed| feed.subscription.has_synced()) {
+        let mut known = feeds.iter().zip(&self.ended);
+        if known.all(|(feed, ended)| *ended || feed.subscription.has_synced()) {
             self.version.pinned.has_caught_up(self.generation).await;
         }
         self.first = (self.first + 1) % feeds.len();
-        let order = (self.first..feeds.len()).chain(0..self.first);
-        let batches = order.map(|position| {
-            let subscription = &feeds[position].subscription;
-            Box::pin(async move { (position, subscription.next_batch().await) })
-        });
+        let order = (self.first..feeds.len()).chain(0..self.first).filter(|position| !self.ended[*position]);
+        let batches: Vec<_> = order
+            .map(|position| {
+                let subscription = &feeds[position].subscription;
+                Box::pin(async move { (position, subscription.next_batch().await) })
+            })
+            .collect();
+        if batches.is_empty() {
+            return false;
+        }
         let (position, batch) = tokio::select! {
             (taken, _, _) = select_all(batches) => taken,
             () = self.version.pinned.lost() => return true,
         };
-        let Some(batch) = batch else { return false };
+        let Some(batch) = batch else {
+            self.ended[position] = true;
+            let watch = Arc::clone(&feeds[position].watch);
+            let problem =
+                "its informer has ended: the observer hears of no change there before the plugin is reloaded";
+            self.say(&watch, LogLevel::Error, problem);
+            return true;
+        };
         // By the time that the plugin hears of a change, its own indexes know it.
         self.version.views.index(&feeds[position].watch, batch.iter().map(Notification::key)).await;
         self.ledgers[position].push(batch);
@@ -114,14 +132,26 @@ impl Observer {
             notification: notification.clone(),
         };
         let observations: Vec<_> = batch.iter().map(observation).collect();
-        let outcome = {
+        let (outcome, pass) = loop {
+            // What it has not been told yet waits while the plugin backs off.
+            self.version.health.opens().await;
             // Held during the call, as the workers do: a swap waits for it.
             let gate = self.gate.read().await;
             if !gate.as_ref().is_some_and(|runs| Arc::ptr_eq(runs, &self.version)) {
                 return false;
             }
-            self.version.pinned.observe(self.generation, &observations).await
+            if let Some(pass) = self.version.health.enter() {
+                break (self.version.pinned.observe(self.generation, &observations).await, pass);
+            }
         };
+        match &outcome {
+            Some(Err(Failure::Fault(fault))) => {
+                let object = (batch.len() == 1).then(|| batch[0].key());
+                pass.failed(Activity::Observe, object.map(|object| object as &dyn DynHash), fault);
+            }
+            Some(_) => pass.answered(Activity::Observe),
+            None => drop(pass),
+        }
         match outcome {
             Some(Ok(())) => {
                 self.guest.metrics.observed.inc_by(u64::try_from(batch.len()).unwrap_or(u64::MAX));

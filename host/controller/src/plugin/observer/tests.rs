@@ -53,6 +53,11 @@ struct Stage {
 }
 
 async fn stage(wishes: &[(&str, &str)]) -> Stage {
+    stage_with(wishes, false).await
+}
+
+/// `ended`: with a second feed, whose informer has ended.
+async fn stage_with(wishes: &[(&str, &str)], ended: bool) -> Stage {
     let client = server(wishes);
     let name = PluginName::of_file(Path::new("watcher.wasm")).expect("a name");
     let metrics = Metrics::register(&mut Registry::default()).of(&name);
@@ -71,6 +76,7 @@ async fn stage(wishes: &[(&str, &str)]) -> Stage {
     let host = Arc::new(GuestHost::for_describe(guest.clone(), "{}".into()));
     let pool = InstancePool::new(code, host, Limits::default());
     let options = InformerOptions { streaming_list: false, ..InformerOptions::default() };
+    let others = InformerRegistry::new(KubeListWatches::new(client.clone()), options.clone());
     let informers = InformerRegistry::new(KubeListWatches::new(client), options);
     let maps = ResourceType {
         group: String::new(),
@@ -89,6 +95,12 @@ async fn stage(wishes: &[(&str, &str)]) -> Stage {
         "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
         "watches": [{"name": "maps", "apiVersion": "v1", "kind": "ConfigMap", "notify": true}]
     });
+    let mut feeds = vec![Feed { watch: "maps".into(), subscription: subscribe().expect("open") }];
+    if ended {
+        let other = others.subscribe(InformerKey::new(maps.clone()), SubscribeOptions::default());
+        feeds.insert(0, Feed { watch: "gone".into(), subscription: other.expect("open") });
+        others.stop().await;
+    }
     let version = Arc::new(Version {
         descriptor: Descriptor::parse(&descriptor.to_string()).expect("a descriptor"),
         digest: String::new(),
@@ -98,8 +110,9 @@ async fn stage(wishes: &[(&str, &str)]) -> Stage {
         pool,
         views: Arc::new(Views::default()),
         routes: Vec::new(),
-        feeds: vec![Feed { watch: "maps".into(), subscription: subscribe().expect("open") }],
+        feeds,
         fence: Fence::default(),
+        health: crate::lifecycle::Health::default(),
     });
     Stage { guest, gate: Arc::new(RwLock::new(Some(Arc::clone(&version)))), version }
 }
@@ -135,6 +148,20 @@ async fn b38_a_batch_is_tried_five_times_then_each_event_and_the_breaking_one_is
     let metrics = &stage.guest.metrics;
     assert_eq!((metrics.parked.get(), metrics.observe_errors.get()), (1, 10));
     stage.until("its count", |stage| stage.guest.metrics.observed.get() == 1).await;
+    assert!(!task.is_finished());
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_does_not_end_the_others() {
+    let stage = stage_with(&[("good", "fine")], true).await;
+    let task = stage.start();
+    let complained = |stage: &Stage| {
+        stage.guest.logs.after(0, None).iter().any(|line| line.message.contains("its informer has ended"))
+    };
+    stage.until("the complaint", complained).await;
+    stage.until("the other watch", |stage| stage.told() == ["initial good"]).await;
+    stage.version.pinned.caught_up().wait_for(|caught_up| *caught_up).await.expect("it is there");
     assert!(!task.is_finished());
     task.abort();
 }

@@ -4,6 +4,8 @@
 //! counts once it has looked the same for the settling time, so that one that is being written, or replaced by
 //! remove-and-create, is not taken half way.
 
+mod writers;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,6 +14,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use crate::name::{NameError, PluginName};
+pub(crate) use writers::Writers;
 
 /// What tells one state of a file from another without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +36,13 @@ pub(crate) struct PluginFiles {
     sidecar_stamp: Option<Stamp>,
 }
 
+impl PluginFiles {
+    /// Whether the files still look as they did at the scan.
+    pub(crate) fn are_current(&self) -> bool {
+        stamp(&self.wasm).as_ref() == Some(&self.wasm_stamp) && stamp(&self.sidecar) == self.sidecar_stamp
+    }
+}
+
 /// What a scan of the directory found.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
@@ -40,6 +50,10 @@ pub(crate) struct Scan {
     pub plugins: BTreeMap<PluginName, PluginFiles>,
     /// Files that end in .wasm but cannot name a plugin.
     pub refused: Vec<NameError>,
+    /// Files beside a plugin that look like its sidecar and are not read.
+    pub unread: Vec<String>,
+    /// Which directory it was: another may have been put in its place.
+    pub folder: (u64, u64),
 }
 
 /// Reads the directory.
@@ -48,7 +62,8 @@ pub(crate) struct Scan {
 /// The directory cannot be read. An absent one is an error, too: its plugins must not stop because a volume is
 /// mounted anew.
 pub(crate) fn scan(directory: &Path) -> io::Result<Scan> {
-    let mut scan = Scan::default();
+    let folder = identity(&std::fs::metadata(directory)?);
+    let mut scan = Scan { folder, ..Scan::default() };
     for entry in std::fs::read_dir(directory)? {
         let wasm = entry?.path();
         let hidden = wasm.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
@@ -58,6 +73,11 @@ pub(crate) fn scan(directory: &Path) -> io::Result<Scan> {
         // A file that vanishes between the listing and the look, or a dangling symlink, is no file.
         let Some(wasm_stamp) = stamp(&wasm) else { continue };
         let sidecar = wasm.with_extension("yaml");
+        let short = wasm.with_extension("yml");
+        if let Some(name) = short.file_name().filter(|_| stamp(&short).is_some()) {
+            let wanted = sidecar.file_name().unwrap_or_default().display();
+            scan.unread.push(format!("{} is not read; rename it to {wanted}", name.display()));
+        }
         let sidecar_stamp = stamp(&sidecar);
         match PluginName::of_file(&wasm) {
             Ok(name) => {
@@ -111,8 +131,13 @@ impl Directory {
         Self { settle, known: BTreeMap::new(), unsettled: BTreeMap::new() }
     }
 
-    /// Takes in what a scan found, and answers what has settled.
-    pub(crate) fn observe(&mut self, found: &BTreeMap<PluginName, PluginFiles>, now: Instant) -> Vec<Change> {
+    /// Takes in what a scan found and who still writes, and answers what has settled.
+    pub(crate) fn observe(
+        &mut self,
+        found: &BTreeMap<PluginName, PluginFiles>,
+        writers: &Writers,
+        now: Instant,
+    ) -> Vec<Change> {
         let names: Vec<_> =
             found.keys().chain(self.known.keys()).chain(self.unsettled.keys()).cloned().collect();
         let mut changes = Vec::new();
@@ -129,7 +154,9 @@ impl Directory {
                     now
                 }
             };
-            if now.duration_since(since) < self.settle {
+            let is_written =
+                |files: &PluginFiles| writers.has(&files.wasm, now) || writers.has(&files.sidecar, now);
+            if now.duration_since(since) < self.settle || seen.is_some_and(is_written) {
                 continue;
             }
             self.unsettled.remove(&name);
@@ -147,77 +174,14 @@ impl Directory {
         changes
     }
 
-    /// When something that now looks different will have settled, if it does not change again.
+    /// When something that now looks different will have settled, if it does not change again; what is only waiting for
+    /// its writer is looked at as often.
     #[must_use]
-    pub(crate) fn next_look(&self) -> Option<Instant> {
-        self.unsettled.values().map(|(_, since)| *since + self.settle).min()
+    pub(crate) fn next_look(&self, now: Instant) -> Option<Instant> {
+        let due = self.unsettled.values().map(|(_, since)| *since + self.settle);
+        due.map(|due| if due > now { due } else { now + self.settle }).min()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SETTLE: Duration = Duration::from_millis(200);
-
-    fn files(len: u64) -> PluginFiles {
-        PluginFiles {
-            wasm: "a.wasm".into(),
-            sidecar: "a.yaml".into(),
-            wasm_stamp: Stamp { len, modified: None, identity: (0, 0) },
-            sidecar_stamp: None,
-        }
-    }
-
-    fn name() -> PluginName {
-        PluginName::of_file(Path::new("a.wasm")).expect("a name")
-    }
-
-    fn found(len: Option<u64>) -> BTreeMap<PluginName, PluginFiles> {
-        len.map(|len| (name(), files(len))).into_iter().collect()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_file_is_loaded_once_it_has_settled() {
-        let (mut directory, start) = (Directory::new(SETTLE), Instant::now());
-        assert_eq!(directory.observe(&found(Some(1)), start), []);
-        assert_eq!(directory.next_look(), Some(start + SETTLE));
-        let grown = start + SETTLE / 2;
-        assert_eq!(directory.observe(&found(Some(2)), grown), []);
-        assert_eq!(
-            directory.observe(&found(Some(2)), start + SETTLE),
-            [],
-            "the clock starts again when it grows"
-        );
-        assert_eq!(directory.observe(&found(Some(2)), grown + SETTLE), [Change::Load(name(), files(2))]);
-        assert_eq!(directory.observe(&found(Some(2)), grown + SETTLE * 9), []);
-        assert_eq!(directory.next_look(), None);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_file_that_is_gone_for_a_moment_was_never_gone() {
-        let (mut directory, start) = (Directory::new(SETTLE), Instant::now());
-        directory.observe(&found(Some(1)), start);
-        assert_eq!(directory.observe(&found(Some(1)), start + SETTLE).len(), 1);
-        let later = start + SETTLE * 5;
-        assert_eq!(directory.observe(&found(None), later), []);
-        assert_eq!(directory.observe(&found(Some(1)), later + SETTLE / 2), []);
-        assert_eq!(directory.observe(&found(Some(1)), later + SETTLE * 3), [], "it is the same file");
-        directory.observe(&found(None), later + SETTLE * 4);
-        assert_eq!(directory.observe(&found(None), later + SETTLE * 5), [Change::Remove(name())]);
-    }
-
-    #[test]
-    fn a_scan_takes_wasm_files_with_names_and_reports_the_others() {
-        let folder = tempfile::tempdir().expect("a folder");
-        for file in ["good.wasm", "good.yaml", "Bad_Name.wasm", ".hidden.wasm", "readme.md"] {
-            std::fs::write(folder.path().join(file), file).expect("written");
-        }
-        std::fs::create_dir(folder.path().join("folder.wasm")).expect("made");
-        let found = scan(folder.path()).expect("readable");
-        assert_eq!(found.plugins.keys().map(PluginName::as_str).collect::<Vec<_>>(), ["good"]);
-        assert!(found.plugins.values().all(|files| files.sidecar_stamp.is_some()));
-        assert_eq!(found.refused.len(), 1);
-        assert!(scan(&folder.path().join("absent")).is_err());
-    }
-}
+mod tests;

@@ -1,0 +1,171 @@
+//! Changes as they come, by the clock and on a real file system.
+
+use super::*;
+
+const SETTLE: Duration = Duration::from_millis(200);
+
+fn files(len: u64) -> PluginFiles {
+    PluginFiles {
+        wasm: "a.wasm".into(),
+        sidecar: "a.yaml".into(),
+        wasm_stamp: Stamp { len, modified: None, identity: (0, 0) },
+        sidecar_stamp: None,
+    }
+}
+
+fn name() -> PluginName {
+    PluginName::of_file(Path::new("a.wasm")).expect("a name")
+}
+
+fn look(directory: &mut Directory, found: &BTreeMap<PluginName, PluginFiles>, now: Instant) -> Vec<Change> {
+    directory.observe(found, &Writers::default(), now)
+}
+
+fn found(len: Option<u64>) -> BTreeMap<PluginName, PluginFiles> {
+    len.map(|len| (name(), files(len))).into_iter().collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_is_loaded_once_it_has_settled() {
+    let (mut directory, start) = (Directory::new(SETTLE), Instant::now());
+    assert_eq!(look(&mut directory, &found(Some(1)), start), []);
+    assert_eq!(directory.next_look(start), Some(start + SETTLE));
+    let grown = start + SETTLE / 2;
+    assert_eq!(look(&mut directory, &found(Some(2)), grown), []);
+    assert_eq!(
+        look(&mut directory, &found(Some(2)), start + SETTLE),
+        [],
+        "the clock starts again when it grows"
+    );
+    assert_eq!(look(&mut directory, &found(Some(2)), grown + SETTLE), [Change::Load(name(), files(2))]);
+    assert_eq!(look(&mut directory, &found(Some(2)), grown + SETTLE * 9), []);
+    assert_eq!(directory.next_look(start), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_gone_for_a_moment_was_never_gone() {
+    let (mut directory, start) = (Directory::new(SETTLE), Instant::now());
+    look(&mut directory, &found(Some(1)), start);
+    assert_eq!(look(&mut directory, &found(Some(1)), start + SETTLE).len(), 1);
+    let later = start + SETTLE * 5;
+    assert_eq!(look(&mut directory, &found(None), later), []);
+    assert_eq!(look(&mut directory, &found(Some(1)), later + SETTLE / 2), []);
+    assert_eq!(look(&mut directory, &found(Some(1)), later + SETTLE * 3), [], "it is the same file");
+    look(&mut directory, &found(None), later + SETTLE * 4);
+    assert_eq!(look(&mut directory, &found(None), later + SETTLE * 5), [Change::Remove(name())]);
+}
+
+#[test]
+fn a_scan_takes_wasm_files_with_names_and_reports_the_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for file in ["good.wasm", "good.yaml", "Bad_Name.wasm", ".hidden.wasm", "readme.md"] {
+        std::fs::write(folder.path().join(file), file).expect("written");
+    }
+    std::fs::create_dir(folder.path().join("folder.wasm")).expect("made");
+    let found = scan(folder.path()).expect("readable");
+    assert_eq!(found.plugins.keys().map(PluginName::as_str).collect::<Vec<_>>(), ["good"]);
+    assert!(found.plugins.values().all(|files| files.sidecar_stamp.is_some()));
+    assert_eq!(found.refused.len(), 1);
+    assert!(scan(&folder.path().join("absent")).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_of_a_hundred_writes_is_one_load() {
+    let (mut directory, start) = (Directory::new(SETTLE), Instant::now());
+    let mut changes = Vec::new();
+    for write in 0..100 {
+        let now = start + Duration::from_millis(50) * write;
+        changes.extend(look(&mut directory, &found(Some(write.into())), now));
+    }
+    assert_eq!(changes, []);
+    changes.extend(look(&mut directory, &found(Some(99)), start + Duration::from_secs(60)));
+    assert_eq!(changes, [Change::Load(name(), files(99))]);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(start_paused = true)]
+async fn a_file_whose_writer_pauses_is_not_taken_before_it_is_closed() {
+    use notify::event::{AccessKind, AccessMode, DataChange, ModifyKind};
+    use notify::{Event, EventKind};
+
+    let (mut directory, mut writers, start) = (Directory::new(SETTLE), Writers::default(), Instant::now());
+    let told = |kind| Ok(Event::new(kind).add_path("/plugins/a.wasm".into()));
+    let write = told(EventKind::Modify(ModifyKind::Data(DataChange::Any)));
+    for part in 0..20 {
+        let now = start + SETTLE * 3 * part;
+        writers.told(&write, now);
+        assert_eq!(directory.observe(&found(Some(part.into())), &writers, now), []);
+        let pause = now + SETTLE * 2;
+        assert_eq!(directory.observe(&found(Some(part.into())), &writers, pause), [], "half a file");
+        assert_eq!(directory.next_look(pause), Some(pause + SETTLE), "no busy loop");
+    }
+    let end = start + SETTLE * 3 * 20;
+    writers.told(&told(EventKind::Access(AccessKind::Close(AccessMode::Write))), end);
+    assert_eq!(directory.observe(&found(Some(19)), &writers, end), [Change::Load(name(), files(19))]);
+}
+
+/// Two scans of the folder, with something done to it between them.
+fn differs(folder: &Path, change: impl FnOnce(&Path)) -> bool {
+    let before = scan(folder).expect("readable").plugins;
+    change(folder);
+    before != scan(folder).expect("readable").plugins
+}
+
+#[test]
+fn every_way_to_replace_a_file_is_seen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("written");
+    write("a.wasm", "one");
+    assert!(!differs(folder, |_| {}));
+    assert!(differs(folder, |_| write("a.wasm", "other")), "in place");
+    let old = std::fs::metadata(folder.join("a.wasm")).and_then(|file| file.modified()).expect("a time");
+    // A file of the same size and time, which only its inode tells from the other.
+    assert!(differs(folder, |folder| {
+        write("new", "OTHER");
+        let new = std::fs::File::options().write(true).open(folder.join("new")).expect("opened");
+        new.set_modified(old).expect("dated");
+        std::fs::rename(folder.join("new"), folder.join("a.wasm")).expect("renamed");
+    }));
+    assert!(differs(folder, |_| write("a.yaml", "workers: 1")), "a sidecar comes");
+    assert!(differs(folder, |_| write("a.yaml", "workers: 22")), "it changes");
+    assert!(differs(folder, |folder| std::fs::remove_file(folder.join("a.yaml")).expect("removed")));
+}
+
+/// As the kubelet updates the volume of a ConfigMap: names lead through `..data`, which is swapped.
+#[cfg(unix)]
+#[test]
+fn the_swap_of_a_config_map_volume_is_seen() {
+    use std::os::unix::fs::symlink;
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    for version in ["..2026_01", "..2026_02"] {
+        std::fs::create_dir(folder.join(version)).expect("made");
+        for file in ["a.wasm", "a.yaml"] {
+            std::fs::write(folder.join(version).join(file), "same size").expect("written");
+        }
+    }
+    symlink("..2026_01", folder.join("..data")).expect("linked");
+    for file in ["a.wasm", "a.yaml"] {
+        symlink(Path::new("..data").join(file), folder.join(file)).expect("linked");
+    }
+    assert_eq!(scan(folder).expect("readable").plugins.len(), 1, "the folders behind are no plugins");
+    assert!(!differs(folder, |_| {}));
+    assert!(differs(folder, |folder| {
+        symlink("..2026_02", folder.join("..data_tmp")).expect("linked");
+        std::fs::rename(folder.join("..data_tmp"), folder.join("..data")).expect("swapped");
+    }));
+    assert!(!differs(folder, |folder| std::fs::remove_dir_all(folder.join("..2026_01")).expect("removed")));
+}
+
+#[test]
+fn a_sidecar_with_the_short_ending_is_told_of() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for file in ["a.wasm", "a.yml", "b.yml"] {
+        std::fs::write(folder.path().join(file), file).expect("written");
+    }
+    let found = scan(folder.path()).expect("readable");
+    assert_eq!(found.unread, ["a.yml is not read; rename it to a.yaml"]);
+    assert!(found.plugins.values().all(|files| files.sidecar_stamp.is_none()));
+}

@@ -1,0 +1,263 @@
+//! The record of a version, shared by all who call its guests.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::record::{Activity, DynHash, Entry, Record};
+
+/// Who calls a guest of the version asks before and tells of the outcome. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Health(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    /// Whether the record is clean: then nobody needs the lock.
+    clean: AtomicBool,
+    changed: watch::Sender<()>,
+}
+
+#[derive(Default)]
+struct State {
+    record: Record,
+    /// The last fault, for people.
+    fault: Option<(Activity, String)>,
+    /// The version does not run any more: nobody is to wait for it.
+    retired: bool,
+}
+
+/// Leave to make one call. Dropped without an outcome, it leaves the record as it was.
+pub(crate) struct Pass {
+    health: Health,
+    entry: Entry,
+    is_told: bool,
+}
+
+/// That a version backs off, why, and until when.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BackingOff {
+    pub(crate) problem: String,
+    pub(crate) faults: u32,
+    pub(crate) until: Instant,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self(Arc::new(Shared {
+            state: Mutex::default(),
+            clean: AtomicBool::new(true),
+            changed: watch::Sender::default(),
+        }))
+    }
+}
+
+impl Health {
+    /// Leave to call now; `None` while the version backs off, or somebody finds out whether it goes again.
+    pub(crate) fn enter(&self) -> Option<Pass> {
+        let entry = match self.0.clean.load(Ordering::Acquire) {
+            true => Entry::Free,
+            false => self.change(|state| match state.retired {
+                true => Some(Entry::Free),
+                false => state.record.enter(Instant::now()),
+            })?,
+        };
+        Some(Pass { health: self.clone(), entry, is_told: false })
+    }
+
+    /// Waits until [`enter`](Self::enter) may give leave. Cancellation safe.
+    pub(crate) async fn opens(&self) {
+        while !self.0.clean.load(Ordering::Acquire) {
+            let mut changed = self.0.changed.subscribe();
+            let until = match self.look() {
+                Ok(()) => return,
+                Err(until) => until,
+            };
+            let waited = async {
+                match until {
+                    Some(until) => sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = changed.changed() => {}
+                () = waited => {}
+            }
+        }
+    }
+
+    /// Waits until [`enter`](Self::enter) gives no leave. Cancellation safe.
+    pub(crate) async fn closes(&self) {
+        let mut changed = self.0.changed.subscribe();
+        while self.look().is_ok() {
+            // The sender is as old as this.
+            let _ = changed.changed().await;
+        }
+    }
+
+    /// Tells of each change of what [`backing_off`](Self::backing_off) answers, and of some that are none.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.0.changed.subscribe()
+    }
+
+    pub(crate) fn backing_off(&self) -> Option<BackingOff> {
+        let state = self.0.state.lock();
+        let until = state.record.backs_off_until().filter(|_| !state.retired)?;
+        let (activity, problem) = state.fault.clone()?;
+        Some(BackingOff { problem, faults: state.record.faults(activity), until })
+    }
+
+    /// An instance failed that was not called with a pass: one that computes index values, which everything waits for.
+    pub(crate) fn fault(&self, activity: Activity, object: Option<&dyn DynHash>, fault: &dyn Display) {
+        self.failed(activity, object, Entry::Free, fault);
+    }
+
+    /// Such an instance answered.
+    pub(crate) fn success(&self, activity: Activity) {
+        if !self.0.clean.load(Ordering::Acquire) {
+            self.change(|state| state.record.success(activity, Entry::Free, Instant::now()));
+        }
+    }
+
+    /// The version does not run any more: whoever waits for it goes on to the next.
+    pub(crate) fn retire(&self) {
+        // A change always takes the lock from now on.
+        self.change(|state| state.retired = true);
+    }
+
+    fn look(&self) -> Result<(), Option<Instant>> {
+        let state = self.0.state.lock();
+        if state.retired { Ok(()) } else { state.record.is_open(Instant::now()) }
+    }
+
+    fn failed(&self, activity: Activity, object: Option<&dyn DynHash>, entry: Entry, fault: &dyn Display) {
+        let chance = rand::random();
+        self.change(|state| {
+            state.fault = Some((activity, fault.to_string()));
+            state.record.fault(activity, object, entry, Instant::now(), chance);
+        });
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let (answer, is_told) = {
+            let mut state = self.0.state.lock();
+            let before = (state.record.backs_off_until(), state.record.is_open(Instant::now()));
+            let answer = change(&mut state);
+            self.0.clean.store(state.record.is_clean(), Ordering::Release);
+            let after = (state.record.backs_off_until(), state.record.is_open(Instant::now()));
+            (answer, before != after || state.retired)
+        };
+        if is_told {
+            self.0.changed.send_replace(());
+        }
+        answer
+    }
+}
+
+impl Pass {
+    /// The guest answered, if only with an error of its own.
+    pub(crate) fn answered(mut self, activity: Activity) {
+        self.is_told = true;
+        let (health, entry) = (&self.health, self.entry);
+        if entry == Entry::Probe || !health.0.clean.load(Ordering::Acquire) {
+            health.change(|state| state.record.success(activity, entry, Instant::now()));
+        }
+    }
+
+    /// The instance failed.
+    pub(crate) fn failed(mut self, activity: Activity, object: Option<&dyn DynHash>, fault: &dyn Display) {
+        self.is_told = true;
+        self.health.failed(activity, object, self.entry, fault);
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        if !self.is_told && self.entry == Entry::Probe {
+            self.health.change(|state| state.record.abandon(Entry::Probe));
+        }
+    }
+}
+
+impl std::fmt::Display for BackingOff {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} faults in a row, the last: {}", self.faults, self.problem)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio_test::{assert_pending, assert_ready, task};
+
+    use super::*;
+
+    fn broken() -> Health {
+        let health = Health::default();
+        for object in 0..5 {
+            let pass = health.enter().expect("open");
+            pass.failed(Activity::Reconcile, Some(&object), &"it trapped");
+        }
+        health
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiters_wake_when_the_wait_is_over_and_when_the_probe_has_succeeded() {
+        let health = broken();
+        let text = health.backing_off().expect("it backs off").to_string();
+        assert_eq!(text, "5 faults in a row, the last: it trapped");
+        let start = Instant::now();
+        health.opens().await;
+        assert!(start.elapsed() >= Duration::from_millis(800));
+        let probe = health.enter().expect("the probe");
+        let mut second = task::spawn(health.opens());
+        assert_pending!(second.poll());
+        assert!(health.enter().is_none());
+        probe.answered(Activity::Reconcile);
+        assert!(second.is_woken());
+        assert_ready!(second.poll());
+        assert_eq!(health.backing_off(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_work_learns_that_the_door_is_closed() {
+        let health = Health::default();
+        let mut closes = task::spawn(health.closes());
+        assert_pending!(closes.poll());
+        for _ in 0..5 {
+            health.fault(Activity::Index, None, &"it trapped");
+        }
+        assert!(closes.is_woken());
+        assert_ready!(closes.poll());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dropped_probe_makes_way_and_a_retired_version_holds_nobody() {
+        let health = broken();
+        health.opens().await;
+        drop(health.enter().expect("the probe"));
+        let probe = health.enter().expect("another");
+        let mut waiter = task::spawn(health.opens());
+        assert_pending!(waiter.poll());
+        health.retire();
+        assert!(waiter.is_woken());
+        assert_ready!(waiter.poll());
+        assert_eq!(health.backing_off(), None);
+        drop(probe);
+        assert!(health.enter().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_success_ends_the_row_of_its_activity() {
+        let health = Health::default();
+        for round in 0..20 {
+            health.enter().expect("open").failed(Activity::Reconcile, Some(&round), &"it trapped");
+            health.enter().expect("open").answered(Activity::Reconcile);
+        }
+        assert_eq!(health.backing_off(), None);
+    }
+}

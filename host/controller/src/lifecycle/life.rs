@@ -1,0 +1,259 @@
+//! The machine of one plugin's life. Pure: its driver says what happened and what time it is.
+//!
+//! While no version is installed:
+//!
+//! | from | what happened | to |
+//! |---|---|---|
+//! | any but draining | a file is new or has changed | found |
+//! | found, compiling, waiting | its wasm is being compiled | compiling |
+//! | found, compiling, waiting | it is being described | describing |
+//! | found, compiling, describing, waiting, backing-off | something is waited for | waiting |
+//! | describing, waiting, backing-off | a version is installed | running |
+//! | found, compiling, describing, waiting, backing-off | the files are refused | failed |
+//! | found, compiling, describing, waiting, backing-off | loading failed for now | backing-off |
+//! | any but draining | it is being stopped | draining |
+//! | draining | it has stopped | stopped |
+//!
+//! A load that is tried again stays backing-off until it ends or waits: what was wrong stays to be read.
+//!
+//! While a version is installed, loading another does not change the state; what became of it is told beside:
+//!
+//! | from | what happened | to |
+//! |---|---|---|
+//! | running, backing-off | a version is installed in its place | running |
+//! | running, backing-off | too many faults in a row | backing-off |
+//! | backing-off | a call succeeded again | running |
+//! | running, backing-off | it is being stopped | draining |
+//!
+//! Everything else is impossible, and refused.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::words::PluginState::{
+    self, BackingOff, Compiling, Describing, Draining, Failed, Found, Running, Stopped, Waiting,
+};
+
+/// What happened to a plugin.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Input<'a> {
+    /// Its files are new or have changed: a load begins.
+    Found,
+    /// A load that failed for now is tried again.
+    Again,
+    /// A load has got so far. One that was given up may still say so; it is passed over.
+    Step { load: u64, state: PluginState, waiting_for: &'a str },
+    /// A version runs.
+    Installed { version: &'a str, digest: &'a str },
+    /// The files are those that run already.
+    Unchanged,
+    /// The files cannot run as they are.
+    Refused { problem: &'a str },
+    /// Loading failed for a reason that may pass.
+    Postponed { problem: &'a str, wait: Duration },
+    /// The version that runs fails too often.
+    Faulty { problem: &'a str, wait: Duration },
+    /// It has answered again.
+    Recovered,
+    /// It is to stop, and finishes what it holds.
+    Draining,
+    /// It has; `with_host` when the host ends, too.
+    Stopped { why: &'a str, with_host: bool },
+}
+
+/// A way that there is not.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("a plugin that is {} cannot take {input}; please report this", .from.as_str())]
+pub(crate) struct Impossible {
+    from: PluginState,
+    input: String,
+}
+
+/// Where a plugin is, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Life {
+    pub(super) state: PluginState,
+    pub(super) since: Timestamp,
+    pub(super) version: String,
+    pub(super) generation: u64,
+    pub(super) digest: String,
+    /// Why it is in this state; "" where the state says all.
+    pub(super) reason: String,
+    next_try: Option<Timestamp>,
+    /// What became of newer files while a version goes on.
+    newer: Option<Newer>,
+    is_installed: bool,
+    /// Counts the loads, so that one that was given up is told from the one that goes on.
+    load: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Newer {
+    text: String,
+    next_try: Option<Timestamp>,
+}
+
+impl Life {
+    pub(super) fn found(now: Timestamp) -> Self {
+        Self {
+            state: Found,
+            since: now,
+            version: String::new(),
+            generation: 0,
+            digest: String::new(),
+            reason: String::new(),
+            next_try: None,
+            newer: None,
+            is_installed: false,
+            load: 0,
+        }
+    }
+
+    /// The load that goes on now.
+    pub(super) fn load(&self) -> u64 {
+        self.load
+    }
+
+    /// Takes in what happened.
+    pub(super) fn apply(&mut self, input: &Input<'_>, now: Timestamp) -> Result<(), Impossible> {
+        let is_stale = matches!(input, Input::Step { load, .. } if *load != self.load);
+        if is_stale {
+            return Ok(());
+        }
+        let Some(next) = self.next(input) else {
+            return Err(Impossible { from: self.state, input: format!("{input:?}") });
+        };
+        if next != self.state {
+            self.state = next;
+            self.since = now;
+        }
+        self.note(input, now);
+        Ok(())
+    }
+
+    /// The state after it; `None` where there is no such way.
+    fn next(&self, input: &Input<'_>) -> Option<PluginState> {
+        let (state, installed) = (self.state, self.is_installed);
+        let is_on_its_way = matches!(state, Found | Compiling | Describing | Waiting | BackingOff);
+        match input {
+            Input::Found | Input::Draining if state == Draining => None,
+            Input::Found | Input::Again | Input::Step { .. } | Input::Refused { .. }
+                if installed && matches!(state, Running | BackingOff) =>
+            {
+                Some(state)
+            }
+            Input::Postponed { .. } | Input::Unchanged if installed => Some(state),
+            Input::Found => Some(Found),
+            Input::Again => (state == BackingOff).then_some(state),
+            Input::Step { state: step @ (Compiling | Describing), .. } => match state {
+                BackingOff => Some(BackingOff),
+                Found | Compiling | Waiting => Some(*step),
+                Describing => (*step == Describing).then_some(Describing),
+                _ => None,
+            },
+            Input::Step { state: Waiting, .. } => is_on_its_way.then_some(Waiting),
+            Input::Step { .. } | Input::Unchanged => None,
+            Input::Installed { .. } => {
+                let is_ready = matches!(state, Describing | Waiting | BackingOff | Running);
+                is_ready.then_some(Running)
+            }
+            Input::Refused { .. } => is_on_its_way.then_some(Failed),
+            Input::Postponed { .. } => is_on_its_way.then_some(BackingOff),
+            Input::Faulty { .. } => {
+                (installed && matches!(state, Running | BackingOff)).then_some(BackingOff)
+            }
+            Input::Recovered => (installed && matches!(state, Running | BackingOff)).then_some(Running),
+            Input::Draining => Some(Draining),
+            Input::Stopped { .. } => (state == Draining).then_some(Stopped),
+        }
+    }
+
+    /// What is remembered of it, once the state is the new one.
+    fn note(&mut self, input: &Input<'_>, now: Timestamp) {
+        match input {
+            Input::Found | Input::Again => {
+                self.load += 1;
+                if *input == Input::Found {
+                    self.newer = None;
+                    if !self.is_installed {
+                        self.because("", None);
+                    }
+                }
+            }
+            Input::Step { state: Waiting, waiting_for, .. } if self.is_installed => {
+                self.newer =
+                    Some(Newer { text: format!("the new version waits: {waiting_for}"), next_try: None });
+            }
+            Input::Step { .. } if self.is_installed || self.state == BackingOff => {}
+            Input::Step { waiting_for, .. } => self.because(waiting_for, None),
+            Input::Installed { version, digest } => {
+                self.generation += 1;
+                self.is_installed = true;
+                self.newer = None;
+                (*version).clone_into(&mut self.version);
+                (*digest).clone_into(&mut self.digest);
+                self.because("", None);
+            }
+            Input::Unchanged => self.newer = None,
+            Input::Refused { problem } if self.is_installed => {
+                self.newer =
+                    Some(Newer { text: format!("the changed file was refused: {problem}"), next_try: None });
+            }
+            Input::Refused { problem } => self.because(problem, None),
+            Input::Postponed { problem, wait } if self.is_installed => {
+                let text = format!("the changed file cannot be loaded yet: {problem}");
+                self.newer = Some(Newer { text, next_try: Some(now + *wait) });
+            }
+            Input::Postponed { problem, wait } | Input::Faulty { problem, wait } => {
+                self.because(problem, Some(now + *wait));
+            }
+            Input::Recovered => self.because("", None),
+            Input::Draining => {
+                self.load += 1;
+                self.newer = None;
+                self.is_installed = false;
+                self.because("", None);
+            }
+            Input::Stopped { why, .. } => self.because(why, None),
+        }
+    }
+
+    fn because(&mut self, reason: &str, next_try: Option<Timestamp>) {
+        reason.clone_into(&mut self.reason);
+        self.next_try = next_try;
+    }
+
+    /// What is wrong, or what is waited for, in one line; "" when nothing is.
+    pub(super) fn error(&self, now: Timestamp) -> String {
+        let own = again(&self.reason, self.next_try, now);
+        let Some(newer) = &self.newer else { return own };
+        let newer = again(&newer.text, newer.next_try, now);
+        let generation = self.generation;
+        match own.is_empty() {
+            true => format!("{newer}; generation {generation} goes on"),
+            false => format!("{own}; {newer}; generation {generation} stays meanwhile"),
+        }
+    }
+
+    /// When something is tried next.
+    pub(super) fn next_try(&self) -> Option<Timestamp> {
+        self.next_try.or_else(|| self.newer.as_ref()?.next_try)
+    }
+}
+
+/// To the second, in RFC 3339.
+pub(super) fn rfc_3339(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+fn again(text: &str, next_try: Option<Timestamp>, now: Timestamp) -> String {
+    match next_try {
+        None => text.to_owned(),
+        Some(time) if time > now => format!("{text}; tried again at {}", rfc_3339(time)),
+        Some(_) => format!("{text}; tried again as soon as there is something to do"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! A test per row of the tables.
+
+use super::*;
+
+const WAIT: Duration = Duration::from_secs(2);
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("a time")
+}
+
+fn step(state: PluginState) -> Input<'static> {
+    let waiting_for = if state == Waiting { "the CRD foos" } else { "" };
+    Input::Step { load: 1, state, waiting_for }
+}
+
+const INSTALLED: Input<'_> = Input::Installed { version: "1.0", digest: "abc" };
+const REFUSED: Input<'_> = Input::Refused { problem: "not wasm" };
+const POSTPONED: Input<'_> = Input::Postponed { problem: "no server", wait: WAIT };
+const FAULTY: Input<'_> = Input::Faulty { problem: "it traps", wait: WAIT };
+const STOPPED: Input<'_> = Input::Stopped { why: "its file was removed", with_host: false };
+
+/// A plugin to which all this happened.
+fn life(inputs: &[Input<'_>]) -> Life {
+    let mut life = Life::found(at(0));
+    for (second, input) in inputs.iter().enumerate() {
+        let second = i64::try_from(second).expect("few");
+        life.apply(input, at(second)).unwrap_or_else(|error| panic!("{error} after {life:?}"));
+    }
+    life
+}
+
+/// One plugin in each state in which it can be, by name, without and with a version.
+fn in_every_state() -> Vec<(&'static str, Life)> {
+    let (compiling, describing, waiting) = (step(Compiling), step(Describing), step(Waiting));
+    let running = [Input::Found, compiling.clone(), describing.clone(), INSTALLED];
+    let with = |more: &[Input<'static>]| life(&[&running, more].concat());
+    vec![
+        ("found", life(&[Input::Found])),
+        ("compiling", life(&[Input::Found, compiling.clone()])),
+        ("describing", life(&[Input::Found, compiling.clone(), describing.clone()])),
+        ("waiting", life(&[Input::Found, compiling.clone(), describing.clone(), waiting])),
+        ("failed", life(&[Input::Found, compiling, REFUSED])),
+        ("backing-off", life(&[Input::Found, POSTPONED])),
+        ("running", with(&[])),
+        ("running+faults", with(&[FAULTY])),
+        ("draining", with(&[Input::Draining])),
+        ("stopped", with(&[Input::Draining, STOPPED])),
+    ]
+}
+
+/// Where each leads from those in which it is possible; from all others it is refused.
+fn check(input: impl Fn(&Life) -> Input<'static>, ways: &[(&str, PluginState)]) {
+    for (name, before) in in_every_state() {
+        let mut after = before.clone();
+        let input = input(&before);
+        let outcome = after.apply(&input, at(99));
+        match ways.iter().find(|(from, _)| *from == name) {
+            Some((_, to)) => {
+                assert_eq!(outcome, Ok(()), "{name}: {input:?}");
+                assert_eq!(after.state, *to, "{name}: {input:?}");
+                let since = if before.state == *to { before.since } else { at(99) };
+                assert_eq!(after.since, since, "{name}: {input:?}");
+            }
+            None => {
+                assert!(outcome.is_err(), "{name}: {input:?} led to {:?}", after.state);
+                assert_eq!(after, before, "what is refused changes nothing");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_changed_file_begins_anew_and_leaves_what_runs() {
+    let all = ["found", "compiling", "describing", "waiting", "failed", "backing-off", "stopped"];
+    let mut ways: Vec<_> = all.map(|from| (from, Found)).into();
+    ways.extend([("running", Running), ("running+faults", BackingOff)]);
+    check(|_| Input::Found, &ways);
+}
+
+#[test]
+fn only_what_backs_off_or_runs_is_tried_again() {
+    check(
+        |_| Input::Again,
+        &[("backing-off", BackingOff), ("running", Running), ("running+faults", BackingOff)],
+    );
+}
+
+#[test]
+fn compiling_comes_before_describing() {
+    let now = |state| move |life: &Life| Input::Step { load: life.load(), state, waiting_for: "" };
+    let both = [("backing-off", BackingOff), ("running", Running), ("running+faults", BackingOff)];
+    let from =
+        |names: &[&'static str], to| names.iter().map(|name| (*name, to)).chain(both).collect::<Vec<_>>();
+    check(now(Compiling), &from(&["found", "compiling", "waiting"], Compiling));
+    check(now(Describing), &from(&["found", "compiling", "describing", "waiting"], Describing));
+}
+
+#[test]
+fn a_load_waits_wherever_it_is() {
+    let from = ["found", "compiling", "describing", "waiting", "backing-off"];
+    let mut ways: Vec<_> = from.map(|from| (from, Waiting)).into();
+    ways.extend([("running", Running), ("running+faults", BackingOff)]);
+    check(|life| Input::Step { load: life.load(), state: Waiting, waiting_for: "a list" }, &ways);
+}
+
+#[test]
+fn no_step_leads_to_a_state_that_is_no_step() {
+    for state in [Found, Running, Draining, Stopped, Failed, BackingOff] {
+        let mut life = life(&[Input::Found]);
+        assert!(life.apply(&step(state), at(1)).is_err(), "{state:?}");
+    }
+}
+
+#[test]
+fn a_version_is_installed_when_it_is_described() {
+    let from = ["describing", "waiting", "backing-off", "running", "running+faults"];
+    check(|_| INSTALLED, &from.map(|from| (from, Running)));
+}
+
+#[test]
+fn files_are_refused_for_good_or_for_now() {
+    let from = ["found", "compiling", "describing", "waiting", "backing-off"];
+    let installed = [("running", Running), ("running+faults", BackingOff)];
+    let ways = |to| from.map(|from| (from, to)).into_iter().chain(installed).collect::<Vec<_>>();
+    check(|_| REFUSED, &ways(Failed));
+    check(|_| POSTPONED, &ways(BackingOff));
+}
+
+#[test]
+fn only_a_version_that_is_installed_is_faulty_recovers_or_is_unchanged() {
+    check(|_| FAULTY, &[("running", BackingOff), ("running+faults", BackingOff)]);
+    check(|_| Input::Recovered, &[("running", Running), ("running+faults", Running)]);
+    check(|_| Input::Unchanged, &[("running", Running), ("running+faults", BackingOff)]);
+}
+
+#[test]
+fn everything_can_be_stopped_and_stops_after_draining() {
+    let all = in_every_state().into_iter().map(|(name, _)| name).filter(|name| *name != "draining");
+    check(|_| Input::Draining, &all.map(|from| (from, Draining)).collect::<Vec<_>>());
+    check(|_| STOPPED, &[("draining", Stopped)]);
+}
+
+#[test]
+fn a_load_that_was_given_up_says_nothing_any_more() {
+    let mut life = life(&[Input::Found, step(Compiling), Input::Found]);
+    let before = life.clone();
+    assert_eq!(life.apply(&step(Waiting), at(9)), Ok(()));
+    assert_eq!(life, before);
+    let mut stopped = self::life(&[Input::Found, Input::Draining, STOPPED]);
+    assert_eq!(stopped.apply(&step(Describing), at(9)), Ok(()));
+    assert_eq!(stopped.state, Stopped);
+}
+
+#[test]
+fn the_error_says_what_is_wrong_and_when_it_is_tried_again() {
+    let backing_off = life(&[Input::Found, POSTPONED]);
+    assert_eq!(backing_off.error(at(1)), "no server; tried again at 1970-01-01T00:00:03Z");
+    assert_eq!(backing_off.next_try(), Some(at(3)));
+    assert_eq!(backing_off.error(at(3)), "no server; tried again as soon as there is something to do");
+    let waiting = life(&[Input::Found, step(Compiling), step(Describing), step(Waiting)]);
+    assert_eq!((waiting.error(at(9)).as_str(), waiting.next_try()), ("the CRD foos", None));
+    assert_eq!(life(&[Input::Found, REFUSED]).error(at(9)), "not wasm");
+    assert_eq!(life(&[Input::Found, REFUSED, Input::Found]).error(at(9)), "", "another file, another chance");
+}
+
+#[test]
+fn what_became_of_a_newer_file_is_told_beside_what_runs() {
+    let running = [Input::Found, step(Compiling), step(Describing), INSTALLED];
+    let with = |more: &[Input<'static>]| life(&[&running, more].concat());
+    let refused = with(&[Input::Found, REFUSED]);
+    assert_eq!(refused.error(at(9)), "the changed file was refused: not wasm; generation 1 goes on");
+    assert_eq!((refused.version.as_str(), refused.generation), ("1.0", 1));
+    assert_eq!(with(&[Input::Found, REFUSED, Input::Unchanged]).error(at(9)), "");
+    let waits = with(&[Input::Found, Input::Step { load: 2, state: Waiting, waiting_for: "a list" }]);
+    assert_eq!(waits.error(at(9)), "the new version waits: a list; generation 1 goes on");
+    let postponed = with(&[Input::Found, POSTPONED]);
+    let text = "the changed file cannot be loaded yet: no server; tried again at 1970-01-01T00:00:07Z; \
+                generation 1 goes on";
+    assert_eq!((postponed.error(at(6)).as_str(), postponed.next_try()), (text, Some(at(7))));
+    let both = with(&[FAULTY, REFUSED]);
+    assert!(both.error(at(5)).starts_with("it traps; tried again at 1970-01-01T00:00:06Z; the changed file"));
+    let next = with(&[FAULTY, REFUSED, INSTALLED]);
+    assert_eq!((next.error(at(9)).as_str(), next.generation), ("", 2));
+}

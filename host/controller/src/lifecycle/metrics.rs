@@ -1,0 +1,59 @@
+//! The states of plugins as metrics.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::words::PluginState;
+use crate::name::PluginName;
+
+/// Both labels have few values: the plugins, and the words for their states.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByState {
+    plugin: String,
+    state: &'static str,
+}
+
+/// The families of all plugins. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct LifecycleMetrics {
+    states: Family<ByState, Gauge>,
+    transitions: Family<ByState, Counter>,
+}
+
+/// Those of one plugin: a gauge and a counter for each state.
+pub(crate) struct StateMetrics([(PluginState, Gauge, Counter); PluginState::ALL.len()]);
+
+impl LifecycleMetrics {
+    /// Makes the families and registers them under `pilothouse_`.
+    pub(crate) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        let own = registry.sub_registry_with_prefix("pilothouse");
+        own.register("plugin_state", "1 for the state that the plugin is in", metrics.states.clone());
+        let help = "Times that plugins came into a state";
+        own.register("plugin_transitions", help, metrics.transitions.clone());
+        metrics
+    }
+
+    pub(crate) fn of(&self, plugin: &PluginName) -> StateMetrics {
+        StateMetrics(PluginState::ALL.map(|state| {
+            let labels = ByState { plugin: plugin.to_string(), state: state.as_str() };
+            let gauge = self.states.get_or_create_owned(&labels);
+            (state, gauge, self.transitions.get_or_create_owned(&labels))
+        }))
+    }
+}
+
+impl StateMetrics {
+    /// The plugin is in this state from now on.
+    pub(crate) fn enter(&self, state: PluginState) {
+        for (known, gauge, entered) in &self.0 {
+            gauge.set(i64::from(*known == state));
+            if *known == state {
+                entered.inc();
+            }
+        }
+    }
+}

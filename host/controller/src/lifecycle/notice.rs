@@ -1,0 +1,272 @@
+//! One plugin's life with those who are told of it: metrics of every change, Events of those worth one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use pilothouse_model::Object;
+use serde_json::json;
+
+use super::life::{Impossible, Input, Life, rfc_3339};
+use super::words::{PluginState, PluginStatus};
+use crate::metrics::PluginMetrics;
+use crate::name::PluginName;
+use crate::server::{EventRecorder, NewEvent};
+
+/// A plugin that waits this long is worth an Event.
+const LONG: Duration = Duration::from_secs(30);
+/// Events of one plugin about itself that may come at once, and after how long there may be one more: one that flaps
+/// must not flood the cluster.
+const BURST: u32 = 10;
+const ONE_MORE: Duration = Duration::from_secs(60);
+/// Characters of an Event's note: the API server takes 1024 bytes.
+const NOTE: usize = 256;
+
+/// The life of one plugin. Cheap to clone; telling of a change never waits and never fails.
+#[derive(Clone)]
+pub(crate) struct Lifecycle {
+    inner: Arc<Mutex<Inner>>,
+    name: PluginName,
+    metrics: Arc<PluginMetrics>,
+    events: EventRecorder,
+    /// What the Events are about.
+    regarding: Option<Object>,
+}
+
+struct Inner {
+    life: Life,
+    budget: Budget,
+    /// Whether it was told that the plugin has been waiting for long.
+    waits_long: bool,
+}
+
+/// An Event about the plugin itself.
+#[derive(Debug, PartialEq)]
+struct Notice {
+    warning: bool,
+    reason: &'static str,
+    note: String,
+}
+
+impl Lifecycle {
+    /// The life of a plugin whose file was seen just now. `namespace` is where its Events go: the host's own.
+    pub(crate) fn begin(
+        name: PluginName,
+        namespace: &str,
+        metrics: Arc<PluginMetrics>,
+        events: EventRecorder,
+    ) -> Self {
+        let life = Life::found(Timestamp::now());
+        metrics.state.enter(life.state);
+        let inner = Inner { life, budget: Budget::default(), waits_long: false };
+        let plugin = json!({
+            "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
+            "metadata": {"name": name.as_str(), "namespace": namespace},
+        });
+        let regarding = Object::from_json(plugin.to_string()).ok();
+        Self { inner: Arc::new(Mutex::new(inner)), name, metrics, events, regarding }
+    }
+
+    /// Takes in what happened, and tells of it. The answer is whether the state is another now.
+    pub(crate) fn apply(&self, input: &Input<'_>) -> bool {
+        self.apply_at(input, Timestamp::now())
+    }
+
+    fn apply_at(&self, input: &Input<'_>, now: Timestamp) -> bool {
+        let mut inner = self.inner.lock();
+        let before = inner.life.state;
+        if let Err(Impossible { .. }) = inner.life.apply(input, now).inspect_err(|impossible| {
+            tracing::error!(plugin = %self.name, "{impossible}");
+            debug_assert!(false, "{impossible}");
+        }) {
+            return false;
+        }
+        let changed = inner.life.state != before;
+        if changed {
+            inner.waits_long = false;
+            self.metrics.state.enter(inner.life.state);
+        }
+        if let Some(notice) = notice(before, input, &inner.life) {
+            self.tell(&mut inner.budget, notice, now);
+        }
+        changed
+    }
+
+    /// Tells once of a plugin that has been waiting for long. Called now and then.
+    pub(crate) fn look(&self) {
+        let now = Timestamp::now();
+        let mut inner = self.inner.lock();
+        let waits = inner.life.state == PluginState::Waiting && now >= inner.life.since + LONG;
+        if waits && !inner.waits_long {
+            inner.waits_long = true;
+            let note = format!("The plugin waits: {}", inner.life.reason);
+            self.tell(&mut inner.budget, Notice { warning: true, reason: "Waiting", note }, now);
+        }
+    }
+
+    /// The load that goes on now, by which its steps are known.
+    pub(crate) fn load(&self) -> u64 {
+        self.inner.lock().life.load()
+    }
+
+    pub(crate) fn name(&self) -> &PluginName {
+        &self.name
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.inner.lock().life.generation
+    }
+
+    /// What is wrong or waited for now.
+    pub(crate) fn error(&self) -> String {
+        self.inner.lock().life.error(Timestamp::now())
+    }
+
+    /// The status, as far as it is the machine's.
+    pub(crate) fn status(&self) -> PluginStatus {
+        let now = Timestamp::now();
+        let life = self.inner.lock().life.clone();
+        PluginStatus {
+            name: self.name.to_string(),
+            state: life.state,
+            generation: life.generation,
+            error: life.error(now),
+            queue_depth: 0,
+            counters: std::collections::BTreeMap::new(),
+            since: rfc_3339(life.since),
+            next_try: life.next_try().map(rfc_3339),
+            version: life.version,
+            digest: life.digest,
+        }
+    }
+
+    /// An Event about the plugin that no change of its state brings.
+    pub(crate) fn warn(&self, reason: &'static str, note: String) {
+        let notice = Notice { warning: true, reason, note };
+        self.tell(&mut self.inner.lock().budget, notice, Timestamp::now());
+    }
+
+    fn tell(&self, budget: &mut Budget, notice: Notice, now: Timestamp) {
+        let Some(regarding) = self.regarding.clone() else { return };
+        let recorded = budget.take(now)
+            && self.events.record(NewEvent {
+                plugin: self.name.to_shared(),
+                regarding,
+                warning: notice.warning,
+                reason: notice.reason.to_owned(),
+                action: "Run".to_owned(),
+                note: notice.note.chars().take(NOTE).collect(),
+            });
+        if !recorded {
+            self.metrics.events_dropped.inc();
+        }
+    }
+}
+
+/// What an Event says of a change; nothing of those that only lead to the next. Equal changes give equal notes, without
+/// times and counts, so that they become one Event.
+fn notice(before: PluginState, input: &Input<'_>, life: &Life) -> Option<Notice> {
+    let normal = |reason, note| Some(Notice { warning: false, reason, note });
+    let warning = |reason, note| Some(Notice { warning: true, reason, note });
+    let changed = life.state != before;
+    match input {
+        Input::Installed { version, .. } => {
+            let version = if version.is_empty() { "without a number" } else { version };
+            normal("Running", format!("The plugin runs, version {version}"))
+        }
+        Input::Recovered if changed => {
+            normal("Recovered", "The plugin succeeds again after faults".to_owned())
+        }
+        Input::Refused { problem } => {
+            let what =
+                if changed { "The plugin cannot run" } else { "The plugin's changed file was refused" };
+            warning("LoadFailed", format!("{what}: {problem}"))
+        }
+        Input::Postponed { problem, .. } => {
+            warning("LoadPostponed", format!("The plugin cannot be loaded yet: {problem}"))
+        }
+        Input::Faulty { problem, .. } if changed => {
+            warning("BackingOff", format!("The plugin fails again and again, and backs off: {problem}"))
+        }
+        // A host that is replaced must not tell of every plugin.
+        Input::Stopped { why, with_host: false } => {
+            normal("Stopped", format!("The plugin was stopped: {why}"))
+        }
+        _ => None,
+    }
+}
+
+/// How many Events there may be. Pure.
+#[derive(Debug, Default)]
+struct Budget {
+    spent: u32,
+    since: Option<Timestamp>,
+}
+
+impl Budget {
+    fn take(&mut self, now: Timestamp) -> bool {
+        let since = *self.since.get_or_insert(now);
+        let passed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+        let earned = u32::try_from(passed.as_secs() / ONE_MORE.as_secs()).unwrap_or(u32::MAX);
+        if earned > 0 {
+            self.spent = self.spent.saturating_sub(earned);
+            self.since = Some(now);
+        }
+        let is_left = self.spent < BURST;
+        self.spent += u32::from(is_left);
+        is_left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("a time")
+    }
+
+    #[test]
+    fn a_plugin_that_flaps_does_not_flood() {
+        let mut budget = Budget::default();
+        let told = (0..1000).filter(|_| budget.take(at(0))).count();
+        assert_eq!(told, 10);
+        assert!(!budget.take(at(59)));
+        assert!(budget.take(at(60)));
+        assert!(!budget.take(at(61)));
+        let in_an_hour = (0..3600).filter(|second| budget.take(at(100 + second))).count();
+        assert!((55..=62).contains(&in_an_hour), "{in_an_hour}");
+    }
+
+    #[test]
+    fn events_tell_of_ends_and_not_of_steps_and_are_equal_for_equal_changes() {
+        let mut life = Life::found(at(0));
+        let mut told = Vec::new();
+        let step = |state| Input::Step { load: 1, state, waiting_for: "" };
+        let wait = Duration::from_secs(1);
+        for input in [
+            Input::Found,
+            step(PluginState::Compiling),
+            step(PluginState::Describing),
+            Input::Installed { version: "1.0", digest: "abc" },
+            Input::Faulty { problem: "it traps", wait },
+            Input::Faulty { problem: "it traps", wait: wait * 2 },
+            Input::Recovered,
+            Input::Faulty { problem: "it traps", wait },
+            Input::Refused { problem: "not wasm" },
+            Input::Draining,
+            Input::Stopped { why: "the host is shutting down", with_host: true },
+            Input::Draining,
+            Input::Stopped { why: "its file was removed", with_host: false },
+        ] {
+            let before = life.state;
+            life.apply(&input, at(1)).expect("possible");
+            told.extend(notice(before, &input, &life));
+        }
+        let reasons: Vec<_> = told.iter().map(|notice| notice.reason).collect();
+        assert_eq!(reasons, ["Running", "BackingOff", "Recovered", "BackingOff", "LoadFailed", "Stopped"]);
+        assert_eq!(told[1], told[3]);
+        assert!(told[1].warning && !told[0].warning);
+    }
+}

@@ -1,0 +1,145 @@
+//! What the host keeps of a plugin's task, and what is shown of it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use pilothouse_informer::Subscription;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::{PluginTask, ReloadOptions, Wanted};
+use crate::guest_host::GuestServices;
+use crate::lifecycle::{Lifecycle, PluginState, PluginStatus};
+use crate::load::LoadServices;
+use crate::version::{Route, Version};
+
+/// What the host keeps of a plugin's task.
+pub(crate) struct PluginHandle {
+    wanted: watch::Sender<Wanted>,
+    view: PluginView,
+    task: JoinHandle<()>,
+}
+
+/// What is shown of a plugin.
+#[derive(Clone)]
+pub(crate) struct PluginView {
+    lifecycle: Lifecycle,
+    watched: Arc<Watched>,
+    guest: GuestServices,
+}
+
+/// What may be in the way of the version that runs.
+#[derive(Default)]
+pub(super) struct Watched {
+    /// Its subscriptions, by watch: only to look at, so they are not kept alive from here.
+    subscriptions: Mutex<Vec<(Arc<str>, Weak<Subscription>)>>,
+    /// What is known of the cause, where the watches alone do not say it.
+    complaint: Mutex<Option<String>>,
+}
+
+impl Watched {
+    /// From now on it is this version's.
+    pub(super) fn install(&self, version: &Version) {
+        let subscription =
+            |route: &Route| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription));
+        *self.subscriptions.lock() = version.routes.iter().map(subscription).collect();
+        *self.complaint.lock() = None;
+    }
+
+    pub(super) fn clear(&self) {
+        self.subscriptions.lock().clear();
+        *self.complaint.lock() = None;
+    }
+
+    /// Answers whether it is another complaint than before.
+    pub(super) fn complain(&self, complaint: Option<String>) -> bool {
+        let mut known = self.complaint.lock();
+        let is_new = *known != complaint;
+        *known = complaint;
+        is_new
+    }
+}
+
+impl PluginHandle {
+    /// Starts the task of a plugin whose files were seen. Where a task of the same name is still draining, because its
+    /// file was removed a moment ago, the new one waits for its end: no key may be reconciled by both.
+    pub(crate) fn start(
+        guest: GuestServices,
+        lifecycle: Lifecycle,
+        services: LoadServices,
+        options: ReloadOptions,
+        shutdown: CancellationToken,
+        predecessor: Option<Self>,
+    ) -> Self {
+        let (wanted, receiver) = watch::channel(None);
+        let watched = Arc::<Watched>::default();
+        let view =
+            PluginView { lifecycle: lifecycle.clone(), watched: Arc::clone(&watched), guest: guest.clone() };
+        let task = PluginTask::new(guest, lifecycle, services, options, watched);
+        let task = tokio::spawn(async move {
+            if let Some(predecessor) = predecessor {
+                predecessor.join().await;
+            }
+            task.run(receiver, shutdown).await;
+        });
+        Self { wanted, view, task }
+    }
+
+    /// Tells the task that the files changed or are gone.
+    pub(crate) fn want(&self, wanted: Wanted) {
+        self.wanted.send_replace(wanted);
+    }
+
+    /// Whether the task was last told that its files are gone: it ends, and takes no new ones.
+    pub(crate) fn is_unwanted(&self) -> bool {
+        self.wanted.borrow().is_none()
+    }
+
+    /// Whether it has ended after that.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    pub(crate) fn view(&self) -> &PluginView {
+        &self.view
+    }
+
+    /// Waits for the task to end, after shutdown or after its files are gone.
+    pub(crate) async fn join(self) {
+        // A task that panicked has said so already.
+        let _ = self.task.await;
+    }
+}
+
+impl PluginView {
+    pub(crate) fn status(&self) -> PluginStatus {
+        let mut status = self.lifecycle.status();
+        if status.state == PluginState::Running && status.error.is_empty() {
+            let complaint = self.watched.complaint.lock().clone();
+            status.error = complaint.or_else(|| trouble(&self.watched)).unwrap_or_default();
+        }
+        let counters = self.guest.metrics.counters().into_iter();
+        status.counters = counters.map(|(name, count)| (name.to_owned(), count)).collect::<BTreeMap<_, _>>();
+        status.queue_depth = self.guest.queue.snapshot().depth;
+        status
+    }
+
+    /// Brings the gauges up to date; called when metrics are read.
+    pub(crate) fn observe_queue(&self) {
+        let snapshot = self.guest.queue.snapshot();
+        let metrics = &self.guest.metrics;
+        metrics.queue_depth.set(i64::try_from(snapshot.depth).unwrap_or(i64::MAX));
+        metrics.unfinished_work.set(snapshot.unfinished_work.as_secs_f64());
+        metrics.longest_running.set(snapshot.longest_running.as_secs_f64());
+    }
+}
+
+/// What keeps a watch of the running version from watching: a right that was taken away, a server that is away.
+pub(super) fn trouble(watched: &Watched) -> Option<String> {
+    watched.subscriptions.lock().iter().find_map(|(watch, subscription)| {
+        let error = subscription.upgrade()?.status().error?;
+        Some(format!("watch {watch:?}: {error}"))
+    })
+}

@@ -1,0 +1,61 @@
+//! The versions of the plugin under test.
+
+use std::fmt::Write;
+
+const SOURCE: &str = include_str!("guest.wat");
+const DESCRIPTOR: &str = r#"{"apiVersion":"pilothouse.dev/v1alpha1","kind":"Plugin","name":"recorder","version":"1.0.0","watches":[{"name":"maps","apiVersion":"v1","kind":"ConfigMap","namespaces":["default"],"labelSelector":"recorded","trigger":"self"}],"writes":[{"apiGroups":["coordination.k8s.io"],"resources":["leases"],"verbs":["create"]}]}"#;
+
+/// What is dropped into the directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Healthy,
+    /// Not wasm at all, or half a file.
+    Broken,
+    TrapsInDescribe,
+    TrapsInReconcile,
+}
+
+impl Kind {
+    /// A tenth is broken, a tenth traps, half of those only when it runs.
+    pub(crate) fn of(number: u32) -> Self {
+        match (number % 10, number / 10 % 2) {
+            (3, _) => Self::Broken,
+            (7, 0) => Self::TrapsInReconcile,
+            (7, _) => Self::TrapsInDescribe,
+            _ => Self::Healthy,
+        }
+    }
+
+    /// Whether it takes over from the version before.
+    pub(crate) fn runs(self) -> bool {
+        matches!(self, Self::Healthy | Self::TrapsInReconcile)
+    }
+}
+
+/// The file of a version.
+pub(crate) fn file(number: u32, kind: Kind) -> Vec<u8> {
+    let fault = match kind {
+        Kind::Healthy | Kind::Broken => "0",
+        Kind::TrapsInDescribe => "1",
+        Kind::TrapsInReconcile => "2",
+    };
+    let length = u32::try_from(DESCRIPTOR.len()).expect("short").to_le_bytes();
+    let length = length.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "\\{byte:02x}").expect("a string takes it");
+        text
+    });
+    let head = SOURCE.split("(data (i32.const 640) \"").nth(1).and_then(|rest| rest.split("\")").next());
+    let head = head.expect("the record's beginning").replace("\\\"", "\"").len();
+    let source = SOURCE
+        .replace("FAULT", fault)
+        .replace("\"VERSION\"", &format!("\"{number:04}\""))
+        .replace("DESCRIPTOR", &DESCRIPTOR.replace('"', "\\\""))
+        .replace("LENGTH", &length)
+        .replace("HEAD", &head.to_string());
+    let wasm = wat::parse_str(&source).expect("the guest");
+    match kind {
+        Kind::Broken if number % 2 == 0 => wasm[..wasm.len() / 2].to_vec(),
+        Kind::Broken => format!("not wasm, {number}").into_bytes(),
+        _ => wasm,
+    }
+}

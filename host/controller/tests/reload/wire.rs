@@ -1,0 +1,99 @@
+//! What lies between the host and the API server: it takes the plugin's records off the wire, in the order in which they are sent.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use kube::client::Body;
+use parking_lot::Mutex;
+use pilothouse_apiserver::ApiServer;
+use serde_json::Value;
+use tokio::time::Instant;
+use tower::{BoxError, ServiceExt};
+
+/// What became of a reconcile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Start,
+    End,
+    /// The version traps right after it.
+    Trap,
+}
+
+/// What the plugin said of one reconcile.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) mark: Mark,
+    /// The version of the plugin that said it.
+    pub(crate) version: u32,
+    pub(crate) name: String,
+    /// The resource version that it read; none of an object that is gone.
+    pub(crate) read: Option<u64>,
+    pub(crate) attempt: u32,
+    /// Whether a requeue that it asked for is among the reasons.
+    pub(crate) requeued: bool,
+    pub(crate) at: Instant,
+}
+
+/// Everything that was said, in order.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<Record>>>);
+
+const ANSWER: &str = r#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"record","namespace":"default","uid":"u","resourceVersion":"1"}}"#;
+
+type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
+
+impl Log {
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&[Record]) -> T) -> T {
+        read(&self.0.lock())
+    }
+
+    fn push(&self, text: &str) {
+        let words: Vec<_> = text.split(' ').collect();
+        let [mark, version, name, read, attempt, reasons] = words[..] else { panic!("a record: {text:?}") };
+        let mark = match mark {
+            "S" => Mark::Start,
+            "E" => Mark::End,
+            _ => Mark::Trap,
+        };
+        let mut records = self.0.lock();
+        records.push(Record {
+            mark,
+            version: version.parse().expect("a version"),
+            name: name.to_owned(),
+            read: (!read.is_empty()).then(|| read.parse().expect("a resource version")),
+            attempt: attempt.parse().expect("an attempt"),
+            requeued: reasons == "R",
+            at: Instant::now(),
+        });
+    }
+}
+
+/// A client of the server for the host under test.
+pub(crate) fn client(server: &ApiServer, log: &Log) -> kube::Client {
+    let (server, log) = (server.clone(), log.clone());
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (server, log) = (server.clone(), log.clone());
+        async move { Ok::<_, Infallible>(answer(&server, &log, request).await) }
+    });
+    kube::Client::new(service, "default")
+}
+
+async fn answer(server: &ApiServer, log: &Log, request: Request<Body>) -> Answer {
+    if request.method() == Method::POST && request.uri().path().ends_with("/leases") {
+        let body = request.into_body().collect().await.expect("a whole body").to_bytes();
+        let manifest: Value = serde_json::from_slice(&body).expect("a manifest");
+        log.push(manifest["spec"]["holderIdentity"].as_str().expect("a record"));
+        let body = Full::new(Bytes::from_static(ANSWER.as_bytes())).map_err(|never| match never {});
+        return Response::new(body.boxed_unsync());
+    }
+    let response = server.service().oneshot(request).await.expect("it always answers");
+    response.map(|body| body.map_err(Into::into).boxed_unsync())
+}

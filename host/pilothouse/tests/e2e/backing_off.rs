@@ -1,0 +1,151 @@
+//! A plugin that fails again and again is called ever more rarely, says so, and loses nothing by it.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Guest, Host, Options, wat};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_keeps_trapping_backs_off_alone_until_a_better_file_comes() {
+    // A key that got lost would not come back with the new file.
+    let host = Host::start_with(Options { no_requeue_on_reload: true, ..Options::default() }).await;
+    host.drop_in("faulty", &wat("trap"));
+    host.drop_in("conformance", &Guest::Conformance.wasm());
+    host.wait_for_state("conformance", "running").await;
+    host.wait_for_state("faulty", "running").await;
+    host.server.script("one", "copy:one-record").await;
+
+    let faulty = host.wait_for_state("faulty", "backing-off").await;
+    let error = faulty["error"].as_str().expect("text");
+    assert!(error.contains("faults in a row") && error.contains("unreachable"), "{error}");
+    assert!(!error.contains('\n'), "{error}");
+    let (next_try, since) =
+        (faulty["nextTry"].as_str().expect("a time"), faulty["since"].as_str().expect("a time"));
+    assert!(error.contains(next_try) || error.contains("as soon as"), "{error} {next_try}");
+    assert!(since <= next_try, "{since} {next_try}");
+    let status = String::from_utf8(host.pilothouse(&["status"]).stdout).expect("text");
+    assert!(status.contains("backing-off since 2") && status.contains("faults in a row"), "{status}");
+    let (_, metrics) = host.get("/metrics").await;
+    for line in [
+        "pilothouse_plugin_state{plugin=\"faulty\",state=\"backing-off\"} 1",
+        "pilothouse_plugin_state{plugin=\"faulty\",state=\"running\"} 0",
+        "pilothouse_plugin_state{plugin=\"conformance\",state=\"running\"} 1",
+        "pilothouse_plugin_transitions_total{plugin=\"faulty\",state=\"backing-off\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line}\n{metrics}");
+    }
+    assert_eq!(host.get("/readyz").await.0, 200);
+
+    // The other one works.
+    host.wait("the healthy plugin", || async {
+        host.server.data("one-record").await.contains_key("version").then_some(())
+    })
+    .await;
+    let event = host
+        .wait("the Event about it", || async {
+            let events = host.server.get("/apis/events.k8s.io/v1/namespaces/default/events").await;
+            events["items"].as_array()?.iter().find(|event| event["reason"] == "BackingOff").cloned()
+        })
+        .await;
+    assert_eq!(event["type"], "Warning");
+    assert_eq!(
+        (&event["regarding"]["apiVersion"], &event["regarding"]["kind"], &event["regarding"]["name"]),
+        (&Value::from("pilothouse.dev/v1alpha1"), &Value::from("Plugin"), &Value::from("faulty"))
+    );
+
+    host.drop_in("faulty", &wat("done"));
+    host.wait_for_plugin("faulty", "the key to have waited for the better version", |plugin| {
+        plugin["state"] == "running" && plugin["counters"]["succeeded"].as_u64() >= Some(1)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_pass_while_loading_is_tried_again() {
+    let host = Host::start_with(Options { test_faults: true, ..Options::default() }).await;
+    if host.server.skips("the server takes no faults") {
+        return;
+    }
+    let fault = json!({
+        "verb": "patch", "group": "apiextensions.k8s.io", "resource": "customresourcedefinitions", "count": 2, "code": 403
+    });
+    let request =
+        http::Request::post("/debug/faults").body(fault.to_string().into_bytes()).expect("a request");
+    host.server.client.request_text(request).await.expect("armed");
+    host.sidecar("sample", "grants: {crds: true}\n");
+    host.drop_in("sample", &Guest::SampleController.wasm());
+    let plugin = host.wait_for_state("sample", "backing-off").await;
+    let error = plugin["error"].as_str().expect("text");
+    assert!(error.contains("was refused") && error.contains("tried again"), "{error}");
+    let plugin = host.wait_for_state("sample", "running").await;
+    assert_eq!(
+        (&plugin["error"], &plugin["counters"]["refusedLoads"]),
+        (&json!(""), &json!(2)),
+        "{plugin:#}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crd_that_somebody_deletes_is_put_back() {
+    let host = Host::start().await;
+    if host.server.skips_absent_kinds() {
+        return;
+    }
+    host.sidecar("sample", "grants: {crds: true}\n");
+    host.drop_in("sample", &Guest::SampleController.wasm());
+    host.wait_for_state("sample", "running").await;
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/foos.samplecontroller.k8s.io";
+    let before = host.server.get(path).await["metadata"]["uid"].clone();
+    let request = http::Request::delete(path).body(Vec::new()).expect("a request");
+    host.server.client.request_text(request).await.expect("deleted");
+    host.wait("the CRD to be another", || async {
+        let now = host.server.get(path).await["metadata"]["uid"].clone();
+        (now.is_string() && now != before).then_some(())
+    })
+    .await;
+    assert!(host.log().contains("was deleted; it is being applied again"), "{}", host.log());
+    let foo = json!({
+        "apiVersion": "samplecontroller.k8s.io/v1alpha1", "kind": "Foo", "metadata": {"name": "after"},
+        "spec": {"deploymentName": "after", "replicas": 1}
+    });
+    let collection = host.server.path("/apis/samplecontroller.k8s.io/v1alpha1", "foos", "");
+    host.wait("a Foo to be taken", || async {
+        let request = http::Request::post(collection.trim_end_matches('/'))
+            .header("content-type", "application/json")
+            .body(foo.to_string().into_bytes())
+            .expect("a request");
+        host.server.client.request_text(request).await.is_ok().then_some(())
+    })
+    .await;
+    let deployment = host.server.path("/apis/apps/v1", "deployments", "after");
+    host.wait("its Deployment", || async { host.server.get(&deployment).await.is_object().then_some(()) })
+        .await;
+    host.wait_for_plugin("sample", "no complaint", |plugin| plugin["error"] == "").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_is_moved_away_and_back_stops_nothing() {
+    let host = Host::start().await;
+    let plugins = host.plugins();
+    let away = plugins.with_file_name("away");
+    host.drop_in("plugin", &wat("done"));
+    host.wait_for_generation("plugin", 1).await;
+    fs::rename(&plugins, &away).expect("moved away");
+    host.wait("the host to notice", || async { host.log().contains("cannot be read").then_some(()) }).await;
+    host.server.script("meanwhile", "").await;
+    host.wait_for_plugin("plugin", "work meanwhile", |plugin| {
+        plugin["state"] == "running" && plugin["counters"]["succeeded"].as_u64() >= Some(1)
+    })
+    .await;
+    fs::rename(&away, &plugins).expect("moved back");
+    host.drop_in("plugin", &wat("trap"));
+    host.wait_for_generation("plugin", 2).await;
+
+    // Another directory in its place, without a moment in which there was none.
+    let other = plugins.with_file_name("other");
+    fs::create_dir(&other).expect("made");
+    fs::write(other.join("plugin.wasm"), wat("done")).expect("written");
+    fs::rename(&plugins, &away).and_then(|()| fs::rename(&other, &plugins)).expect("exchanged");
+    host.wait_for_generation("plugin", 3).await;
+}
