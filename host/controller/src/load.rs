@@ -10,7 +10,7 @@ mod watches;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_plugin::{Code, Engine, Exports, InstancePool, Limits};
+use pilothouse_plugin::{Code, Engine, Exports, InstancePool, Limits, LoadError};
 use sha2::{Digest, Sha256};
 use tokio::time::sleep;
 
@@ -80,14 +80,7 @@ pub(crate) async fn load(
         return Ok(Loaded::Unchanged);
     }
     let running_code = running.as_ref().map(|running| running.pool.code());
-    let code = match running_code.filter(|code| code.digest() == read.digest) {
-        // The sidecar changed alone.
-        Some(code) => code.clone(),
-        None => {
-            report(PluginState::Compiling, "");
-            services.engine.load(read.wasm).await?
-        }
-    };
+    let code = code(&services.engine, running_code, read.wasm, &read.digest, &report).await?;
     report(PluginState::Describing, "");
     let config: Arc<str> = sidecar.config_json().into();
     let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(&config)));
@@ -147,6 +140,23 @@ pub(crate) async fn load(
         health,
         descriptor,
     })))
+}
+
+/// The code of the file. Where its sidecar changed alone, it is that of the running version.
+async fn code(
+    engine: &Engine,
+    running: Option<&Code>,
+    wasm: Vec<u8>,
+    digest: &str,
+    report: &Report,
+) -> Result<Code, LoadError> {
+    match running.filter(|code| code.digest() == digest) {
+        Some(code) => Ok(code.clone()),
+        None => {
+            report(PluginState::Compiling, "");
+            engine.load(wasm).await
+        }
+    }
 }
 
 /// The largest plugin and the largest sidecar that are read. A stray disk image in the directory must not take the
@@ -257,5 +267,36 @@ async fn put_crds(
             Err(error) => report(PluginState::Waiting, &error.to_string()),
         }
         sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use pilothouse_plugin::EngineOptions;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_sidecar_that_changed_alone_compiles_nothing() {
+        let engine = Engine::new(EngineOptions::default()).expect("an engine");
+        let compiled = Arc::new(AtomicU32::new(0));
+        let report: Report = Arc::new({
+            let compiled = Arc::clone(&compiled);
+            move |state, _| {
+                compiled.fetch_add(u32::from(state == PluginState::Compiling), Ordering::Relaxed);
+            }
+        });
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/done.wat");
+        let wasm = wat::parse_file(path).expect("a guest");
+        let running = code(&engine, None, wasm, "", &report).await.expect("a plugin");
+        assert_eq!(compiled.load(Ordering::Relaxed), 1);
+        // Were these bytes looked at, they would be refused.
+        let digest = running.digest().to_owned();
+        let again = code(&engine, Some(&running), b"no wasm".into(), &digest, &report).await;
+        assert_eq!(again.expect("the same").digest(), digest);
+        assert_eq!(compiled.load(Ordering::Relaxed), 1);
+        assert!(code(&engine, Some(&running), b"no wasm".into(), "another", &report).await.is_err());
     }
 }

@@ -95,7 +95,10 @@ impl Lifecycle {
 
     /// Tells once of a plugin that has been waiting for long. Called now and then.
     pub(crate) fn look(&self) {
-        let now = Timestamp::now();
+        self.look_at(Timestamp::now());
+    }
+
+    fn look_at(&self, now: Timestamp) {
         let mut inner = self.inner.lock();
         let waits = inner.life.state == PluginState::Waiting && now >= inner.life.since + LONG;
         if waits && !inner.waits_long {
@@ -221,7 +224,15 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
+    use serde_json::Value;
+
     use super::*;
+    use crate::metrics::Metrics;
+    use crate::server::Server;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).expect("a time")
@@ -268,5 +279,76 @@ mod tests {
         assert_eq!(reasons, ["Running", "BackingOff", "Recovered", "BackingOff", "LoadFailed", "Stopped"]);
         assert_eq!(told[1], told[3]);
         assert!(told[1].warning && !told[0].warning);
+    }
+
+    /// A plugin's life, the Events that are written of it, and its metrics.
+    fn stage() -> (Lifecycle, Arc<Mutex<Vec<(String, Value)>>>, Registry) {
+        use http_body_util::BodyExt;
+
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&written);
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let kept = Arc::clone(&kept);
+            async move {
+                let path = request.uri().path().to_owned();
+                let body = request.into_body().collect().await.expect("a body").to_bytes();
+                kept.lock().push((path, serde_json::from_slice(&body).expect("JSON")));
+                Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
+            }
+        });
+        let mut registry = Registry::default();
+        let name = PluginName::of_file(Path::new("p.wasm")).expect("a name");
+        let metrics = Metrics::register(&mut registry).of(&name);
+        let events = EventRecorder::start(Server::new(kube::Client::new(service, "default")), "pod".into());
+        (Lifecycle::begin(name, "pilothouse-system", metrics, events), written, registry)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_plugin_that_waits_for_long_is_told_of_once_and_in_the_hosts_namespace() {
+        let (lifecycle, written, _) = stage();
+        lifecycle.apply_at(&Input::Found, at(0));
+        let step = Input::Step { load: 1, state: PluginState::Waiting, waiting_for: "the CRD foos" };
+        lifecycle.apply_at(&step, at(10));
+        for second in [20, 39, 40, 70, 400] {
+            lifecycle.look_at(at(second));
+        }
+        while written.lock().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let written = written.lock();
+        assert_eq!(written.len(), 1);
+        let (path, event) = &written[0];
+        assert_eq!(path, "/apis/events.k8s.io/v1/namespaces/pilothouse-system/events");
+        assert_eq!((&event["reason"], &event["type"]), (&json!("Waiting"), &json!("Warning")));
+        assert_eq!(event["note"], "The plugin waits: the CRD foos");
+        let regarding = json!({
+            "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin", "name": "p", "namespace": "pilothouse-system",
+            "uid": "", "resourceVersion": "",
+        });
+        assert_eq!(event["regarding"], regarding);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_state_is_a_gauge_and_each_change_is_counted() {
+        let (lifecycle, _, registry) = stage();
+        lifecycle.apply_at(&Input::Found, at(0));
+        lifecycle.apply_at(&Input::Refused { problem: "not wasm" }, at(1));
+        let mut text = String::new();
+        encode(&mut text, &registry).expect("text");
+        for (state, gauge, entered) in [("found", 0, 1), ("failed", 1, 1), ("running", 0, 0)] {
+            let labels = format!("{{plugin=\"p\",state=\"{state}\"}}");
+            for line in [
+                format!("pilothouse_plugin_state{labels} {gauge}\n"),
+                format!("pilothouse_plugin_transitions_total{labels} {entered}\n"),
+            ] {
+                assert!(text.contains(&line), "{line}{text}");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[should_panic(expected = "a plugin that is found cannot take Recovered")]
+    async fn an_impossible_change_is_a_fault_of_the_host() {
+        stage().0.apply_at(&Input::Recovered, at(0));
     }
 }

@@ -153,6 +153,21 @@ async fn b38_a_batch_is_tried_five_times_then_each_event_and_the_breaking_one_is
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_observer_that_keeps_trapping_backs_off_and_recovers() {
+    let stage = stage(&[("bad", "trap"), ("good", "fine")]).await;
+    let task = stage.start();
+    let backs_off = |stage: &Stage| stage.version.health.backing_off().is_some();
+    stage.until("it to back off", backs_off).await;
+    assert_eq!(stage.told(), ["initial bad"; 5], "as many as a plugin may fail in a row");
+    let waits = stage.version.health.backing_off().expect("it backs off");
+    assert!(waits.until > Instant::now() && waits.to_string().contains("unreachable"), "{waits}");
+    assert!(stage.version.health.enter().is_none(), "no worker is let in either");
+    stage.until("the good one", |stage| stage.told().contains(&"initial good".to_owned())).await;
+    stage.until("its recovery", |stage| !backs_off(stage)).await;
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_does_not_end_the_others() {
     let stage = stage_with(&[("good", "fine")], true).await;
     let task = stage.start();
