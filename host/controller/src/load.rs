@@ -70,6 +70,7 @@ pub(crate) async fn load(
     running: Option<Arc<Version>>,
     report: Report,
 ) -> Result<Loaded, LoadProblem> {
+    let turn = services.engine.turn().await;
     let read = read(&files).await?;
     let sidecar = Sidecar::parse(&read.sidecar_text)
         .map_err(|source| LoadProblem::Sidecar { path: files.sidecar.clone(), source })?;
@@ -81,6 +82,7 @@ pub(crate) async fn load(
     }
     let running_code = running.as_ref().map(|running| running.pool.code());
     let code = code(&services.engine, running_code, read.wasm, &read.digest, &report).await?;
+    drop(turn);
     report(PluginState::Describing, "");
     let config: Arc<str> = sidecar.config_json().into();
     let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(&config)));

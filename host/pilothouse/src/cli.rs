@@ -67,6 +67,9 @@ pub(crate) enum Command {
     Status(Status),
     /// Show the log lines of a running host's plugins.
     Logs(Logs),
+    /// Compile standard input to standard output: what the host starts for each plugin.
+    #[command(hide = true)]
+    Compile(Compile),
 }
 
 #[derive(Debug, Args)]
@@ -95,6 +98,8 @@ pub(crate) struct Dev {
     #[arg(long, env = "PILOTHOUSE_AUTHORIZATION", value_enum, default_value = "always-allow")]
     pub(crate) authorization: Authorization,
     #[command(flatten)]
+    pub(crate) cache: CacheFlags,
+    #[command(flatten)]
     pub(crate) test: TestHooks,
     #[command(flatten)]
     pub(crate) faults: TestFaults,
@@ -117,6 +122,8 @@ pub(crate) struct Run {
     /// Where health, metrics and status are served.
     #[arg(long, env = "PILOTHOUSE_LISTEN", default_value = "127.0.0.1:9464", value_name = "ADDR")]
     pub(crate) listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) cache: CacheFlags,
     #[command(flatten)]
     pub(crate) test: TestHooks,
 }
@@ -222,6 +229,21 @@ pub(crate) struct ServerUrl {
     pub(crate) server: String,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct CacheFlags {
+    /// Where compiled plugins are kept between runs; without it, `pilothouse` in $XDG_CACHE_HOME or ~/.cache.
+    #[arg(long, env = "PILOTHOUSE_CACHE_DIR", value_name = "DIR")]
+    pub(crate) cache_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Compile {
+    /// Bytes of address space that may be used.
+    pub(crate) memory: u64,
+    /// Bytes of the plugin.
+    pub(crate) size: usize,
+}
+
 /// Switches that only tests turn, so that a fault cannot hide.
 #[derive(Debug, Args)]
 pub(crate) struct TestHooks {
@@ -264,8 +286,8 @@ mod tests {
     fn the_stable_flags_are_taken() {
         for line in [
             "pilothouse dev --build d --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2 \
-             --authorization rbac",
-            "pilothouse run --plugins p --kubeconfig k --context c --config f --listen 127.0.0.1:1 --log-format json",
+             --authorization rbac --cache-dir c",
+            "pilothouse run --plugins p --kubeconfig k --context c --config f --listen 127.0.0.1:1 --cache-dir c --log-format json",
             "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k --authorization always-allow",
             "pilothouse new greeter --lang js",
             "pilothouse build d -o a.wasm",

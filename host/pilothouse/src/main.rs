@@ -54,6 +54,7 @@ async fn run(cli: Cli) -> Outcome {
         Command::Rbac(flags) => commands::rbac::run(flags).await,
         Command::Status(flags) => commands::status::run(flags).await,
         Command::Logs(flags) => commands::logs::run(flags).await,
+        Command::Compile(flags) => commands::compile::run(&flags),
     }
 }
 

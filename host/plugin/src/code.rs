@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use wasmtime::component::InstancePre;
 
+use crate::artifact::InUse;
 use crate::bindings::exports::pilothouse::controller as exports;
 use crate::engine::Engine;
 use crate::sandbox::GuestState;
@@ -21,6 +22,8 @@ pub(crate) struct Inner {
     pub(crate) linked: InstancePre<GuestState>,
     pub(crate) indices: Indices,
     pub(crate) facts: Facts,
+    /// Keeps the file that the code is mapped from where it is.
+    pub(crate) _in_use: Option<InUse>,
 }
 
 /// Where the exports are.

@@ -8,8 +8,9 @@ use thiserror::Error;
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime::{Config, Strategy, WasmBacktraceDetails};
 
+use crate::compile::{CacheDirectory, CompilerProcess, Workshop};
 use crate::sandbox::GuestState;
-use crate::{Code, LoadError, bindings, load};
+use crate::{bindings, load};
 
 /// How plugins are compiled and interrupted.
 #[derive(Clone, Debug)]
@@ -22,6 +23,10 @@ pub struct EngineOptions {
     pub compiler: Compiler,
     /// The largest file to load, in bytes.
     pub max_code_size: usize,
+    /// Keeps compiled plugins between runs. A directory that can't be used costs a warning, and no more.
+    pub cache: Option<CacheDirectory>,
+    /// Compiles in processes of their own, one plugin each; without it, in this one.
+    pub compiler_process: Option<CompilerProcess>,
 }
 
 impl Default for EngineOptions {
@@ -31,6 +36,8 @@ impl Default for EngineOptions {
             parallel_compilation: true,
             compiler: Compiler::default(),
             max_code_size: 256 << 20,
+            cache: None,
+            compiler_process: None,
         }
     }
 }
@@ -56,7 +63,7 @@ pub enum EngineError {
     Ticker(#[source] std::io::Error),
 }
 
-/// Compiles and runs plugins. Cheap to clone; the last clone (those inside [`Code`] and [`Instance`](crate::Instance) included) stops
+/// Compiles and runs plugins. Cheap to clone; the last clone (those inside [`Code`](crate::Code) and [`Instance`](crate::Instance) included) stops
 /// the ticker when it is dropped.
 #[derive(Clone)]
 pub struct Engine {
@@ -67,6 +74,7 @@ pub(crate) struct Shared {
     pub(crate) wasm: wasmtime::Engine,
     pub(crate) linker: Linker<GuestState>,
     pub(crate) options: EngineOptions,
+    pub(crate) workshop: Workshop,
     _ticker: Ticker,
 }
 
@@ -78,23 +86,8 @@ impl Engine {
         let wasm = wasmtime::Engine::new(&config(&options)).map_err(setup)?;
         let linker = linker(&wasm).map_err(setup)?;
         let ticker = Ticker::start(wasm.clone(), options.tick).map_err(EngineError::Ticker)?;
-        Ok(Self { shared: Arc::new(Shared { wasm, linker, options, _ticker: ticker }) })
-    }
-
-    /// Checks, compiles and links a plugin from the bytes of its file: a component or a core module.
-    ///
-    /// Takes from milliseconds to seconds of CPU time, on threads for blocking work. Runs no code of the plugin. Dropping the future
-    /// leaves the work to end by itself, unused.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
-    pub async fn load(&self, bytes: Vec<u8>) -> Result<Code, LoadError> {
-        let engine = self.clone();
-        match tokio::task::spawn_blocking(move || load::load(&engine, &bytes)).await {
-            Ok(result) => result,
-            // A panic of a parser or compiler on hostile input must not take the host along.
-            Err(error) => Err(LoadError::Internal(load::one_line(&error.to_string()))),
-        }
+        let workshop = Workshop::new(&wasm, options.cache.as_ref(), options.compiler_process.clone());
+        Ok(Self { shared: Arc::new(Shared { wasm, linker, options, workshop, _ticker: ticker }) })
     }
 }
 
@@ -110,6 +103,8 @@ fn config(options: &EngineOptions) -> Config {
         .wasm_component_model(true)
         .wasm_backtrace_details(WasmBacktraceDetails::Enable)
         .epoch_interruption(true)
+        // For unwinders of others only, which have no business in a guest's frames; with many plugins, tables without use.
+        .native_unwind_info(cfg!(windows))
         .parallel_compilation(options.parallel_compilation)
         .strategy(match options.compiler {
             Compiler::Cranelift => Strategy::Cranelift,

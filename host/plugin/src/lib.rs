@@ -12,9 +12,11 @@
 //! text here.
 
 mod api_error;
+mod artifact;
 mod bindings;
 mod call;
 mod code;
+mod compile;
 mod engine;
 mod fault;
 mod functions;
@@ -28,6 +30,7 @@ mod sandbox;
 pub use api_error::{ApiError, Cause, Rule};
 pub use call::{Call, DescribeError, Failure, Observation, Outcome, Reason, Request};
 pub use code::{Code, Exports, Form};
+pub use compile::{CacheDirectory, CompileStats, CompilerProcess, Turn, WriteError};
 pub use engine::{Compiler, Engine, EngineError, EngineOptions};
 pub use fault::{Fault, FaultKind};
 pub use host::{

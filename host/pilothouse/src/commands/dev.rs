@@ -28,6 +28,7 @@ pub(crate) async fn run(flags: Dev) -> Outcome {
         plugins: flags.plugins,
         api_server: address.to_string(),
         grant_crds: true,
+        cache_dir: flags.cache.cache_dir,
         requeue_on_reload: !flags.test.test_no_requeue_on_reload,
     };
     let building = rebuild.map(|rebuild| tokio::spawn(rebuild.run(shutdown.clone())));

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pilothouse_controller::{HostOptions, Metrics, PluginHost};
-use pilothouse_plugin::{Engine, EngineOptions};
+use pilothouse_plugin::Engine;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::compile;
 use crate::shutdown::GRACE;
 use crate::{Failed, Outcome, http};
 
@@ -21,6 +22,8 @@ pub(crate) struct HostFlags {
     /// The API server as `host:port`.
     pub(crate) api_server: String,
     pub(crate) grant_crds: bool,
+    /// Where compiled plugins are kept, if not in the usual place.
+    pub(crate) cache_dir: Option<PathBuf>,
     pub(crate) requeue_on_reload: bool,
 }
 
@@ -32,7 +35,7 @@ pub(crate) async fn run(
     shutdown: CancellationToken,
 ) -> Outcome {
     check_directory(&flags.plugins)?;
-    let engine = Engine::new(EngineOptions::default())
+    let engine = Engine::new(compile::engine_options(flags.cache_dir))
         .map_err(|error| Failed::Work(format!("the wasm engine: {error}")))?;
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);

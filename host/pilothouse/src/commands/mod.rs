@@ -3,6 +3,7 @@
 pub(crate) mod apiserver;
 pub(crate) mod build;
 pub(crate) mod check;
+pub(crate) mod compile;
 pub(crate) mod dev;
 mod host;
 mod listen;

@@ -31,6 +31,7 @@ pub(crate) async fn run(flags: Run) -> Outcome {
         plugins: PathBuf::from(&flags.plugins),
         api_server,
         grant_crds: config.grant_crds,
+        cache_dir: flags.cache.cache_dir,
         requeue_on_reload: !flags.test.test_no_requeue_on_reload,
     };
     run_host(host, client, listener, shutdown).await

@@ -31,6 +31,9 @@ const WIT: [(&str, &str); 15] = [
     ("worlds.wit", include_str!("../../../../wit/worlds.wit")),
 ];
 
+/// What becomes part of components made from modules that import preview 1.
+pub(crate) const ADAPTER: &[u8] = WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER;
+
 /// Makes a core module into a component.
 pub(super) fn encode(module: &[u8], shape: &Shape) -> Result<Vec<u8>, LoadError> {
     let wrapped;
@@ -53,7 +56,7 @@ fn component(module: &[u8], shape: &Shape) -> Result<Vec<u8>, LoadError> {
     let mut encoder = ComponentEncoder::default().module(module).map_err(|error| failed(&error))?;
     if shape.imports.contains(WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME) {
         encoder = encoder
-            .adapter(WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER)
+            .adapter(WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, ADAPTER)
             .map_err(|error| failed(&error))?;
     }
     encoder.validate(true).encode().map_err(|error| failed(&error))

@@ -109,14 +109,32 @@ pub enum LoadError {
         /// What the compiler says.
         message: String,
     },
+    /// What a compiler process says of the file: the text of one of the others.
+    #[error("{0}")]
+    Refused(String),
+    /// The compiler process did not get to a result.
+    #[error(
+        "the compiler process {how} (signals 6 and 9 mostly mean that it had not enough memory); it said: {said}: build the plugin smaller, or give the machine more memory"
+    )]
+    CompilerEnded {
+        /// How it ended.
+        how: String,
+        /// The end of its standard error.
+        said: String,
+    },
     /// The host's own fault.
     #[error("the loader failed, which is a fault of the host, please report it with the file: {0}")]
     Internal(String),
 }
 
 impl LoadError {
-    pub(super) fn compile(error: &wasmtime::Error) -> Self {
+    pub(crate) fn compile(error: &wasmtime::Error) -> Self {
         Self::Compile { message: one_line(&format!("{error:#}")) }
+    }
+
+    /// There is no place for compiled code.
+    pub(crate) fn no_file(error: &std::io::Error) -> Self {
+        Self::Internal(format!("no file for compiled code can be made: {error}"))
     }
 
     pub(super) fn link(error: &wasmtime::Error) -> Self {

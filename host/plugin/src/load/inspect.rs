@@ -8,7 +8,7 @@ use super::{LoadError, PACKAGE, PACKAGE_VERSION, one_line};
 
 /// The interfaces that a plugin may export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Interface {
+pub(crate) enum Interface {
     Plugin,
     Reconcile,
     Observe,
@@ -16,12 +16,12 @@ pub(super) enum Interface {
 }
 
 impl Interface {
-    pub(super) const ALL: [Self; 4] = [Self::Plugin, Self::Reconcile, Self::Observe, Self::Index];
+    pub(crate) const ALL: [Self; 4] = [Self::Plugin, Self::Reconcile, Self::Observe, Self::Index];
 
     /// Those that the host calls when something happens; without any there is nothing that a plugin could do.
     const CALLED: [Self; 3] = [Self::Reconcile, Self::Observe, Self::Index];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Plugin => "plugin",
             Self::Reconcile => "reconcile",

@@ -1,7 +1,7 @@
 //! From the bytes of a file to compiled code.
 //!
 //! `recognise` says what the bytes are, `inspect` what a module or component imports and exports, `encode` makes a core module into a
-//! component, and this file compiles and links the result.
+//! component. [`compile`](crate::compile) has the result compiled, and this file links it.
 
 mod encode;
 mod error;
@@ -10,22 +10,23 @@ mod missing;
 mod recognise;
 mod wasi;
 
-use std::fmt::Write as _;
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, ComponentNamedList, InstancePre, Lift, Lower};
 
+pub(crate) use encode::ADAPTER;
 pub use error::LoadError;
 pub(crate) use error::one_line;
 
+use crate::artifact::InUse;
 use crate::bindings::exports::pilothouse::controller as exports;
 use crate::bindings::pilothouse::controller::types;
 use crate::code::{Code, Facts, Form, Indices, Inner};
 use crate::engine::Engine;
 use crate::sandbox::{BatchHandle, GuestState, ObjectHandle};
-use inspect::{Interface, Shape};
+pub(crate) use inspect::Interface;
 use recognise::Kind;
 
 /// The package that plugins are written against.
@@ -33,8 +34,24 @@ pub(crate) const PACKAGE: &str = "pilothouse:controller";
 /// The version of it that this host serves.
 pub(crate) const PACKAGE_VERSION: &str = "0.1.0";
 
-/// Checks, compiles and links. Blocks for as long as that takes.
-pub(crate) fn load(engine: &Engine, bytes: &[u8]) -> Result<Code, LoadError> {
+/// A file that was checked and not yet compiled.
+pub(crate) struct Prepared<'a> {
+    /// The file, or the component that was made of it.
+    pub(crate) component: Cow<'a, [u8]>,
+    pub(crate) stated: Stated,
+}
+
+/// What the file says of itself, apart from its code.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Stated {
+    pub(crate) form: Form,
+    pub(crate) package_version: String,
+    /// The contract's interfaces that it exports.
+    pub(crate) interfaces: Vec<Interface>,
+}
+
+/// Checks a file and makes it a component. Blocks for as long as that takes.
+pub(crate) fn prepare<'a>(engine: &Engine, bytes: &'a [u8]) -> Result<Prepared<'a>, LoadError> {
     let limit = engine.shared.options.max_code_size;
     if bytes.len() > limit {
         return Err(LoadError::TooLarge { size: bytes.len(), limit });
@@ -42,33 +59,49 @@ pub(crate) fn load(engine: &Engine, bytes: &[u8]) -> Result<Code, LoadError> {
     let kind = recognise::recognise(bytes)?;
     let shape = inspect::inspect(bytes)?;
     inspect::check(&shape)?;
-    let encoded;
     let (form, component) = match kind {
-        Kind::Component => (Form::Component, bytes),
+        Kind::Component => (Form::Component, Cow::Borrowed(bytes)),
         Kind::CoreModule => {
             let functions = shape.functions.iter().map(|(module, name)| (module.as_str(), name.as_str()));
             missing::missing_functions(functions)?;
-            encoded = encode::encode(bytes, &shape)?;
-            (Form::CoreModule, encoded.as_slice())
+            (Form::CoreModule, Cow::Owned(encode::encode(bytes, &shape)?))
         }
     };
-    let compiled =
-        Component::new(&engine.shared.wasm, component).map_err(|error| LoadError::compile(&error))?;
-    missing::missing_functions(imported_functions(&compiled).iter().map(|(i, f)| (i.as_str(), f.as_str())))?;
-    let linked = engine.shared.linker.instantiate_pre(&compiled).map_err(|error| LoadError::link(&error))?;
-    let indices = Indices::find(&linked, &shape)?;
-    let facts = Facts {
-        digest: hex(&Sha256::digest(bytes)),
-        size: bytes.len(),
+    let stated = Stated {
         form,
         package_version: shape.package_version().to_owned(),
-        imports: compiled
+        interfaces: Interface::ALL.into_iter().filter(|interface| shape.exports(*interface)).collect(),
+    };
+    Ok(Prepared { component, stated })
+}
+
+/// Links compiled code. Blocks for as long as that takes, which is not long.
+pub(crate) fn link(
+    engine: &Engine,
+    component: &Component,
+    stated: Stated,
+    digest: &str,
+    size: usize,
+    in_use: Option<InUse>,
+) -> Result<Code, LoadError> {
+    let linked = engine.shared.linker.instantiate_pre(component).map_err(|error| {
+        let imported = imported_functions(component);
+        let missing = missing::missing_functions(imported.iter().map(|(i, f)| (i.as_str(), f.as_str())));
+        missing.err().unwrap_or_else(|| LoadError::link(&error))
+    })?;
+    let indices = Indices::find(&linked, &stated)?;
+    let facts = Facts {
+        digest: digest.to_owned(),
+        size,
+        form: stated.form,
+        package_version: stated.package_version,
+        imports: component
             .component_type()
             .imports(&engine.shared.wasm)
             .map(|(name, _)| name.to_owned())
             .collect(),
     };
-    Ok(Code { inner: Arc::new(Inner { engine: engine.clone(), linked, indices, facts }) })
+    Ok(Code { inner: Arc::new(Inner { engine: engine.clone(), linked, indices, facts, _in_use: in_use }) })
 }
 
 /// Interface and name of everything that a component imports from an interface.
@@ -90,11 +123,11 @@ fn imported_functions(component: &Component) -> Vec<(String, String)> {
 impl Indices {
     /// Finds the exports and checks their types, so that a plugin with the right names and the wrong types is refused here and not at its
     /// first call.
-    fn find(linked: &InstancePre<GuestState>, shape: &Shape) -> Result<Self, LoadError> {
+    fn find(linked: &InstancePre<GuestState>, stated: &Stated) -> Result<Self, LoadError> {
         type Resource<T> = wasmtime::component::Resource<T>;
         type Answer<T> = (Result<T, types::Failure>,);
         let wrong = |error: wasmtime::Error| LoadError::link(&error);
-        let optional = |interface: Interface| shape.exports(interface).then_some(());
+        let optional = |interface: Interface| stated.interfaces.contains(&interface).then_some(());
         let check = Typecheck { linked };
 
         let plugin = exports::plugin::GuestIndices::new(linked).map_err(wrong)?;
@@ -153,12 +186,4 @@ impl Typecheck<'_> {
             None => Err(wrong("it is missing".to_owned())),
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a string can't fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

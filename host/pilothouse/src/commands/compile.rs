@@ -1,0 +1,70 @@
+//! `pilothouse compile`, which only the host itself starts: one plugin from standard input to standard output; and how the host is told to
+//! start it.
+
+use std::ffi::OsString;
+use std::io::{Read, stdin, stdout};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pilothouse_plugin::{CacheDirectory, CompilerProcess, Engine, EngineOptions};
+use rustix::process::{Resource, Rlimit, nice, setrlimit};
+
+use crate::cli::Compile;
+use crate::{Failed, Outcome};
+
+/// Disk space for compiled plugins: some hundreds of large ones.
+const CACHE_BYTES: u64 = 2 << 30;
+/// How long a plugin may compile. The largest known, Python's, takes some seconds, and minutes on a busy machine in a debug build.
+const TIMEOUT: Duration = Duration::from_secs(600);
+/// Address space of a compiler process, of which it uses a part. Python's plugins take about 1 GiB.
+const MEMORY: u64 = 8 << 30;
+/// Plugins that run come before those that do not yet.
+const NICE: i32 = 5;
+
+/// The engine of a host that runs plugins: it compiles in processes of its own and keeps the result.
+pub(super) fn engine_options(cache_dir: Option<PathBuf>) -> EngineOptions {
+    let cache = cache_dir.or_else(default_cache_dir);
+    if cache.is_none() {
+        tracing::warn!("there is no $HOME to keep compiled plugins in: each is compiled at every start; give --cache-dir");
+    }
+    let compiler_process = this_executable().map(|program| CompilerProcess {
+        program,
+        arguments: ["compile".into(), MEMORY.to_string().into()].map(|argument: OsString| argument).into(),
+        timeout: TIMEOUT,
+    });
+    EngineOptions {
+        cache: cache.map(|path| CacheDirectory { path: path.join("compiled"), max_bytes: CACHE_BYTES }),
+        compiler_process,
+        ..EngineOptions::default()
+    }
+}
+
+fn default_cache_dir() -> Option<PathBuf> {
+    let folder = |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    let caches = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
+    Some(caches.join("pilothouse"))
+}
+
+/// The file that this process runs, even when an update has put another in its place: only an equal engine's code can be used.
+fn this_executable() -> Option<PathBuf> {
+    let running = PathBuf::from("/proc/self/exe");
+    if running.exists() { Some(running) } else { std::env::current_exe().ok() }
+}
+
+/// Compiles.
+pub(crate) fn run(flags: &Compile) -> Outcome {
+    // Neither is more than a precaution: a system that refuses them compiles all the same.
+    let _ = nice(NICE);
+    let _ = setrlimit(Resource::As, Rlimit { current: Some(flags.memory), maximum: Some(flags.memory) });
+    let mut bytes = vec![0; flags.size];
+    stdin().read_exact(&mut bytes).map_err(|error| Failed::Work(format!("no plugin to compile: {error}")))?;
+    // The host keeps the stream open. When it ends, the host is gone, and nobody wants the result.
+    std::thread::spawn(|| {
+        if let Ok(0) | Err(_) = stdin().read(&mut [0]) {
+            std::process::exit(1);
+        }
+    });
+    let engine = Engine::new(EngineOptions::default())
+        .map_err(|error| Failed::Work(format!("the wasm engine: {error}")))?;
+    engine.write_compiled(&bytes, &mut stdout().lock()).map_err(|error| Failed::Work(error.to_string()))
+}

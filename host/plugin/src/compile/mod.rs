@@ -1,0 +1,253 @@
+//! Where compiled code comes from: the cache directory, a compiler process, or this process.
+//!
+//! ```text
+//! bytes ─▶ cache directory ──found, whole──────────────────────────────▶ mapped ─▶ linked
+//!               └─▶ compiler process (or this one) ─▶ file ─▶ kept ──────┘
+//! ```
+
+mod process;
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use thiserror::Error;
+use tokio::sync::Semaphore;
+
+pub use process::CompilerProcess;
+
+use crate::artifact::{self, Directory, Entry, Key, Mapped, Sum};
+use crate::load::{self, one_line};
+use crate::{Code, Engine, LoadError};
+
+/// Where compiled plugins are kept between runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheDirectory {
+    /// The directory; it is made unless it is there.
+    pub path: PathBuf,
+    /// Bytes of all files together; the least recently used make room.
+    pub max_bytes: u64,
+}
+
+/// What came of the loads so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompileStats {
+    /// Found compiled.
+    pub cached: u64,
+    /// Compiled.
+    pub compiled: u64,
+    /// Files of the cache directory that were there and could not be used.
+    pub unfit: u64,
+}
+
+/// Why no file of compiled code was written.
+#[derive(Debug, Error)]
+pub enum WriteError {
+    /// The plugin's fault.
+    #[error(transparent)]
+    Plugin(#[from] LoadError),
+    /// Nobody takes the result.
+    #[error("the compiled code can't be written: {0}")]
+    Output(#[from] std::io::Error),
+}
+
+/// How many plugins are between their file and their code at the same time: each holds its file's bytes.
+const AT_ONCE: usize = 16;
+
+/// What an engine knows about compiling.
+pub(crate) struct Workshop {
+    engine_sum: Sum,
+    directory: Option<Directory>,
+    process: Option<CompilerProcess>,
+    /// Compilers that may run.
+    compilers: Semaphore,
+    turns: Arc<Semaphore>,
+    cached: AtomicU64,
+    compiled: AtomicU64,
+    unfit: AtomicU64,
+}
+
+/// A place among those whose files are being loaded. See [`Engine::turn`].
+#[must_use = "dropping it gives the place to the next"]
+#[derive(Debug)]
+pub struct Turn {
+    _place: Option<tokio::sync::OwnedSemaphorePermit>,
+}
+
+impl Workshop {
+    pub(crate) fn new(
+        wasm: &wasmtime::Engine,
+        cache: Option<&CacheDirectory>,
+        process: Option<CompilerProcess>,
+    ) -> Self {
+        let directory =
+            cache.and_then(|cache| match Directory::open(cache.path.clone(), cache.max_bytes) {
+                Ok(directory) => Some(directory),
+                Err(problem) => {
+                    tracing::warn!(
+                        "compiled plugins can't be kept in {}: {problem}; each is compiled anew at every start (give another \
+                         --cache-dir)",
+                        cache.path.display()
+                    );
+                    None
+                }
+            });
+        // One core is left to those who wait for the plugins that run.
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            engine_sum: artifact::engine_sum(wasm),
+            directory,
+            process,
+            compilers: Semaphore::new(cores.saturating_sub(1).max(1)),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            cached: AtomicU64::new(0),
+            compiled: AtomicU64::new(0),
+            unfit: AtomicU64::new(0),
+        }
+    }
+
+    fn is_kept(&self) -> bool {
+        self.directory.is_some() || self.process.is_some()
+    }
+
+    fn key(&self, bytes: &[u8]) -> Key {
+        Key { engine: self.engine_sum, plugin: Sum::of(bytes) }
+    }
+
+    /// The plugin as an earlier load left it.
+    fn find(&self, wasm: &wasmtime::Engine, key: &Key) -> Option<(Mapped, Entry)> {
+        let directory = self.directory.as_ref()?;
+        let found = directory
+            .find(key)
+            .and_then(|entry| entry.map(|entry| Ok((artifact::open(wasm, &entry.file, key)?, entry))).transpose());
+        match found {
+            Ok(found) => found,
+            Err(unfit) => {
+                self.unfit.fetch_add(1, Ordering::Relaxed);
+                tracing::info!("a compiled plugin is compiled anew, its file in the cache is not used: {unfit}");
+                directory.remove(key);
+                None
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Waits until it is this load's turn. To be asked for before the file is read and kept until it has been loaded, so that of a
+    /// thousand plugins some are in memory at a time and not all.
+    ///
+    /// Cancel safe: dropping the future gives the place to the next.
+    pub async fn turn(&self) -> Turn {
+        // An error would mean that the semaphore was closed, which nobody does.
+        Turn { _place: Arc::clone(&self.shared.workshop.turns).acquire_owned().await.ok() }
+    }
+
+    /// What came of the loads so far.
+    #[must_use]
+    pub fn compile_stats(&self) -> CompileStats {
+        let workshop = &self.shared.workshop;
+        CompileStats {
+            cached: workshop.cached.load(Ordering::Relaxed),
+            compiled: workshop.compiled.load(Ordering::Relaxed),
+            unfit: workshop.unfit.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Checks and compiles a plugin and writes what an engine of the same options maps as code: the work of a compiler process. Blocks.
+    pub fn write_compiled(&self, bytes: &[u8], out: &mut dyn Write) -> Result<(), WriteError> {
+        let key = self.shared.workshop.key(bytes);
+        let prepared = load::prepare(self, bytes)?;
+        let image = self.shared.wasm.precompile_component(&prepared.component);
+        let image = image.map_err(|error| LoadError::compile(&error))?;
+        Ok(artifact::write(out, &image, &key, &prepared.stated)?)
+    }
+
+    /// Checks, compiles and links a plugin from the bytes of its file: a component or a core module.
+    ///
+    /// Takes from milliseconds to seconds of CPU time, on threads for blocking work or in a process of its own. Runs no code of the
+    /// plugin. Dropping the future ends a compiler process, and leaves other work to end by itself, unused.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn load(&self, bytes: Vec<u8>) -> Result<Code, LoadError> {
+        let limit = self.shared.options.max_code_size;
+        if bytes.len() > limit {
+            return Err(LoadError::TooLarge { size: bytes.len(), limit });
+        }
+        let workshop = &self.shared.workshop;
+        let engine = self.clone();
+        let (bytes, found) = blocking(move || {
+            let workshop = &engine.shared.workshop;
+            let key = workshop.key(&bytes);
+            let found = workshop.find(&engine.shared.wasm, &key);
+            let found = found.map(|(mapped, entry)| link(&engine, mapped, entry, &key, bytes.len()));
+            Ok((bytes, found))
+        })
+        .await?;
+        match found {
+            Some(Ok(code)) => {
+                workshop.cached.fetch_add(1, Ordering::Relaxed);
+                return Ok(code);
+            }
+            Some(Err(error)) => return Err(error),
+            None => {}
+        }
+        let place = workshop.compilers.acquire().await;
+        workshop.compiled.fetch_add(1, Ordering::Relaxed);
+        let engine = self.clone();
+        let code = match &workshop.process {
+            Some(process) => {
+                let size = bytes.len();
+                let key = workshop.key(&bytes);
+                let file = process.compile(bytes).await?;
+                blocking(move || take(&engine, file, &key, size)).await
+            }
+            None => blocking(move || here(&engine, &bytes)).await,
+        };
+        drop(place);
+        code
+    }
+}
+
+/// Compiles in this process.
+fn here(engine: &Engine, bytes: &[u8]) -> Result<Code, LoadError> {
+    let key = engine.shared.workshop.key(bytes);
+    if !engine.shared.workshop.is_kept() {
+        let prepared = load::prepare(engine, bytes)?;
+        let component = wasmtime::component::Component::new(&engine.shared.wasm, &prepared.component)
+            .map_err(|error| LoadError::compile(&error))?;
+        return load::link(engine, &component, prepared.stated, &key.plugin.to_string(), bytes.len(), None);
+    }
+    let mut file = artifact::anonymous().map_err(|error| LoadError::no_file(&error))?;
+    match engine.write_compiled(bytes, &mut file) {
+        Ok(()) => take(engine, file, &key, bytes.len()),
+        Err(WriteError::Plugin(error)) => Err(error),
+        Err(WriteError::Output(error)) => Err(LoadError::no_file(&error)),
+    }
+}
+
+/// Makes what a compiler left in the file this engine's code.
+fn take(engine: &Engine, file: File, key: &Key, size: usize) -> Result<Code, LoadError> {
+    let workshop = &engine.shared.workshop;
+    let entry = artifact::keep(workshop.directory.as_ref(), file, key).map_err(|error| LoadError::no_file(&error))?;
+    let mapped = artifact::open(&engine.shared.wasm, &entry.file, key)
+        .map_err(|unfit| LoadError::Internal(one_line(&format!("the compiled code is not used: {unfit}"))))?;
+    link(engine, mapped, entry, key, size)
+}
+
+fn link(engine: &Engine, mapped: Mapped, entry: Entry, key: &Key, size: usize) -> Result<Code, LoadError> {
+    let digest = key.plugin.to_string();
+    load::link(engine, &mapped.component, mapped.stated, &digest, size, entry.in_use)
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
+) -> Result<T, LoadError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        // A panic of a parser or compiler on hostile input must not take the host along.
+        Err(error) => Err(LoadError::Internal(one_line(&error.to_string()))),
+    }
+}
