@@ -39,6 +39,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs")) {
         let text = fs::read_to_string(root.join(file)).with_context(|| format!("read {}", file.display()))?;
         found.extend(too_long(file, &text));
+        found.extend(unsafe_code(file, &text));
     }
     for (name, allowed) in MAY_USE {
         let manifest = root.join("host").join(name).join("Cargo.toml");
@@ -83,6 +84,17 @@ fn too_long(file: &Path, text: &str) -> Option<String> {
             file.display()
         )
     })
+}
+
+/// The one file that may have unsafe code (docs/decisions/0007-compiled-code-is-mapped.md), and this one, which names the lint.
+const MAY_LIFT: [&str; 2] = ["host/plugin/src/artifact/map.rs", "xtask/src/tidy.rs"];
+
+fn unsafe_code(file: &Path, text: &str) -> Option<String> {
+    let of_the_workspace = ["host", "bench", "xtask"].iter().any(|folder| file.starts_with(folder));
+    let lifts = of_the_workspace
+        && text.contains("unsafe_code")
+        && !MAY_LIFT.iter().any(|name| Path::new(name) == file);
+    lifts.then(|| format!("{}: unsafe code has one place, {}", file.display(), MAY_LIFT[0]))
 }
 
 fn wrong_direction(name: &str, allowed: &[&str], manifest: &str) -> Vec<String> {

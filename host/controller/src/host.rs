@@ -18,6 +18,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::directory::{Change, Directory, Scan, Writers, scan};
+use crate::compile_metrics::CompileCollector;
+use crate::directory::{Change, Directory, Scan, scan};
 use crate::guest_host::GuestServices;
 use crate::guest_metrics::GuestMetrics;
 use crate::informer_metrics::InformerCollector;
@@ -190,9 +192,10 @@ impl PluginHost {
         &self.shared.guest_metrics
     }
 
-    /// Adds the informers' metrics to what is scraped.
+    /// Adds the informers' and the engine's metrics to what is scraped.
     pub fn register_informers(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(InformerCollector(self.shared.services.informers.clone())));
+        registry.register_collector(Box::new(CompileCollector(self.shared.services.engine.clone())));
     }
 
     /// The state of every informer, for a bug report. It has no object's content.

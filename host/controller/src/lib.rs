@@ -6,6 +6,7 @@
 //! informers ─▶ dispatch (predicate, targets) ─▶ queue ─▶ worker ─▶ instance ─▶ live client ─▶ API server
 //! ```
 
+mod compile_metrics;
 mod computed;
 pub mod descriptor;
 mod directory;

@@ -281,6 +281,7 @@ mod tests {
     use prometheus_client::encoding::text::encode;
 
     use super::*;
+    use crate::compile_metrics::CompileCollector;
     use crate::informer_metrics::InformerCollector;
 
     /// Name, then kind and labels.
@@ -334,6 +335,8 @@ mod tests {
         let options = InformerOptions { streaming_list: false, ..InformerOptions::default() };
         let informers = InformerRegistry::new(KubeListWatches::new(client), options);
         registry.register_collector(Box::new(InformerCollector(informers.clone())));
+        let engine = pilothouse_plugin::Engine::new(Default::default()).expect("an engine");
+        registry.register_collector(Box::new(CompileCollector(engine)));
         let pods = ResourceType {
             group: String::new(),
             version: "v1".into(),

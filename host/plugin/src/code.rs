@@ -2,14 +2,17 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use parking_lot::Mutex;
+use tokio::time::Instant;
 use wasmtime::component::InstancePre;
 
-use crate::artifact::InUse;
 use crate::bindings::exports::pilothouse::controller as exports;
+use crate::compile::{self, Source};
 use crate::engine::Engine;
 use crate::sandbox::GuestState;
-use crate::{DescribeError, Fault, Host, Instance, Limits};
+use crate::{DescribeError, Fault, Host, Instance, Limits, LoadError};
 
 /// A plugin's code: checked, compiled and linked, ready to instantiate. Cheap to clone.
 #[derive(Clone)]
@@ -19,11 +22,25 @@ pub struct Code {
 
 pub(crate) struct Inner {
     pub(crate) engine: Engine,
-    pub(crate) linked: InstancePre<GuestState>,
-    pub(crate) indices: Indices,
     pub(crate) facts: Facts,
-    /// Keeps the file that the code is mapped from where it is.
-    pub(crate) _in_use: Option<InUse>,
+    /// The file that the code is mapped from; without one it can't sleep.
+    pub(crate) source: Option<Source>,
+    pub(crate) state: Mutex<State>,
+}
+
+/// Whether the code is mapped. What wasmtime keeps of mapped code (its types, its functions' places) is far more than all else that an idle
+/// plugin costs.
+pub(crate) struct State {
+    /// `None` while asleep.
+    pub(crate) linked: Option<Arc<Linked>>,
+    /// When it was last asked for.
+    pub(crate) used: Instant,
+}
+
+/// Mapped code, ready to instantiate. Instances hold it, too.
+pub(crate) struct Linked {
+    pub(crate) instances: InstancePre<GuestState>,
+    pub(crate) indices: Indices,
 }
 
 /// Where the exports are.
@@ -41,6 +58,7 @@ pub(crate) struct Facts {
     pub(crate) form: Form,
     pub(crate) package_version: String,
     pub(crate) imports: Vec<String>,
+    pub(crate) exports: Exports,
 }
 
 /// What a plugin's file was.
@@ -85,8 +103,7 @@ impl Code {
     /// What the plugin can be called for.
     #[must_use]
     pub fn exports(&self) -> Exports {
-        let Indices { reconcile, observe, index, .. } = &self.inner.indices;
-        Exports { reconcile: reconcile.is_some(), observe: observe.is_some(), index: index.is_some() }
+        self.inner.facts.exports
     }
 
     /// The interfaces that the plugin imports, as `namespace:package/interface@version`.
@@ -113,6 +130,49 @@ impl Code {
     /// Cancel safe: dropping the future discards the instance.
     pub async fn describe(&self, host: Arc<dyn Host>, limits: &Limits) -> Result<String, DescribeError> {
         self.instantiate(Arc::clone(&host), limits).await?.describe(host.config()).await
+    }
+}
+
+impl Code {
+    /// The mapped code; if it sleeps, it is mapped and linked again, on a thread for blocking work, which takes a few milliseconds.
+    ///
+    /// Cancel safe.
+    pub(crate) async fn awake(&self) -> Result<Arc<Linked>, LoadError> {
+        {
+            let mut state = self.inner.state.lock();
+            state.used = Instant::now();
+            if let Some(linked) = &state.linked {
+                return Ok(Arc::clone(linked));
+            }
+        }
+        let code = self.clone();
+        compile::blocking(move || {
+            let Inner { engine, source, state, .. } = &*code.inner;
+            let source =
+                source.as_ref().ok_or_else(|| LoadError::Internal("code without a file slept".to_owned()))?;
+            let linked = source.link(engine)?;
+            // Two who wake it at the same time both map it; the first one's is kept.
+            Ok(Arc::clone(state.lock().linked.get_or_insert(linked)))
+        })
+        .await
+    }
+
+    /// Lets go of the mapped code if nobody has asked for it for this long and no instance runs it; says whether it did. It wakes by itself.
+    pub(crate) fn sleep(&self, idle_for: Duration) -> bool {
+        let asleep = {
+            let mut state = self.inner.state.lock();
+            let is_idle = Instant::now().saturating_duration_since(state.used) >= idle_for;
+            let is_unused = state.linked.as_ref().is_some_and(|linked| Arc::strong_count(linked) == 1);
+            if is_idle && is_unused && self.inner.source.is_some() { state.linked.take() } else { None }
+        };
+        // Unmapped here, outside of the lock.
+        asleep.is_some()
+    }
+
+    /// Whether the code is mapped; for tests and benchmarks.
+    #[must_use]
+    pub fn is_awake(&self) -> bool {
+        self.inner.state.lock().linked.is_some()
     }
 }
 

@@ -81,6 +81,9 @@ pub enum FaultKind {
     /// The plugin doesn't export the function; the instance stays usable.
     #[error("the plugin doesn't export {0}")]
     NotExported(&'static str),
+    /// The plugin's code slept and could not be mapped again: the machine is out of memory or of open files.
+    #[error("the plugin's code can't be mapped: {0}")]
+    NoCode(String),
     /// The instance failed or was abandoned in an earlier call.
     #[error("the instance was given up earlier; replace it")]
     Poisoned,

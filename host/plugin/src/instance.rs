@@ -9,7 +9,7 @@ use wasmtime::Store;
 
 use crate::bindings::exports::pilothouse::controller as exports;
 use crate::bindings::pilothouse::controller::types;
-use crate::code::Code;
+use crate::code::{Code, Linked};
 use crate::fault::describe_error;
 use crate::sandbox::{GuestState, cut};
 use crate::{
@@ -29,6 +29,8 @@ pub struct Instance {
     guest: Guest,
     limits: Limits,
     state: State,
+    /// Keeps the code from sleeping.
+    _linked: Arc<Linked>,
     /// Keeps the ticker alive.
     _code: Code,
 }
@@ -55,9 +57,13 @@ impl Instance {
         let shared = &code.inner.engine.shared;
         let mut store = GuestState::store(&shared.wasm, shared.options.tick, host, limits);
         let timeout = TimeLimit { name: "describeTimeout", allowed: limits.describe_timeout };
+        let linked = code.awake().await.map_err(|error| {
+            let kind = FaultKind::NoCode(error.to_string());
+            Fault::new(Call::Instantiate.name(), kind, Vec::new())
+        })?;
         let guest = run(&mut store, Call::Instantiate, timeout, async |store| {
-            let instance = code.inner.linked.instantiate_async(&mut *store).await?;
-            let indices = &code.inner.indices;
+            let instance = linked.instances.instantiate_async(&mut *store).await?;
+            let indices = &linked.indices;
             Ok(Guest {
                 plugin: indices.plugin.load(&mut *store, &instance)?,
                 reconcile: indices.reconcile.as_ref().map(|i| i.load(&mut *store, &instance)).transpose()?,
@@ -66,7 +72,14 @@ impl Instance {
             })
         })
         .await?;
-        Ok(Self { store, guest, limits: limits.clone(), state: State::Ready, _code: code.clone() })
+        Ok(Self {
+            store,
+            guest,
+            limits: limits.clone(),
+            state: State::Ready,
+            _linked: linked,
+            _code: code.clone(),
+        })
     }
 
     /// Whether the instance should be called again: false after a fault, after an abandoned call, and when it leaks handles.

@@ -90,8 +90,8 @@ impl InstancePool {
         self.shared.code.instantiate(self.shared.host.clone(), &self.shared.limits).await
     }
 
-    /// Drops the instances that have been idle for this long or longer, and says how many. An observer's instance holds what it has
-    /// learned: don't pool it.
+    /// Drops the instances that have been idle for this long or longer, and says how many; with the last instance of the code, the pool's or
+    /// not, the code goes to sleep, too. An observer's instance holds what it has learned: don't pool it.
     pub fn drop_idle(&self, idle_for: Duration) -> usize {
         let now = Instant::now();
         let dropped: Vec<Idle> = {
@@ -100,7 +100,10 @@ impl InstancePool {
                 state.idle.partition_point(|idle| now.saturating_duration_since(idle.since) >= idle_for);
             state.idle.drain(..kept).collect()
         };
-        dropped.len()
+        let count = dropped.len();
+        drop(dropped);
+        self.shared.code.sleep(idle_for);
+        count
     }
 
     /// What the pool holds and has done.

@@ -25,7 +25,9 @@ const NICE: i32 = 5;
 pub(super) fn engine_options(cache_dir: Option<PathBuf>) -> EngineOptions {
     let cache = cache_dir.or_else(default_cache_dir);
     if cache.is_none() {
-        tracing::warn!("there is no $HOME to keep compiled plugins in: each is compiled at every start; give --cache-dir");
+        tracing::warn!(
+            "there is no $HOME to keep compiled plugins in: each is compiled at every start; give --cache-dir"
+        );
     }
     let compiler_process = this_executable().map(|program| CompilerProcess {
         program,
@@ -40,7 +42,8 @@ pub(super) fn engine_options(cache_dir: Option<PathBuf>) -> EngineOptions {
 }
 
 fn default_cache_dir() -> Option<PathBuf> {
-    let folder = |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder =
+        |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
     Some(caches.join("pilothouse"))
 }

@@ -33,12 +33,12 @@ pub(crate) struct Directory {
 pub(crate) struct Entry {
     pub(crate) file: File,
     /// To be kept while the code runs: it keeps the file from being removed to make room.
-    pub(crate) in_use: Option<InUse>,
+    pub(crate) _in_use: Option<InUse>,
 }
 
 impl Entry {
     pub(super) fn unnamed(file: File) -> Self {
-        Self { file, in_use: None }
+        Self { file, _in_use: None }
     }
 }
 
@@ -79,7 +79,7 @@ impl Directory {
         }
         // The time of the last use, by which room is made; it is only a hint.
         let _ = file.set_modified(SystemTime::now());
-        Ok(Some(Entry { file, in_use: Some(self.using(&name)) }))
+        Ok(Some(Entry { file, _in_use: Some(self.using(&name)) }))
     }
 
     /// Copies a file to where [`find`](Self::find) finds it, then makes room. The file is there whole or not at all.

@@ -123,11 +123,7 @@ fn parse(text: &str, key: &Key) -> Result<Stated, Unfit> {
     };
     let named = |name: &str| Interface::ALL.into_iter().find(|interface| interface.name() == name);
     let interfaces: Option<Vec<_>> = interfaces.split_whitespace().map(named).collect();
-    Ok(Stated {
-        form,
-        package_version: package_version.to_owned(),
-        interfaces: interfaces.ok_or(OTHER)?,
-    })
+    Ok(Stated { form, package_version: package_version.to_owned(), interfaces: interfaces.ok_or(OTHER)? })
 }
 
 #[cfg(test)]

@@ -73,14 +73,24 @@ pub(crate) fn engine_sum(engine: &wasmtime::Engine) -> Sum {
 pub(crate) struct Mapped {
     pub(crate) component: Component,
     pub(crate) stated: Stated,
+    pub(crate) checked: Checked,
 }
 
 /// Checks the file from its first byte to its last, and makes it code that stays in the file: its pages are the page cache's, shared and
 /// dropped when memory is short.
-pub(crate) fn open(engine: &wasmtime::Engine, file: &File, key: &Key) -> Result<Mapped, Unfit> {
-    let stated = format::check(file, key)?;
-    let component = map::map(engine, file).map_err(|error| Unfit::Engine(format!("{error:#}")))?;
-    Ok(Mapped { component, stated })
+pub(crate) fn open(engine: &wasmtime::Engine, entry: Entry, key: &Key) -> Result<Mapped, Unfit> {
+    let stated = format::check(&entry.file, key)?;
+    let component = map::map(engine, &entry.file).map_err(|error| Unfit::Engine(format!("{error:#}")))?;
+    Ok(Mapped { component, stated, checked: Checked(entry) })
+}
+
+/// An open file that was found whole, and from which code may be mapped again: nobody can have written to it since.
+pub(crate) struct Checked(Entry);
+
+impl Checked {
+    pub(crate) fn map(&self, engine: &wasmtime::Engine) -> wasmtime::Result<Component> {
+        map::map(engine, &self.0.file)
+    }
 }
 
 /// What is kept of a compiled plugin: an entry of the directory, where there is one that can be written to, or else the file that has no

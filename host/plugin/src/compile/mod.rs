@@ -18,8 +18,9 @@ use tokio::sync::Semaphore;
 
 pub use process::CompilerProcess;
 
-use crate::artifact::{self, Directory, Entry, Key, Mapped, Sum};
-use crate::load::{self, one_line};
+use crate::artifact::{self, Checked, Directory, Key, Mapped, Sum};
+use crate::code::Linked;
+use crate::load::{self, Stated, one_line};
 use crate::{Code, Engine, LoadError};
 
 /// Where compiled plugins are kept between runs.
@@ -117,16 +118,18 @@ impl Workshop {
     }
 
     /// The plugin as an earlier load left it.
-    fn find(&self, wasm: &wasmtime::Engine, key: &Key) -> Option<(Mapped, Entry)> {
+    fn find(&self, wasm: &wasmtime::Engine, key: &Key) -> Option<Mapped> {
         let directory = self.directory.as_ref()?;
         let found = directory
             .find(key)
-            .and_then(|entry| entry.map(|entry| Ok((artifact::open(wasm, &entry.file, key)?, entry))).transpose());
+            .and_then(|entry| entry.map(|entry| artifact::open(wasm, entry, key)).transpose());
         match found {
             Ok(found) => found,
             Err(unfit) => {
                 self.unfit.fetch_add(1, Ordering::Relaxed);
-                tracing::info!("a compiled plugin is compiled anew, its file in the cache is not used: {unfit}");
+                tracing::info!(
+                    "a compiled plugin is compiled anew, its file in the cache is not used: {unfit}"
+                );
                 directory.remove(key);
                 None
             }
@@ -182,7 +185,7 @@ impl Engine {
             let workshop = &engine.shared.workshop;
             let key = workshop.key(&bytes);
             let found = workshop.find(&engine.shared.wasm, &key);
-            let found = found.map(|(mapped, entry)| link(&engine, mapped, entry, &key, bytes.len()));
+            let found = found.map(|mapped| link(&engine, mapped, &key, bytes.len()));
             Ok((bytes, found))
         })
         .await?;
@@ -218,7 +221,8 @@ fn here(engine: &Engine, bytes: &[u8]) -> Result<Code, LoadError> {
         let prepared = load::prepare(engine, bytes)?;
         let component = wasmtime::component::Component::new(&engine.shared.wasm, &prepared.component)
             .map_err(|error| LoadError::compile(&error))?;
-        return load::link(engine, &component, prepared.stated, &key.plugin.to_string(), bytes.len(), None);
+        let linked = load::link(engine, &component, &prepared.stated)?;
+        return Ok(load::code(engine, linked, &prepared.stated, &key, bytes.len(), None));
     }
     let mut file = artifact::anonymous().map_err(|error| LoadError::no_file(&error))?;
     match engine.write_compiled(bytes, &mut file) {
@@ -231,18 +235,35 @@ fn here(engine: &Engine, bytes: &[u8]) -> Result<Code, LoadError> {
 /// Makes what a compiler left in the file this engine's code.
 fn take(engine: &Engine, file: File, key: &Key, size: usize) -> Result<Code, LoadError> {
     let workshop = &engine.shared.workshop;
-    let entry = artifact::keep(workshop.directory.as_ref(), file, key).map_err(|error| LoadError::no_file(&error))?;
-    let mapped = artifact::open(&engine.shared.wasm, &entry.file, key)
+    let entry =
+        artifact::keep(workshop.directory.as_ref(), file, key).map_err(|error| LoadError::no_file(&error))?;
+    let mapped = artifact::open(&engine.shared.wasm, entry, key)
         .map_err(|unfit| LoadError::Internal(one_line(&format!("the compiled code is not used: {unfit}"))))?;
-    link(engine, mapped, entry, key, size)
+    link(engine, mapped, key, size)
 }
 
-fn link(engine: &Engine, mapped: Mapped, entry: Entry, key: &Key, size: usize) -> Result<Code, LoadError> {
-    let digest = key.plugin.to_string();
-    load::link(engine, &mapped.component, mapped.stated, &digest, size, entry.in_use)
+fn link(engine: &Engine, mapped: Mapped, key: &Key, size: usize) -> Result<Code, LoadError> {
+    let linked = load::link(engine, &mapped.component, &mapped.stated)?;
+    let source = Source { checked: mapped.checked, stated: mapped.stated };
+    let stated = source.stated.clone();
+    Ok(load::code(engine, linked, &stated, key, size, Some(source)))
 }
 
-async fn blocking<T: Send + 'static>(
+/// Where code comes from when it wakes.
+pub(crate) struct Source {
+    checked: Checked,
+    stated: Stated,
+}
+
+impl Source {
+    /// Maps and links it again. Blocks.
+    pub(crate) fn link(&self, engine: &Engine) -> Result<Arc<Linked>, LoadError> {
+        let component = self.checked.map(&engine.shared.wasm).map_err(|error| LoadError::compile(&error))?;
+        load::link(engine, &component, &self.stated).map(Arc::new)
+    }
+}
+
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
 ) -> Result<T, LoadError> {
     match tokio::task::spawn_blocking(work).await {

@@ -44,7 +44,10 @@ impl CompilerProcess {
         let file = artifact::anonymous().map_err(|error| LoadError::no_file(&error))?;
         let output = file.try_clone().map_err(|error| LoadError::no_file(&error))?;
         let unstarted = |error: std::io::Error| {
-            LoadError::Internal(format!("the compiler process {} can't be started: {error}", self.program.display()))
+            LoadError::Internal(format!(
+                "the compiler process {} can't be started: {error}",
+                self.program.display()
+            ))
         };
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
@@ -132,7 +135,8 @@ mod tests {
     async fn the_result_is_what_the_process_writes_and_the_size_is_its_last_argument() {
         use std::io::{Read, Seek};
 
-        let mut file = shell("head -c $1; echo $1; echo noise >&2").compile(b"bytes".to_vec()).await.expect("a result");
+        let mut file =
+            shell("head -c $1; echo $1; echo noise >&2").compile(b"bytes".to_vec()).await.expect("a result");
         let mut text = String::new();
         file.rewind().expect("rewound");
         file.read_to_string(&mut text).expect("text");
@@ -141,7 +145,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_refusal_is_passed_on_as_it_is() {
-        assert_eq!(refused("echo a warning >&2; echo 'error: not a plugin' >&2; exit 1").await, "not a plugin");
+        assert_eq!(
+            refused("echo a warning >&2; echo 'error: not a plugin' >&2; exit 1").await,
+            "not a plugin"
+        );
     }
 
     #[tokio::test]

@@ -55,9 +55,8 @@ fn failed(error: &impl std::fmt::Display) -> LoadError {
 fn component(module: &[u8], shape: &Shape) -> Result<Vec<u8>, LoadError> {
     let mut encoder = ComponentEncoder::default().module(module).map_err(|error| failed(&error))?;
     if shape.imports.contains(WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME) {
-        encoder = encoder
-            .adapter(WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, ADAPTER)
-            .map_err(|error| failed(&error))?;
+        encoder =
+            encoder.adapter(WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, ADAPTER).map_err(|error| failed(&error))?;
     }
     encoder.validate(true).encode().map_err(|error| failed(&error))
 }

@@ -13,6 +13,8 @@ mod wasi;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+use tokio::time::Instant;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, ComponentNamedList, InstancePre, Lift, Lower};
 
@@ -20,10 +22,11 @@ pub(crate) use encode::ADAPTER;
 pub use error::LoadError;
 pub(crate) use error::one_line;
 
-use crate::artifact::InUse;
+use crate::artifact::Key;
 use crate::bindings::exports::pilothouse::controller as exports;
 use crate::bindings::pilothouse::controller::types;
-use crate::code::{Code, Facts, Form, Indices, Inner};
+use crate::code::{Code, Exports, Facts, Form, Indices, Inner, Linked, State};
+use crate::compile::Source;
 use crate::engine::Engine;
 use crate::sandbox::{BatchHandle, GuestState, ObjectHandle};
 pub(crate) use inspect::Interface;
@@ -42,7 +45,7 @@ pub(crate) struct Prepared<'a> {
 }
 
 /// What the file says of itself, apart from its code.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stated {
     pub(crate) form: Form,
     pub(crate) package_version: String,
@@ -76,32 +79,41 @@ pub(crate) fn prepare<'a>(engine: &Engine, bytes: &'a [u8]) -> Result<Prepared<'
 }
 
 /// Links compiled code. Blocks for as long as that takes, which is not long.
-pub(crate) fn link(
-    engine: &Engine,
-    component: &Component,
-    stated: Stated,
-    digest: &str,
-    size: usize,
-    in_use: Option<InUse>,
-) -> Result<Code, LoadError> {
-    let linked = engine.shared.linker.instantiate_pre(component).map_err(|error| {
+pub(crate) fn link(engine: &Engine, component: &Component, stated: &Stated) -> Result<Linked, LoadError> {
+    let instances = engine.shared.linker.instantiate_pre(component).map_err(|error| {
         let imported = imported_functions(component);
         let missing = missing::missing_functions(imported.iter().map(|(i, f)| (i.as_str(), f.as_str())));
         missing.err().unwrap_or_else(|| LoadError::link(&error))
     })?;
-    let indices = Indices::find(&linked, &stated)?;
+    let indices = Indices::find(&instances, stated)?;
+    Ok(Linked { instances, indices })
+}
+
+/// A plugin's code from what was linked, and the file that it can be linked from again.
+pub(crate) fn code(
+    engine: &Engine,
+    linked: Linked,
+    stated: &Stated,
+    key: &Key,
+    size: usize,
+    source: Option<Source>,
+) -> Code {
+    let exports = |interface| stated.interfaces.contains(&interface);
+    let component = linked.instances.component().component_type();
     let facts = Facts {
-        digest: digest.to_owned(),
+        digest: key.plugin.to_string(),
         size,
         form: stated.form,
-        package_version: stated.package_version,
-        imports: component
-            .component_type()
-            .imports(&engine.shared.wasm)
-            .map(|(name, _)| name.to_owned())
-            .collect(),
+        package_version: stated.package_version.clone(),
+        imports: component.imports(&engine.shared.wasm).map(|(name, _)| name.to_owned()).collect(),
+        exports: Exports {
+            reconcile: exports(Interface::Reconcile),
+            observe: exports(Interface::Observe),
+            index: exports(Interface::Index),
+        },
     };
-    Ok(Code { inner: Arc::new(Inner { engine: engine.clone(), linked, indices, facts, _in_use: in_use }) })
+    let state = Mutex::new(State { linked: Some(Arc::new(linked)), used: Instant::now() });
+    Code { inner: Arc::new(Inner { engine: engine.clone(), facts, source, state }) }
 }
 
 /// Interface and name of everything that a component imports from an interface.

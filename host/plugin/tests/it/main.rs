@@ -1,6 +1,7 @@
 //! Guests of `tests/guests/` in the real sandbox, before a host that only remembers what it is asked.
 
 mod answers;
+mod caching;
 mod fake_host;
 mod limits;
 mod loading;

@@ -42,7 +42,12 @@ pub(crate) struct Options {
     pub(crate) no_requeue_on_reload: bool,
     /// Lets the test inject faults into the embedded server.
     pub(crate) test_faults: bool,
+    /// A cache of compiled plugins of the test's own, instead of the one that all tests share.
+    pub(crate) cache: Option<PathBuf>,
 }
+
+/// Where the tests' hosts keep compiled plugins: each guest is compiled once, not once for each test.
+const CACHE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled");
 
 /// The binary under test.
 pub(crate) fn binary() -> Command {
@@ -88,7 +93,8 @@ impl Host {
             }
         };
         command.args(["--listen", "127.0.0.1:0", "--plugins"]).arg(folder.path().join("plugins"));
-        command.args(["--log-format", "json"]);
+        command.args(["--log-format", "json", "--cache-dir"]);
+        command.arg(options.cache.unwrap_or_else(|| CACHE.into()));
         if options.no_requeue_on_reload {
             command.arg("--test-no-requeue-on-reload");
         }
@@ -101,6 +107,11 @@ impl Host {
     /// The plugins directory.
     pub(crate) fn plugins(&self) -> PathBuf {
         self.folder.path().join("plugins")
+    }
+
+    /// The host's process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
     }
 
     /// Puts a plugin in place as a careful person does: whole, by a rename.

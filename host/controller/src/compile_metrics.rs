@@ -1,0 +1,26 @@
+//! Where plugins' code came from, for Prometheus: what the engine counts, read at each scrape.
+
+use std::fmt;
+
+use pilothouse_plugin::{CompileStats, Engine};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+
+/// Encodes the numbers of an engine's loads.
+#[derive(Debug)]
+pub(crate) struct CompileCollector(pub(crate) Engine);
+
+impl Collector for CompileCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let CompileStats { cached, compiled, unfit } = self.0.compile_stats();
+        let (name, help) = ("pilothouse_plugin_code", "Loads of plugins by where their code came from");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (outcome, count) in [("cached", cached), ("compiled", compiled), ("unfit", unfit)] {
+            family
+                .encode_family(&[("outcome", outcome)])?
+                .encode_counter::<NoLabelSet, u64, u64>(&count, None)?;
+        }
+        Ok(())
+    }
+}

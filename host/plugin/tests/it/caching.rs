@@ -1,0 +1,154 @@
+//! Compiled plugins that outlive their engine.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use pilothouse_plugin::{
+    CacheDirectory, Code, CompileStats, Compiler, CompilerProcess, Engine, EngineOptions, Form, LoadError,
+};
+
+use super::*;
+
+fn options(folder: &Path) -> EngineOptions {
+    let cache = CacheDirectory { path: folder.join("compiled"), max_bytes: 1 << 30 };
+    EngineOptions { cache: Some(cache), ..EngineOptions::default() }
+}
+
+fn engine_at(folder: &Path) -> Engine {
+    Engine::new(options(folder)).expect("an engine")
+}
+
+/// A plugin's code that works.
+async fn loaded(engine: &Engine, name: &str) -> Code {
+    let code = engine.load(module_of(name)).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+    let host = Arc::new(FakeHost::default());
+    let mut instance = code.instantiate(host, &Limits::default()).await.expect("an instance");
+    assert_eq!(instance.reconcile(request("nobody")).await, Ok(Outcome::Done));
+    code
+}
+
+fn stats(cached: u64, compiled: u64, unfit: u64) -> CompileStats {
+    CompileStats { cached, compiled, unfit }
+}
+
+/// The only entry of the cache.
+fn entry(folder: &Path) -> PathBuf {
+    let entries: Vec<_> = fs::read_dir(folder.join("compiled"))
+        .expect("there")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    let [entry] = &entries[..] else { panic!("{entries:?}") };
+    entry.clone()
+}
+
+fn replace(entry: &Path, bytes: &[u8]) {
+    fs::remove_file(entry).expect("removed");
+    fs::write(entry, bytes).expect("written");
+    fs::set_permissions(entry, Permissions::from_mode(0o400)).expect("set");
+}
+
+#[tokio::test]
+async fn the_next_engine_finds_what_the_first_has_compiled() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = engine_at(folder.path());
+    let compiled = loaded(&first, "wish").await;
+    assert_eq!(first.compile_stats(), stats(0, 1, 0));
+    let second = engine_at(folder.path());
+    let found = loaded(&second, "wish").await;
+    assert_eq!(second.compile_stats(), stats(1, 0, 0));
+    // What is known of it without running it is known of the compiled file, too.
+    assert_eq!((found.digest(), found.size()), (compiled.digest(), compiled.size()));
+    assert_eq!((found.form(), found.exports()), (compiled.form(), compiled.exports()));
+    assert_eq!((found.imports(), found.package_version()), (compiled.imports(), compiled.package_version()));
+    assert_eq!(found.form(), Form::CoreModule);
+}
+
+#[tokio::test]
+async fn a_damaged_cut_or_foreign_entry_costs_a_compile_and_is_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    loaded(&engine_at(folder.path()), "done").await;
+    let other = tempfile::tempdir().expect("a folder");
+    loaded(&engine_at(other.path()), "wish").await;
+    let whole = fs::read(entry(folder.path())).expect("an entry");
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 0x40;
+    let of_another_plugin = fs::read(entry(other.path())).expect("an entry");
+    for bytes in [&damaged[..], &whole[..whole.len() - 1], &[], b"\x7fELF", &of_another_plugin] {
+        replace(&entry(folder.path()), bytes);
+        let engine = engine_at(folder.path());
+        loaded(&engine, "done").await;
+        assert_eq!(engine.compile_stats(), stats(0, 1, 1), "{} bytes", bytes.len());
+        let next = engine_at(folder.path());
+        loaded(&next, "done").await;
+        assert_eq!(next.compile_stats(), stats(1, 0, 0), "{} bytes", bytes.len());
+    }
+}
+
+#[tokio::test]
+async fn an_engine_of_other_options_does_not_take_what_is_not_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    loaded(&engine_at(folder.path()), "done").await;
+    let cranelifts = entry(folder.path());
+    let winch = || {
+        let options = EngineOptions { compiler: Compiler::Winch, ..options(folder.path()) };
+        Engine::new(options).expect("an engine")
+    };
+    let engine = winch();
+    loaded(&engine, "done").await;
+    assert_eq!(engine.compile_stats(), stats(0, 1, 0), "it looks for another name");
+    let bytes = fs::read(&cranelifts).expect("an entry");
+    fs::remove_file(&cranelifts).expect("removed");
+    replace(&entry(folder.path()), &bytes);
+    let engine = winch();
+    loaded(&engine, "done").await;
+    assert_eq!(engine.compile_stats(), stats(0, 1, 1), "it is told apart under the right name, too");
+}
+
+#[tokio::test]
+async fn plugins_run_without_a_directory_that_can_be_used() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("compiled"), "a file").expect("written");
+    let engine = engine_at(folder.path());
+    loaded(&engine, "done").await;
+    loaded(&engine, "done").await;
+    assert_eq!(engine.compile_stats(), stats(0, 2, 0));
+}
+
+#[tokio::test]
+async fn a_directory_that_goes_away_costs_compiles_only() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine_at(folder.path());
+    fs::remove_dir_all(folder.path().join("compiled")).expect("removed");
+    fs::write(folder.path().join("compiled"), "a file").expect("written");
+    loaded(&engine, "done").await;
+    assert_eq!(engine.compile_stats().compiled, 1);
+}
+
+#[tokio::test]
+async fn a_refused_file_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine_at(folder.path());
+    assert_eq!(engine.load(Vec::new()).await.expect_err("refused"), LoadError::Empty);
+    assert_eq!(fs::read_dir(folder.path().join("compiled")).expect("there").count(), 0);
+}
+
+#[tokio::test]
+async fn what_a_compiler_process_of_another_engine_makes_is_not_run() {
+    let foreign = tempfile::tempdir().expect("a folder");
+    let options = EngineOptions { compiler: Compiler::Winch, ..EngineOptions::default() };
+    let mut bytes = Vec::new();
+    let winch = Engine::new(options).expect("an engine");
+    winch.write_compiled(&module_of("done"), &mut bytes).expect("written");
+    let result = foreign.path().join("result");
+    fs::write(&result, bytes).expect("written");
+    let process = CompilerProcess {
+        program: "/bin/sh".into(),
+        arguments: vec!["-c".into(), "cat \"$0\"".into(), result.into()],
+        timeout: std::time::Duration::from_secs(60),
+    };
+    let options = EngineOptions { compiler_process: Some(process), ..EngineOptions::default() };
+    let engine = Engine::new(options).expect("an engine");
+    let error = engine.load(module_of("done")).await.expect_err("refused").to_string();
+    assert!(error.contains("another version of the engine"), "{error}");
+}
