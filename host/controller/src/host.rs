@@ -17,9 +17,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::directory::{Change, Directory, Scan, Writers, scan};
 use crate::compile_metrics::CompileCollector;
-use crate::directory::{Change, Directory, Scan, scan};
+use crate::directory::{Change, Directory, Scan, Writers, scan};
 use crate::guest_host::GuestServices;
 use crate::guest_metrics::GuestMetrics;
 use crate::informer_metrics::InformerCollector;

@@ -129,6 +129,9 @@ pub(crate) async fn load(
     let wanted = if descriptor.stateful { 1 } else { usize::from(sidecar.workers.unwrap_or(1)) };
     let workers = if code.exports().reconcile { wanted } else { 0 };
     let pool = InstancePool::new(code, host, limits);
+    // Of many plugins most have no work when a host starts: their code is asleep from the beginning, so that what it took is there for
+    // the next one's.
+    pool.drop_idle(Duration::ZERO);
     Ok(Loaded::Version(Box::new(Version {
         digest: read.digest,
         sidecar_text: read.sidecar_text,

@@ -59,6 +59,16 @@ impl Pinned {
         Some(outcome)
     }
 
+    /// Lets go of the instance of that generation, because nothing happens; [`ready`](Self::ready) makes another. For observers that say
+    /// that all they know is what they are told: the next instance is told everything.
+    pub(crate) async fn rest(&self, generation: u64) {
+        let mut seat = self.seat.lock().await;
+        if seat.generation == generation {
+            seat.instance = None;
+            self.caught_up.send_replace(!self.observes);
+        }
+    }
+
     /// Reconciles on the instance; `None` while its observer has not been told of everything.
     pub(crate) async fn reconcile(&self, request: &Request) -> Option<Result<Outcome, Failure>> {
         let mut seat = self.seat.lock().await;

@@ -97,6 +97,8 @@ impl LoadProblem {
             // Somebody may give up the fields, migrate the objects, or give the host the right.
             Self::Crd(CrdError::StoredVersion { .. }) => true,
             Self::Crd(CrdError::Refused { source, .. }) => matches!(source.code(), Some(403 | 409)),
+            // The kernel may have wanted the compiler's memory for somebody else.
+            Self::Code(LoadError::CompilerEnded { .. } | LoadError::Internal(_)) => true,
             Self::Changing { .. } | Self::Discovery(_) | Self::Internal(_) => true,
             _ => false,
         }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pilothouse_plugin::{CacheDirectory, CompilerProcess, Engine, EngineOptions};
-use rustix::process::{Resource, Rlimit, nice, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 
 use crate::cli::Compile;
 use crate::{Failed, Outcome};
@@ -52,6 +52,12 @@ fn default_cache_dir() -> Option<PathBuf> {
 fn this_executable() -> Option<PathBuf> {
     let running = PathBuf::from("/proc/self/exe");
     if running.exists() { Some(running) } else { std::env::current_exe().ok() }
+}
+
+/// Has this process open as many files as it may: each plugin's code holds two, and a thousand plugins are more than what is usual for a start.
+pub(super) fn allow_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 /// Compiles.

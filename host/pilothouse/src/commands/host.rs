@@ -35,6 +35,7 @@ pub(crate) async fn run(
     shutdown: CancellationToken,
 ) -> Outcome {
     check_directory(&flags.plugins)?;
+    compile::allow_open_files();
     let engine = Engine::new(compile::engine_options(flags.cache_dir))
         .map_err(|error| Failed::Work(format!("the wasm engine: {error}")))?;
     let mut registry = Registry::default();

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_plugin::{InstancePool, Limits, Outcome, PoolStats};
+use pilothouse_plugin::{CacheDirectory, Engine, EngineOptions, InstancePool, Limits, Outcome, PoolStats};
 
 use crate::fake_host::FakeHost;
-use crate::{code_of, request};
+use crate::{code_of, module_of, request};
 
 async fn pool() -> (InstancePool, Arc<FakeHost>) {
     let host = Arc::new(FakeHost::default());
@@ -47,4 +47,46 @@ async fn instances_that_nobody_needs_are_dropped_once_they_are_old() {
     assert_eq!(pool.drop_idle(Duration::from_secs(61)), 0);
     assert_eq!(pool.drop_idle(Duration::from_secs(60)), 1);
     assert_eq!(pool.stats(), PoolStats { idle: 1, in_use: 0, created: 2, discarded: 0 });
+}
+
+#[tokio::test]
+async fn code_that_nobody_runs_sleeps_until_it_is_needed() {
+    const IDLE: Duration = Duration::from_secs(60);
+    let folder = tempfile::tempdir().expect("a folder");
+    let cache = CacheDirectory { path: folder.path().join("compiled"), max_bytes: 1 << 30 };
+    let engine =
+        Engine::new(EngineOptions { cache: Some(cache), ..EngineOptions::default() }).expect("an engine");
+    let code = engine.load(module_of("wish")).await.expect("a plugin");
+    let host = Arc::new(FakeHost::default());
+    host.put_wish("good", "done");
+    let pool = InstancePool::new(code.clone(), host, Limits::default());
+    // Other threads map the code: their time can't be paused, but a clock that stands still is enough from here on.
+    tokio::time::pause();
+    let pinned = pool.instantiate().await.expect("an instance");
+    drop(pool.checkout().await.expect("an instance"));
+    tokio::time::advance(IDLE).await;
+    assert_eq!(pool.drop_idle(IDLE), 1);
+    assert!(code.is_awake(), "an instance that is not in the pool runs it");
+    drop(pinned);
+    pool.drop_idle(IDLE);
+    assert!(!code.is_awake());
+    assert!(code.exports().reconcile && !code.imports().is_empty(), "what is known of it stays known");
+
+    // Its file may go meanwhile: what is mapped is the file that was checked.
+    std::fs::remove_dir_all(folder.path()).expect("removed");
+    let mut instance = pool.checkout().await.expect("an instance");
+    assert_eq!(instance.reconcile(request("good")).await, Ok(Outcome::Done));
+    drop(instance);
+    assert!(code.is_awake());
+    pool.drop_idle(Duration::ZERO);
+    assert!(!code.is_awake());
+    assert_eq!(engine.compile_stats().compiled, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_without_a_file_stays_awake() {
+    let (pool, _) = pool().await;
+    drop(pool.checkout().await.expect("an instance"));
+    assert_eq!(pool.drop_idle(Duration::ZERO), 1);
+    assert!(pool.code().is_awake());
 }

@@ -47,6 +47,11 @@ impl Ledger {
         self.fresh.push(batch);
     }
 
+    /// How many objects a new instance would have to be told of.
+    pub(super) fn known(&self) -> usize {
+        self.told.len()
+    }
+
     /// There is a new instance.
     pub(super) fn restart(&mut self) {
         if !self.is_replaying() {

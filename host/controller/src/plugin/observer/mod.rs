@@ -20,6 +20,11 @@ use crate::server::NewEvent;
 use crate::version::Version;
 use ledger::Ledger;
 
+/// How long an instance may have nothing to observe before it goes.
+const IDLE: Duration = Duration::from_secs(60);
+/// Of how many objects the next instance is told at most.
+const RETOLD: usize = 1024;
+
 struct Observer {
     gate: Gate,
     version: Arc<Version>,
@@ -106,9 +111,17 @@ impl Observer {
         if batches.is_empty() {
             return false;
         }
-        let (position, batch) = tokio::select! {
-            (taken, _, _) = select_all(batches) => taken,
-            () = self.version.pinned.lost() => return true,
+        let mut taken = select_all(batches);
+        let mut rests = self.may_rest();
+        let (position, batch) = loop {
+            tokio::select! {
+                (taken, _, _) = &mut taken => break taken,
+                () = self.version.pinned.lost() => return true,
+                () = sleep(IDLE), if rests => {
+                    self.version.pinned.rest(self.generation).await;
+                    rests = false;
+                }
+            }
         };
         let Some(batch) = batch else {
             self.ended[position] = true;
@@ -122,6 +135,13 @@ impl Observer {
         self.version.views.index(&feeds[position].watch, batch.iter().map(Notification::key)).await;
         self.ledgers[position].push(batch);
         true
+    }
+
+    /// Whether an instance that has nothing to do may go. One that has to keep what it knows says so (`stateful`); and to tell another of very
+    /// many objects would cost more than the memory is worth.
+    fn may_rest(&self) -> bool {
+        let known: usize = self.ledgers.iter().map(Ledger::known).sum();
+        !self.version.descriptor.stateful && known <= RETOLD
     }
 
     /// Delivers one batch; `false` when the version is not the one that runs any more.

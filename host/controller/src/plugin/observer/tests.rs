@@ -53,11 +53,20 @@ struct Stage {
 }
 
 async fn stage(wishes: &[(&str, &str)]) -> Stage {
-    stage_with(wishes, false).await
+    stage_with(wishes, Setting::default()).await
 }
 
-/// `ended`: with a second feed, whose informer has ended.
-async fn stage_with(wishes: &[(&str, &str)], ended: bool) -> Stage {
+/// What is not as usual.
+#[derive(Default)]
+struct Setting {
+    /// There is a second feed, whose informer has ended.
+    ended: bool,
+    stateful: bool,
+    feed: SubscribeOptions,
+}
+
+async fn stage_with(wishes: &[(&str, &str)], setting: Setting) -> Stage {
+    let Setting { ended, stateful, feed } = setting;
     let client = server(wishes);
     let name = PluginName::of_file(Path::new("watcher.wasm")).expect("a name");
     let metrics = Metrics::register(&mut Registry::default()).of(&name);
@@ -85,17 +94,17 @@ async fn stage_with(wishes: &[(&str, &str)], ended: bool) -> Stage {
         plural: "configmaps".into(),
         namespaced: true,
     };
-    let subscribe = || informers.subscribe(InformerKey::new(maps.clone()), SubscribeOptions::default());
+    let subscribe = |options| informers.subscribe(InformerKey::new(maps.clone()), options);
     // As a version's view does, this one sees to it that the feed is told of all at once.
-    let first = subscribe().expect("open");
+    let first = subscribe(SubscribeOptions::default()).expect("open");
     while !first.status().synced {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let descriptor = json!({
-        "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
+        "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin", "stateful": stateful,
         "watches": [{"name": "maps", "apiVersion": "v1", "kind": "ConfigMap", "notify": true}]
     });
-    let mut feeds = vec![Feed { watch: "maps".into(), subscription: subscribe().expect("open") }];
+    let mut feeds = vec![Feed { watch: "maps".into(), subscription: subscribe(feed).expect("open") }];
     if ended {
         let other = others.subscribe(InformerKey::new(maps.clone()), SubscribeOptions::default());
         feeds.insert(0, Feed { watch: "gone".into(), subscription: other.expect("open") });
@@ -169,7 +178,7 @@ async fn an_observer_that_keeps_trapping_backs_off_and_recovers() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_does_not_end_the_others() {
-    let stage = stage_with(&[("good", "fine")], true).await;
+    let stage = stage_with(&[("good", "fine")], Setting { ended: true, ..Setting::default() }).await;
     let task = stage.start();
     let complained = |stage: &Stage| {
         stage.guest.logs.after(0, None).iter().any(|line| line.message.contains("its informer has ended"))
@@ -213,5 +222,35 @@ async fn an_instance_that_has_not_been_told_of_everything_does_not_reconcile() {
     assert!(stage.version.pinned.reconcile(&request).await.is_some_and(|outcome| outcome.is_err()));
     caught_up.wait_for(|caught_up| *caught_up).await.expect("the version is there");
     assert_eq!(stage.told(), ["initial good", "initial good"], "the next instance is told, too");
+    task.abort();
+}
+
+/// Five minutes of nothing, then every object is told again.
+fn calm(stateful: bool) -> Setting {
+    let feed = SubscribeOptions { resync: Some(Duration::from_secs(300)), ..SubscribeOptions::default() };
+    Setting { stateful, feed, ..Setting::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_observes_nothing_goes_and_the_next_is_told_everything() {
+    let stage = stage_with(&[("good", "fine")], calm(false)).await;
+    let task = stage.start();
+    let mut caught_up = stage.version.pinned.caught_up();
+    caught_up.wait_for(|caught_up| *caught_up).await.expect("the version is there");
+    let started = Instant::now();
+    caught_up.wait_for(|caught_up| !*caught_up).await.expect("the version is there");
+    assert!(started.elapsed() < Duration::from_secs(200), "it went long before the next change");
+    stage.until("the resync", |stage| stage.told().len() > 2).await;
+    assert_eq!(stage.told()[..3], ["initial good", "initial good", "resync good"]);
+    assert_eq!(stage.guest.metrics.observe_errors.get(), 0);
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_instance_of_a_stateful_plugin_stays() {
+    let stage = stage_with(&[("good", "fine")], calm(true)).await;
+    let task = stage.start();
+    stage.until("the resync", |stage| stage.told().len() > 1).await;
+    assert_eq!(stage.told()[..2], ["initial good", "resync good"]);
     task.abort();
 }

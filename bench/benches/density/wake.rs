@@ -1,0 +1,50 @@
+//! How long a plugin takes to wake.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_model::Object;
+use pilothouse_plugin::{CacheDirectory, Engine, EngineOptions, InstancePool, Limits};
+use tokio::time::Instant;
+
+use crate::host::OneScript;
+
+/// Milliseconds, medians.
+pub(crate) struct Times {
+    /// From code that sleeps to an instance.
+    pub(crate) asleep: f64,
+    /// From an instance that was kept.
+    pub(crate) kept: f64,
+}
+
+const REPETITIONS: usize = 51;
+
+pub(crate) async fn measure(guest: &Path, folder: &Path) -> Result<Times, String> {
+    let cache = CacheDirectory { path: folder.join("woken"), max_bytes: 1 << 30 };
+    let options = EngineOptions { cache: Some(cache), ..EngineOptions::default() };
+    let engine = Engine::new(options).map_err(|error| error.to_string())?;
+    let wasm = std::fs::read(guest).map_err(|error| format!("{}: {error}", guest.display()))?;
+    let code = engine.load(wasm).await.map_err(|error| error.to_string())?;
+    let object = Object::from_json(r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one"}}"#)
+        .map_err(|error| error.to_string())?;
+    let pool = InstancePool::new(code.clone(), Arc::new(OneScript(object)), Limits::default());
+    let (mut asleep, mut kept) = (Vec::new(), Vec::new());
+    for _ in 0..REPETITIONS {
+        pool.drop_idle(Duration::ZERO);
+        if code.is_awake() {
+            return Err("the code does not sleep".to_owned());
+        }
+        for times in [&mut asleep, &mut kept] {
+            let begin = Instant::now();
+            drop(pool.checkout().await.map_err(|fault| fault.to_string())?);
+            times.push(begin.elapsed());
+        }
+    }
+    Ok(Times { asleep: median(asleep), kept: median(kept) })
+}
+
+fn median(mut times: Vec<Duration>) -> f64 {
+    times.sort_unstable();
+    times[times.len() / 2].as_secs_f64() * 1000.0
+}
