@@ -37,7 +37,7 @@ async fn a_thousand_reloads_under_load_lose_nothing() {
     let (reloads, objects) = (size("PILOTHOUSE_RELOADS", 100), size("PILOTHOUSE_OBJECTS", 1000));
     assert_eq!(Kind::of(reloads), Kind::Healthy, "the last one has to settle everything");
     let stage = Stage::start(true);
-    stage.sidecar("workers: 4\n");
+    stage.sidecar("workers: 8\n");
     stage.drop_in(&guest::file(0, Kind::Healthy));
     stage.until("the first version to run", |status| status.generation == 1).await;
     let mut done = Done::default();
@@ -112,8 +112,10 @@ async fn change(stage: &Stage, done: &mut Done, reload: u32, reloads: u32, objec
             done.last.insert(name, version);
         }
         done.changes += 1;
-        // Spread over the load, the swap and what comes after.
-        sleep(Duration::from_millis(u64::from(position % 4))).await;
+        // In bursts, spread over the load, the swap and what comes after: some changes are under way at every moment.
+        if position % 5 == 4 {
+            sleep(Duration::from_millis(u64::from(5 + position % 7))).await;
+        }
     }
 }
 
