@@ -73,6 +73,12 @@ export interface Limits {
   /** `30s`, `500ms` */
   reconcileTimeout?: string;
   observeTimeout?: string;
+  /** For the index values of one object. */
+  indexTimeout?: string;
   /** Object handles that may be open. */
   handles?: number;
+  /** Elements of all tables of one instance. */
+  tableElements?: number;
+  /** Bytes that one call may carry either way: `16Mi`. */
+  messageSize?: string;
 }

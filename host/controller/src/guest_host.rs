@@ -1,9 +1,11 @@
 //! What a plugin's guests can see and do: the [`Host`] of one version of one plugin.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use pilothouse_informer::Priority;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{
@@ -13,11 +15,13 @@ use pilothouse_plugin::{
 use rand::Rng;
 use tokio::time::Instant;
 
-use crate::guest_metrics::GuestMetrics;
-use crate::logs::PluginLogs;
+use crate::guest_metrics::{GuestMetrics, MetricProblem};
+use crate::limits::Quotas;
+use crate::logs::{PluginLogs, printable};
 use crate::metrics::PluginMetrics;
 use crate::name::PluginName;
 use crate::queue::{Item, PluginQueue};
+use crate::quota::{Bucket, Reminder, Turnstile};
 use crate::server::{EventRecorder, LiveClient, NewEvent, Written};
 use crate::views::Views;
 
@@ -46,6 +50,48 @@ pub(crate) struct GuestHost {
 pub(crate) struct Granted {
     pub(crate) views: Arc<Views>,
     pub(crate) client: LiveClient,
+    pub(crate) rates: Rates,
+}
+
+/// How fast a version may do what costs the cluster or its neighbours something.
+pub(crate) struct Rates {
+    quotas: Quotas,
+    requests: Turnstile,
+    requests_waited: Reminder,
+    events: Mutex<Bucket>,
+    events_dropped: Reminder,
+    /// Metrics that were complained about, and `None` for the number of series.
+    metrics_refused: Mutex<HashSet<Option<String>>>,
+}
+
+impl Rates {
+    /// How many seconds' worth of Events may come at once.
+    const EVENT_BURST: u32 = 10;
+    /// After so many complaints about metrics of other kinds, the rest are only counted.
+    const COMPLAINTS: usize = 20;
+
+    pub(crate) fn new(quotas: &Quotas) -> Self {
+        let now = Instant::now();
+        let events = quotas.events_per_second;
+        Self {
+            quotas: *quotas,
+            requests: Turnstile::new(Bucket::new(quotas.client_qps, quotas.client_burst, now)),
+            requests_waited: Reminder::default(),
+            events: Mutex::new(Bucket::new(events, events.saturating_mul(Self::EVENT_BURST), now)),
+            events_dropped: Reminder::default(),
+            metrics_refused: Mutex::default(),
+        }
+    }
+
+    /// Whether a problem is to be said: each once.
+    fn is_new(&self, metric: &str, problem: &MetricProblem) -> bool {
+        let subject = match problem {
+            MetricProblem::TooMany { .. } => None,
+            MetricProblem::OtherKind { .. } => Some(metric.to_owned()),
+        };
+        let mut refused = self.metrics_refused.lock();
+        (subject.is_none() || refused.len() < Self::COMPLAINTS) && refused.insert(subject)
+    }
 }
 
 impl GuestHost {
@@ -64,10 +110,31 @@ impl GuestHost {
         }
     }
 
-    fn client(&self, call: &Call) -> Result<&LiveClient, ApiError> {
-        self.granted.as_ref().map(|granted| &granted.client).ok_or_else(|| {
-            ApiError::Unavailable(format!("the client is not available during {}", call.name()))
-        })
+    /// The client, once it is the plugin's turn to send a request. The wait is inside the call's time limit.
+    async fn client(&self, call: &Call) -> Result<&LiveClient, ApiError> {
+        let Some(granted) = &self.granted else {
+            let name = call.name();
+            return Err(ApiError::Unavailable(format!("the client is not available during {name}")));
+        };
+        let rates = &granted.rates;
+        let on_wait = || {
+            self.services.metrics.throttled.inc();
+            if rates.requests_waited.is_due(Instant::now()) {
+                let Quotas { client_qps, client_burst, .. } = rates.quotas;
+                self.remark(&format!(
+                    "requests wait: limits.clientQps is {client_qps}, limits.clientBurst {client_burst}"
+                ));
+            }
+        };
+        rates.requests.pass(on_wait).await;
+        Ok(&granted.client)
+    }
+
+    /// What the host has to say about the plugin, in its log and in the host's.
+    fn remark(&self, message: &str) {
+        let plugin = self.services.name.as_str();
+        self.services.logs.push(plugin, LogLevel::Warn, message, &[]);
+        tracing::warn!(target: "plugin", plugin, "{message}");
     }
 
     /// Puts a write where the plugin's own reads find it, and gives the guest the new state.
@@ -103,7 +170,7 @@ impl Host for GuestHost {
         index: &str,
         value: &str,
     ) -> Result<Vec<Object>, Misuse> {
-        self.views(call, "cache.by-index")?.get(watch)?.by_index(index, value)
+        called(watch, self.views(call, "cache.by-index")?.get(watch)?.by_index(index, value))
     }
 
     fn cache_index_keys(
@@ -113,11 +180,11 @@ impl Host for GuestHost {
         index: &str,
         value: &str,
     ) -> Result<Vec<ObjectKey>, Misuse> {
-        self.views(call, "cache.index-keys")?.get(watch)?.index_keys(index, value)
+        called(watch, self.views(call, "cache.index-keys")?.get(watch)?.index_keys(index, value))
     }
 
     fn cache_index_values(&self, call: &Call, watch: &str, index: &str) -> Result<Vec<String>, Misuse> {
-        self.views(call, "cache.index-values")?.get(watch)?.index_values(index)
+        called(watch, self.views(call, "cache.index-values")?.get(watch)?.index_values(index))
     }
 
     fn cache_has_synced(&self, call: &Call, watch: &str) -> Result<bool, Misuse> {
@@ -131,7 +198,7 @@ impl Host for GuestHost {
         key: &ObjectKey,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        self.client(call)?.get(target, key, subresource).await
+        self.client(call).await?.get(target, key, subresource).await
     }
 
     async fn client_list(
@@ -140,7 +207,7 @@ impl Host for GuestHost {
         target: &ObjectType,
         options: &ListOptions,
     ) -> Result<LivePage, ApiError> {
-        self.client(call)?.list(target, options).await
+        self.client(call).await?.list(target, options).await
     }
 
     async fn client_create(
@@ -149,7 +216,7 @@ impl Host for GuestHost {
         manifest: String,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        let written = self.client(call)?.create(manifest, subresource).await?;
+        let written = self.client(call).await?.create(manifest, subresource).await?;
         self.wrote(written).await
     }
 
@@ -159,7 +226,7 @@ impl Host for GuestHost {
         manifest: String,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        let written = self.client(call)?.update(manifest, subresource).await?;
+        let written = self.client(call).await?.update(manifest, subresource).await?;
         self.wrote(written).await
     }
 
@@ -171,7 +238,7 @@ impl Host for GuestHost {
         patch: Patch,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        let written = self.client(call)?.patch(target, key, patch, subresource).await?;
+        let written = self.client(call).await?.patch(target, key, patch, subresource).await?;
         self.wrote(written).await
     }
 
@@ -182,7 +249,7 @@ impl Host for GuestHost {
         key: &ObjectKey,
         options: &DeleteOptions,
     ) -> Result<(), ApiError> {
-        let written = self.client(call)?.delete(target, key, options).await?;
+        let written = self.client(call).await?.delete(target, key, options).await?;
         if let Some(granted) = &self.granted {
             granted.views.record(&written).await;
         }
@@ -208,6 +275,18 @@ impl Host for GuestHost {
     }
 
     fn publish_event(&self, _: &Call, event: PluginEvent<'_>) {
+        if let Some(Granted { rates, .. }) = &self.granted {
+            let now = Instant::now();
+            let is_too_fast = rates.events.lock().take(now).is_err();
+            if is_too_fast {
+                self.services.metrics.events_dropped.inc();
+                if rates.events_dropped.is_due(now) {
+                    let allowed = rates.quotas.events_per_second;
+                    self.remark(&format!("Events are dropped: limits.eventsPerSecond is {allowed}"));
+                }
+                return;
+            }
+        }
         let recorded = self.services.events.record(NewEvent {
             plugin: self.services.name.to_shared(),
             regarding: event.regarding.clone(),
@@ -235,8 +314,7 @@ impl Host for GuestHost {
         }
         self.services.logs.push(plugin, line.level, line.message, &fields);
         let fields = Fields(&fields);
-        // Debug formatting escapes control characters, which could otherwise forge lines on a terminal.
-        let message = line.message.escape_debug();
+        let message = printable(line.message);
         match line.level {
             LogLevel::Debug => tracing::debug!(target: "plugin", plugin, "{message}{fields}"),
             LogLevel::Info => tracing::info!(target: "plugin", plugin, "{message}{fields}"),
@@ -246,8 +324,13 @@ impl Host for GuestHost {
     }
 
     fn metric(&self, _: &Call, sample: MetricSample<'_>) {
-        if let Err(problem) = self.services.guest_metrics.record(&self.services.name, &sample) {
-            tracing::warn!(plugin = %self.services.name, metric = sample.name, "metric not recorded: {problem}");
+        let Some(Granted { rates, .. }) = &self.granted else { return };
+        let GuestServices { name, guest_metrics, metrics, .. } = &self.services;
+        if let Err(problem) = guest_metrics.record(name, &sample, rates.quotas.metric_series) {
+            metrics.metrics_refused.inc();
+            if rates.is_new(sample.name, &problem) {
+                self.remark(&format!("metric {:?} not recorded: {problem}", sample.name));
+            }
         }
     }
 
@@ -260,11 +343,21 @@ impl Host for GuestHost {
     }
 }
 
+/// A view knows its kind and not how the plugin calls it.
+fn called<T>(name: &str, answer: Result<T, Misuse>) -> Result<T, Misuse> {
+    answer.map_err(|misuse| match misuse {
+        Misuse::UnknownIndex { index, declared, .. } => {
+            Misuse::UnknownIndex { watch: name.to_owned(), index, declared }
+        }
+        other => other,
+    })
+}
+
 /// `key=value` after a message.
 struct Fields<'a>(&'a [(String, String)]);
 
 impl std::fmt::Display for Fields<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|(key, value)| write!(f, " {}={:?}", key.escape_debug(), value))
+        self.0.iter().try_for_each(|(key, value)| write!(f, " {}={value:?}", printable(key)))
     }
 }

@@ -1,9 +1,9 @@
 //! Metrics that guests record through the `metrics` import.
 //!
 //! They appear as `pilothouse_guest_NAME{plugin="…"}`. A guest chooses names and labels, so the number of series is
-//! bounded per plugin: beyond it a use is refused, and those known go on.
+//! bounded per plugin (`limits.metricSeries`): beyond it a use is refused, and those known go on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -12,15 +12,20 @@ use pilothouse_plugin::{MetricKind, MetricSample};
 
 use crate::name::PluginName;
 
-/// The most series that one plugin can have.
-const SERIES: usize = 1000;
 /// Upper bounds of a histogram's buckets, those of Prometheus' client libraries.
 const BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 /// All guests' metrics. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct GuestMetrics {
-    families: Arc<Mutex<BTreeMap<String, Family>>>,
+    known: Arc<Mutex<Known>>,
+}
+
+#[derive(Default)]
+struct Known {
+    families: BTreeMap<String, Family>,
+    /// Series of each plugin, all families together.
+    series: HashMap<PluginName, u32>,
 }
 
 struct Family {
@@ -46,8 +51,10 @@ struct Series {
 pub(crate) enum MetricProblem {
     #[error("it is a {known} already, and was used as a {used}")]
     OtherKind { known: &'static str, used: &'static str },
-    #[error("the plugin has {SERIES} series already; use fewer label values")]
-    TooMany,
+    #[error(
+        "exceeded limits.metricSeries of {allowed}: new series are dropped, those there are go on; use fewer label values"
+    )]
+    TooMany { allowed: u32 },
 }
 
 fn word(kind: MetricKind) -> &'static str {
@@ -59,24 +66,30 @@ fn word(kind: MetricKind) -> &'static str {
 }
 
 impl GuestMetrics {
-    pub(crate) fn record(&self, plugin: &PluginName, sample: &MetricSample<'_>) -> Result<(), MetricProblem> {
+    /// Takes one use of a metric, by a plugin that may have so many series.
+    pub(crate) fn record(
+        &self,
+        plugin: &PluginName,
+        sample: &MetricSample<'_>,
+        allowed: u32,
+    ) -> Result<(), MetricProblem> {
         let mut pairs = sample.labels.to_vec();
         pairs.sort();
         let labels = Labels { plugin: plugin.clone(), pairs };
-        let mut families = self.families.lock();
-        let known = families.get(sample.name);
-        if let Some(family) = known.filter(|family| family.kind != sample.kind) {
+        let Known { families, series } = &mut *self.known.lock();
+        let family = families.get_mut(sample.name);
+        if let Some(family) = family.as_ref().filter(|family| family.kind != sample.kind) {
             return Err(MetricProblem::OtherKind { known: word(family.kind), used: word(sample.kind) });
         }
-        if known.is_none_or(|family| !family.series.contains_key(&labels)) {
-            let used: usize = families
-                .values()
-                .map(|family| family.series.keys().filter(|labels| labels.plugin == *plugin).count())
-                .sum();
-            if used >= SERIES {
-                return Err(MetricProblem::TooMany);
-            }
+        if let Some(known) = family.and_then(|family| family.series.get_mut(&labels)) {
+            known.take(sample);
+            return Ok(());
         }
+        let used = series.entry(plugin.clone()).or_default();
+        if *used >= allowed {
+            return Err(MetricProblem::TooMany { allowed });
+        }
+        *used += 1;
         let family = families
             .entry(sample.name.to_owned())
             .or_insert_with(|| Family { kind: sample.kind, series: BTreeMap::new() });
@@ -86,16 +99,17 @@ impl GuestMetrics {
 
     /// Forgets a plugin that was removed.
     pub(crate) fn forget(&self, plugin: &PluginName) {
-        let mut families = self.families.lock();
+        let Known { families, series } = &mut *self.known.lock();
         for family in families.values_mut() {
             family.series.retain(|labels, _| labels.plugin != *plugin);
         }
         families.retain(|_, family| !family.series.is_empty());
+        series.remove(plugin);
     }
 
     /// Appends the OpenMetrics text of all series, without the closing `# EOF`.
     pub fn encode(&self, out: &mut String) {
-        for (name, family) in self.families.lock().iter() {
+        for (name, family) in &self.known.lock().families {
             let name = format!("pilothouse_guest_{}", name.strip_suffix("_total").unwrap_or(name));
             // Writing to a String cannot fail.
             let _ = writeln!(out, "# TYPE {name} {}", word(family.kind));
@@ -166,7 +180,7 @@ mod tests {
         value: f64,
     ) -> Result<(), MetricProblem> {
         let labels = [("shade".to_owned(), label.to_owned())];
-        metrics.record(&plugin("p"), &MetricSample { kind, name, labels: &labels, value })
+        metrics.record(&plugin("p"), &MetricSample { kind, name, labels: &labels, value }, 100)
     }
 
     #[test]
@@ -198,11 +212,19 @@ mod tests {
     #[test]
     fn a_guest_cannot_make_series_without_end_or_change_a_kind() {
         let metrics = GuestMetrics::default();
-        for number in 0..SERIES {
+        for number in 0..50 {
             record(&metrics, "seen", MetricKind::Counter, &number.to_string(), 1.0).expect("kept");
+            record(&metrics, "level", MetricKind::Gauge, &number.to_string(), 1.0).expect("kept");
         }
-        assert_eq!(record(&metrics, "seen", MetricKind::Counter, "more", 1.0), Err(MetricProblem::TooMany));
+        let refused = record(&metrics, "seen", MetricKind::Counter, "more", 1.0).expect_err("one too many");
+        assert_eq!(refused, MetricProblem::TooMany { allowed: 100 });
+        assert!(refused.to_string().starts_with("exceeded limits.metricSeries of 100"), "{refused}");
+        assert!(record(&metrics, "other", MetricKind::Counter, "7", 1.0).is_err(), "names count, too");
         record(&metrics, "seen", MetricKind::Counter, "7", 1.0).expect("a known series goes on");
         assert!(record(&metrics, "seen", MetricKind::Gauge, "7", 1.0).is_err());
+        let another = MetricSample { kind: MetricKind::Counter, name: "seen", labels: &[], value: 1.0 };
+        metrics.record(&plugin("q"), &another, 100).expect("another plugin has series of its own");
+        metrics.forget(&plugin("p"));
+        record(&metrics, "seen", MetricKind::Counter, "more", 1.0).expect("there is room again");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{Fault, Instance, InstancePool, LogLevel};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::guest_host::GuestServices;
 use crate::lifecycle::{Activity, Health};
@@ -15,6 +15,9 @@ use crate::views::{View, Views};
 
 /// How long the instance waits for work before it is dropped. It knows nothing that the next one would not.
 const IDLE: Duration = Duration::from_secs(60);
+/// Before an instance that could not be made is tried again.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Requests that wait for the task. Who asks waits for the answer, so there are never more than askers.
 const REQUESTS: usize = 16;
 
@@ -79,7 +82,7 @@ impl Task {
                 if done.is_closed() {
                     break;
                 }
-                self.index(&watch, view, &key).await;
+                self.index(&watch, view, &key, &done).await;
             }
             // Whoever asked may have gone meanwhile.
             let _ = done.send(());
@@ -87,7 +90,7 @@ impl Task {
     }
 
     /// Requests are taken one after the other and look at the object anew, so an older state never replaces a newer.
-    async fn index(&mut self, watch: &str, view: &View, key: &ObjectKey) {
+    async fn index(&mut self, watch: &str, view: &View, key: &ObjectKey, asked: &oneshot::Sender<()>) {
         let state = view.object(key);
         if view.computed.is_current(key, state.as_ref()) {
             return;
@@ -95,6 +98,9 @@ impl Task {
         let Some(state) = state else { return view.computed.remove(key) };
         let mut values = Vec::with_capacity(view.computed.names().len());
         for index in view.computed.names() {
+            if !self.has_instance(asked).await {
+                return;
+            }
             values.push(match self.values(index, &state).await {
                 Ok(values) => {
                     self.health.success(Activity::Index);
@@ -108,6 +114,30 @@ impl Task {
             });
         }
         view.computed.set(state, values);
+    }
+
+    /// Makes an instance where there is none. That it cannot be made is no answer about an object, so it is tried again for as long as
+    /// somebody waits: false when nobody does any more.
+    async fn has_instance(&mut self, asked: &oneshot::Sender<()>) -> bool {
+        let mut pause = FIRST_PAUSE;
+        while self.instance.is_none() {
+            match self.instances.instantiate().await {
+                Ok(instance) => self.instance = Some(instance),
+                Err(fault) => {
+                    self.health.fault(Activity::Index, None, &fault);
+                    self.guest.metrics.index_errors.inc();
+                    let message = format!("no instance for index values: {fault}; tried again in {pause:?}");
+                    self.guest.logs.push(self.guest.name.as_str(), LogLevel::Warn, &message, &[]);
+                    tracing::warn!(plugin = %self.guest.name, "{message}");
+                    sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    if asked.is_closed() {
+                        return false;
+                    }
+                }
+            }
+        }
+        true
     }
 
     async fn values(&mut self, index: &str, state: &Object) -> Result<Vec<String>, Fault> {
@@ -128,5 +158,57 @@ impl Task {
         let message = format!("no index values: {fault}; the object is left out until it changes");
         self.guest.logs.push(plugin.as_str(), LogLevel::Warn, &message, &place);
         tracing::warn!(%plugin, watch, %key, index, "{message}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use pilothouse_plugin::{Engine, EngineOptions, Limits};
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+    use crate::guest_host::GuestHost;
+    use crate::metrics::Metrics;
+    use crate::name::PluginName;
+    use crate::queue::PluginQueue;
+    use crate::server::{EventRecorder, Server};
+
+    #[tokio::test(start_paused = true)]
+    async fn an_instance_that_cannot_be_made_is_no_answer_and_is_tried_again_while_somebody_waits() {
+        let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
+            Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
+        });
+        let name = PluginName::of_file(Path::new("starved.wasm")).expect("a name");
+        let metrics = Metrics::register(&mut Registry::default()).of(&name);
+        let server = Server::new(kube::Client::new(service, "default"));
+        let guest = GuestServices {
+            name,
+            queue: PluginQueue::new(metrics.clone()),
+            events: EventRecorder::start(server, "test".into()),
+            logs: crate::logs::PluginLogs::default(),
+            metrics,
+            guest_metrics: crate::guest_metrics::GuestMetrics::default(),
+            started: tokio::time::Instant::now(),
+        };
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/index.wat");
+        let engine = Engine::new(EngineOptions::default()).expect("an engine");
+        let code = engine.load(wat::parse_file(path).expect("a guest")).await.expect("a plugin");
+        let host = Arc::new(GuestHost::for_describe(guest.clone(), "{}".into()));
+        let instances = InstancePool::new(code, host, Limits { memory: 1, ..Limits::default() });
+        let mut task = Task { instances, guest: guest.clone(), health: Health::default(), instance: None };
+        let (done, answer) = oneshot::channel();
+        let mut making = tokio_test::task::spawn(task.has_instance(&done));
+        assert!(making.poll().is_pending());
+        tokio::time::advance(FIRST_PAUSE).await;
+        assert!(making.poll().is_pending());
+        let said: Vec<_> = guest.logs.after(0, None).into_iter().map(|line| line.message).collect();
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said[0].contains("limits.memory") && said[0].ends_with("tried again in 100ms"), "{said:?}");
+        assert!(said[1].ends_with("tried again in 200ms"), "{said:?}");
+        drop(answer);
+        tokio::time::advance(2 * FIRST_PAUSE).await;
+        assert_eq!(making.poll(), std::task::Poll::Ready(false));
     }
 }

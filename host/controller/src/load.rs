@@ -10,7 +10,7 @@ mod watches;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_plugin::{Code, Engine, Exports, InstancePool, Limits, LoadError};
+use pilothouse_plugin::{Code, Engine, Exports, InstancePool, LoadError};
 use sha2::{Digest, Sha256};
 use tokio::time::sleep;
 
@@ -20,7 +20,7 @@ use crate::descriptor::Descriptor;
 use crate::directory::PluginFiles;
 use crate::fence::Fence;
 use crate::grants::Grants;
-use crate::guest_host::{Granted, GuestHost, GuestServices};
+use crate::guest_host::{Granted, GuestHost, GuestServices, Rates};
 use crate::indexer::Indexer;
 use crate::lifecycle::{Health, PluginState};
 use crate::limits;
@@ -86,7 +86,7 @@ pub(crate) async fn load(
     report(PluginState::Describing, "");
     let config: Arc<str> = sidecar.config_json().into();
     let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(&config)));
-    let described = code.describe(host, &effective_limits(None, &sidecar)?).await;
+    let described = code.describe(host, &limits::effective(None, &sidecar.limits)?.guest).await;
     let text = described.map_err(|source| LoadProblem::of_describe(source, &sidecar, &files.sidecar))?;
     let descriptor = Descriptor::parse(&text)?;
     check_exports(&descriptor, &code)?;
@@ -101,12 +101,15 @@ pub(crate) async fn load(
         tracing::warn!(plugin = %guest.name, "{warning}");
     }
     put_crds(&services, &descriptor, &sidecar, &report).await?;
-    let limits = effective_limits(Some(&descriptor), &sidecar)?;
+    let limits = limits::effective(Some(&descriptor.limits), &sidecar.limits)?;
+    for wish in &limits.clipped {
+        tracing::warn!(plugin = %guest.name, "{wish}");
+    }
     let health = Health::default();
     let has_computed = descriptor.computed_indexes().next().is_some();
     let indexer = has_computed.then(|| {
         let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(&config)));
-        let instances = InstancePool::new(code.clone(), host, limits.clone());
+        let instances = InstancePool::new(code.clone(), host, limits.guest.clone());
         Indexer::start(instances, guest.clone(), health.clone())
     });
     let prepared = watches::subscribe(&services, &descriptor, running.as_deref(), indexer, &report).await?;
@@ -123,12 +126,14 @@ pub(crate) async fn load(
         grants,
         fence.clone(),
         guest.name.to_shared(),
-    );
+    )
+    .with_answers_up_to(limits.guest.message_size);
     let views = prepared.views;
-    let host = Arc::new(GuestHost::new(guest, config, Granted { views: Arc::clone(&views), client }));
+    let granted = Granted { views: Arc::clone(&views), client, rates: Rates::new(&limits.quotas) };
+    let host = Arc::new(GuestHost::new(guest, config, granted));
     let wanted = if descriptor.stateful { 1 } else { usize::from(sidecar.workers.unwrap_or(1)) };
     let workers = if code.exports().reconcile { wanted } else { 0 };
-    let pool = InstancePool::new(code, host, limits);
+    let pool = InstancePool::new(code, host, limits.guest);
     // Of many plugins most have no work when a host starts: their code is asleep from the beginning, so that what it took is there for
     // the next one's.
     pool.drop_idle(Duration::ZERO);
@@ -232,20 +237,6 @@ pub(crate) fn unused_exports(descriptor: &Descriptor, exports: Exports) -> Vec<S
         ),
     ];
     unused.into_iter().filter(|(is_unused, _)| *is_unused).map(|(_, text)| text.to_owned()).collect()
-}
-
-/// The sidecar's limits, else the plugin's wishes, else the host's defaults.
-fn effective_limits(descriptor: Option<&Descriptor>, sidecar: &Sidecar) -> Result<Limits, LoadProblem> {
-    let mut effective = Limits::default();
-    let wishes = descriptor.map(|descriptor| &descriptor.limits);
-    for given in wishes.into_iter().chain([&sidecar.limits]) {
-        effective.memory = limits::memory(given)?.unwrap_or(effective.memory);
-        effective.reconcile_timeout =
-            limits::reconcile_timeout(given)?.unwrap_or(effective.reconcile_timeout);
-        effective.observe_timeout = limits::observe_timeout(given)?.unwrap_or(effective.observe_timeout);
-        effective.handles = given.handles.unwrap_or(effective.handles);
-    }
-    Ok(effective)
 }
 
 async fn put_crds(

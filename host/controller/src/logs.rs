@@ -1,6 +1,7 @@
 //! The last lines of each plugin's log, for `pilothouse logs`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::{self, Display, Write};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -43,11 +44,59 @@ struct Shared {
 
 #[derive(Default)]
 struct Lines {
-    kept: VecDeque<PluginLogLine>,
+    /// By plugin: one that says much drives nobody else's lines out.
+    kept: BTreeMap<String, Kept>,
     last: u64,
 }
 
-const KEPT: usize = 2048;
+#[derive(Default)]
+struct Kept {
+    lines: VecDeque<PluginLogLine>,
+    bytes: usize,
+}
+
+/// Lines of one plugin.
+const LINES: usize = 1024;
+/// Bytes of one plugin's lines; the newest is kept whatever its size.
+const BYTES: usize = 1 << 20;
+
+impl Kept {
+    fn push(&mut self, line: PluginLogLine) {
+        self.bytes += line.bytes();
+        self.lines.push_back(line);
+        while self.lines.len() > LINES || (self.bytes > BYTES && self.lines.len() > 1) {
+            self.bytes -= self.lines.pop_front().map_or(0, |line| line.bytes());
+        }
+    }
+}
+
+impl PluginLogLine {
+    fn bytes(&self) -> usize {
+        let fields =
+            self.fields.iter().map(|(key, value)| size_of::<(String, String)>() + key.len() + value.len());
+        size_of::<Self>() + self.message.len() + fields.sum::<usize>()
+    }
+}
+
+/// A text of a plugin as it may be shown: control characters, and those that turn the direction of writing, are escaped, because they could
+/// forge lines on a terminal. Everything else stays as it is.
+pub fn printable(text: &str) -> impl Display {
+    Printable(text)
+}
+
+struct Printable<'a>(&'a str);
+
+impl Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let steers = |character: char| {
+            character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        };
+        self.0.chars().try_for_each(|character| match character {
+            character if steers(character) => write!(f, "{}", character.escape_default()),
+            character => f.write_char(character),
+        })
+    }
+}
 
 impl PluginLogs {
     pub(crate) fn push(&self, plugin: &str, level: LogLevel, message: &str, fields: &[(String, String)]) {
@@ -67,10 +116,10 @@ impl PluginLogs {
             message: message.to_owned(),
             fields: fields.to_vec(),
         };
-        if lines.kept.len() == KEPT {
-            lines.kept.pop_front();
+        match lines.kept.get_mut(plugin) {
+            Some(kept) => kept.push(line),
+            None => lines.kept.entry(plugin.to_owned()).or_default().push(line),
         }
-        lines.kept.push_back(line);
         drop(lines);
         self.shared.more.notify_waiters();
     }
@@ -78,14 +127,20 @@ impl PluginLogs {
     /// The kept lines after a sequence number, of one plugin or of all.
     #[must_use]
     pub fn after(&self, sequence: u64, plugin: Option<&PluginName>) -> Vec<PluginLogLine> {
+        let newer = |kept: &Kept| {
+            // The newest are at the end, and a follower wants few.
+            let from = kept.lines.partition_point(|line| line.sequence <= sequence);
+            kept.lines.range(from..).cloned().collect::<Vec<_>>()
+        };
         let lines = self.shared.lines.lock();
-        lines
-            .kept
-            .iter()
-            .filter(|line| line.sequence > sequence)
-            .filter(|line| plugin.is_none_or(|plugin| line.plugin == plugin.as_str()))
-            .cloned()
-            .collect()
+        match plugin {
+            Some(plugin) => lines.kept.get(plugin.as_str()).map(newer).unwrap_or_default(),
+            None => {
+                let mut all: Vec<_> = lines.kept.values().flat_map(newer).collect();
+                all.sort_unstable_by_key(|line| line.sequence);
+                all
+            }
+        }
     }
 
     /// Waits until there is a line after a sequence number. Cancellation safe.
@@ -111,14 +166,37 @@ mod tests {
     #[test]
     fn old_lines_make_room_and_plugins_are_told_apart() {
         let logs = PluginLogs::default();
-        for number in 0..KEPT + 5 {
-            logs.push(if number % 2 == 0 { "even" } else { "odd" }, LogLevel::Info, &number.to_string(), &[]);
+        logs.push("quiet", LogLevel::Info, "once", &[]);
+        for number in 0..LINES + 5 {
+            logs.push("loud", LogLevel::Info, &number.to_string(), &[]);
         }
         let all = logs.after(0, None);
-        assert_eq!((all.len(), all[0].message.as_str()), (KEPT, "5"));
-        let odd = PluginName::of_file(Path::new("odd.wasm")).expect("a name");
-        assert!(logs.after(0, Some(&odd)).iter().all(|line| line.plugin == "odd"));
-        assert_eq!(logs.after(all[KEPT - 1].sequence, None), []);
+        assert_eq!((all.len(), all[0].message.as_str(), all[1].message.as_str()), (LINES + 1, "once", "5"));
+        let loud = PluginName::of_file(Path::new("loud.wasm")).expect("a name");
+        assert!(logs.after(0, Some(&loud)).iter().all(|line| line.plugin == "loud"));
+        assert_eq!(logs.after(all[LINES].sequence, None), []);
+        let two = logs.after(all[LINES].sequence - 2, None);
+        assert_eq!(two, all[LINES - 1..]);
+    }
+
+    #[test]
+    fn long_lines_make_room_sooner() {
+        let logs = PluginLogs::default();
+        let long = "x".repeat(BYTES / 4);
+        for number in 0..8 {
+            logs.push("p", LogLevel::Info, &long, &[("number".into(), number.to_string())]);
+        }
+        let kept = logs.after(0, None);
+        assert_eq!(kept.len(), 3);
+        assert_eq!(kept[2].fields[0].1, "7");
+        logs.push("p", LogLevel::Info, &"x".repeat(2 * BYTES), &[]);
+        assert_eq!(logs.after(0, None).len(), 1);
+    }
+
+    #[test]
+    fn only_what_steers_a_terminal_is_escaped() {
+        let shown = printable("\"it's\" ä \u{1b}[2J\n\u{202e}x").to_string();
+        assert_eq!(shown, r#""it's" ä \u{1b}[2J\n\u{202e}x"#);
     }
 
     #[tokio::test]

@@ -54,6 +54,8 @@ pub struct Metrics {
     observe_errors: Family<ByController, Counter>,
     parked: Family<ByController, Counter>,
     index_errors: Family<ByController, Counter>,
+    throttled: Family<ByController, Counter>,
+    metrics_refused: Family<ByController, Counter>,
     queue_adds: Family<ByQueue, Counter>,
     queue_retries: Family<ByQueue, Counter>,
     queue_depth: Family<ByQueue, Gauge>,
@@ -94,6 +96,8 @@ impl Metrics {
             observe_errors: Family::default(),
             parked: Family::default(),
             index_errors: Family::default(),
+            throttled: Family::default(),
+            metrics_refused: Family::default(),
             queue_adds: Family::default(),
             queue_retries: Family::default(),
             queue_depth: Family::default(),
@@ -131,7 +135,7 @@ impl Metrics {
         );
         own.register(
             "events_dropped",
-            "Events dropped because the recorder was behind",
+            "Events dropped beyond limits.eventsPerSecond, or because the recorder was behind",
             self.events_dropped.clone(),
         );
         own.register("observed_notifications", "Notifications that observers took", self.observed.clone());
@@ -142,6 +146,12 @@ impl Metrics {
             self.parked.clone(),
         );
         own.register("index_errors", "Objects without index values after a fault", self.index_errors.clone());
+        own.register("client_throttled", "Requests that waited for limits.clientQps", self.throttled.clone());
+        own.register(
+            "guest_metrics_refused",
+            "Uses of a plugin's own metrics that were not recorded",
+            self.metrics_refused.clone(),
+        );
     }
 
     fn register_queues(&self, registry: &mut Registry) {
@@ -188,6 +198,8 @@ impl Metrics {
             observe_errors: self.observe_errors.get_or_create_owned(&controller),
             parked: self.parked.get_or_create_owned(&controller),
             index_errors: self.index_errors.get_or_create_owned(&controller),
+            throttled: self.throttled.get_or_create_owned(&controller),
+            metrics_refused: self.metrics_refused.get_or_create_owned(&controller),
             queue_adds: self.queue_adds.get_or_create_owned(&queue),
             queue_retries: self.queue_retries.get_or_create_owned(&queue),
             queue_depth: self.queue_depth.get_or_create_owned(&queue),
@@ -220,6 +232,8 @@ pub(crate) struct PluginMetrics {
     pub(crate) observe_errors: Counter,
     pub(crate) parked: Counter,
     pub(crate) index_errors: Counter,
+    pub(crate) throttled: Counter,
+    pub(crate) metrics_refused: Counter,
     queue_adds: Counter,
     queue_retries: Counter,
     pub(crate) queue_depth: Gauge,
@@ -231,7 +245,7 @@ pub(crate) struct PluginMetrics {
 
 impl PluginMetrics {
     /// The counts that `/api/plugins` shows.
-    pub(crate) fn counters(&self) -> [(&'static str, u64); 14] {
+    pub(crate) fn counters(&self) -> [(&'static str, u64); 16] {
         [
             ("reconciles", self.succeeded.get() + self.requeued_after.get() + self.failed.get()),
             ("succeeded", self.succeeded.get()),
@@ -247,6 +261,8 @@ impl PluginMetrics {
             ("observeErrors", self.observe_errors.get()),
             ("parked", self.parked.get()),
             ("indexErrors", self.index_errors.get()),
+            ("throttledRequests", self.throttled.get()),
+            ("droppedEvents", self.events_dropped.get()),
         ]
     }
 }

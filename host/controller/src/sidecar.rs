@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::descriptor::{Limits, Rule};
-use crate::limits;
+use crate::descriptor::Rule;
+use crate::limits::{self, SidecarLimits};
 
 /// The operator's word on one plugin. Absent members leave the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -20,7 +20,7 @@ pub struct Sidecar {
     pub workers: Option<u16>,
     /// Limits, which override the plugin's wishes.
     #[serde(default)]
-    pub limits: Limits,
+    pub limits: SidecarLimits,
     /// What the plugin may do; absent, all that its descriptor asks for.
     #[serde(default)]
     pub grants: Grants,
@@ -43,7 +43,7 @@ pub struct Grants {
 #[non_exhaustive]
 pub enum SidecarError {
     /// Not YAML, or not of the sidecar's shape.
-    #[error("{0}; the members are enabled, config, workers, limits, grants")]
+    #[error("{0}")]
     Yaml(String),
     /// A limit that cannot be read.
     #[error("limits.{0}")]
@@ -74,7 +74,11 @@ impl Sidecar {
         let sidecar: Self = serde_saphyr::from_str(text).map_err(|error| {
             let text = error.to_string();
             // The parser draws the place below its first line; one line is what a log and a status can show.
-            SidecarError::Yaml(text.lines().next().unwrap_or_default().to_owned())
+            let mut line = text.lines().next().unwrap_or_default().to_owned();
+            if !line.contains("expected one of") {
+                line.push_str("; the members are enabled, config, workers, limits, grants");
+            }
+            SidecarError::Yaml(line)
         })?;
         limits::check(&sidecar.limits)?;
         match sidecar.workers {
@@ -109,7 +113,10 @@ mod tests {
     #[test]
     fn each_fault_is_one_line_that_names_the_member() {
         for (text, expected) in [
-            ("worker: 3", "worker"),
+            ("worker: 3", "expected one of enabled, config, workers, limits, grants"),
+            ("limits: {memry: 1Mi}", "expected one of memory, tableElements, instances, reconcileTimeout"),
+            ("limits: {clientQps: -1}", "line 1"),
+            ("limits: {clientQps: 0}", "limits.clientQps: 0 is not between 1 and 1000000"),
             ("workers: 0", "workers: 0 is not between 1 and 64"),
             ("workers: many", "workers"),
             ("limits: {memory: lots}", "limits.memory: \"lots\" is not a quantity"),

@@ -12,6 +12,11 @@ use crate::compile::{CacheDirectory, CompilerProcess, Workshop};
 use crate::sandbox::GuestState;
 use crate::{bindings, load};
 
+/// Bytes of stack that a guest may use in one call. One size for all plugins: it belongs to the engine, and interpreters need half of it.
+pub(crate) const GUEST_STACK: usize = 512 << 10;
+/// Bytes of stack behind each call, the guest's and that of the host's functions below it. Address space: memory is what was touched of it.
+const CALL_STACK: usize = 2 << 20;
+
 /// How plugins are compiled and interrupted.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
@@ -105,6 +110,8 @@ fn config(options: &EngineOptions) -> Config {
         .epoch_interruption(true)
         // For unwinders of others only, which have no business in a guest's frames; with many plugins, tables without use.
         .native_unwind_info(cfg!(windows))
+        .max_wasm_stack(GUEST_STACK)
+        .async_stack_size(CALL_STACK)
         .parallel_compilation(options.parallel_compilation)
         .strategy(match options.compiler {
             Compiler::Cranelift => Strategy::Cranelift,

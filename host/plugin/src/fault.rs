@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
+use wasmtime::component::ResourceTableError;
 use wasmtime::{FrameInfo, FrameSymbol, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
 use crate::Misuse;
+use crate::engine::GUEST_STACK;
 use crate::load::one_line;
-use crate::sandbox::Stop;
+use crate::sandbox::{GuestState, Stop};
 
 /// How many of a guest's functions a fault names.
 const MAX_FRAMES: usize = 20;
@@ -29,7 +31,7 @@ struct Detail {
 /// What went wrong. The display text is one line.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum FaultKind {
-    /// The guest trapped: a panic, an uncaught exception, unreachable code, a stack overflow.
+    /// The guest trapped: a panic, an uncaught exception, unreachable code.
     #[error("trapped: {message}{}", Frames(.frames))]
     Trap {
         /// What the engine says, such as "wasm `unreachable` instruction executed".
@@ -60,14 +62,38 @@ pub enum FaultKind {
         /// The size asked for, all memories together, in bytes.
         wanted: usize,
     },
+    /// The guest wanted larger tables than it may have.
+    #[error("exceeded limits.tableElements of {allowed} by growing to {wanted}")]
+    TableElements {
+        /// The limit, in elements of all tables together.
+        allowed: usize,
+        /// The number asked for.
+        wanted: usize,
+    },
+    /// The component is made of too many parts.
+    #[error("exceeded limits.instances of {allowed}: {problem}")]
+    Instances {
+        /// The limit on core instances, memories and tables, each.
+        allowed: usize,
+        /// What there is too much of, in the engine's words.
+        problem: String,
+    },
+    /// The guest called itself too deeply. The size is the same for all plugins.
+    #[error("exceeded its stack of {}{}: call less deeply", Bytes(*allowed), Frames(.frames))]
+    Stack {
+        /// The stack's size, in bytes.
+        allowed: usize,
+        /// The guest's functions, innermost first.
+        frames: Vec<String>,
+    },
     /// The guest opened too many handles; it probably doesn't close them.
     #[error("exceeded limits.handles of {allowed}: close handles of objects that are no longer needed")]
     Handles {
         /// The limit.
         allowed: u32,
     },
-    /// The guest passed more in one call than it may, or asked for more with `cache.list-fields`.
-    #[error("exceeded limits.messageSize of {}: pass less at once, page with limit and cursor", Bytes(*allowed))]
+    /// The guest passed more in one call than it may, or asked for more.
+    #[error("exceeded limits.messageSize of {}: pass less at once, ask for fields, page with limit and cursor", Bytes(*allowed))]
     MessageSize {
         /// The limit, in bytes.
         allowed: usize,
@@ -153,7 +179,8 @@ impl fmt::Display for Spent<'_> {
     }
 }
 
-struct Bytes(usize);
+/// A number of bytes, for people.
+pub(crate) struct Bytes(pub(crate) usize);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -168,7 +195,7 @@ impl fmt::Display for Bytes {
 /// Tells a trap from a limit, from what the engine returned.
 pub(crate) fn describe_error(
     error: &wasmtime::Error,
-    message_size: usize,
+    guest: &GuestState,
     timeout: impl FnOnce() -> FaultKind,
 ) -> FaultKind {
     if let Some(stop) = error.downcast_ref::<Stop>() {
@@ -176,6 +203,7 @@ pub(crate) fn describe_error(
             Stop::Misuse(misuse) => FaultKind::Misuse(misuse),
             Stop::CpuTime => timeout(),
             Stop::Memory { allowed, wanted } => FaultKind::Memory { allowed, wanted },
+            Stop::TableElements { allowed, wanted } => FaultKind::TableElements { allowed, wanted },
             Stop::Handles { allowed } => FaultKind::Handles { allowed },
             Stop::MessageSize { allowed } => FaultKind::MessageSize { allowed },
         };
@@ -184,16 +212,38 @@ pub(crate) fn describe_error(
         return FaultKind::Exit(exit.0);
     }
     let root = error.root_cause().to_string();
-    if root.contains(FUEL_EXHAUSTED) {
-        return FaultKind::MessageSize { allowed: message_size };
+    if root.contains(FUEL_EXHAUSTED) || root.contains(TOO_RANDOM) {
+        return FaultKind::MessageSize { allowed: guest.message_size };
+    }
+    let is_full = matches!(error.downcast_ref(), Some(ResourceTableError::Full));
+    if is_full || root.contains(HANDLES_EXHAUSTED) {
+        return FaultKind::Handles { allowed: guest.handles.limit() };
+    }
+    if let Some(problem) = root.strip_prefix(COUNT_EXCEEDED) {
+        return FaultKind::Instances {
+            allowed: guest.memory.allowed_instances(),
+            problem: one_line(problem),
+        };
     }
     let frames = error.downcast_ref::<WasmBacktrace>().map(frames).unwrap_or_default();
-    let message = error.downcast_ref::<Trap>().map_or(root, ToString::to_string);
+    let trap = error.downcast_ref::<Trap>();
+    if trap == Some(&Trap::StackOverflow) {
+        return FaultKind::Stack { allowed: GUEST_STACK, frames };
+    }
+    let message = trap.map_or(root, ToString::to_string);
     FaultKind::Trap { message: one_line(&message), frames }
 }
 
-/// How the engine says that a call carried more than the store's hostcall fuel. There is no type for it; a test holds this to be so.
+// How the engine says what it has no type for. Tests hold these to be so.
+
+/// A call carried more than the store's hostcall fuel.
 const FUEL_EXHAUSTED: &str = "fuel allocated for hostcalls has been exhausted";
+/// More random bytes were asked for than one call may carry.
+const TOO_RANDOM: &str = "requested len";
+/// A component's own table of handles is full.
+const HANDLES_EXHAUSTED: &str = "store handle limit exceeded";
+/// A component is made of more parts than the limiter allows.
+const COUNT_EXCEEDED: &str = "resource limit exceeded: ";
 
 fn frames(backtrace: &WasmBacktrace) -> Vec<String> {
     backtrace.frames().iter().filter(|frame| is_of_the_guest(frame)).take(MAX_FRAMES).map(frame).collect()

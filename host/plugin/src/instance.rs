@@ -11,12 +11,14 @@ use crate::bindings::exports::pilothouse::controller as exports;
 use crate::bindings::pilothouse::controller::types;
 use crate::code::{Code, Linked};
 use crate::fault::describe_error;
-use crate::sandbox::{GuestState, cut};
+use crate::sandbox::{GuestState, SharedLogGate, cut};
 use crate::{
     Call, DescribeError, Failure, Fault, FaultKind, Host, Limits, MAX_MILLISECONDS, Observation, Outcome,
     Reason, Request,
 };
 
+/// What a guest waits in that waits and is in no import of the contract.
+const WASI_WAIT: &str = "wasi:io/poll";
 /// Bytes of a guest's error message.
 const MAX_MESSAGE: usize = 4 << 10;
 
@@ -53,9 +55,14 @@ enum State {
 }
 
 impl Instance {
-    pub(crate) async fn new(code: &Code, host: Arc<dyn Host>, limits: &Limits) -> Result<Self, Fault> {
+    pub(crate) async fn new(
+        code: &Code,
+        host: Arc<dyn Host>,
+        limits: &Limits,
+        log_gate: SharedLogGate,
+    ) -> Result<Self, Fault> {
         let shared = &code.inner.engine.shared;
-        let mut store = GuestState::store(&shared.wasm, shared.options.tick, host, limits);
+        let mut store = GuestState::store(&shared.wasm, shared.options.tick, host, limits, log_gate);
         let timeout = TimeLimit { name: "describeTimeout", allowed: limits.describe_timeout };
         let linked = code.awake().await.map_err(|error| {
             let kind = FaultKind::NoCode(error.to_string());
@@ -236,8 +243,14 @@ async fn run<T>(
     };
     let kind = match answer {
         Ok(Ok(value)) => return Ok(value),
-        Ok(Err(error)) => describe_error(&error, store.hostcall_fuel(), || timeout(store.data())),
-        Err(_elapsed) => timeout(state),
+        Ok(Err(error)) => describe_error(&error, store.data(), || timeout(store.data())),
+        Err(_elapsed) => {
+            if state.waiting_in.is_none() && !state.cpu.is_computing() {
+                // Of WASI only sleeping and polling wait.
+                state.waiting_in = Some(WASI_WAIT);
+            }
+            timeout(state)
+        }
     };
     Err(Fault::new(name, kind, last_lines))
 }

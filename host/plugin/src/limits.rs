@@ -6,39 +6,53 @@ use std::time::Duration;
 pub const MAX_MILLISECONDS: u32 = 2_147_483_647;
 
 /// What one instance of a plugin may use. Every fault that a limit causes names the limit as the sidecar spells it.
+///
+/// The defaults hold every guest language that there is an SDK for, with room for its work; docs/limits.md has the measure of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of linear memory, all memories of the instance together. Growing beyond traps.
+    /// `memory`: bytes of linear memory, all memories of the instance together. Growing beyond traps.
     pub memory: usize,
-    /// For one `reconcile`, waiting for host calls included; also the CPU time it may use.
+    /// `tableElements`: elements of all tables of the instance together. Growing beyond traps.
+    pub table_elements: usize,
+    /// `instances`: core instances, memories and tables that a component may be made of, each.
+    pub instances: usize,
+    /// `reconcileTimeout`: for one `reconcile`, waiting for host calls included; also the CPU time it may use.
     pub reconcile_timeout: Duration,
-    /// For one `observe`.
+    /// `observeTimeout`: for one `observe`.
     pub observe_timeout: Duration,
-    /// For instantiation and `describe`, each.
+    /// `describeTimeout`: for instantiation and `describe`, each.
     pub describe_timeout: Duration,
-    /// For one `index.values`.
+    /// `indexTimeout`: for one `index.values`.
     pub index_timeout: Duration,
-    /// Open handles (objects and batches). Opening one more traps; an instance that still holds more than half of them after a call is
-    /// retired, because it leaks.
+    /// `handles`: open handles (objects and batches; of WASI's resources as many again). Opening one more traps; an instance that still
+    /// holds more than half of them after a call is retired, because it leaks.
     pub handles: u32,
-    /// Bytes that one host call may carry out of the guest, all its arguments together; that an export's result may have; and that the
-    /// values of one `cache.list-fields` may have.
+    /// `messageSize`: bytes that one call may carry either way, all its arguments or all of its answer together.
     pub message_size: usize,
-    /// Log lines per second (from `log` and the standard streams together) after a burst of ten times as many.
+    /// `objectSize`: bytes of a manifest or patch that the guest sends. A longer one is refused as the API server would, with 413.
+    pub object_size: usize,
+    /// `logLinesPerSecond`: log lines (from `log` and the standard streams together) after a burst of ten times as many. The instances
+    /// of one [`InstancePool`](crate::InstancePool) share them.
     pub log_lines_per_second: u32,
+    /// `logLineSize`: bytes of one message, field or line of output; what is longer is cut.
+    pub log_line_size: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             memory: 64 << 20,
+            table_elements: 100_000,
+            instances: 100,
             reconcile_timeout: Duration::from_secs(30),
             observe_timeout: Duration::from_secs(30),
             describe_timeout: Duration::from_secs(5),
             index_timeout: Duration::from_secs(1),
             handles: 10_000,
             message_size: 16 << 20,
+            object_size: 3 << 20,
             log_lines_per_second: 100,
+            log_line_size: 16 << 10,
         }
     }
 }

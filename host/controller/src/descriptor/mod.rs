@@ -220,7 +220,7 @@ pub struct Rule {
     pub namespaces: Vec<String>,
 }
 
-/// Limits that a plugin wishes for, or that its sidecar sets.
+/// Limits that a plugin wishes for. It gets them up to a bound; the sidecar may give more or less, and sets those that bear on others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Limits {
@@ -233,9 +233,18 @@ pub struct Limits {
     /// How long one observe may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observe_timeout: Option<String>,
-    /// How many object handles one call may leave behind.
+    /// How long the index values of one object may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index_timeout: Option<String>,
+    /// How many object handles may be open at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handles: Option<u32>,
+    /// How many elements the tables of one instance may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table_elements: Option<u32>,
+    /// How many bytes one call may carry either way, as a quantity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_size: Option<String>,
 }
 
 impl Descriptor {

@@ -53,7 +53,7 @@ pub(super) fn validate(descriptor: &Descriptor) -> Result<(), DescriptorError> {
             ));
         }
     }
-    limits::check(&descriptor.limits).map_err(|error| {
+    limits::check_wishes(&descriptor.limits).map_err(|error| {
         DescriptorError::invalid(format!("limits.{}", error.field), error.problem, error.remedy)
     })
 }

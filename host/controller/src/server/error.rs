@@ -31,6 +31,19 @@ impl fmt::Display for ServerError {
 }
 
 impl ServerError {
+    /// An answer that a plugin's limits do not let in.
+    pub(super) fn too_large(most: usize) -> Self {
+        Self::Answered {
+            code: StatusCode::PAYLOAD_TOO_LARGE.as_u16(),
+            reason: "RequestEntityTooLarge".into(),
+            message: format!(
+                "its answer exceeds limits.messageSize of {most} bytes: ask for less at once, such as pages with a limit"
+            ),
+            causes: Vec::new(),
+            retry_after_seconds: None,
+        }
+    }
+
     pub(super) fn transport(error: impl std::error::Error) -> Self {
         let mut text = error.to_string();
         let mut source = error.source();

@@ -23,6 +23,8 @@ pub(crate) struct LiveClient {
     grants: Grants,
     fence: Fence,
     field_manager: Arc<str>,
+    /// Bytes of an answer to a read. Those to writes have what was written, which has a limit of its own.
+    largest_answer: usize,
 }
 
 struct Manifest {
@@ -71,7 +73,13 @@ impl LiveClient {
         fence: Fence,
         field_manager: Arc<str>,
     ) -> Self {
-        Self { server, discovery, grants, fence, field_manager }
+        Self { server, discovery, grants, fence, field_manager, largest_answer: usize::MAX }
+    }
+
+    /// The same, reading answers of at most so many bytes.
+    pub(crate) fn with_answers_up_to(mut self, bytes: usize) -> Self {
+        self.largest_answer = bytes;
+        self
     }
 
     pub(crate) async fn get(
@@ -251,7 +259,9 @@ impl LiveClient {
         if method != Method::GET && self.fence.is_down() {
             return Err(ApiError::Unavailable("this version of the plugin has been replaced".into()));
         }
-        self.server.request(method, path, payload).await.map_err(super::ServerError::into_api_error)
+        let most = if method == Method::GET { self.largest_answer } else { usize::MAX };
+        let answer = self.server.request_within(method, path, payload, most).await;
+        answer.map_err(super::ServerError::into_api_error)
     }
 }
 

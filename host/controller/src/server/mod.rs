@@ -10,7 +10,7 @@ mod written;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{Method, Request, StatusCode};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
 
 pub(crate) use crds::{CrdError, absent, apply_crds, established};
@@ -54,6 +54,18 @@ impl Server {
         path_and_query: &str,
         payload: Option<Payload>,
     ) -> Result<Bytes, ServerError> {
+        self.request_within(method, path_and_query, payload, usize::MAX).await
+    }
+
+    /// [`request`](Self::request) for a plugin, which must not fill the host's memory with an answer: one of more than so many bytes
+    /// is not read to its end, and is an error.
+    pub(crate) async fn request_within(
+        &self,
+        method: Method,
+        path_and_query: &str,
+        payload: Option<Payload>,
+        most: usize,
+    ) -> Result<Bytes, ServerError> {
         let mut request = Request::builder().method(method).uri(path_and_query).header(ACCEPT, JSON);
         let body = match payload {
             Some(payload) => {
@@ -65,7 +77,11 @@ impl Server {
         let request = request.body(body).map_err(ServerError::transport)?;
         let response = self.client.send(request).await.map_err(ServerError::transport)?;
         let (head, body) = response.into_parts();
-        let body = body.collect().await.map_err(ServerError::transport)?.to_bytes();
+        let body = match Limited::new(body, most).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => return Err(ServerError::too_large(most)),
+            Err(error) => return Err(ServerError::transport(&*error)),
+        };
         if head.status.is_success() {
             return Ok(body);
         }

@@ -1,7 +1,7 @@
 //! `pilothouse check`: what loading a plugin would find.
 
 use pilothouse_controller::descriptor::{Index, Trigger};
-use pilothouse_controller::{CheckReport, CheckedWatch, Right, Verdict};
+use pilothouse_controller::{CheckReport, CheckedWatch, Right, Verdict, printable};
 use serde_json::json;
 
 use crate::cli::Check;
@@ -29,20 +29,13 @@ pub(crate) async fn run(flags: Check) -> Outcome {
 
 /// The text is the plugin's in part: it must not steer the terminal.
 fn line(label: &str, text: &str) {
-    output::line(format_args!("  {label:<9} {}", plain(text)));
-}
-
-fn plain(text: &str) -> String {
-    let shown = |character: char| {
-        if character.is_control() { character.escape_default().to_string() } else { character.to_string() }
-    };
-    text.chars().map(shown).collect()
+    output::line(format_args!("  {label:<9} {}", printable(text)));
 }
 
 fn print(report: &CheckReport) {
     let title = [report.name.as_str(), &report.version].join(" ");
     let dash = if report.summary.is_empty() { "" } else { " — " };
-    output::line(plain(&format!("{}{dash}{}", title.trim_end(), report.summary)));
+    output::line(printable(&format!("{}{dash}{}", title.trim_end(), report.summary)));
     let form = if report.form == "component" { "a component" } else { "a core module" };
     line("file", &format!("{form} of {} KiB, sha256 {}", report.size.div_ceil(1024), report.digest));
     let exports = report.exports.join(", ");

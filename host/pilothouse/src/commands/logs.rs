@@ -1,7 +1,7 @@
 //! `pilothouse logs`: the log lines of a running host's plugins.
 
 use futures::StreamExt;
-use pilothouse_controller::PluginLogLine;
+use pilothouse_controller::{PluginLogLine, printable};
 
 use super::remote;
 use crate::cli::Logs;
@@ -37,8 +37,8 @@ fn print(line: &[u8]) -> Result<bool, Failed> {
     let line: PluginLogLine = serde_json::from_slice(line)
         .map_err(|error| Failed::Work(format!("the host's answer is not a log line: {error}")))?;
     let fields: String =
-        line.fields.iter().map(|(key, value)| format!(" {}={value:?}", key.escape_debug())).collect();
+        line.fields.iter().map(|(key, value)| format!(" {}={value:?}", printable(key))).collect();
     let level = line.level.to_uppercase();
-    let message = line.message.escape_debug();
+    let message = printable(&line.message);
     Ok(output::line(format_args!("{} {level:<5} {}: {message}{fields}", line.time, line.plugin)))
 }

@@ -23,6 +23,7 @@ mod pod_counter;
 mod released_contract;
 mod reload;
 mod sample_controller;
+mod sandbox;
 mod secret_replicator;
 mod server_restart;
 mod shared_watch;

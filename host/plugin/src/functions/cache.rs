@@ -74,12 +74,15 @@ impl Host for GuestState {
     ) -> wasmtime::Result<Vec<ObjectKey>> {
         self.allow("cache.index-keys")?;
         let keys = self.host.cache_index_keys(&self.call, &watch, &index, &value).map_err(Stop::from)?;
+        self.carry(keys.iter().map(|key| size_of::<ObjectKey>() + key.as_str().len()).sum())?;
         Ok(keys.iter().map(ObjectKey::from).collect())
     }
 
     fn index_values(&mut self, watch: String, index: String) -> wasmtime::Result<Vec<String>> {
         self.allow("cache.index-values")?;
-        Ok(self.host.cache_index_values(&self.call, &watch, &index).map_err(Stop::from)?)
+        let values = self.host.cache_index_values(&self.call, &watch, &index).map_err(Stop::from)?;
+        self.carry(values.iter().map(|value| size_of::<String>() + value.len()).sum())?;
+        Ok(values)
     }
 
     fn has_synced(&mut self, watch: String) -> wasmtime::Result<bool> {

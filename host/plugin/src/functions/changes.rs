@@ -28,7 +28,7 @@ impl HostBatch for GuestState {
         pointer: String,
     ) -> wasmtime::Result<Option<String>> {
         let object = self.handles.notification(&batch, position).and_then(after);
-        Ok(object.and_then(|object| object.field(&pointer)).map(str::to_owned))
+        object.and_then(|object| object.field(&pointer)).map(|text| self.carried(text)).transpose()
     }
 
     fn drop(&mut self, _batch: Handle) -> wasmtime::Result<()> {

@@ -5,6 +5,7 @@ use wasmtime::component::Resource;
 use super::{MAX_PAGE, non_empty};
 use crate::bindings::pilothouse::controller::client as wit;
 use crate::bindings::pilothouse::controller::types;
+use crate::fault::Bytes;
 use crate::sandbox::{GuestState, ObjectHandle};
 use crate::{
     ApiError, DeleteOptions, ListOptions, MAX_MILLISECONDS, ObjectType, Patch, PatchType, Propagation,
@@ -44,12 +45,18 @@ impl wit::Host for GuestState {
 
     async fn create(&mut self, manifest: String, subresource: String) -> Answer<Handle> {
         self.begin("client.create")?;
+        if let Err(too_large) = self.admit(manifest.len()) {
+            return Ok(Err(too_large));
+        }
         let answer = self.host.client_create(&self.call, manifest, &subresource).await;
         self.end_with_object(answer)
     }
 
     async fn update(&mut self, manifest: String, subresource: String) -> Answer<Handle> {
         self.begin("client.update")?;
+        if let Err(too_large) = self.admit(manifest.len()) {
+            return Ok(Err(too_large));
+        }
         let answer = self.host.client_update(&self.call, manifest, &subresource).await;
         self.end_with_object(answer)
     }
@@ -63,6 +70,9 @@ impl wit::Host for GuestState {
         subresource: String,
     ) -> Answer<Handle> {
         self.begin("client.patch")?;
+        if let Err(too_large) = self.admit(body.len()) {
+            return Ok(Err(too_large));
+        }
         let patch = Patch { patch_type: patch_type.into(), body };
         let answer =
             self.host.client_patch(&self.call, &target.into(), &(&key).into(), patch, &subresource).await;
@@ -96,6 +106,22 @@ impl GuestState {
         self.allow(function)?;
         self.waiting_in = Some(function);
         Ok(())
+    }
+
+    /// What the API server says of a body that is too large, said before it is sent.
+    fn admit(&mut self, bytes: usize) -> Result<(), types::ApiError> {
+        if bytes <= self.object_size {
+            return Ok(());
+        }
+        self.waiting_in = None;
+        Err(types::ApiError::Other(types::HttpStatus {
+            code: 413,
+            reason: "RequestEntityTooLarge".to_owned(),
+            message: format!(
+                "a manifest of {bytes} bytes exceeds limits.objectSize of {}: spread it over several objects",
+                Bytes(self.object_size)
+            ),
+        }))
     }
 
     fn end_with_object(&mut self, answer: Result<pilothouse_model::Object, ApiError>) -> Answer<Handle> {

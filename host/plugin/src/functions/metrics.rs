@@ -8,6 +8,10 @@ use crate::{MetricKind, MetricSample};
 
 /// A longer name or label value is refused; Prometheus has no limit, dashboards do.
 const MAX_NAME: usize = 200;
+/// Labels of one use: each set of values is a series.
+const MAX_LABELS: usize = 16;
+/// Bytes of all labels of one use: each line of a scrape has them.
+const MAX_LABEL_BYTES: usize = 1 << 10;
 /// After so many different complaints an instance's bad metrics are dropped in silence.
 const MAX_COMPLAINTS: usize = 20;
 
@@ -57,12 +61,19 @@ fn fault_of(sample: &MetricSample<'_>) -> Option<String> {
     if !is_metric_name(sample.name) {
         return Some(format!("its name must match [a-zA-Z_][a-zA-Z0-9_]* and have at most {MAX_NAME} bytes"));
     }
+    if sample.labels.len() > MAX_LABELS {
+        return Some(format!("it has {} labels, {MAX_LABELS} are allowed", sample.labels.len()));
+    }
     if let Some((key, _)) = sample.labels.iter().find(|(key, _)| !is_metric_name(key)) {
         let key = &key[..cut(key, MAX_NAME)];
         return Some(format!("the label key {key:?} must match [a-zA-Z_][a-zA-Z0-9_]*"));
     }
     if let Some((key, _)) = sample.labels.iter().find(|(_, value)| value.len() > MAX_NAME) {
         return Some(format!("the value of label {key:?} has more than {MAX_NAME} bytes"));
+    }
+    let bytes: usize = sample.labels.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if bytes > MAX_LABEL_BYTES {
+        return Some(format!("its labels have {bytes} bytes, {MAX_LABEL_BYTES} are allowed"));
     }
     match sample.value {
         value if !value.is_finite() => Some(format!("the value {value} isn't finite")),
@@ -97,6 +108,10 @@ mod tests {
         for name in ["", "9x", "a-b", "ä", &long] {
             assert!(check(MetricKind::Gauge, name, &[], 1.0).is_some(), "{name:?}");
         }
+        let many = vec![(String::from("a"), String::new()); MAX_LABELS + 1];
+        assert!(check(MetricKind::Gauge, "x", &many, 1.0).is_some());
+        let long = vec![(String::from("a"), "v".repeat(MAX_NAME)); 6];
+        assert!(check(MetricKind::Gauge, "x", &long, 1.0).is_some());
         assert!(check(MetricKind::Gauge, "x", &labels("a.b", ""), 1.0).is_some());
         assert!(check(MetricKind::Gauge, "x", &labels("a", &"v".repeat(MAX_NAME + 1)), 1.0).is_some());
         assert!(check(MetricKind::Gauge, "x", &[], f64::NAN).is_some());

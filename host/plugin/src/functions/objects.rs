@@ -38,7 +38,9 @@ impl HostObject for GuestState {
     }
 
     fn labels(&mut self, handle: Handle) -> wasmtime::Result<Vec<Pair>> {
-        let labels = self.handles.get(&handle)?.labels();
+        let object = self.handles.get(&handle)?;
+        self.carry(object.labels().map(|(key, value)| size_of::<Pair>() + key.len() + value.len()).sum())?;
+        let labels = object.labels();
         Ok(labels.map(|(key, value)| Pair { key: key.into_owned(), value: value.into_owned() }).collect())
     }
 
@@ -47,7 +49,8 @@ impl HostObject for GuestState {
     }
 
     fn annotation(&mut self, handle: Handle, key: String) -> wasmtime::Result<Option<String>> {
-        Ok(self.handles.get(&handle)?.annotation(&key).map(Cow::into_owned))
+        let text = self.handles.get(&handle)?.annotation(&key);
+        text.map(|text| self.carried(&text)).transpose()
     }
 
     fn deletion_timestamp(&mut self, handle: Handle) -> wasmtime::Result<Option<String>> {
@@ -65,15 +68,16 @@ impl HostObject for GuestState {
     }
 
     fn field(&mut self, handle: Handle, pointer: String) -> wasmtime::Result<Option<String>> {
-        Ok(self.handles.get(&handle)?.field(&pointer).map(str::to_owned))
+        self.handles.get(&handle)?.field(&pointer).map(|text| self.carried(text)).transpose()
     }
 
     fn text(&mut self, handle: Handle, pointer: String) -> wasmtime::Result<Option<String>> {
-        Ok(self.handles.get(&handle)?.text(&pointer).map(Cow::into_owned))
+        let text = self.handles.get(&handle)?.text(&pointer);
+        text.map(|text| self.carried(&text)).transpose()
     }
 
     fn json(&mut self, handle: Handle) -> wasmtime::Result<String> {
-        Ok(self.handles.get(&handle)?.json().to_owned())
+        self.carried(self.handles.get(&handle)?.json())
     }
 
     fn drop(&mut self, handle: Handle) -> wasmtime::Result<()> {

@@ -6,21 +6,24 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::log_gate::{LogGate, Verdict};
+use super::log_gate::{SharedLogGate, Verdict};
+use crate::fault::Bytes;
 use crate::{Call, Host, LogLevel, LogLine, LogSource};
 
-/// A longer message, field or line of output is cut here, in bytes.
-const MAX_TEXT: usize = 16 << 10;
 /// Fields beyond are left out.
 const MAX_FIELDS: usize = 64;
 /// How many of its last lines a fault carries.
 const LAST_LINES: usize = 20;
+/// Bytes of each of those: a fault is shown as one line.
+const LAST_LINE_SIZE: usize = 1 << 10;
 
 /// One instance's console, shared by the `log` import and the two standard streams, so that one rate limit covers them all.
 pub(crate) struct Console {
     host: Arc<dyn Host>,
     call: Call,
-    gate: LogGate,
+    gate: SharedLogGate,
+    /// Bytes of a message, of all fields of a line together, and of a line of output.
+    line_size: usize,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
     last_lines: VecDeque<String>,
@@ -37,11 +40,13 @@ pub(crate) enum Stream {
 }
 
 impl Console {
-    pub(crate) fn shared(host: Arc<dyn Host>, lines_per_second: u32) -> SharedConsole {
+    pub(crate) fn shared(host: Arc<dyn Host>, gate: SharedLogGate, line_size: usize) -> SharedConsole {
         Arc::new(Mutex::new(Self {
             host,
             call: Call::Instantiate,
-            gate: LogGate::new(lines_per_second, Instant::now()),
+            gate,
+            // Some room at least, or a stream would never get rid of a byte.
+            line_size: line_size.max(1),
             stdout: Vec::new(),
             stderr: Vec::new(),
             last_lines: VecDeque::new(),
@@ -54,10 +59,14 @@ impl Console {
         self.last_lines.clear();
     }
 
-    /// The call is over: what stands without a line end is a line.
+    /// The call is over: what stands without a line end is a line, and lines that were dropped are told of.
     pub(crate) fn end(&mut self) {
         self.flush(Stream::Stdout);
         self.flush(Stream::Stderr);
+        let dropped = self.gate.lock().account(Instant::now());
+        if let Some(dropped) = dropped {
+            self.tell_dropped(dropped);
+        }
     }
 
     /// What the guest last complained of in this call: lines of standard error, and errors in its log.
@@ -68,11 +77,16 @@ impl Console {
     /// One line of the `log` import.
     pub(crate) fn log(&mut self, level: LogLevel, message: &str, mut fields: Vec<(String, String)>) {
         fields.truncate(MAX_FIELDS);
-        for (key, value) in &mut fields {
-            key.truncate(cut(key, MAX_TEXT));
-            value.truncate(cut(value, MAX_TEXT));
+        let mut room = self.line_size;
+        for text in fields.iter_mut().flat_map(|(key, value)| [key, value]) {
+            text.truncate(cut(text, room));
+            room -= text.len();
         }
-        let message = &message[..cut(message, MAX_TEXT)];
+        let end = cut(message, self.line_size);
+        let shortened = (end < message.len()).then(|| {
+            format!("{} … (cut at limits.logLineSize of {})", &message[..end], Bytes(self.line_size))
+        });
+        let message = shortened.as_deref().unwrap_or(message);
         if level == LogLevel::Error {
             // Where there is no standard error, a guest's panic comes this way.
             let fields = fields.iter().map(|(key, value)| format!(" {key}={value}"));
@@ -89,8 +103,9 @@ impl Console {
     /// Bytes of a standard stream; each full line is logged.
     pub(crate) fn write(&mut self, stream: Stream, mut bytes: &[u8]) {
         while !bytes.is_empty() {
+            let line_size = self.line_size;
             let buffer = self.buffer(stream);
-            let room = MAX_TEXT - buffer.len();
+            let room = line_size - buffer.len();
             let piece = &bytes[..bytes.len().min(room)];
             let (taken, complete) = match piece.iter().position(|byte| *byte == b'\n') {
                 Some(end) => (end + 1, true),
@@ -104,7 +119,8 @@ impl Console {
         }
     }
 
-    fn remember(&mut self, line: String) {
+    fn remember(&mut self, mut line: String) {
+        line.truncate(cut(&line, LAST_LINE_SIZE));
         if self.last_lines.len() == LAST_LINES {
             self.last_lines.pop_front();
         }
@@ -137,14 +153,19 @@ impl Console {
     }
 
     fn emit(&mut self, level: LogLevel, source: LogSource, message: &str, fields: &[(String, String)]) {
-        let Verdict::Pass { dropped_before } = self.gate.judge(Instant::now()) else { return };
+        let verdict = self.gate.lock().judge(Instant::now());
+        let Verdict::Pass { dropped_before } = verdict else { return };
         if dropped_before > 0 {
-            let message = format!("{dropped_before} log lines dropped by the rate limit");
-            let line =
-                LogLine { level: LogLevel::Warn, source: LogSource::Host, message: &message, fields: &[] };
-            self.host.log(&self.call, line);
+            self.tell_dropped(dropped_before);
         }
         self.host.log(&self.call, LogLine { level, source, message, fields });
+    }
+
+    fn tell_dropped(&self, lines: u64) {
+        let allowed = self.gate.lock().per_second();
+        let message = format!("{lines} log lines dropped: limits.logLinesPerSecond is {allowed}");
+        let (level, source) = (LogLevel::Warn, LogSource::Host);
+        self.host.log(&self.call, LogLine { level, source, message: &message, fields: &[] });
     }
 }
 

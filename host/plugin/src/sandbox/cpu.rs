@@ -1,5 +1,7 @@
 //! How long an instance may compute.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use wasmtime::UpdateDeadline;
@@ -14,16 +16,19 @@ pub(crate) struct CpuMeter {
     tick: Duration,
     used: u64,
     allowed: u64,
+    /// Whether the guest stands still because of a tick, and not because it waits for something.
+    gave_way: Arc<AtomicBool>,
 }
 
 impl CpuMeter {
     pub(crate) fn new(tick: Duration) -> Self {
-        Self { tick, used: 0, allowed: 0 }
+        Self { tick, used: 0, allowed: 0, gave_way: Arc::default() }
     }
 
     /// Starts a call that may compute for this long.
     pub(crate) fn begin(&mut self, allowed: Duration) {
         self.used = 0;
+        self.gave_way.store(false, Ordering::Relaxed);
         let ticks = allowed.as_nanos().div_ceil(self.tick.as_nanos().max(1));
         self.allowed = u64::try_from(ticks).unwrap_or(u64::MAX);
     }
@@ -33,13 +38,26 @@ impl CpuMeter {
         self.tick.saturating_mul(u32::try_from(self.used).unwrap_or(u32::MAX))
     }
 
+    /// Whether the guest, which stands still, would go on computing if it were let.
+    pub(crate) fn is_computing(&self) -> bool {
+        self.gave_way.load(Ordering::Relaxed)
+    }
+
     /// A tick passed while the guest was running.
     pub(crate) fn on_tick(&mut self) -> wasmtime::Result<UpdateDeadline> {
         self.used += 1;
         if self.used > self.allowed {
             return Err(Stop::CpuTime.into());
         }
-        Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
+        let gave_way = Arc::clone(&self.gave_way);
+        gave_way.store(true, Ordering::Relaxed);
+        Ok(UpdateDeadline::YieldCustom(
+            1,
+            Box::pin(async move {
+                tokio::task::yield_now().await;
+                gave_way.store(false, Ordering::Relaxed);
+            }),
+        ))
     }
 }
 
@@ -55,6 +73,7 @@ mod tests {
             assert!(matches!(meter.on_tick(), Ok(UpdateDeadline::YieldCustom(1, _))));
         }
         assert_eq!(meter.used(), Duration::from_millis(30));
+        assert!(meter.is_computing());
         let stopped = meter.on_tick().err().expect("the time is used up");
         assert!(matches!(stopped.downcast_ref(), Some(Stop::CpuTime)));
         meter.begin(Duration::from_millis(25));

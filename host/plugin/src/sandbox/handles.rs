@@ -98,6 +98,11 @@ impl Handles {
         self.batch.get(position as usize).map(|observation| &observation.notification)
     }
 
+    /// How many handles may be open.
+    pub(crate) fn limit(&self) -> u32 {
+        self.limit
+    }
+
     /// How many handles are open.
     pub(crate) fn open_count(&self) -> u32 {
         self.open

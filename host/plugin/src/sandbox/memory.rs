@@ -3,9 +3,7 @@
 use wasmtime::ResourceLimiter;
 
 use super::Stop;
-
-/// Elements in all tables of an instance together. The largest guests known (interpreters) have some 20,000.
-const MAX_TABLE_ELEMENTS: usize = 1_000_000;
+use crate::Limits;
 
 /// Counts the linear memory and tables of one instance, and traps a guest that wants more.
 ///
@@ -14,17 +12,30 @@ const MAX_TABLE_ELEMENTS: usize = 1_000_000;
 pub(crate) struct MemoryLimiter {
     allowed: usize,
     used: usize,
-    table_elements: usize,
+    allowed_elements: usize,
+    elements: usize,
+    instances: usize,
 }
 
 impl MemoryLimiter {
-    pub(crate) fn new(allowed: usize) -> Self {
-        Self { allowed, used: 0, table_elements: 0 }
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            allowed: limits.memory,
+            used: 0,
+            allowed_elements: limits.table_elements,
+            elements: 0,
+            instances: limits.instances,
+        }
     }
 
     /// Bytes in use.
     pub(crate) fn used(&self) -> usize {
         self.used
+    }
+
+    /// How many core instances, memories and tables there may be, each.
+    pub(crate) fn allowed_instances(&self) -> usize {
+        self.instances
     }
 }
 
@@ -52,24 +63,27 @@ impl ResourceLimiter for MemoryLimiter {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let wanted = self.table_elements.saturating_add(desired.saturating_sub(current));
-        if maximum.is_some_and(|maximum| desired > maximum) || wanted > MAX_TABLE_ELEMENTS {
+        if maximum.is_some_and(|maximum| desired > maximum) {
             return Ok(false);
         }
-        self.table_elements = wanted;
+        let wanted = self.elements.saturating_add(desired.saturating_sub(current));
+        if wanted > self.allowed_elements {
+            return Err(Stop::TableElements { allowed: self.allowed_elements, wanted }.into());
+        }
+        self.elements = wanted;
         Ok(true)
     }
 
     fn instances(&self) -> usize {
-        100
+        self.instances
     }
 
     fn tables(&self) -> usize {
-        100
+        self.instances
     }
 
     fn memories(&self) -> usize {
-        100
+        self.instances
     }
 }
 
@@ -79,9 +93,13 @@ mod tests {
 
     const PAGE: usize = 65_536;
 
+    fn limiter() -> MemoryLimiter {
+        MemoryLimiter::new(&Limits { memory: 4 * PAGE, table_elements: 10, ..Limits::default() })
+    }
+
     #[test]
     fn all_memories_count_together() {
-        let mut limiter = MemoryLimiter::new(4 * PAGE);
+        let mut limiter = limiter();
         assert!(limiter.memory_growing(0, 2 * PAGE, None).expect("within the limit"));
         assert!(limiter.memory_growing(0, PAGE, None).expect("within the limit"));
         assert!(limiter.memory_growing(2 * PAGE, 3 * PAGE, None).expect("exactly the limit"));
@@ -92,9 +110,19 @@ mod tests {
     }
 
     #[test]
+    fn all_tables_count_together() {
+        let mut limiter = limiter();
+        assert!(limiter.table_growing(0, 6, None).expect("within the limit"));
+        assert!(limiter.table_growing(0, 4, None).expect("exactly the limit"));
+        let refused = limiter.table_growing(4, 5, None).expect_err("above the limit");
+        assert!(matches!(refused.downcast_ref(), Some(Stop::TableElements { allowed: 10, wanted: 11 })));
+    }
+
+    #[test]
     fn a_guests_own_maximum_fails_its_grow_without_a_trap() {
-        let mut limiter = MemoryLimiter::new(4 * PAGE);
+        let mut limiter = limiter();
         assert!(!limiter.memory_growing(0, 2 * PAGE, Some(PAGE)).expect("no trap"));
+        assert!(!limiter.table_growing(0, 20, Some(19)).expect("no trap"));
         assert_eq!(limiter.used(), 0);
     }
 }

@@ -21,6 +21,7 @@ pub(crate) use cpu::CpuMeter;
 pub(crate) use handles::Handles;
 #[allow(unreachable_pub, reason = "the generated bindings re-export them")]
 pub use handles::{BatchHandle, ObjectHandle};
+pub(crate) use log_gate::{LogGate, SharedLogGate};
 pub(crate) use memory::MemoryLimiter;
 
 use crate::{Call, Host, Limits, Misuse};
@@ -34,6 +35,8 @@ pub(crate) enum Stop {
     CpuTime,
     #[error("memory of {wanted} bytes wanted, {allowed} allowed")]
     Memory { allowed: usize, wanted: usize },
+    #[error("tables of {wanted} elements wanted, {allowed} allowed")]
+    TableElements { allowed: usize, wanted: usize },
     #[error("more than {allowed} handles")]
     Handles { allowed: u32 },
     #[error("an answer of more than {allowed} bytes")]
@@ -52,6 +55,8 @@ pub(crate) struct GuestState {
     pub(crate) waiting_in: Option<&'static str>,
     /// Bytes that one call may carry; for what the guest sends the engine holds the same limit.
     pub(crate) message_size: usize,
+    /// Bytes of a manifest that the guest sends.
+    pub(crate) object_size: usize,
     /// Names of metrics that were complained about, so that it happens once.
     pub(crate) refused_metrics: HashSet<String>,
     wasi: WasiCtx,
@@ -65,8 +70,9 @@ impl GuestState {
         tick: Duration,
         host: Arc<dyn Host>,
         limits: &Limits,
+        log_gate: SharedLogGate,
     ) -> Store<Self> {
-        let console = console::Console::shared(host.clone(), limits.log_lines_per_second);
+        let console = console::Console::shared(host.clone(), log_gate, limits.log_line_size);
         let mut wasi_table = ResourceTable::new();
         wasi_table.set_max_capacity(limits.handles as usize);
         let state = Self {
@@ -74,19 +80,36 @@ impl GuestState {
             host,
             call: Call::Instantiate,
             handles: Handles::new(limits.handles),
-            memory: MemoryLimiter::new(limits.memory),
+            memory: MemoryLimiter::new(limits),
             cpu: CpuMeter::new(tick),
             console,
             waiting_in: None,
             message_size: limits.message_size,
+            object_size: limits.object_size,
             refused_metrics: HashSet::new(),
             wasi_table,
         };
         let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.memory);
         store.set_hostcall_fuel(limits.message_size);
+        // Of every kind, those of types that the guest defines itself included: the engine keeps them in the host's memory.
+        store.set_max_component_handles((limits.handles as usize).saturating_mul(2));
         store.epoch_deadline_callback(|mut store| store.data_mut().cpu.on_tick());
         store
+    }
+
+    /// Refuses an answer that is larger than one call may carry, before it is copied.
+    pub(crate) fn carry(&self, bytes: usize) -> wasmtime::Result<()> {
+        if bytes > self.message_size {
+            return Err(Stop::MessageSize { allowed: self.message_size }.into());
+        }
+        Ok(())
+    }
+
+    /// A copy of a text for the guest, if one call may carry it.
+    pub(crate) fn carried(&self, text: &str) -> wasmtime::Result<String> {
+        self.carry(text.len())?;
+        Ok(text.to_owned())
     }
 
     /// Refuses what a guest may not do while it describes itself or computes index values: those must depend on their arguments alone.

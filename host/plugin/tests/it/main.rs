@@ -3,11 +3,13 @@
 mod answers;
 mod caching;
 mod fake_host;
+mod faulty;
 mod limits;
 mod loading;
 mod long_run;
 mod mutation;
 mod observing;
+mod outside;
 mod pooling;
 mod reading;
 mod speaking;

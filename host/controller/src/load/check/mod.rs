@@ -3,6 +3,7 @@
 mod nothing_host;
 mod report;
 mod rights;
+mod rules;
 mod warnings;
 
 use std::path::Path;
@@ -13,8 +14,9 @@ pub use report::{CheckReport, CheckedLimits, CheckedWatch, Verdict};
 pub use rights::Right;
 
 use super::watches::has_its_namespaces;
-use super::{check_exports, effective_limits, unused_exports};
+use super::{check_exports, unused_exports};
 use crate::descriptor::{Descriptor, Watch};
+use crate::limits;
 use crate::name::PluginName;
 use crate::server::{Discovery, DiscoveryError, Server, apply_crds};
 use crate::sidecar::Sidecar;
@@ -44,14 +46,15 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     let (sidecar, has_sidecar) = sidecar(path).await?;
     let code = engine.load(wasm).await.map_err(|error| error.to_string())?;
     let host = NothingHost::new(sidecar.config_json());
-    let limits = effective_limits(None, &sidecar).map_err(|error| error.to_string())?;
+    let limits = limits::effective(None, &sidecar.limits).map_err(|error| error.to_string())?.guest;
     let text = code
         .describe(std::sync::Arc::<NothingHost>::clone(&host), &limits)
         .await
         .map_err(|error| format!("describe failed: {error}"))?;
     let descriptor = Descriptor::parse(&text).map_err(|error| error.to_string())?;
     check_exports(&descriptor, &code).map_err(|error| error.to_string())?;
-    let limits = effective_limits(Some(&descriptor), &sidecar).map_err(|error| error.to_string())?;
+    let limits =
+        limits::effective(Some(&descriptor.limits), &sidecar.limits).map_err(|error| error.to_string())?;
     let mut problems = Vec::new();
     let watches = checked_watches(&descriptor, &servers, &mut problems).await?;
     if let Err(error) = apply_crds(&Server::new(servers.embedded), &descriptor.crds).await {
@@ -62,6 +65,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         rights::review(&Server::new(cluster), &mut rights, &mut problems).await;
     }
     let mut warnings = warnings::of(&descriptor, &sidecar, &name);
+    warnings.extend(limits.clipped.iter().cloned());
     warnings.extend(unused_exports(&descriptor, code.exports()));
     warnings.extend(watches.iter().filter_map(warnings::of_watch));
     Ok(CheckReport {

@@ -1,10 +1,11 @@
 //! What a check reports.
 
-use pilothouse_plugin::{Exports, Limits};
+use pilothouse_plugin::Exports;
 use serde::Serialize;
 
 use super::Right;
 use crate::descriptor::{Descriptor, Rule, Watch};
+use crate::limits::Effective;
 use crate::sidecar::Sidecar;
 
 /// What is known of a plugin that loads. Its JSON is `pilothouse check --json` (docs/cli.md): members are only added.
@@ -94,16 +95,53 @@ pub struct CheckedLimits {
     pub handles: u32,
     /// Keys that are reconciled at the same time.
     pub workers: u16,
+    /// Milliseconds that instantiation and describe may take, each.
+    pub describe_timeout_ms: u128,
+    /// Milliseconds that the index values of one object may take.
+    pub index_timeout_ms: u128,
+    /// Elements of an instance's tables.
+    pub table_elements: usize,
+    /// Core instances, memories and tables of a component, each.
+    pub instances: usize,
+    /// Bytes that one call may carry either way.
+    pub message_size: usize,
+    /// Bytes of a manifest or patch.
+    pub object_size: usize,
+    /// Log lines per second.
+    pub log_lines_per_second: u32,
+    /// Bytes of one log line.
+    pub log_line_size: usize,
+    /// Series of the plugin's own metrics.
+    pub metric_series: u32,
+    /// Requests to the API server per second.
+    pub client_qps: u32,
+    /// Requests to the API server that may come at once.
+    pub client_burst: u32,
+    /// Kubernetes Events per second.
+    pub events_per_second: u32,
 }
 
 impl CheckedLimits {
-    pub(super) fn new(limits: &Limits, descriptor: &Descriptor, sidecar: &Sidecar) -> Self {
+    pub(super) fn new(limits: &Effective, descriptor: &Descriptor, sidecar: &Sidecar) -> Self {
+        let Effective { guest: limits, quotas, .. } = limits;
         Self {
             memory: limits.memory,
             reconcile_timeout_ms: limits.reconcile_timeout.as_millis(),
             observe_timeout_ms: limits.observe_timeout.as_millis(),
             handles: limits.handles,
             workers: if descriptor.stateful { 1 } else { sidecar.workers.unwrap_or(1) },
+            describe_timeout_ms: limits.describe_timeout.as_millis(),
+            index_timeout_ms: limits.index_timeout.as_millis(),
+            table_elements: limits.table_elements,
+            instances: limits.instances,
+            message_size: limits.message_size,
+            object_size: limits.object_size,
+            log_lines_per_second: limits.log_lines_per_second,
+            log_line_size: limits.log_line_size,
+            metric_series: quotas.metric_series,
+            client_qps: quotas.client_qps,
+            client_burst: quotas.client_burst,
+            events_per_second: quotas.events_per_second,
         }
     }
 }

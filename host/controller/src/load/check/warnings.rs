@@ -1,6 +1,6 @@
 //! What is allowed and probably not meant.
 
-use super::{CheckedWatch, Verdict};
+use super::{CheckedWatch, Verdict, rules};
 use crate::descriptor::{Descriptor, Trigger};
 use crate::name::PluginName;
 use crate::sidecar::Sidecar;
@@ -20,13 +20,7 @@ pub(super) fn of(descriptor: &Descriptor, sidecar: &Sidecar, name: &PluginName) 
         warnings
             .push("the plugin is stateful, so the sidecar's workers do not count: there is one".to_owned());
     }
-    for rule in &descriptor.writes {
-        if [&rule.api_groups, &rule.resources, &rule.verbs].iter().any(|list| list.is_empty()) {
-            warnings.push(format!(
-                "a rule of writes allows nothing: apiGroups, resources and verbs must each have an entry: {rule:?}"
-            ));
-        }
-    }
+    warnings.extend(rules::warnings(descriptor, sidecar));
     warnings
 }
 

@@ -57,6 +57,17 @@ pub(crate) fn wat(name: &str) -> Vec<u8> {
     wat::parse_file(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+/// The same with texts put in the place of others, each of which must be there.
+pub(crate) fn wat_with(name: &str, replacements: &[(&str, &str)]) -> Vec<u8> {
+    let path = format!("{}/../plugin/tests/guests/{name}.wat", env!("CARGO_MANIFEST_DIR"));
+    let mut text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    for (from, to) in replacements {
+        assert!(text.contains(from), "{path}: {from}");
+        text = text.replace(from, to);
+    }
+    wat::parse_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
 /// The same plugin as another file: with a custom section that says which.
 pub(crate) fn another_version(wasm: &[u8], number: u8) -> Vec<u8> {
     let mut other = wasm.to_vec();

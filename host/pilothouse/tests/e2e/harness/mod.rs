@@ -15,7 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::MutexGuard;
 
-pub(crate) use guests::{Guest, another_version, wat};
+pub(crate) use guests::{Guest, another_version, wat, wat_with};
 pub(crate) use server::Server;
 
 /// How long a test waits for one thing to come true before it fails: a busy machine takes minutes to compile a plugin in Python.
@@ -228,6 +228,13 @@ impl Host {
     /// Runs a subcommand of the binary against this host.
     pub(crate) fn pilothouse(&self, arguments: &[&str]) -> std::process::Output {
         binary().args(arguments).args(["--server", &self.status_url]).output().expect("the command runs")
+    }
+
+    /// Bytes of memory that the host's process has resident, where the system tells.
+    pub(crate) fn resident_memory(&self) -> Option<usize> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.split_whitespace().next()?.parse::<usize>().ok().map(|kilobytes| kilobytes << 10)
     }
 
     /// Sends SIGTERM and waits for the end.

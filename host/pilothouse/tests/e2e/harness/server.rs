@@ -123,6 +123,13 @@ impl Server {
         self.config_maps().create(&PostParams::default(), &map).await.expect("created")
     }
 
+    /// Makes a ConfigMap with this data, which the plugins of the sandbox's tests find by its label `test=sandbox`.
+    pub(crate) async fn sandboxed(&self, name: &str, data: Value) -> ConfigMap {
+        let manifest = json!({"metadata": {"name": name, "labels": {"test": "sandbox"}}, "data": data});
+        let map = serde_json::from_value(manifest).expect("a config map");
+        self.config_maps().create(&PostParams::default(), &map).await.expect("created")
+    }
+
     /// Changes one entry of a ConfigMap's data.
     pub(crate) async fn set_data(&self, name: &str, key: &str, value: &str) -> ConfigMap {
         let patch = Patch::Merge(json!({"data": {key: value}}));

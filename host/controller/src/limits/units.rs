@@ -1,65 +1,29 @@
-//! Limits as descriptors and sidecars write them: Kubernetes quantities and Go durations.
+//! How limits are written: Kubernetes quantities and Go durations.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::descriptor::Limits;
+use super::LimitError;
 
-/// Which limit could not be read.
-#[derive(Debug, thiserror::Error)]
-#[error("{field}: {problem}; {remedy}")]
-pub struct LimitError {
-    /// The member of `limits`.
-    pub field: &'static str,
-    /// What is wrong.
-    pub problem: String,
-    /// What would be right.
-    pub remedy: &'static str,
-}
-
-/// Checks that every limit given can be read.
-///
-/// # Errors
-/// Names the first that cannot.
-pub fn check(limits: &Limits) -> Result<(), LimitError> {
-    memory(limits).and(reconcile_timeout(limits)).and(observe_timeout(limits)).map(drop)
-}
-
-/// The memory limit in bytes, where one is given.
-///
-/// # Errors
-/// The text is not a quantity of 64 KiB to 4 GiB.
-pub fn memory(limits: &Limits) -> Result<Option<usize>, LimitError> {
-    let Some(text) = &limits.memory else { return Ok(None) };
-    let error = |problem| LimitError {
-        field: "memory",
-        problem,
-        remedy: "write bytes as a quantity, such as \"16Mi\"",
-    };
+/// A number of bytes within a range.
+pub(super) fn bytes(
+    field: &'static str,
+    text: Option<&String>,
+    range: RangeInclusive<u64>,
+) -> Result<Option<usize>, LimitError> {
+    let Some(text) = text else { return Ok(None) };
+    let error =
+        |problem| LimitError { field, problem, remedy: "write bytes as a quantity, such as \"16Mi\"" };
     let bytes = quantity(text).ok_or_else(|| error(format!("{text:?} is not a quantity")))?;
-    if (64 << 10..=4 << 30).contains(&bytes) {
-        Ok(usize::try_from(bytes).ok())
-    } else {
-        Err(error(format!("{text:?} is not between 64Ki and 4Gi")))
+    if range.contains(&bytes) {
+        return Ok(usize::try_from(bytes).ok());
     }
+    let (least, most) = (written(*range.start()), written(*range.end()));
+    Err(error(format!("{text:?} is not between {least} and {most}")))
 }
 
-/// The limit on one reconcile, where one is given.
-///
-/// # Errors
-/// The text is not a duration of 1 ms to 24 h.
-pub fn reconcile_timeout(limits: &Limits) -> Result<Option<Duration>, LimitError> {
-    timeout("reconcileTimeout", limits.reconcile_timeout.as_deref())
-}
-
-/// The limit on one observe, where one is given.
-///
-/// # Errors
-/// The text is not a duration of 1 ms to 24 h.
-pub fn observe_timeout(limits: &Limits) -> Result<Option<Duration>, LimitError> {
-    timeout("observeTimeout", limits.observe_timeout.as_deref())
-}
-
-fn timeout(field: &'static str, text: Option<&str>) -> Result<Option<Duration>, LimitError> {
+/// A duration of 1 ms to 24 h.
+pub(super) fn time(field: &'static str, text: Option<&String>) -> Result<Option<Duration>, LimitError> {
     let Some(text) = text else { return Ok(None) };
     let error =
         |problem| LimitError { field, problem, remedy: "write a duration, such as \"30s\" or \"500ms\"" };
@@ -69,6 +33,30 @@ fn timeout(field: &'static str, text: Option<&str>) -> Result<Option<Duration>, 
     } else {
         Err(error(format!("{text:?} is not between 1ms and 24h")))
     }
+}
+
+/// A number within a range.
+pub(super) fn number(
+    field: &'static str,
+    number: Option<u32>,
+    range: RangeInclusive<u32>,
+) -> Result<Option<u32>, LimitError> {
+    match number {
+        Some(number) if !range.contains(&number) => Err(LimitError {
+            field,
+            problem: format!("{number} is not between {} and {}", range.start(), range.end()),
+            remedy: "leave it out for the default",
+        }),
+        number => Ok(number),
+    }
+}
+
+/// Bytes as a quantity, the shortest way.
+pub(super) fn written(bytes: u64) -> String {
+    [(30, "Gi"), (20, "Mi"), (10, "Ki")]
+        .iter()
+        .find(|(shift, _)| bytes > 0 && bytes.is_multiple_of(1 << shift))
+        .map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
 /// Bytes of a whole Kubernetes quantity (`64Mi`, `1G`, `65536`).
@@ -139,11 +127,10 @@ mod tests {
     }
 
     #[test]
-    fn limits_outside_of_what_can_be_run_are_refused() {
-        let limits = |memory: &str| Limits { memory: Some(memory.into()), ..Limits::default() };
-        assert!(check(&limits("16Mi")).is_ok());
-        assert!(check(&limits("1k")).expect_err("too small").to_string().contains("between 64Ki and 4Gi"));
-        let slow = Limits { reconcile_timeout: Some("48h".into()), ..Limits::default() };
-        assert!(check(&slow).expect_err("too long").to_string().contains("between 1ms and 24h"));
+    fn bytes_are_written_as_they_are_read() {
+        for (bytes, text) in [(64 << 10, "64Ki"), (4 << 30, "4Gi"), (1000, "1000"), (0, "0")] {
+            assert_eq!(written(bytes), text);
+            assert_eq!(quantity(text), Some(bytes));
+        }
     }
 }

@@ -1,0 +1,158 @@
+//! How fast a plugin may do what costs others something: token buckets, with time passed in, and who waits at them.
+
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep};
+
+/// A token bucket.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    per_second: f64,
+    capacity: f64,
+    tokens: f64,
+    refilled: Instant,
+}
+
+impl Bucket {
+    /// A full one.
+    pub(crate) fn new(per_second: u32, burst: u32, now: Instant) -> Self {
+        let (per_second, capacity) = (f64::from(per_second.max(1)), f64::from(burst.max(1)));
+        Self { per_second, capacity, tokens: capacity, refilled: now }
+    }
+
+    /// Takes a token.
+    ///
+    /// # Errors
+    /// There is none; the time after which there will be one if nobody else takes it.
+    pub(crate) fn take(&mut self, now: Instant) -> Result<(), Duration> {
+        let elapsed = now.saturating_duration_since(self.refilled).as_secs_f64();
+        self.refilled = self.refilled.max(now);
+        self.tokens = (self.tokens + elapsed * self.per_second).min(self.capacity);
+        if self.tokens >= 1.0 {
+            self.tokens -= 1.0;
+            return Ok(());
+        }
+        let missing = (1.0 - self.tokens) / self.per_second;
+        // Up to the timer's next tick, so that who has waited finds its token.
+        Err(Duration::from_secs_f64(missing) + Duration::from_millis(1))
+    }
+}
+
+/// A bucket at which callers wait in the order in which they came.
+#[derive(Debug)]
+pub(crate) struct Turnstile(Mutex<Bucket>);
+
+impl Turnstile {
+    pub(crate) fn new(bucket: Bucket) -> Self {
+        Self(Mutex::new(bucket))
+    }
+
+    /// Waits for a token; `on_wait` is called once before the first wait, if there is one.
+    ///
+    /// # Cancellation safety
+    /// Safe: a caller that goes takes no token, and the next in line is served. The lock is fair, and the first in line holds it while it
+    /// waits.
+    pub(crate) async fn pass(&self, on_wait: impl FnOnce()) {
+        let mut on_wait = Some(on_wait);
+        let mut wait = || on_wait.take().into_iter().for_each(|on_wait| on_wait());
+        let mut bucket = match self.0.try_lock() {
+            Ok(bucket) => bucket,
+            Err(_) => {
+                wait();
+                self.0.lock().await
+            }
+        };
+        while let Err(missing) = bucket.take(Instant::now()) {
+            wait();
+            sleep(missing).await;
+        }
+    }
+}
+
+/// Says something now and then only.
+#[derive(Debug, Default)]
+pub(crate) struct Reminder(parking_lot::Mutex<Option<Instant>>);
+
+impl Reminder {
+    const EVERY: Duration = Duration::from_mins(1);
+
+    /// Whether it is time to say it again.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        let mut last = self.0.lock();
+        let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= Self::EVERY);
+        if is_due {
+            *last = Some(now);
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_bucket_gives_its_burst_then_its_rate_and_never_more_than_the_burst() {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(10, 3, start);
+        for _ in 0..3 {
+            assert_eq!(bucket.take(start), Ok(()));
+        }
+        assert_eq!(bucket.take(start), Err(Duration::from_millis(101)));
+        assert_eq!(bucket.take(start + Duration::from_millis(50)), Err(Duration::from_millis(51)));
+        assert_eq!(bucket.take(start + Duration::from_millis(101)), Ok(()));
+        let later = start + Duration::from_hours(1);
+        let taken = (0..10).filter(|_| bucket.take(later).is_ok()).count();
+        assert_eq!(taken, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn callers_are_served_in_their_order_at_the_rate() {
+        let start = Instant::now();
+        let turnstile = Arc::new(Turnstile::new(Bucket::new(10, 2, start)));
+        let (told, mut served) = tokio::sync::mpsc::unbounded_channel();
+        for number in 0..5 {
+            let (turnstile, told) = (Arc::clone(&turnstile), told.clone());
+            tokio::spawn(async move {
+                let mut waited = false;
+                turnstile.pass(|| waited = true).await;
+                told.send((number, waited)).expect("the test listens");
+            });
+            tokio::task::yield_now().await;
+        }
+        let mut order = Vec::new();
+        for _ in 0..5 {
+            order.push(served.recv().await.expect("all are served"));
+        }
+        assert_eq!(order, [(0, false), (1, false), (2, true), (3, true), (4, true)]);
+        assert!(start.elapsed() >= Duration::from_millis(300));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_that_gives_up_takes_no_token_and_lets_the_next_one_pass() {
+        let turnstile = Turnstile::new(Bucket::new(1, 1, Instant::now()));
+        turnstile.pass(|| ()).await;
+        let mut first = tokio_test::task::spawn(turnstile.pass(|| ()));
+        assert!(first.poll().is_pending());
+        let mut second = tokio_test::task::spawn(turnstile.pass(|| ()));
+        assert!(second.poll().is_pending());
+        drop(first);
+        assert!(second.is_woken());
+        assert!(second.poll().is_pending());
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert!(second.poll().is_ready());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reminder_is_due_once_a_minute() {
+        let reminder = Reminder::default();
+        assert!(reminder.is_due(Instant::now()));
+        tokio::time::advance(Duration::from_secs(59)).await;
+        assert!(!reminder.is_due(Instant::now()));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(reminder.is_due(Instant::now()));
+    }
+}
