@@ -13,8 +13,9 @@ use http::Request;
 use http_body::Frame;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use pilothouse_apiserver::ApiServer;
+use pilothouse_apiserver::{ApiServer, Authorization};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -108,6 +109,33 @@ async fn a_panic_answers_one_request_with_500_and_no_other() {
     let status: Value = serde_json::from_slice(&body.to_bytes()).expect("a Status");
     assert_eq!((&status["kind"], &status["reason"]), (&json!("Status"), &json!("InternalError")));
     api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}})).await.ok();
+}
+
+#[tokio::test]
+async fn over_http_rights_need_credentials_and_the_kubeconfig_has_them() {
+    let server = ApiServer::builder().authorization(Authorization::Rbac).build();
+    let Listening { client, address, .. } = listen(&server).await;
+    let maps: kube::Api<ConfigMap> = kube::Api::namespaced(client, "default");
+    let refused = maps.list(&ListParams::default()).await.map(|_| ());
+    assert!(
+        matches!(&refused, Err(kube::Error::Api(status)) if status.code == 403
+            && status.message.contains("User \"system:anonymous\" cannot list")),
+        "{refused:?}"
+    );
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("kubeconfigs/rbac");
+    server.write_kubeconfig(&path, address).expect("written");
+    let file = Kubeconfig::read_from(&path).expect("a kubeconfig");
+    let config =
+        Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.expect("a context");
+    let admin = Client::try_from(config).expect("a client");
+    let maps: kube::Api<ConfigMap> = kube::Api::namespaced(admin, "default");
+    maps.list(&ListParams::default()).await.expect("the administrator may");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
 }
 
 #[test]

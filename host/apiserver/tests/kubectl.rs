@@ -254,3 +254,51 @@ async fn a_watch_shows_changes_while_they_happen() {
     assert!(deleted.contains("DELETED"), "{deleted}");
     child.kill().await.expect("it ends");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rights_are_granted_asked_for_and_revoked() {
+    let Some(kubectl) = Kubectl::start_with("rights", Authorization::Rbac).await else { return };
+    let who = kubectl.ok("auth whoami").await;
+    assert!(who.contains("system:admin") && who.contains("system:masters"), "{who}");
+    kubectl.ok("create serviceaccount plugin").await;
+    kubectl.ok("create role reader --verb=get,list --resource=configmaps,deployments.apps/scale").await;
+    kubectl.ok("create rolebinding reader --role=reader --serviceaccount=default:plugin").await;
+    kubectl.ok("create clusterrolebinding viewers --clusterrole=view --group=viewers").await;
+    let plugin = |command: &str| format!("{command} --as=system:serviceaccount:default:plugin");
+    kubectl.ok(&plugin("get configmaps")).await;
+    assert_eq!(
+        kubectl.fails(&plugin("get pods"), "").await.trim(),
+        "Error from server (Forbidden): pods is forbidden: User \"system:serviceaccount:default:plugin\" cannot list \
+         resource \"pods\" in API group \"\" in the namespace \"default\""
+    );
+    assert_eq!(kubectl.ok(&plugin("auth can-i list configmaps")).await.trim(), "yes");
+    assert_eq!(kubectl.fails(&plugin("auth can-i delete configmaps"), "").await.trim(), "no");
+    assert_eq!(
+        kubectl.ok(&plugin("auth can-i get deployments.apps --subresource=scale")).await.trim(),
+        "yes"
+    );
+    let list = kubectl.ok(&plugin("auth can-i --list")).await;
+    assert!(list.contains("deployments.apps/scale") && list.contains("selfsubjectaccessreviews"), "{list}");
+    let who = kubectl.ok(&plugin("auth whoami")).await;
+    assert!(who.contains("system:serviceaccounts:default"), "{who}");
+    kubectl.ok("get pods -A --as=bob --as-group=viewers").await;
+    kubectl.fails("get secrets -A --as=bob --as-group=viewers", "").await;
+
+    // kubectl sends no token over plain HTTP, but what is in the URL.
+    let token = kubectl.ok("create token plugin").await;
+    let server = kubectl.ok("config view --raw -o jsonpath={.clusters[0].cluster.server}").await;
+    let (_, address) = server.split_once('@').expect("credentials in the URL");
+    let with_token = |command: &str| format!("{command} --server=http://x:{}@{address}", token.trim());
+    assert!(kubectl.ok(&with_token("auth whoami")).await.contains("system:serviceaccount:default:plugin"));
+    kubectl.ok(&with_token("get configmaps")).await;
+    kubectl.ok("delete rolebinding reader").await;
+    kubectl.fails(&with_token("get configmaps"), "").await;
+    kubectl.fails(&format!("get configmaps --server=http://x:wrong@{address}"), "").await;
+    kubectl.fails(&format!("get configmaps --server=http://{address}"), "").await;
+
+    let reconciled = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: reader, namespace: default}\nrules:\n\
+                      - {apiGroups: [''], resources: [pods], verbs: [list]}\n";
+    kubectl.ok_with("auth reconcile -f -", reconciled).await;
+    let rules = kubectl.ok("get role reader -o jsonpath={.rules[*].resources}").await;
+    assert!(rules.contains("configmaps") && rules.contains("pods"), "{rules}");
+}

@@ -1,6 +1,6 @@
 //! Nobody gives away a right that they do not hold, after `k8s.io/kubernetes/pkg/registry/rbac`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -111,25 +111,25 @@ impl Attempt<'_> {
 
 /// Joins rules for resources that differ in their verbs alone.
 fn compact(pieces: Vec<Rule>) -> Vec<Rule> {
-    let (mut rules, resources): (Vec<Rule>, Vec<Rule>) =
-        pieces.into_iter().partition(|piece| !piece.paths.is_empty());
-    let mut joined: BTreeMap<(Vec<String>, Vec<String>, Vec<String>), Vec<String>> = BTreeMap::new();
-    for Rule { verbs, groups, resources, names, .. } in resources {
-        let known = joined.entry((groups, resources, names)).or_default();
-        for verb in verbs {
-            if !known.contains(&verb) {
-                known.push(verb);
+    let mut joined: Vec<Rule> = Vec::new();
+    for piece in pieces {
+        let same = |known: &&mut Rule| {
+            known.paths.is_empty()
+                && (&known.groups, &known.resources, &known.names, &known.paths)
+                    == (&piece.groups, &piece.resources, &piece.names, &piece.paths)
+        };
+        match joined.iter_mut().find(same) {
+            Some(known) => {
+                for verb in piece.verbs {
+                    if !known.verbs.contains(&verb) {
+                        known.verbs.push(verb);
+                    }
+                }
             }
+            None => joined.push(piece),
         }
     }
-    rules.extend(joined.into_iter().map(|((groups, resources, names), verbs)| Rule {
-        verbs,
-        groups,
-        resources,
-        names,
-        ..Rule::default()
-    }));
-    rules
+    joined
 }
 
 /// Whether a write changes only what the garbage collector changes.

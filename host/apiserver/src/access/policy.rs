@@ -12,10 +12,13 @@ use super::{GROUP, Rule};
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
     /// By namespace and name; cluster roles are under "".
-    roles: HashMap<Box<str>, HashMap<Box<str>, Arc<[Rule]>>>,
+    roles: HashMap<Box<str>, Roles>,
     /// By namespace; cluster role bindings are under "".
     bindings: HashMap<Box<str>, Bindings>,
 }
+
+/// The rules of roles, by name.
+type Roles = HashMap<Box<str>, Arc<[Rule]>>;
 
 #[derive(Debug, Default)]
 struct Bindings {

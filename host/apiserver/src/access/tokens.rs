@@ -69,3 +69,38 @@ impl Token {
 pub(super) fn random() -> String {
     Uuid::new_v4().simple().to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use serde_json::json;
+
+    use super::*;
+    use crate::storage::{Draft, HistoryLimits};
+
+    #[test]
+    fn a_token_ends_in_time_and_is_forgotten() {
+        let storage = Storage::new(HistoryLimits { events: 9, bytes: usize::MAX }, 1);
+        let tokens = Tokens::new(&storage);
+        let account = json!({"metadata": {"namespace": "n", "name": "a", "uid": "u"}});
+        storage
+            .table("", "serviceaccounts")
+            .create(Draft { value: account, fields: Box::default() })
+            .expect("new");
+        let start: Timestamp = "2026-01-02T03:04:05Z".parse().expect("a time");
+        let after = |seconds| start.checked_add(SignedDuration::from_secs(seconds)).expect("a time");
+        let token = |end| Token {
+            namespace: "n".into(),
+            account: "a".into(),
+            uid: "u".into(),
+            id: "i".into(),
+            audiences: Vec::new(),
+            end,
+        };
+        tokens.issue("t".into(), token(after(60)), start);
+        assert!(tokens.find("t", after(59)).is_some());
+        assert!(tokens.find("t", after(60)).is_none());
+        tokens.issue("later".into(), token(after(120)), after(61));
+        assert_eq!(tokens.issued.lock().len(), 1);
+    }
+}

@@ -213,6 +213,9 @@ impl Call<'_> {
         if verb != Verb::Create || self.request.method != Method::POST {
             return Err(Status::method_not_allowed(self.request.method.as_str()));
         }
+        if self.endpoint.resource.namespaced != self.namespace().is_some() {
+            return Err(Status::no_such_resource());
+        }
         let value = body::object(self.request, self.endpoint)?;
         let user =
             self.user.map_or_else(|| self.state.access.user_of(self.request), |user| Ok(Arc::clone(user)))?;

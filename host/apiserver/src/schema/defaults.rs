@@ -193,10 +193,10 @@ fn conditional(definition: &str, object: &mut Map<String, Value>) {
                 if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) }
             });
         }
-        "io.k8s.api.rbac.v1.RoleRef" => {
-            if object.get("apiGroup").and_then(Value::as_str).is_none_or(str::is_empty) {
-                object.insert("apiGroup".into(), "rbac.authorization.k8s.io".into());
-            }
+        "io.k8s.api.rbac.v1.RoleRef"
+            if object.get("apiGroup").and_then(Value::as_str).is_none_or(str::is_empty) =>
+        {
+            object.insert("apiGroup".into(), "rbac.authorization.k8s.io".into());
         }
         "io.k8s.api.rbac.v1.Subject" => {
             let group = match object.get("kind").and_then(Value::as_str) {
