@@ -208,4 +208,14 @@ mod tests {
             assert_eq!(attempt.binding(&absent).err().map(|status| status.code), Some(404));
         }
     }
+
+    #[test]
+    fn what_the_garbage_collector_writes_grants_nothing() {
+        let old = json!({"metadata": {"name": "r", "finalizers": ["a/b"]}, "rules": []});
+        assert!(only_for_collection(&old, &json!({"metadata": {"name": "r"}, "rules": []})));
+        let other = json!({"metadata": {"name": "r"}, "rules": [{"verbs": ["get"]}]});
+        assert!(!only_for_collection(&old, &other));
+        let labelled = json!({"metadata": {"name": "r", "labels": {"a": "b"}}, "rules": []});
+        assert!(!only_for_collection(&old, &labelled));
+    }
 }

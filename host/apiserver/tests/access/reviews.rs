@@ -11,7 +11,7 @@ fn maps(verb: &str, namespace: &str) -> Value {
     json!({"verb": verb, "resource": "configmaps", "group": "", "namespace": namespace})
 }
 
-fn review(spec: Value) -> Value {
+fn review(spec: &Value) -> Value {
     json!({"spec": spec})
 }
 
@@ -21,7 +21,7 @@ async fn a_review_of_a_subject_answers_what_its_request_would_be_answered() {
     admin.grant("r", account("plugin"), rule("", &["configmaps"], &["list"])).await;
     let ask = async |groups: &[&str], attributes: Value| {
         let spec = json!({"user": PLUGIN, "groups": groups, "resourceAttributes": attributes});
-        let answer = admin.post(&format!("{REVIEWS}/subjectaccessreviews"), review(spec)).await;
+        let answer = admin.post(&format!("{REVIEWS}/subjectaccessreviews"), review(&spec)).await;
         answer.expect("an answer")["status"].clone()
     };
     let why = r#"RBAC: allowed by RoleBinding "r/default" of Role "r" to ServiceAccount "plugin/default""#;
@@ -50,17 +50,18 @@ async fn everybody_may_ask_about_themselves_alone() {
     admin.grant("r", account("plugin"), rule("", &["configmaps"], &["watch"])).await;
     let plugin = sender(&server, User::service_account("default", "plugin"), &[]);
     let about_others = json!({"user": "x", "resourceAttributes": maps("list", "default")});
-    let denied = refused(plugin.post(&format!("{REVIEWS}/subjectaccessreviews"), review(about_others)).await);
+    let denied =
+        refused(plugin.post(&format!("{REVIEWS}/subjectaccessreviews"), review(&about_others)).await);
     assert!(denied.contains("cannot create resource \"subjectaccessreviews\""), "{denied}");
     let ask = async |spec: Value| {
-        let answer = plugin.post(&format!("{REVIEWS}/selfsubjectaccessreviews"), review(spec)).await;
+        let answer = plugin.post(&format!("{REVIEWS}/selfsubjectaccessreviews"), review(&spec)).await;
         answer.expect("everybody may")["status"]["allowed"].clone()
     };
     assert_eq!(ask(json!({"resourceAttributes": maps("watch", "default")})).await, true);
     assert_eq!(ask(json!({"resourceAttributes": maps("watch", "other")})).await, false);
     assert_eq!(ask(json!({"nonResourceAttributes": {"verb": "get", "path": "/version"}})).await, true);
     assert_eq!(ask(json!({"nonResourceAttributes": {"verb": "get", "path": "/metrics"}})).await, false);
-    let spec = review(json!({"namespace": "default"}));
+    let spec = review(&json!({"namespace": "default"}));
     let answer = plugin.post(&format!("{REVIEWS}/selfsubjectrulesreviews"), spec).await;
     let rules = answer.expect("everybody may")["status"]["resourceRules"].clone();
     assert!(rules.as_array().expect("a list").contains(&rule("", &["configmaps"], &["watch"])[0]), "{rules}");
@@ -79,14 +80,14 @@ async fn reviews_that_ask_nothing_or_too_much_are_refused() {
         (local, json!({"user": "x", "resourceAttributes": maps("get", "other")}), namespace),
         (local, json!({"user": "x", "nonResourceAttributes": path}), "spec.nonResourceAttributes"),
     ] {
-        let answer = admin.post(&format!("{REVIEWS}/{resource}"), review(spec)).await;
+        let answer = admin.post(&format!("{REVIEWS}/{resource}"), review(&spec)).await;
         let (code, message) = answer.expect_err("invalid");
         assert!(code == 422 && message.contains(&format!("{field}: Invalid value")), "{code} {message}");
     }
     let spec = json!({"user": "x", "resourceAttributes": maps("get", "default")});
-    let answer = admin.post(&format!("{REVIEWS}/{local}"), review(spec)).await.expect("valid");
+    let answer = admin.post(&format!("{REVIEWS}/{local}"), review(&spec)).await.expect("valid");
     assert_eq!(answer["status"], json!({"allowed": false}));
-    let rules = admin.post(&format!("{REVIEWS}/selfsubjectrulesreviews"), review(json!({}))).await;
+    let rules = admin.post(&format!("{REVIEWS}/selfsubjectrulesreviews"), review(&json!({}))).await;
     assert_eq!(rules.expect_err("no namespace").0, 400);
 }
 
@@ -98,7 +99,7 @@ async fn where_everything_is_allowed_reviews_say_so_and_impersonation_shows() {
     nobody.get(MAPS).await.expect("allowed");
     assert_eq!(nobody.who().await, ("bob".into(), vec!["system:authenticated".into()]));
     let spec = json!({"user": "x", "resourceAttributes": {"verb": "delete", "resource": "nodes"}});
-    let answer = nobody.post(&format!("{REVIEWS}/subjectaccessreviews"), review(spec)).await;
+    let answer = nobody.post(&format!("{REVIEWS}/subjectaccessreviews"), review(&spec)).await;
     assert_eq!(answer.expect("an answer")["status"]["allowed"], true);
     let roles = nobody.get(&format!("{RBAC}/clusterroles")).await.expect("allowed");
     assert_eq!(roles["items"], json!([]));

@@ -55,6 +55,26 @@ async fn who_may_escalate_or_bind_grants_more() {
     refused(x.bind(BINDINGS, "admin", ("ClusterRole", "admin"), subject("User", "y")).await);
 }
 
+/// What an editor may an administrator of the namespace may, too, and so may grant.
+#[tokio::test]
+async fn a_namespaces_administrator_grants_its_standard_roles_and_no_others() {
+    let (server, admin) = start();
+    admin.bind(BINDINGS, "x", ("ClusterRole", "admin"), subject("User", "x")).await.expect("bound");
+    let x = user(&server, "x");
+    for role in ["view", "edit", "admin"] {
+        x.bind(BINDINGS, role, ("ClusterRole", role), subject("User", "y")).await.expect("held");
+    }
+    refused(x.bind(BINDINGS, "all", ("ClusterRole", "cluster-admin"), subject("User", "y")).await);
+    refused(
+        x.bind("namespaces/kube-system/rolebindings", "view", ("ClusterRole", "view"), subject("User", "y"))
+            .await,
+    );
+    refused(x.bind("clusterrolebindings", "view", ("ClusterRole", "view"), subject("User", "y")).await);
+    let y = user(&server, "y");
+    y.get("/api/v1/namespaces/default/secrets").await.expect("granted");
+    refused(y.get("/api/v1/namespaces/kube-system/secrets").await);
+}
+
 #[tokio::test]
 async fn roles_and_bindings_are_validated() {
     let (_server, admin) = start();
