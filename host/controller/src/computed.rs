@@ -77,11 +77,12 @@ impl Computed {
         keys.map(|keys| keys.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// The values that objects have, in order.
-    pub(crate) fn values(&self, index: &str) -> Vec<String> {
+    /// The values that objects have of those that are there, in order.
+    pub(crate) fn values(&self, index: &str, is_there: impl Fn(&ObjectKey) -> bool) -> Vec<String> {
         let known = self.known.read();
-        let values = self.position(index).map(|position| known.by_value[position].keys().cloned().collect());
-        values.unwrap_or_default()
+        let Some(position) = self.position(index) else { return Vec::new() };
+        let values = known.by_value[position].iter().filter(|(_, keys)| keys.iter().any(&is_there));
+        values.map(|(value, _)| value.clone()).collect()
     }
 
     /// All objects whose values are known.
@@ -135,14 +136,14 @@ mod tests {
         computed.set(object("a", "1"), values(&[&["red", "blue"], &["z"]]));
         computed.set(object("b", "1"), values(&[&["red"], &[]]));
         assert_eq!(names(&computed.keys("team", "red")), ["a", "b"]);
-        assert_eq!(computed.values("team"), ["blue", "red"]);
+        assert_eq!(computed.values("team", |_| true), ["blue", "red"]);
         computed.set(object("a", "2"), values(&[&["green"], &["z"]]));
         assert_eq!(names(&computed.keys("team", "red")), ["b"]);
-        assert_eq!(computed.values("team"), ["green", "red"]);
-        assert_eq!(computed.values("zone"), ["z"]);
+        assert_eq!(computed.values("team", |_| true), ["green", "red"]);
+        assert_eq!(computed.values("zone", |_| true), ["z"]);
         computed.remove(&ObjectKey::cluster("a"));
-        assert_eq!(computed.values("team"), ["red"]);
-        assert!(computed.values("zone").is_empty() && computed.keys("zone", "z").is_empty());
+        assert_eq!(computed.values("team", |_| true), ["red"]);
+        assert!(computed.values("zone", |_| true).is_empty() && computed.keys("zone", "z").is_empty());
     }
 
     #[test]

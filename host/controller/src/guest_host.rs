@@ -16,10 +16,12 @@ use rand::Rng;
 use tokio::time::Instant;
 
 use crate::guest_metrics::{GuestMetrics, MetricProblem};
+use crate::hot_loop::HotLoops;
 use crate::limits::Quotas;
 use crate::logs::{PluginLogs, printable};
 use crate::metrics::PluginMetrics;
 use crate::name::PluginName;
+use crate::own_writes::PluginWrites;
 use crate::queue::{Item, PluginQueue};
 use crate::quota::{Bucket, Reminder, Turnstile};
 use crate::server::{EventRecorder, LiveClient, NewEvent, Written};
@@ -33,8 +35,30 @@ pub(crate) struct GuestServices {
     pub(crate) events: EventRecorder,
     pub(crate) logs: PluginLogs,
     pub(crate) metrics: Arc<PluginMetrics>,
+    pub(crate) writes: PluginWrites,
+    pub(crate) hot_loops: HotLoops,
     pub(crate) guest_metrics: GuestMetrics,
     pub(crate) started: Instant,
+}
+
+#[cfg(test)]
+impl GuestServices {
+    /// Services of a plugin with this name, with a client for its Events.
+    pub(crate) fn for_test(name: &str, client: kube::Client) -> Self {
+        let name = PluginName::of_file(std::path::Path::new(&format!("{name}.wasm"))).expect("a name");
+        let metrics = crate::metrics::Metrics::register(&mut Default::default()).of(&name);
+        Self {
+            queue: PluginQueue::new(metrics.clone()),
+            events: EventRecorder::start(crate::server::Server::new(client), "test".into()),
+            logs: PluginLogs::default(),
+            metrics,
+            writes: PluginWrites::default(),
+            hot_loops: HotLoops::new(name.to_shared(), crate::hot_loop::Authors::default()),
+            guest_metrics: GuestMetrics::default(),
+            started: Instant::now(),
+            name,
+        }
+    }
 }
 
 /// The host of one version.
@@ -136,16 +160,23 @@ impl GuestHost {
         self.services.logs.push(plugin, LogLevel::Warn, message, &[]);
         tracing::warn!(target: "plugin", plugin, "{message}");
     }
+}
 
-    /// Puts a write where the plugin's own reads find it, and gives the guest the new state.
-    async fn wrote(&self, written: Written) -> Result<Object, ApiError> {
-        if let Some(granted) = &self.granted {
-            granted.views.record(&written).await;
+/// The key that the call is about.
+fn item(call: &Call) -> Option<Item> {
+    match call {
+        Call::Reconcile(request) => {
+            Some(Item { watch: Arc::clone(&request.watch), key: request.key.clone() })
         }
-        match written {
-            Written::Object(_, object) | Written::Ended(_, object) => Ok(object),
-            Written::Deleted(_, key, _) => Err(ApiError::NotFound(format!("{key} is gone"))),
-        }
+        _ => None,
+    }
+}
+
+/// The new state for the guest.
+fn state(written: Written) -> Result<Object, ApiError> {
+    match written {
+        Written::Object(_, object) | Written::Ended(_, object) => Ok(object),
+        Written::Deleted(_, key, _) => Err(ApiError::NotFound(format!("{key} is gone"))),
     }
 }
 
@@ -216,8 +247,7 @@ impl Host for GuestHost {
         manifest: String,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        let written = self.client(call).await?.create(manifest, subresource).await?;
-        self.wrote(written).await
+        state(self.client(call).await?.create(item(call).as_ref(), manifest, subresource).await?)
     }
 
     async fn client_update(
@@ -226,8 +256,7 @@ impl Host for GuestHost {
         manifest: String,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        let written = self.client(call).await?.update(manifest, subresource).await?;
-        self.wrote(written).await
+        state(self.client(call).await?.update(item(call).as_ref(), manifest, subresource).await?)
     }
 
     async fn client_patch(
@@ -238,8 +267,7 @@ impl Host for GuestHost {
         patch: Patch,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        let written = self.client(call).await?.patch(target, key, patch, subresource).await?;
-        self.wrote(written).await
+        state(self.client(call).await?.patch(item(call).as_ref(), target, key, patch, subresource).await?)
     }
 
     async fn client_delete(
@@ -249,11 +277,7 @@ impl Host for GuestHost {
         key: &ObjectKey,
         options: &DeleteOptions,
     ) -> Result<(), ApiError> {
-        let written = self.client(call).await?.delete(target, key, options).await?;
-        if let Some(granted) = &self.granted {
-            granted.views.record(&written).await;
-        }
-        Ok(())
+        self.client(call).await?.delete(item(call).as_ref(), target, key, options).await.map(drop)
     }
 
     fn queue_add(&self, call: &Call, watch: &str, key: ObjectKey) -> Result<(), Misuse> {

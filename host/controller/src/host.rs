@@ -21,12 +21,14 @@ use crate::compile_metrics::CompileCollector;
 use crate::directory::{Change, Directory, Scan, Writers, scan};
 use crate::guest_host::GuestServices;
 use crate::guest_metrics::GuestMetrics;
+use crate::hot_loop::{Authors, HotLoops};
 use crate::informer_metrics::InformerCollector;
 use crate::lifecycle::{Lifecycle, PluginStatus};
 use crate::load::LoadServices;
 use crate::logs::PluginLogs;
 use crate::metrics::Metrics;
 use crate::name::{NameError, PluginName};
+use crate::own_writes::PluginWrites;
 use crate::plugin::{PluginHandle, PluginView, ReloadOptions};
 use crate::queue::PluginQueue;
 use crate::server::{Discovery, EventRecorder, Server};
@@ -76,6 +78,7 @@ struct Shared {
     options: HostOptions,
     services: LoadServices,
     events: EventRecorder,
+    authors: Authors,
     logs: PluginLogs,
     metrics: Metrics,
     guest_metrics: GuestMetrics,
@@ -107,6 +110,7 @@ impl PluginHost {
                 options,
                 services,
                 events,
+                authors: Authors::default(),
                 logs: PluginLogs::default(),
                 metrics,
                 guest_metrics: GuestMetrics::default(),
@@ -324,6 +328,8 @@ impl PluginHost {
             events: self.shared.events.clone(),
             logs: self.shared.logs.clone(),
             metrics,
+            writes: PluginWrites::default(),
+            hot_loops: HotLoops::new(name.to_shared(), self.shared.authors.clone()),
             guest_metrics: self.shared.guest_metrics.clone(),
             started: self.shared.started,
         };

@@ -25,6 +25,16 @@ const REQUESTS: usize = 16;
 #[derive(Clone)]
 pub(crate) struct Indexer {
     requests: mpsc::Sender<Request>,
+    urgent: mpsc::Sender<Request>,
+}
+
+/// What waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// Notifications, or all objects of a new version.
+    Batch,
+    /// A guest, for one object that it wrote: it comes before the next object of a batch.
+    OwnWrite,
 }
 
 /// Objects of one watch whose values may have changed.
@@ -38,19 +48,30 @@ struct Request {
 impl Indexer {
     /// Starts the task. The pool makes its instances, and is not used otherwise.
     pub(crate) fn start(instances: InstancePool, guest: GuestServices, health: Health) -> Self {
-        let (requests, receiver) = mpsc::channel(REQUESTS);
-        tokio::spawn(Task { instances, guest, health, instance: None }.run(receiver));
-        Self { requests }
+        let (requests, batches) = mpsc::channel(REQUESTS);
+        let (urgent, own_writes) = mpsc::channel(REQUESTS);
+        tokio::spawn(Task { instances, guest, health, instance: None, own_writes }.run(batches));
+        Self { requests, urgent }
     }
 
     /// Has the values of these objects known, as the plugin sees them now, when it returns.
     ///
     /// # Cancellation safety
     /// Safe: what is not done then is done when somebody asks again.
-    pub(crate) async fn index(&self, views: Arc<Views>, watch: &Arc<str>, keys: Vec<ObjectKey>) {
+    pub(crate) async fn index(
+        &self,
+        views: Arc<Views>,
+        watch: &Arc<str>,
+        keys: Vec<ObjectKey>,
+        urgency: Urgency,
+    ) {
         let (done, answer) = oneshot::channel();
         let request = Request { views, watch: Arc::clone(watch), keys, done };
-        if self.requests.send(request).await.is_ok() {
+        let requests = match urgency {
+            Urgency::Batch => &self.requests,
+            Urgency::OwnWrite => &self.urgent,
+        };
+        if requests.send(request).await.is_ok() {
             // An error means that the task is gone: the process is stopping.
             let _ = answer.await;
         }
@@ -63,28 +84,44 @@ struct Task {
     /// It counts faults, and holds nobody up here: what was not indexed would not be found.
     health: Health,
     instance: Option<Instance>,
+    own_writes: mpsc::Receiver<Request>,
 }
 
 impl Task {
-    async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
+    async fn run(mut self, mut batches: mpsc::Receiver<Request>) {
         loop {
-            let request = match timeout(IDLE, requests.recv()).await {
-                Ok(Some(request)) => request,
-                Ok(None) => return,
-                Err(_) => {
-                    self.instance = None;
-                    continue;
-                }
+            let request = tokio::select! {
+                biased;
+                Some(request) = self.own_writes.recv() => request,
+                batch = timeout(IDLE, batches.recv()) => match batch {
+                    Ok(Some(request)) => request,
+                    Ok(None) => return,
+                    Err(_) => {
+                        self.instance = None;
+                        continue;
+                    }
+                },
             };
             let Request { views, watch, keys, done } = request;
             let Some(view) = views.by_name.get(&watch) else { continue };
             for key in keys {
+                self.catch_up_with_own_writes().await;
                 if done.is_closed() {
                     break;
                 }
                 self.index(&watch, view, &key, &done).await;
             }
             // Whoever asked may have gone meanwhile.
+            let _ = done.send(());
+        }
+    }
+
+    async fn catch_up_with_own_writes(&mut self) {
+        while let Ok(Request { views, watch, keys, done }) = self.own_writes.try_recv() {
+            let Some(view) = views.by_name.get(&watch) else { continue };
+            for key in keys {
+                self.index(&watch, view, &key).await;
+            }
             let _ = done.send(());
         }
     }
@@ -114,6 +151,10 @@ impl Task {
             });
         }
         view.computed.set(state, values);
+        // It may have gone while the guest computed, when there was nothing to be taken out yet.
+        if view.object(key).is_none() {
+            view.computed.remove(key);
+        }
     }
 
     /// Makes an instance where there is none. That it cannot be made is no answer about an object, so it is tried again for as long as
@@ -163,41 +204,24 @@ impl Task {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use pilothouse_plugin::{Engine, EngineOptions, Limits};
-    use prometheus_client::registry::Registry;
 
     use super::*;
     use crate::guest_host::GuestHost;
-    use crate::metrics::Metrics;
-    use crate::name::PluginName;
-    use crate::queue::PluginQueue;
-    use crate::server::{EventRecorder, Server};
 
     #[tokio::test(start_paused = true)]
     async fn an_instance_that_cannot_be_made_is_no_answer_and_is_tried_again_while_somebody_waits() {
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
             Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
         });
-        let name = PluginName::of_file(Path::new("starved.wasm")).expect("a name");
-        let metrics = Metrics::register(&mut Registry::default()).of(&name);
-        let server = Server::new(kube::Client::new(service, "default"));
-        let guest = GuestServices {
-            name,
-            queue: PluginQueue::new(metrics.clone()),
-            events: EventRecorder::start(server, "test".into()),
-            logs: crate::logs::PluginLogs::default(),
-            metrics,
-            guest_metrics: crate::guest_metrics::GuestMetrics::default(),
-            started: tokio::time::Instant::now(),
-        };
+        let guest = GuestServices::for_test("starved", kube::Client::new(service, "default"));
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/index.wat");
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let code = engine.load(wat::parse_file(path).expect("a guest")).await.expect("a plugin");
         let host = Arc::new(GuestHost::for_describe(guest.clone(), "{}".into()));
         let instances = InstancePool::new(code, host, Limits { memory: 1, ..Limits::default() });
-        let mut task = Task { instances, guest: guest.clone(), health: Health::default(), instance: None };
+        let (_, own_writes) = mpsc::channel(1);
+        let mut task = Task { instances, guest: guest.clone(), health: Health::default(), instance: None, own_writes };
         let (done, answer) = oneshot::channel();
         let mut making = tokio_test::task::spawn(task.has_instance(&done));
         assert!(making.poll().is_pending());

@@ -15,6 +15,8 @@ mod grants;
 mod guest_host;
 mod guest_metrics;
 mod host;
+mod hot_loop;
+mod in_flight;
 mod indexer;
 mod informer_metrics;
 mod lifecycle;
@@ -35,6 +37,7 @@ pub mod sidecar;
 mod targets;
 mod version;
 mod views;
+mod writer;
 
 pub use guest_metrics::GuestMetrics;
 pub use host::{HostOptions, PluginHost};

@@ -28,6 +28,7 @@ use crate::pinned::Pinned;
 use crate::server::{Discovery, LiveClient, Server, apply_crds, established};
 use crate::sidecar::Sidecar;
 use crate::version::Version;
+use crate::writer::Writer;
 
 /// What loading needs, the same for all plugins.
 #[derive(Clone)]
@@ -112,7 +113,7 @@ pub(crate) async fn load(
         let instances = InstancePool::new(code.clone(), host, limits.guest.clone());
         Indexer::start(instances, guest.clone(), health.clone())
     });
-    let prepared = watches::subscribe(&services, &descriptor, running.as_deref(), indexer, &report).await?;
+    let prepared = watches::subscribe(&services, &descriptor, running.as_deref(), indexer, &guest.writes, &report).await?;
     if has_computed {
         // They are whole before the plugin is called for anything else.
         report(PluginState::Waiting, "its own indexes, which are being computed");
@@ -124,7 +125,7 @@ pub(crate) async fn load(
         services.server.clone(),
         services.discovery.clone(),
         grants,
-        fence.clone(),
+        Writer::new(services.server.clone(), fence.clone(), guest.clone()),
         guest.name.to_shared(),
     )
     .with_answers_up_to(limits.guest.message_size);

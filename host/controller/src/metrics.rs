@@ -56,6 +56,9 @@ pub struct Metrics {
     index_errors: Family<ByController, Counter>,
     throttled: Family<ByController, Counter>,
     metrics_refused: Family<ByController, Counter>,
+    unknown_writes: Family<ByController, Counter>,
+    hot_loops: Family<ByController, Counter>,
+    hot_loop_rounds: Family<ByController, Counter>,
     queue_adds: Family<ByQueue, Counter>,
     queue_retries: Family<ByQueue, Counter>,
     queue_depth: Family<ByQueue, Gauge>,
@@ -98,6 +101,9 @@ impl Metrics {
             index_errors: Family::default(),
             throttled: Family::default(),
             metrics_refused: Family::default(),
+            unknown_writes: Family::default(),
+            hot_loops: Family::default(),
+            hot_loop_rounds: Family::default(),
             queue_adds: Family::default(),
             queue_retries: Family::default(),
             queue_depth: Family::default(),
@@ -152,6 +158,13 @@ impl Metrics {
             "Uses of a plugin's own metrics that were not recorded",
             self.metrics_refused.clone(),
         );
+        own.register(
+            "unknown_writes",
+            "Writes whose answer never came or did not tell",
+            self.unknown_writes.clone(),
+        );
+        own.register("hot_loops", "Keys found in a loop of the plugin's own making", self.hot_loops.clone());
+        own.register("hot_loop_rounds", "Reconciles in such a loop since it was found", self.hot_loop_rounds.clone());
     }
 
     fn register_queues(&self, registry: &mut Registry) {
@@ -200,6 +213,9 @@ impl Metrics {
             index_errors: self.index_errors.get_or_create_owned(&controller),
             throttled: self.throttled.get_or_create_owned(&controller),
             metrics_refused: self.metrics_refused.get_or_create_owned(&controller),
+            unknown_writes: self.unknown_writes.get_or_create_owned(&controller),
+            hot_loops: self.hot_loops.get_or_create_owned(&controller),
+            hot_loop_rounds: self.hot_loop_rounds.get_or_create_owned(&controller),
             queue_adds: self.queue_adds.get_or_create_owned(&queue),
             queue_retries: self.queue_retries.get_or_create_owned(&queue),
             queue_depth: self.queue_depth.get_or_create_owned(&queue),
@@ -234,6 +250,9 @@ pub(crate) struct PluginMetrics {
     pub(crate) index_errors: Counter,
     pub(crate) throttled: Counter,
     pub(crate) metrics_refused: Counter,
+    pub(crate) unknown_writes: Counter,
+    pub(crate) hot_loops: Counter,
+    pub(crate) hot_loop_rounds: Counter,
     queue_adds: Counter,
     queue_retries: Counter,
     pub(crate) queue_depth: Gauge,
@@ -245,7 +264,7 @@ pub(crate) struct PluginMetrics {
 
 impl PluginMetrics {
     /// The counts that `/api/plugins` shows.
-    pub(crate) fn counters(&self) -> [(&'static str, u64); 16] {
+    pub(crate) fn counters(&self) -> [(&'static str, u64); 18] {
         [
             ("reconciles", self.succeeded.get() + self.requeued_after.get() + self.failed.get()),
             ("succeeded", self.succeeded.get()),
@@ -263,6 +282,8 @@ impl PluginMetrics {
             ("indexErrors", self.index_errors.get()),
             ("throttledRequests", self.throttled.get()),
             ("droppedEvents", self.events_dropped.get()),
+            ("unknownWrites", self.unknown_writes.get()),
+            ("hotLoops", self.hot_loops.get()),
         ]
     }
 }

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pilothouse_informer::{Priority, QueueMetrics, QueueSnapshot, WorkItem, WorkQueue, WorkQueueOptions};
+use pilothouse_informer::{Priority, QueueMetrics, QueueSnapshot, WorkQueue, WorkQueueOptions};
 use pilothouse_model::ObjectKey;
 use pilothouse_plugin::Reason;
+
+use crate::in_flight::{HeldItem, InFlight};
 
 /// One piece of work: an object of a target watch. Its identity, whichever way it came.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +25,7 @@ pub(crate) struct Item {
 pub(crate) struct PluginQueue {
     queue: WorkQueue<Item>,
     reasons: Arc<Mutex<HashMap<Item, Reasons>>>,
+    in_flight: InFlight,
 }
 
 /// A set of reasons, in the order of the enum.
@@ -58,7 +61,7 @@ impl Reasons {
 impl PluginQueue {
     pub(crate) fn new(metrics: Arc<dyn QueueMetrics>) -> Self {
         let options = WorkQueueOptions { metrics, ..WorkQueueOptions::default() };
-        Self { queue: WorkQueue::new(options), reasons: Arc::default() }
+        Self { queue: WorkQueue::new(options), reasons: Arc::default(), in_flight: InFlight::default() }
     }
 
     pub(crate) fn add(&self, item: Item, reason: Reason, priority: Priority) {
@@ -69,6 +72,14 @@ impl PluginQueue {
     pub(crate) fn add_after(&self, item: Item, delay: Duration, reason: Reason) {
         self.note(&item, reason);
         self.queue.add_after(item, delay, Priority::Normal);
+    }
+
+    /// Queues an item that a worker has taken for later, with the reasons that it was taken with.
+    pub(crate) fn put_off(&self, item: &Item, reasons: &[Reason], delay: Duration) {
+        for reason in reasons {
+            self.note(item, *reason);
+        }
+        self.queue.add_after(item.clone(), delay, Priority::Normal);
     }
 
     /// Queues a failed item again, and answers after what delay it will come.
@@ -82,10 +93,15 @@ impl PluginQueue {
     }
 
     /// The next item, with its reasons; `None` after shutdown. Cancellation safe: a dropped future takes nothing.
-    pub(crate) async fn get(&self) -> Option<(WorkItem<Item>, Vec<Reason>)> {
+    pub(crate) async fn get(&self) -> Option<(HeldItem, Vec<Reason>)> {
         let item = self.queue.get().await?;
         let reasons = self.reasons.lock().remove(item.key()).unwrap_or_default();
-        Some((item, reasons.to_vec()))
+        Some((self.in_flight.hold(item), reasons.to_vec()))
+    }
+
+    /// The requests for which keys are held.
+    pub(crate) fn in_flight(&self) -> &InFlight {
+        &self.in_flight
     }
 
     pub(crate) fn shutdown(&self) {

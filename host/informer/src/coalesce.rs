@@ -111,6 +111,11 @@ impl<T: Coalesce> CoalescingQueue<T> {
         self.len == 0
     }
 
+    /// Whether items may leave in another order than that in which they came.
+    pub(crate) fn is_merging(&self) -> bool {
+        self.merging
+    }
+
     /// The position that the next item would get.
     pub(crate) fn next_position(&self) -> u64 {
         self.next_position

@@ -1,7 +1,7 @@
 //! The watches of a version: resource types, subscriptions and indexes, shared with what runs already.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pilothouse_informer::{IndexFn, InformerKey, InformerPhase, SubscribeOptions, Subscription};
@@ -13,12 +13,12 @@ use crate::computed::Computed;
 use crate::descriptor::{Descriptor, Index, Trigger, Watch};
 use crate::indexer::Indexer;
 use crate::lifecycle::PluginState;
-use crate::own_writes::OwnWrites;
+use crate::own_writes::{OwnWrites, PluginWrites};
 use crate::predicate::Predicate;
 use crate::server::DiscoveryError;
 use crate::targets::Targets;
 use crate::version::{Feed, Route, Subscribed, Version, Work};
-use crate::views::{SharedIndex, View, ViewIndex, Views};
+use crate::views::{SharedIndex, View, ViewIndex, Views, WatchCache};
 
 /// A version's watches, all synced.
 pub(super) struct Prepared {
@@ -34,6 +34,7 @@ pub(super) async fn subscribe(
     descriptor: &Descriptor,
     running: Option<&Version>,
     indexer: Option<Indexer>,
+    writes: &PluginWrites,
     report: &Report,
 ) -> Result<Prepared, LoadProblem> {
     let mut reusable: Vec<Subscribed> = running
@@ -43,7 +44,7 @@ pub(super) async fn subscribe(
     for watch in &descriptor.watches {
         resources.insert(watch.name.as_str(), resolve(services, watch, report).await?);
     }
-    let mut views = Views { indexer, ..Views::default() };
+    let mut views = Views { indexer, writes: writes.clone(), ..Views::default() };
     let mut routes = Vec::new();
     for watch in &descriptor.watches {
         let name: Arc<str> = watch.name.as_str().into();
@@ -64,11 +65,7 @@ pub(super) async fn subscribe(
             routes.push(Route { watch: Arc::clone(&name), subscribed, work });
         }
         // Writes of the old version that the cache has not caught up with must not be forgotten by the swap.
-        let own_writes = running
-            .and_then(|running| running.views.by_name.get(&name))
-            .filter(|view| view.resource == *resource)
-            .map(|view| Arc::clone(&view.own_writes))
-            .unwrap_or_default();
+        let own_writes = writes.of(resource);
         let view = view(watch, resource, subscriptions, own_writes)?;
         views.by_name.insert(name, view);
     }
@@ -200,15 +197,22 @@ fn view(
     let computed =
         watch.indexes.iter().filter(|index| index.computed).map(|index| index.name.clone()).collect();
     let unusable = |problem: String| LoadProblem::Informer { watch: watch.name.clone(), problem };
+    let cache = Arc::new(WatchCache {
+        namespaces: watch.namespaces.clone(),
+        readers: subscriptions.iter().map(|subscription| subscription.store()).collect(),
+        is_selective: !(watch.label_selector.is_empty() && watch.field_selector.is_empty()),
+    });
+    let known: Weak<WatchCache> = Arc::downgrade(&cache);
+    own_writes.serve(known);
     Ok(View {
         resource: resource.clone(),
         label_selector: LabelSelector::parse(&watch.label_selector)
             .map_err(|error| unusable(error.to_string()))?,
         field_selector: FieldSelector::parse(&watch.field_selector)
             .map_err(|error| unusable(error.to_string()))?,
-        namespaces: watch.namespaces.clone(),
-        readers: subscriptions.iter().map(|subscription| subscription.store()).collect(),
+        projection: watch.projection.into(),
         subscriptions,
+        cache,
         indexes,
         computed: Computed::new(computed),
         is_target: watch.trigger == Some(Trigger::Itself),

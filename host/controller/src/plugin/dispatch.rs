@@ -3,12 +3,14 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use pilothouse_informer::Priority;
 use pilothouse_model::{Notification, ObjectKey};
 use pilothouse_plugin::{LogLevel, Reason};
+use tokio::time::{Instant, sleep_until};
 
 use crate::guest_host::GuestServices;
 use crate::queue::Item;
@@ -18,17 +20,29 @@ type Batch = Pin<Box<dyn Future<Output = (usize, Option<Vec<Notification>>)> + S
 
 /// Waits on all subscriptions of the running version at once, and queues what they bring. It runs inside the plugin's
 /// own task, and runs no guest: index values are computed elsewhere.
-#[derive(Default)]
 pub(super) struct Dispatcher {
     version: Option<Arc<Version>>,
     /// One future per route that has not ended. Dropping one loses nothing: `next_batch` is cancellation safe, and the
     /// next version's future on the same subscription gets what this one would have.
     batches: FuturesUnordered<Batch>,
+    /// When own writes are looked at that no notification tells of.
+    next_look: Instant,
+}
+
+/// Bookmarks come as often.
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
+
+impl Default for Dispatcher {
+    fn default() -> Self {
+        Self { version: None, batches: FuturesUnordered::new(), next_look: Instant::now() + LOOK_AGAIN }
+    }
 }
 
 impl Dispatcher {
     /// From now on the subscriptions of this version are served, by its routes.
-    pub(super) fn install(&mut self, version: Arc<Version>) {
+    pub(super) fn install(&mut self, version: Arc<Version>, guest: &GuestServices) {
+        guest.writes.serve(&version.views);
+        guest.hot_loops.forget_all();
         self.batches = version
             .routes
             .iter()
@@ -45,13 +59,19 @@ impl Dispatcher {
 
     /// Takes in one batch; waits for ever while there is nothing to wait for. Cancellation safe.
     pub(super) async fn next(&mut self, guest: &GuestServices) {
-        let Some((position, batch)) = self.batches.next().await else {
-            return std::future::pending().await;
+        let Some(version) = &self.version else { return std::future::pending().await };
+        let (position, batch) = tokio::select! {
+            Some(batch) = self.batches.next() => batch,
+            () = sleep_until(self.next_look) => {
+                self.next_look = Instant::now() + LOOK_AGAIN;
+                guest.hot_loops.forget_old();
+                return version.views.forget_all();
+            }
         };
-        let Some(version) = &self.version else { return };
         let route = &version.routes[position];
         // A subscription that has ended (the host is shutting down) is not asked again.
         let Some(batch) = batch else { return };
+        version.views.hear(&route.watch, &batch);
         for notification in &batch {
             queue(version, route, notification, guest);
         }
@@ -86,7 +106,9 @@ fn queue(version: &Version, route: &Route, notification: &Notification, guest: &
     }
     let by_index = |index: &str, value: &str| index_keys(version, &work.target_watch, index, value);
     for key in work.targets.of(notification, &by_index) {
-        guest.queue.add(Item { watch: Arc::clone(&work.target_watch), key }, reason, priority);
+        let item = Item { watch: Arc::clone(&work.target_watch), key };
+        guest.hot_loops.woken(&item, notification);
+        guest.queue.add(item, reason, priority);
     }
 }
 
@@ -109,7 +131,7 @@ fn reason(notification: &Notification) -> (Reason, Priority) {
 /// Queues every object of the target watches: new logic may decide otherwise about any of them.
 pub(super) fn requeue_all(version: &Version, guest: &GuestServices) {
     for (watch, view) in version.views.by_name.iter().filter(|(_, view)| view.is_target) {
-        for key in view.readers.iter().flat_map(pilothouse_informer::StoreReader::list_keys) {
+        for key in view.cache.keys() {
             guest.queue.add(Item { watch: Arc::clone(watch), key }, Reason::Startup, Priority::Low);
         }
     }

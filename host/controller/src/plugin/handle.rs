@@ -118,7 +118,10 @@ impl PluginView {
         let mut status = self.lifecycle.status();
         if status.state == PluginState::Running && status.error.is_empty() {
             let complaint = self.watched.complaint.lock().clone();
-            status.error = complaint.or_else(|| trouble(&self.watched)).unwrap_or_default();
+            status.error = complaint
+                .or_else(|| trouble(&self.watched))
+                .or_else(|| self.guest.hot_loops.trouble())
+                .unwrap_or_default();
         }
         let counters = self.guest.metrics.counters().into_iter();
         status.counters = counters.map(|(name, count)| (name.to_owned(), count)).collect::<BTreeMap<_, _>>();

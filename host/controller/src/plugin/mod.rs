@@ -201,7 +201,7 @@ impl PluginTask {
         }
         // It is in no call while the gate is closed.
         self.observer.shutdown().await;
-        self.dispatcher.install(Arc::clone(&version));
+        self.dispatcher.install(Arc::clone(&version), &self.guest);
         if self.options.requeue_all && self.installed.is_some() {
             dispatch::requeue_all(&version, &self.guest);
         }

@@ -9,6 +9,8 @@ use tokio::time::Instant;
 
 use super::Gate;
 use crate::guest_host::GuestServices;
+use crate::hot_loop;
+use crate::in_flight::HeldItem;
 use crate::lifecycle::{Activity, Health};
 use crate::queue::Item;
 use crate::version::Version;
@@ -26,6 +28,11 @@ pub(super) async fn work(gate: Gate, health: watch::Receiver<Health>, guest: Gue
         };
         let Some((item, reasons)) = got else { return };
         let mut held = Held { guest: &guest, item, reasons, settled: false };
+        if let Some(wait) = guest.hot_loops.begin(held.item.key(), &held.reasons) {
+            guest.queue.put_off(held.item.key(), &held.reasons, wait);
+            held.settled = true;
+            continue;
+        }
         loop {
             // Held while reconciling: a swap waits for it. The key is held, too, and nobody else gets it.
             let gate = gate.read().await;
@@ -50,6 +57,9 @@ pub(super) async fn work(gate: Gate, health: watch::Receiver<Health>, guest: Gue
                 }
                 settle(&guest, &held.item, reconciled);
                 held.settled = true;
+                if let Some(found) = guest.hot_loops.end(held.item.key()) {
+                    hot_loop::report(&guest, held.item.key(), &found);
+                }
                 break;
             }
             drop(pass);
@@ -66,7 +76,7 @@ pub(super) async fn work(gate: Gate, health: watch::Receiver<Health>, guest: Gue
 /// queue.
 struct Held<'a> {
     guest: &'a GuestServices,
-    item: WorkItem<Item>,
+    item: HeldItem,
     reasons: Vec<Reason>,
     settled: bool,
 }
@@ -194,33 +204,15 @@ impl std::fmt::Display for Again {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use pilothouse_model::ObjectKey;
-    use prometheus_client::registry::Registry;
 
     use super::*;
-    use crate::metrics::Metrics;
-    use crate::name::PluginName;
-    use crate::queue::PluginQueue;
-    use crate::server::{EventRecorder, Server};
 
     fn guest() -> GuestServices {
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
             Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
         });
-        let name = PluginName::of_file(Path::new("held.wasm")).expect("a name");
-        let metrics = Metrics::register(&mut Registry::default()).of(&name);
-        let server = Server::new(kube::Client::new(service, "default"));
-        GuestServices {
-            name,
-            queue: PluginQueue::new(metrics.clone()),
-            events: EventRecorder::start(server, "test".into()),
-            logs: crate::logs::PluginLogs::default(),
-            metrics,
-            guest_metrics: crate::guest_metrics::GuestMetrics::default(),
-            started: Instant::now(),
-        }
+        GuestServices::for_test("held", kube::Client::new(service, "default"))
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 use std::fmt;
 
 use http::StatusCode;
+use hyper_util::client::legacy::Error as HttpError;
 use kube::core::Status;
 use pilothouse_plugin::{ApiError, Cause};
 
@@ -15,6 +16,8 @@ pub(crate) enum ServerError {
         causes: Vec<Cause>,
         retry_after_seconds: Option<u32>,
     },
+    /// No connection, so nothing was sent.
+    Unsent(String),
     /// No answer: the connection failed, or the answer was cut.
     Transport(String),
 }
@@ -25,7 +28,7 @@ impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Answered { code, message, .. } => write!(f, "the API server answered {code}: {message}"),
-            Self::Transport(problem) => write!(f, "the API server cannot be reached: {problem}"),
+            Self::Unsent(problem) | Self::Transport(problem) => write!(f, "the API server cannot be reached: {problem}"),
         }
     }
 }
@@ -47,7 +50,9 @@ impl ServerError {
     pub(super) fn transport(error: impl std::error::Error) -> Self {
         let mut text = error.to_string();
         let mut source = error.source();
+        let mut is_unsent = false;
         while let Some(cause) = source {
+            is_unsent |= cause.downcast_ref::<HttpError>().is_some_and(HttpError::is_connect);
             let cause_text = cause.to_string();
             if !text.contains(&cause_text) {
                 text.push_str(": ");
@@ -55,7 +60,7 @@ impl ServerError {
             }
             source = cause.source();
         }
-        Self::Transport(text)
+        if is_unsent { Self::Unsent(text) } else { Self::Transport(text) }
     }
 
     pub(super) fn answered(code: StatusCode, body: &[u8], retry_after: Option<u32>) -> Self {
@@ -85,14 +90,32 @@ impl ServerError {
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
             Self::Answered { code, .. } => Some(*code),
-            Self::Transport(_) => None,
+            Self::Unsent(_) | Self::Transport(_) => None,
+        }
+    }
+
+    /// Whether the request may have been carried out all the same: there was no answer, or one that a server or a proxy
+    /// gives when it does not know either. A connection that was never made has carried nothing.
+    pub(crate) fn leaves_outcome_open(&self) -> bool {
+        match self {
+            Self::Answered { code, .. } => *code >= 500,
+            Self::Unsent(_) => false,
+            Self::Transport(_) => true,
+        }
+    }
+
+    /// Whether the same request may be answered another time.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Self::Answered { code, .. } => *code >= 500 || *code == 429,
+            Self::Unsent(_) | Self::Transport(_) => true,
         }
     }
 
     /// The error as a guest matches it.
     pub(crate) fn into_api_error(self) -> ApiError {
         let (code, reason, message, causes, retry_after) = match self {
-            Self::Transport(problem) => return ApiError::Unavailable(problem),
+            Self::Unsent(problem) | Self::Transport(problem) => return ApiError::Unavailable(problem),
             Self::Answered { code, reason, message, causes, retry_after_seconds } => {
                 (code, reason, message, causes, retry_after_seconds)
             }

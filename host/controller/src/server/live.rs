@@ -11,17 +11,18 @@ use pilothouse_plugin::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::written::{Written, deleted, object, written};
+use super::written::{Written, object};
 use super::{APPLY_PATCH, Discovery, DiscoveryError, Payload, Server, query};
-use crate::fence::Fence;
 use crate::grants::{Access, Grants};
+use crate::queue::Item;
+use crate::writer::{Write, Writer};
 
 /// The live client of one version of one plugin.
 pub(crate) struct LiveClient {
     server: Server,
     discovery: Discovery,
     grants: Grants,
-    fence: Fence,
+    writer: Writer,
     field_manager: Arc<str>,
     /// Bytes of an answer to a read. Those to writes have what was written, which has a limit of its own.
     largest_answer: usize,
@@ -70,10 +71,10 @@ impl LiveClient {
         server: Server,
         discovery: Discovery,
         grants: Grants,
-        fence: Fence,
+        writer: Writer,
         field_manager: Arc<str>,
     ) -> Self {
-        Self { server, discovery, grants, fence, field_manager, largest_answer: usize::MAX }
+        Self { server, discovery, grants, writer, field_manager, largest_answer: usize::MAX }
     }
 
     /// The same, reading answers of at most so many bytes.
@@ -91,7 +92,7 @@ impl LiveClient {
         let resource = self.resolve(target).await?;
         self.allow(&resource, subresource, "get", key.namespace())?;
         let path = object_path(&resource, key, subresource)?;
-        let body = self.send(Method::GET, &path, None).await?;
+        let body = self.read(&path).await?;
         object(&body, &resource)
     }
 
@@ -111,7 +112,7 @@ impl LiveClient {
                 ("limit", &limit),
                 ("continue", &options.cursor),
             ]);
-        let body = self.send(Method::GET, &path, None).await?;
+        let body = self.read(&path).await?;
         let unreadable = |error: &dyn std::fmt::Display| {
             ApiError::Unavailable(format!("the API server's list of {resource} cannot be read: {error}"))
         };
@@ -131,7 +132,13 @@ impl LiveClient {
         Ok(LivePage { items, next: list.metadata.continue_token })
     }
 
-    pub(crate) async fn create(&self, manifest: String, subresource: &str) -> Result<Written, ApiError> {
+    /// Creates an object, for the key that is being reconciled; so do the other writes.
+    pub(crate) async fn create(
+        &self,
+        item: Option<&Item>,
+        manifest: String,
+        subresource: &str,
+    ) -> Result<Written, ApiError> {
         let Manifest { resource, key } = self.manifest(&manifest).await?;
         self.allow(&resource, subresource, "create", key.namespace())?;
         let path = if subresource.is_empty() {
@@ -141,21 +148,27 @@ impl LiveClient {
             object_path(&resource, &key, subresource)?
         };
         let path = path + &query(&[("fieldManager", &self.field_manager)]);
-        let body = self.send(Method::POST, &path, Some(Payload::json(manifest))).await?;
-        written(&body, resource)
+        let payload = Payload::json(manifest);
+        self.writer.send(item, Write { method: Method::POST, path, payload, resource, key }).await
     }
 
-    pub(crate) async fn update(&self, manifest: String, subresource: &str) -> Result<Written, ApiError> {
+    pub(crate) async fn update(
+        &self,
+        item: Option<&Item>,
+        manifest: String,
+        subresource: &str,
+    ) -> Result<Written, ApiError> {
         let Manifest { resource, key } = self.manifest(&manifest).await?;
         self.allow(&resource, subresource, "update", key.namespace())?;
         let path =
             object_path(&resource, &key, subresource)? + &query(&[("fieldManager", &self.field_manager)]);
-        let body = self.send(Method::PUT, &path, Some(Payload::json(manifest))).await?;
-        written(&body, resource)
+        let payload = Payload::json(manifest);
+        self.writer.send(item, Write { method: Method::PUT, path, payload, resource, key }).await
     }
 
     pub(crate) async fn patch(
         &self,
+        item: Option<&Item>,
         target: &ObjectType,
         key: &ObjectKey,
         patch: Patch,
@@ -175,12 +188,13 @@ impl LiveClient {
         let path = object_path(&resource, key, subresource)?
             + &query(&[("fieldManager", manager), ("force", force)]);
         let payload = Payload { content_type, body: patch.body.into() };
-        let body = self.send(Method::PATCH, &path, Some(payload)).await?;
-        written(&body, resource)
+        let write = Write { method: Method::PATCH, path, payload, resource, key: key.clone() };
+        self.writer.send(item, write).await
     }
 
     pub(crate) async fn delete(
         &self,
+        item: Option<&Item>,
         target: &ObjectType,
         key: &ObjectKey,
         options: &DeleteOptions,
@@ -206,8 +220,9 @@ impl LiveClient {
         if !preconditions.is_empty() {
             body["preconditions"] = preconditions.into();
         }
-        let answer = self.send(Method::DELETE, &path, Some(Payload::json(body.to_string()))).await?;
-        Ok(deleted(&answer, resource, key))
+        let payload = Payload::json(body.to_string());
+        let write = Write { method: Method::DELETE, path, payload, resource, key: key.clone() };
+        self.writer.send(item, write).await
     }
 
     async fn resolve(&self, target: &ObjectType) -> Result<ResourceType, ApiError> {
@@ -254,13 +269,8 @@ impl LiveClient {
         })
     }
 
-    async fn send(&self, method: Method, path: &str, payload: Option<Payload>) -> Result<Bytes, ApiError> {
-        // The last thing before sending: a version that was swapped out sends nothing more (invariant 5).
-        if method != Method::GET && self.fence.is_down() {
-            return Err(ApiError::Unavailable("this version of the plugin has been replaced".into()));
-        }
-        let most = if method == Method::GET { self.largest_answer } else { usize::MAX };
-        let answer = self.server.request_within(method, path, payload, most).await;
+    async fn read(&self, path: &str) -> Result<Bytes, ApiError> {
+        let answer = self.server.request_within(Method::GET, path, None, self.largest_answer).await;
         answer.map_err(super::ServerError::into_api_error)
     }
 }

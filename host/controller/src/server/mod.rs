@@ -18,7 +18,7 @@ pub(crate) use discovery::{Discovery, DiscoveryError};
 pub(crate) use error::ServerError;
 pub(crate) use events::{EventRecorder, NewEvent};
 pub(crate) use live::LiveClient;
-pub(crate) use written::Written;
+pub(crate) use written::{Written, deleted, object, written};
 
 /// Requests to one API server, with its answers' errors told apart.
 #[derive(Clone)]
@@ -27,6 +27,7 @@ pub(crate) struct Server {
 }
 
 /// A body and what it is.
+#[derive(Clone)]
 pub(crate) struct Payload {
     pub(crate) content_type: &'static str,
     pub(crate) body: Bytes,

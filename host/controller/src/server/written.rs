@@ -30,7 +30,7 @@ impl Written {
 }
 
 /// The object in an answer.
-pub(super) fn object(body: &[u8], resource: &ResourceType) -> Result<Object, ApiError> {
+pub(crate) fn object(body: &[u8], resource: &ResourceType) -> Result<Object, ApiError> {
     let api_version = resource.api_version();
     let options =
         ParseOptions { api_version: &api_version, kind: &resource.kind, transform: &Transform::standard() };
@@ -40,7 +40,7 @@ pub(super) fn object(body: &[u8], resource: &ResourceType) -> Result<Object, Api
 }
 
 /// What a creation, an update or a patch did.
-pub(super) fn written(body: &[u8], resource: ResourceType) -> Result<Written, ApiError> {
+pub(crate) fn written(body: &[u8], resource: ResourceType) -> Result<Written, ApiError> {
     let object = object(body, &resource)?;
     // Removing the last finalizer of an object that is being deleted ends it.
     if object.deletion_timestamp().is_some() && !is_held(&object) {
@@ -51,7 +51,7 @@ pub(super) fn written(body: &[u8], resource: ResourceType) -> Result<Written, Ap
 
 /// What a deletion did. The server answers with a `Status`, or with the object: with its last state where nothing holds
 /// it, and otherwise with the state in which it stays there for a while.
-pub(super) fn deleted(answer: &[u8], resource: ResourceType, key: &ObjectKey) -> Written {
+pub(crate) fn deleted(answer: &[u8], resource: ResourceType, key: &ObjectKey) -> Written {
     let status = serde_json::from_slice::<serde_json::Value>(answer).unwrap_or_default();
     if status["kind"] == "Status" {
         let uid = status.pointer("/details/uid").and_then(|uid| uid.as_str()).unwrap_or_default();

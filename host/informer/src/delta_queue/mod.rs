@@ -195,6 +195,7 @@ impl DeltaQueue {
         let was_full = inner.len >= self.capacity;
         let delta = inner.pop()?;
         let replaced = matches!(delta, Delta::Replaced(_));
+        self.store.hold_version(inner.is_merging());
         let result = process(delta);
         inner.synced |= replaced;
         if inner.len == 0
@@ -359,6 +360,12 @@ impl Inner {
                 }
             }
         }
+    }
+
+    /// Whether what waits is not in the order of versions: a merged delta has the last version in the first place.
+    fn is_merging(&self) -> bool {
+        let earlier = |segment: &Segment| matches!(segment, Segment::Changes(changes) if changes.is_merging());
+        self.current.is_merging() || self.earlier.iter().any(earlier)
     }
 
     fn has_replacement(&self) -> bool {

@@ -91,6 +91,21 @@ fn b11_an_objects_deltas_keep_their_order_and_a_merged_one_keeps_the_first_place
 }
 
 #[test]
+fn the_stores_version_never_runs_ahead_of_what_is_still_merged_and_waiting() {
+    let queue = queue(2);
+    queue.push(replaced("1", &[]));
+    assert_eq!(drain(&queue), ["=1"]);
+    for delta in [added(&pod("a", 2)), added(&pod("b", 3)), updated(&pod("a", 4))] {
+        queue.push(delta);
+    }
+    queue.advance_to("4");
+    assert_eq!(pop(&queue).as_deref(), Some("+a@4"));
+    assert_eq!(queue.store.resource_version(), "1", "b is still to come");
+    assert_eq!(pop(&queue).as_deref(), Some("+b@3"));
+    assert_eq!(queue.store.resource_version(), "4");
+}
+
+#[test]
 fn b11_nothing_is_merged_across_a_replacement() {
     let queue = queue(2);
     queue.push(added(&pod("a", 1)));

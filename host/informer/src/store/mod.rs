@@ -15,6 +15,7 @@ mod tests;
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 use pilothouse_model::{Object, ObjectKey};
@@ -47,6 +48,8 @@ const OWN_SCOPE: ScopeId = 0;
 #[derive(Default)]
 pub struct Store {
     state: RwLock<State>,
+    /// Set while changes come in another order than that of their versions. Only the writer reads it.
+    holds_version: AtomicBool,
 }
 
 impl Store {
@@ -63,7 +66,7 @@ impl Store {
         let changes = state.index_changes(old.as_ref(), Some(&object));
         let mut state = RwLockUpgradableReadGuard::upgrade(state);
         state.apply_index_changes(object.key(), changes);
-        state.insert(object, old.is_none());
+        state.insert(object, old.is_none(), self.moves_version());
         drop(state);
         old
     }
@@ -75,7 +78,7 @@ impl Store {
         let changes = state.index_changes(Some(&old), None);
         let mut state = RwLockUpgradableReadGuard::upgrade(state);
         state.apply_index_changes(key, changes);
-        state.remove(key, resource_version);
+        state.remove(key, resource_version.filter(|_| self.moves_version()));
         drop(state);
         Some(old)
     }
@@ -149,6 +152,16 @@ impl Store {
     /// The store has seen everything up to this version, though nothing changed.
     pub fn advance_to(&self, resource_version: &str) {
         self.state.write().advance_to(resource_version);
+    }
+
+    /// While it is held, the version does not move with the objects: those that are put in may be newer than others that
+    /// are still to come, and the version says that nothing is.
+    pub(crate) fn hold_version(&self, held: bool) {
+        self.holds_version.store(held, Ordering::Relaxed);
+    }
+
+    fn moves_version(&self) -> bool {
+        !self.holds_version.load(Ordering::Relaxed)
     }
 
     /// Adds an index, complete when the call returns (B22).

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use pilothouse_model::{Object, ObjectKey};
+use tokio::time::Instant;
 
 use super::state::{IndexId, State};
 use super::{IndexError, ScopeId, Store};
@@ -203,6 +204,13 @@ impl StoreReader {
     #[must_use]
     pub fn resource_version(&self) -> String {
         self.source.load().store.resource_version()
+    }
+
+    /// A time after which the list began that the cache was last filled from: when the list before it was put in. `None`
+    /// while there was only one, whose beginning nobody noted.
+    #[must_use]
+    pub fn last_list_began_after(&self) -> Option<Instant> {
+        self.source.load().store.read(State::last_list_began_after)
     }
 }
 

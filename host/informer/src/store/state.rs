@@ -7,6 +7,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use pilothouse_model::{Object, ObjectKey};
+use tokio::time::Instant;
 
 use super::{IndexFn, ScopeId};
 
@@ -25,6 +26,8 @@ pub(crate) struct State {
     order: BTreeSet<ObjectKey>,
     bytes: usize,
     resource_version: String,
+    /// When the last two lists were put in, the earlier first.
+    listed: [Option<Instant>; 2],
     indexes: BTreeMap<IndexId, Index>,
     names: HashMap<(ScopeId, String), IndexId>,
     next_index: IndexId,
@@ -72,6 +75,10 @@ impl State {
         &self.resource_version
     }
 
+    pub(super) fn last_list_began_after(&self) -> Option<Instant> {
+        self.listed[0]
+    }
+
     /// Objects by key, of one namespace or all, after a key.
     pub(crate) fn range<'a>(
         &'a self,
@@ -91,11 +98,13 @@ impl State {
             .filter_map(|key| self.get(key))
     }
 
-    pub(super) fn insert(&mut self, object: Object, new: bool) {
+    pub(super) fn insert(&mut self, object: Object, new: bool, moves_version: bool) {
         if new {
             self.order.insert(object.key().clone());
         }
-        set_version(&mut self.resource_version, object.resource_version());
+        if moves_version {
+            set_version(&mut self.resource_version, object.resource_version());
+        }
         self.bytes += object.memory_size();
         if let Some(ByKey(old)) = self.objects.replace(ByKey(object)) {
             self.bytes -= old.memory_size();
@@ -131,6 +140,7 @@ impl State {
             objects,
             order,
             resource_version: resource_version.to_owned(),
+            listed: [self.listed[1], Some(Instant::now())],
             indexes,
             names: self.names.clone(),
             next_index: self.next_index,

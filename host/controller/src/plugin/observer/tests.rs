@@ -1,7 +1,6 @@
 //! The observer's task with a real guest, in paused time.
 
 use std::convert::Infallible;
-use std::path::Path;
 
 use kube::client::Body;
 use pilothouse_informer::{
@@ -9,7 +8,6 @@ use pilothouse_informer::{
 };
 use pilothouse_model::ResourceType;
 use pilothouse_plugin::{Engine, EngineOptions, InstancePool, Limits};
-use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::sync::RwLock;
 use tokio::task::JoinHandle;
@@ -19,11 +17,7 @@ use super::*;
 use crate::descriptor::Descriptor;
 use crate::fence::Fence;
 use crate::guest_host::GuestHost;
-use crate::metrics::Metrics;
-use crate::name::PluginName;
 use crate::pinned::Pinned;
-use crate::queue::PluginQueue;
-use crate::server::{EventRecorder, Server};
 use crate::version::Feed;
 use crate::views::Views;
 
@@ -68,17 +62,7 @@ struct Setting {
 async fn stage_with(wishes: &[(&str, &str)], setting: Setting) -> Stage {
     let Setting { ended, stateful, feed } = setting;
     let client = server(wishes);
-    let name = PluginName::of_file(Path::new("watcher.wasm")).expect("a name");
-    let metrics = Metrics::register(&mut Registry::default()).of(&name);
-    let guest = GuestServices {
-        name,
-        queue: PluginQueue::new(metrics.clone()),
-        events: EventRecorder::start(Server::new(client.clone()), "test".into()),
-        logs: crate::logs::PluginLogs::default(),
-        metrics,
-        guest_metrics: crate::guest_metrics::GuestMetrics::default(),
-        started: Instant::now(),
-    };
+    let guest = GuestServices::for_test("watcher", client.clone());
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/every.wat");
     let engine = Engine::new(EngineOptions::default()).expect("an engine");
     let code = engine.load(wat::parse_file(path).expect("a guest")).await.expect("a plugin");

@@ -1,0 +1,139 @@
+//! Writes that were sent and whose outcome is not known yet, by the key whose reconcile sent them.
+//!
+//! A key is let go of only when its requests have ended: a worker that is done with it, or is cut off, leaves it here,
+//! and the last request gives it back. No worker waits for that.
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pilothouse_informer::WorkItem;
+
+use crate::queue::Item;
+
+/// The requests of one plugin, all its versions. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct InFlight {
+    sent: Arc<Mutex<HashMap<Item, Sent>>>,
+}
+
+/// What was sent for one key. There are entries with requests only.
+struct Sent {
+    requests: usize,
+    /// The key, once its worker is done with it.
+    held: Option<WorkItem<Item>>,
+}
+
+/// One request, until its outcome is known. Dropping it says so.
+pub(crate) struct Flight {
+    in_flight: InFlight,
+    item: Item,
+}
+
+/// A key in a worker's hands. Dropping it lets go of it, at once or when its requests have ended.
+pub(crate) struct HeldItem {
+    /// Some until it is dropped.
+    item: Option<WorkItem<Item>>,
+    in_flight: InFlight,
+}
+
+impl InFlight {
+    /// A request is about to be sent for the key.
+    pub(crate) fn begin(&self, item: &Item) -> Flight {
+        let mut sent = self.sent.lock();
+        sent.entry(item.clone()).or_insert(Sent { requests: 0, held: None }).requests += 1;
+        Flight { in_flight: self.clone(), item: item.clone() }
+    }
+
+    /// Gives a key to a worker.
+    pub(crate) fn hold(&self, item: WorkItem<Item>) -> HeldItem {
+        HeldItem { item: Some(item), in_flight: self.clone() }
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        let mut sent = self.in_flight.sent.lock();
+        let Some(entry) = sent.get_mut(&self.item) else { return };
+        entry.requests -= 1;
+        let ended = if entry.requests == 0 { sent.remove(&self.item) } else { None };
+        // The key goes back without the lock: that wakes a worker.
+        drop(sent);
+        drop(ended);
+    }
+}
+
+impl HeldItem {
+    /// Lets go of the key.
+    #[cfg(test)]
+    pub(crate) fn done(self) {}
+}
+
+impl Deref for HeldItem {
+    type Target = WorkItem<Item>;
+
+    fn deref(&self) -> &WorkItem<Item> {
+        self.item.as_ref().unwrap_or_else(|| unreachable!("only drop takes the item"))
+    }
+}
+
+impl Drop for HeldItem {
+    fn drop(&mut self) {
+        let Some(item) = self.item.take() else { return };
+        let mut sent = self.in_flight.sent.lock();
+        if let Some(entry) = sent.get_mut(item.key()) {
+            entry.held = Some(item);
+            return;
+        }
+        drop(sent);
+        drop(item);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pilothouse_informer::{NoMetrics, Priority};
+    use pilothouse_model::ObjectKey;
+    use pilothouse_plugin::Reason;
+
+    use super::*;
+    use crate::queue::PluginQueue;
+
+    fn item(name: &str) -> Item {
+        Item { watch: "w".into(), key: ObjectKey::cluster(name) }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_comes_again_only_when_all_its_requests_have_ended() {
+        let queue = PluginQueue::new(Arc::new(NoMetrics));
+        queue.add(item("a"), Reason::Created, Priority::Normal);
+        let (held, _) = queue.get().await.expect("the key");
+        let (first, second) = (queue.in_flight().begin(&item("a")), queue.in_flight().begin(&item("a")));
+        queue.add(item("a"), Reason::Updated, Priority::Normal);
+        queue.add(item("b"), Reason::Updated, Priority::Normal);
+        held.done();
+        drop(first);
+        let (other, _) = queue.get().await.expect("another key, which nothing holds");
+        assert_eq!(*other.key(), item("b"));
+        assert_eq!(queue.snapshot().depth, 0, "the key is held");
+        drop(second);
+        let (again, reasons) = queue.get().await.expect("the key again");
+        assert_eq!((again.key(), reasons), (&item("a"), vec![Reason::Updated]));
+        assert!(queue.in_flight().sent.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_that_end_before_their_worker_hold_nothing() {
+        let queue = PluginQueue::new(Arc::new(NoMetrics));
+        queue.add(item("a"), Reason::Created, Priority::Normal);
+        let (held, _) = queue.get().await.expect("the key");
+        drop(queue.in_flight().begin(&item("a")));
+        queue.add(item("a"), Reason::Updated, Priority::Normal);
+        assert_eq!(queue.snapshot().depth, 0, "its worker holds it");
+        held.done();
+        assert_eq!(queue.snapshot().depth, 1);
+    }
+}

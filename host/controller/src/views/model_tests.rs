@@ -1,0 +1,496 @@
+//! Read-your-writes against a naive model: random writes of the plugin and of others, watches that bring them late, and
+//! reads by every way. The plugin must see each object as of its own last write or as of the watch's position,
+//! whichever is later, and nothing must be left over once the watches have brought everything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{FutureExt, StreamExt};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
+use kube::client::Body;
+use parking_lot::Mutex;
+use pilothouse_informer::{
+    IndexFn, InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions, Subscription,
+};
+use pilothouse_model::{FieldSelector, LabelSelector, Object, Projection, ResourceType};
+use pilothouse_plugin::CacheFilter;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::computed::Computed;
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+const TEAMS: [&str; 3] = ["red", "blue", ""];
+
+const EMPTY: &str = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}"#;
+
+fn resource() -> ResourceType {
+    ResourceType {
+        group: String::new(),
+        version: "v1".into(),
+        kind: "ConfigMap".into(),
+        plural: "configmaps".into(),
+        namespaced: true,
+    }
+}
+
+fn key(name: usize) -> ObjectKey {
+    ObjectKey::new("n", NAMES[name])
+}
+
+/// What the server did at one resource version.
+#[derive(Clone)]
+struct Event {
+    key: ObjectKey,
+    before: Option<Object>,
+    after: Option<Object>,
+}
+
+/// The server: what happened, one event per resource version from 2 on.
+struct World {
+    decimal: bool,
+    events: Vec<Event>,
+    uids: usize,
+}
+
+impl World {
+    fn version(&self, number: usize) -> String {
+        if self.decimal { number.to_string() } else { format!("v{number}x") }
+    }
+
+    /// The state at a position: after so many events.
+    fn at(&self, key: &ObjectKey, position: usize) -> Option<Object> {
+        let events = self.events[..position].iter().rev();
+        events.filter(|event| event.key == *key).map(|event| event.after.clone()).next().flatten()
+    }
+
+    fn now(&self, key: &ObjectKey) -> Option<Object> {
+        self.at(key, self.events.len())
+    }
+
+    fn commit(&mut self, key: ObjectKey, after: Option<Object>) {
+        let before = self.now(&key);
+        self.events.push(Event { key, before, after });
+    }
+
+    /// Creates, updates or replaces; `None` where that changes nothing.
+    fn put(&mut self, name: usize, team: usize, value: u8) -> Object {
+        let uid = match self.now(&key(name)) {
+            Some(object) => object.uid().to_owned(),
+            None => {
+                self.uids += 1;
+                format!("u{}", self.uids)
+            }
+        };
+        let number = self.events.len() + 2;
+        let mut metadata = json!({
+            "name": NAMES[name], "namespace": "n", "uid": uid, "resourceVersion": self.version(number),
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Foo", "name": "f", "uid": format!("o{value}")}],
+        });
+        if !TEAMS[team].is_empty() {
+            metadata["labels"] = json!({"team": TEAMS[team]});
+        }
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata,
+            "data": {"value": value.to_string(), "number": number.to_string()}});
+        let object = Object::from_json(object.to_string()).expect("an object");
+        self.commit(key(name), Some(object.clone()));
+        object
+    }
+
+    fn delete(&mut self, name: usize) -> Option<String> {
+        let gone = self.now(&key(name))?;
+        self.commit(key(name), None);
+        Some(gone.uid().to_owned())
+    }
+}
+
+/// One watch of the plugin with its own stream.
+struct Watched {
+    selector: LabelSelector,
+    stream: mpsc::UnboundedSender<Bytes>,
+    subscription: Arc<Subscription>,
+    /// How many of the world's events its stream has brought.
+    position: usize,
+}
+
+impl Watched {
+    /// Subscribes to a server whose list is empty and whose watch says what it is given.
+    async fn open(selector: &str) -> Self {
+        let selector = LabelSelector::parse(selector).expect("a selector");
+        let (stream, receiver) = mpsc::unbounded_channel::<Bytes>();
+        let receiver = Arc::new(Mutex::new(Some(receiver)));
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let receiver = Arc::clone(&receiver);
+            async move {
+                let is_watch = request.uri().query().unwrap_or_default().contains("watch=");
+                let lines = receiver.lock().take_if(|_| is_watch);
+                let body = match lines {
+                    Some(mut lines) => {
+                        let lines = futures::stream::poll_fn(move |context| lines.poll_recv(context));
+                        StreamBody::new(lines.map(|line| Ok::<_, Infallible>(Frame::data(line)))).boxed_unsync()
+                    }
+                    None => Full::from(EMPTY).boxed_unsync(),
+                };
+                Ok::<_, Infallible>(http::Response::new(body))
+            }
+        });
+        let options = InformerOptions { streaming_list: false, ..InformerOptions::default() };
+        let informers = InformerRegistry::new(KubeListWatches::new(kube::Client::new(service, "n")), options);
+        let wanted = InformerKey::new(resource()).with_labels(selector.clone());
+        let subscription =
+            Arc::new(informers.subscribe(wanted, SubscribeOptions::default()).expect("the registry is open"));
+        while !subscription.status().synced {
+            tokio::task::yield_now().await;
+        }
+        Self { selector, stream, subscription, position: 0 }
+    }
+
+    fn view(&self, own_writes: Arc<crate::own_writes::OwnWrites>) -> View {
+        let functions = [
+            ("team", IndexFn::label("team")),
+            ("value", IndexFn::field("{.data.value}").expect("a path")),
+            ("owner", IndexFn::owner_uid()),
+        ];
+        let mut indexes = BTreeMap::from([("computed".to_owned(), ViewIndex::Computed)]);
+        for (name, function) in functions {
+            self.subscription.add_index(name, function.clone()).expect("a new name");
+            indexes.insert(name.to_owned(), ViewIndex::Shared(SharedIndex { name: name.to_owned(), function }));
+        }
+        let cache = Arc::new(WatchCache {
+            namespaces: Vec::new(),
+            readers: vec![self.subscription.store()],
+            is_selective: !self.selector.is_empty(),
+        });
+        let known: std::sync::Weak<WatchCache> = Arc::downgrade(&cache);
+        own_writes.serve(known);
+        View {
+            resource: resource(),
+            label_selector: self.selector.clone(),
+            field_selector: FieldSelector::everything(),
+            projection: Projection::Full,
+            subscriptions: vec![Arc::clone(&self.subscription)],
+            cache,
+            indexes,
+            computed: Computed::new(vec!["computed".to_owned()]),
+            is_target: true,
+            own_writes,
+        }
+    }
+
+    /// Brings up to `count` of the world's events, and waits until the cache has them.
+    async fn bring(&mut self, world: &World, count: usize) {
+        let until = (self.position + count).min(world.events.len());
+        let matches = |object: &&Object| self.selector.matches_object(object);
+        for position in self.position..until {
+            let Event { before, after, .. } = &world.events[position];
+            let version = world.version(position + 2);
+            let line = match (before.as_ref().filter(matches), after.as_ref().filter(matches)) {
+                (None, Some(object)) => event("ADDED", object, &version),
+                (Some(_), Some(object)) => event("MODIFIED", object, &version),
+                (Some(object), None) => event("DELETED", object, &version),
+                (None, None) => json!({"type": "BOOKMARK", "object": {"kind": "ConfigMap", "apiVersion": "v1",
+                    "metadata": {"resourceVersion": version}}}),
+            };
+            self.stream.send(format!("{line}\n").into()).expect("the watch goes on");
+        }
+        if until > self.position {
+            let wanted = world.version(until + 1);
+            while self.subscription.store().resource_version() != wanted {
+                tokio::task::yield_now().await;
+            }
+        }
+        self.position = until;
+    }
+}
+
+/// An event carries the version at which it happened.
+fn event(kind: &str, object: &Object, version: &str) -> Value {
+    let mut object = object.to_value();
+    object["metadata"]["resourceVersion"] = version.into();
+    json!({"type": kind, "object": object})
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A write of the plugin, or of somebody else.
+    Put { own: bool, name: usize, team: usize, value: u8 },
+    Delete { own: bool, name: usize },
+    /// A deletion and a creation under the same name.
+    Recreate { own: bool, name: usize, team: usize },
+    /// A watch brings so many events, and its notifications are dispatched, or not yet.
+    Bring { watch: usize, count: usize, dispatch: bool },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (any::<bool>(), 0..3_usize, 0..3_usize, 0..3_u8)
+            .prop_map(|(own, name, team, value)| Step::Put { own, name, team, value }),
+        2 => (any::<bool>(), 0..3_usize).prop_map(|(own, name)| Step::Delete { own, name }),
+        1 => (any::<bool>(), 0..3_usize, 0..3_usize)
+            .prop_map(|(own, name, team)| Step::Recreate { own, name, team }),
+        4 => (0..2_usize, 1..4_usize, any::<bool>())
+            .prop_map(|(watch, count, dispatch)| Step::Bring { watch, count, dispatch }),
+    ];
+    prop::collection::vec(step, 1..40)
+}
+
+struct Run {
+    world: World,
+    watches: Vec<Watched>,
+    views: Arc<Views>,
+    /// Per key: the position after the plugin's own last write.
+    own: BTreeMap<ObjectKey, usize>,
+}
+
+impl Run {
+    async fn start(decimal: bool, selectors: &[&str]) -> Self {
+        let mut views = Views::default();
+        let mut watches = Vec::new();
+        for selector in selectors {
+            let watch = Watched::open(selector).await;
+            let own_writes = views.writes.of(&resource());
+            views.by_name.insert(format!("watch {selector:?}").into(), watch.view(own_writes));
+            watches.push(watch);
+        }
+        Self {
+            world: World { decimal, events: Vec::new(), uids: 0 },
+            watches,
+            views: Arc::new(views),
+            own: BTreeMap::new(),
+        }
+    }
+
+    /// The views in the order of the watches.
+    fn views(&self) -> Vec<&View> {
+        let name = |watch: &Watched| format!("watch {:?}", watch.selector.to_string());
+        self.watches.iter().map(|watch| &self.views.by_name[name(watch).as_str()]).collect()
+    }
+
+    async fn put(&mut self, own: bool, name: usize, team: usize, value: u8) {
+        let before = self.views.writes.uid(&resource(), &key(name));
+        let object = self.world.put(name, team, value);
+        self.wrote(own, name, Written::Object(resource(), object), &before).await;
+    }
+
+    async fn delete(&mut self, own: bool, name: usize) {
+        let before = self.views.writes.uid(&resource(), &key(name));
+        // The plugin deletes what it knows of. Of an object that it never saw it cannot tell which came before that one.
+        let present = self.world.now(&key(name));
+        if own && present.is_some_and(|present| present.uid() != before) {
+            return;
+        }
+        let Some(uid) = self.world.delete(name) else { return };
+        self.wrote(own, name, Written::Deleted(resource(), key(name), uid), &before).await;
+    }
+
+    async fn wrote(&mut self, own: bool, name: usize, written: Written, before: &str) {
+        if own {
+            self.own.insert(key(name), self.world.events.len());
+            self.views.record(&written, before).await;
+            self.compute(&[key(name)]);
+        }
+    }
+
+    /// What the indexer's task does.
+    fn compute(&self, keys: &[ObjectKey]) {
+        for view in self.views.by_name.values() {
+            for key in keys {
+                let state = view.object(key);
+                if !view.computed.is_current(key, state.as_ref()) {
+                    match state {
+                        Some(state) => {
+                            let values = vec![value(&state).into_iter().collect()];
+                            view.computed.set(state, values);
+                        }
+                        None => view.computed.remove(key),
+                    }
+                }
+            }
+        }
+    }
+
+    fn dispatch(&self, watch: usize) {
+        let name = format!("watch {:?}", self.watches[watch].selector.to_string());
+        while let Some(Some(batch)) = self.watches[watch].subscription.next_batch().now_or_never() {
+            self.compute(&batch.iter().map(|notification| notification.key().clone()).collect::<Vec<_>>());
+            self.views.hear(&name, &batch);
+        }
+    }
+
+    async fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Put { own, name, team, value } => self.put(own, name, team, value).await,
+            Step::Delete { own, name } => self.delete(own, name).await,
+            Step::Recreate { own, name, team } => {
+                self.delete(own, name).await;
+                self.put(own, name, team, 0).await;
+            }
+            Step::Bring { watch, count, dispatch } => {
+                let watch = watch % self.watches.len();
+                self.watches[watch].bring(&self.world, count).await;
+                if dispatch {
+                    self.dispatch(watch);
+                }
+            }
+        }
+    }
+
+    /// What the model says that a watch's reader sees.
+    fn expected(&self, watch: &Watched, key: &ObjectKey) -> Option<Object> {
+        let position = watch.position.max(self.own.get(key).copied().unwrap_or_default());
+        self.world.at(key, position).filter(|object| watch.selector.matches_object(object))
+    }
+
+    fn check_exactly(&self) {
+        for (watch, view) in self.watches.iter().zip(self.views()) {
+            let expected: Vec<Object> =
+                (0..NAMES.len()).filter_map(|name| self.expected(watch, &key(name))).collect();
+            let by_key: Vec<Object> = (0..NAMES.len()).filter_map(|name| view.object(&key(name))).collect();
+            assert_eq!(texts(&by_key), texts(&expected), "by key, of {}", watch.selector);
+            for limit in [1, 2, usize::MAX] {
+                assert_eq!(texts(&paged(view, limit)), texts(&expected), "in pages of {limit}");
+            }
+            check_indexes(view, &expected);
+        }
+    }
+
+    /// Without an order of versions: nothing older than the own last write, and nothing that it ended.
+    fn check_no_older(&self) {
+        for (watch, view) in self.watches.iter().zip(self.views()) {
+            for (name, own) in (0..NAMES.len()).filter_map(|name| Some((name, *self.own.get(&key(name))?))) {
+                match view.object(&key(name)) {
+                    Some(seen) => assert!(number(&seen) >= own, "{seen:?} is older than event {own}"),
+                    None => assert!(
+                        watch.position >= own || self.expected(watch, &key(name)).is_none(),
+                        "{} is hidden",
+                        NAMES[name]
+                    ),
+                }
+            }
+        }
+    }
+
+    async fn bring_everything(&mut self) {
+        for watch in 0..self.watches.len() {
+            self.watches[watch].bring(&self.world, usize::MAX / 2).await;
+            self.dispatch(watch);
+        }
+        self.views.forget_all();
+    }
+}
+
+fn check_indexes(view: &View, expected: &[Object]) {
+    let team = |object: &Object| object.label("team").map(|team| team.into_owned());
+    let owner = |object: &Object| object.owner_references().into_iter().next().map(|owner| owner.uid.to_string());
+    let ways: [(&str, &dyn Fn(&Object) -> Option<String>); 4] =
+        [("team", &team), ("value", &value), ("owner", &owner), ("computed", &value)];
+    for (index, value_of) in ways {
+        // The plugin's own index knows of a change of others once its notification is dispatched.
+        if index == "computed" && expected.iter().any(|object| !view.computed.is_current(object.key(), Some(object)))
+        {
+            continue;
+        }
+        let values: BTreeSet<String> = expected.iter().filter_map(value_of).collect();
+        let found = view.index_values(index).expect("a known index");
+        assert_eq!(found, values.iter().cloned().collect::<Vec<_>>(), "index-values of {index}");
+        for value in ["red", "blue", "0", "1", "2", "o0", "o1", "o2"] {
+            let having: Vec<Object> =
+                expected.iter().filter(|object| value_of(object).as_deref() == Some(value)).cloned().collect();
+            let found = view.by_index(index, value).expect("a known index");
+            assert_eq!(texts(&found), texts(&having), "by {index}, {value}");
+            let keys: Vec<_> = having.iter().map(|object| object.key().clone()).collect();
+            assert_eq!(view.index_keys(index, value).expect("a known index"), keys);
+        }
+    }
+}
+
+fn paged(view: &View, limit: usize) -> Vec<Object> {
+    let mut objects: Vec<Object> = Vec::new();
+    loop {
+        let after = objects.last().map(|object| object.key().clone());
+        let filter = CacheFilter {
+            namespace: Some("n".into()),
+            labels: LabelSelector::everything(),
+            after,
+            limit: Some(limit),
+        };
+        let page = view.page(&filter);
+        objects.extend(page.items);
+        if !page.more {
+            return objects;
+        }
+    }
+}
+
+fn texts(objects: &[Object]) -> Vec<&str> {
+    objects.iter().map(Object::json).collect()
+}
+
+fn value(object: &Object) -> Option<String> {
+    object.text("/data/value").map(|value| value.into_owned())
+}
+
+/// The number of its version: the event's position is two less.
+fn number(object: &Object) -> usize {
+    object.text("/data/number").and_then(|number| number.parse::<usize>().ok()).expect("a number") - 1
+}
+
+fn run(future: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(future);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn reads_are_as_of_the_own_last_write_or_of_the_watch_whichever_is_later(steps in steps()) {
+        run(async {
+            let mut run = Run::start(true, &["", "team=red"]).await;
+            for step in &steps {
+                run.step(step).await;
+                run.check_exactly();
+            }
+            run.bring_everything().await;
+            run.check_exactly();
+            tokio::time::advance(Duration::from_mins(20)).await;
+            run.views.forget_all();
+            assert!(run.views()[0].own_writes.is_empty(), "the overlay leaks");
+            assert_eq!(run.views()[0].computed.objects().len(), run.views()[0].cache.keys().count());
+        });
+    }
+
+    #[test]
+    fn the_overlay_is_empty_once_a_watch_of_everything_has_told_everything(steps in steps()) {
+        run(async {
+            let mut run = Run::start(true, &[""]).await;
+            for step in &steps {
+                run.step(step).await;
+                run.check_exactly();
+            }
+            run.bring_everything().await;
+            assert!(run.views()[0].own_writes.is_empty(), "the overlay leaks");
+        });
+    }
+
+    #[test]
+    fn without_an_order_of_versions_nothing_older_than_the_own_last_write_is_seen(steps in steps()) {
+        run(async {
+            let mut run = Run::start(false, &["", "team=red"]).await;
+            for step in &steps {
+                run.step(step).await;
+                run.check_no_older();
+            }
+            run.bring_everything().await;
+            run.check_no_older();
+            tokio::time::advance(Duration::from_mins(20)).await;
+            run.views.forget_all();
+            assert!(run.views()[0].own_writes.is_empty(), "the overlay leaks");
+        });
+    }
+}
