@@ -24,6 +24,8 @@ pub(crate) enum Action<'a> {
     Event(&'a str),
     Warning(&'a str),
     Log(&'a str),
+    Flip,
+    Create(&'a str),
 }
 
 impl<'a> Action<'a> {
@@ -61,6 +63,8 @@ impl<'a> Action<'a> {
             "event" => Self::Event(text("asked for an Event")),
             "warning" => Self::Warning(text("asked for a warning")),
             "log" => Self::Log(rest),
+            "flip" => Self::Flip,
+            "create" => Self::Create(name()?),
             _ => return Err(format!("{line:?}: there is no action {word:?}; README.md lists them")),
         })
     }

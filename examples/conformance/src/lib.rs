@@ -99,6 +99,8 @@ fn perform(
         Action::Event(note) => ctx.events().normal(script, "Conformance", "Test", note),
         Action::Warning(note) => ctx.events().warning(script, "Conformance", "Test", note),
         Action::Log(text) => info!(version = VERSION, "{text}"),
+        Action::Flip => record::flip(script)?,
+        Action::Create(target) => record::create(ctx, &request.key.sibling(target))?,
     }
     Ok(None)
 }

@@ -1,7 +1,7 @@
 //! What the plugin saw and did, written where a test can read it: ConfigMaps labelled `test=conformance-record`.
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use pilothouse_sdk::client::{self, Apply, Change, Delete};
+use pilothouse_sdk::client::{self, Apply, Change, Delete, Patch};
 use pilothouse_sdk::{ApiError, Context, Error, Object, ObjectKey, Request, serde_json};
 
 use crate::{RECORDS, SCRIPTS, VERSION};
@@ -49,6 +49,26 @@ pub(crate) fn group(
     let keys = ctx.cache::<Object>(SCRIPTS).index_keys("byGroup", &group);
     let names: Vec<_> = keys.iter().map(ToString::to_string).collect();
     write(&request.key.sibling(target), [("group", group), ("members", names.join(","))])
+}
+
+/// Writes the script itself, another way each time: its own write starts it again.
+pub(crate) fn flip(script: &Object) -> Result<(), Error> {
+    let other = if script.text("/data/flip").as_deref() == Some("on") { "off" } else { "on" };
+    let patch = serde_json::json!({"data": {"flip": other}});
+    client::patch::<ConfigMap>(&script.key(), &Patch::Merge(&patch))?;
+    Ok(())
+}
+
+/// Creates a record that the cache does not have, and fails for good if it was there all the same.
+pub(crate) fn create(ctx: &Context<'_>, key: &ObjectKey) -> Result<(), Error> {
+    if ctx.cache::<ConfigMap>(RECORDS).get(key)?.is_some() {
+        return Ok(());
+    }
+    match client::create(&mk_record(key, [("version", VERSION.to_owned())])) {
+        Err(ApiError::AlreadyExists(_)) => Err(Error::terminal(format!("{key} is there, and the cache does not have it"))),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(()),
+    }
 }
 
 /// Deletes a record; one that is gone is as wanted.

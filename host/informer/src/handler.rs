@@ -119,6 +119,20 @@ impl Redelivery {
         Some(AfterFailure::Parked(notification))
     }
 
+    /// Takes out what waits about an object in this version: the handler has failed at that otherwise, and the version
+    /// is what it would be told once more.
+    pub fn leave_out(&mut self, key: &ObjectKey, resource_version: &str) {
+        for delivery in &mut self.pending {
+            delivery.batch.retain(|notification| {
+                let is_gone = matches!(notification, Notification::Deleted { .. });
+                is_gone
+                    || notification.key() != key
+                    || notification.object().resource_version() != resource_version
+            });
+        }
+        self.pending.retain(|delivery| !delivery.batch.is_empty());
+    }
+
     /// The objects that are parked now.
     pub fn parked(&self) -> impl Iterator<Item = &ObjectKey> {
         self.parked.keys()

@@ -26,6 +26,9 @@ struct FaultRequest {
     code: Option<u16>,
     #[serde(default)]
     retry_after_seconds: u32,
+    /// Carry the request out before it fails.
+    #[serde(default)]
+    afterwards: bool,
     /// Delay by so many milliseconds.
     delay_millis: Option<u64>,
     /// End the present watches of the resource.
@@ -89,8 +92,13 @@ fn arm(state: &State, request: &Request) -> Result<(), Status> {
         state.storage.table(&group, &plural).cut_watches(None);
     }
     let count = fault.count.unwrap_or(1);
-    if let Some(code) = fault.code {
-        state.faults.fail_with_code(matcher.clone(), count, code, fault.retry_after_seconds);
+    match fault.code {
+        Some(code) if fault.afterwards => {
+            let status = Status::with_code(code, "injected fault", fault.retry_after_seconds);
+            state.faults.fail_afterwards(matcher.clone(), count, status);
+        }
+        Some(code) => state.faults.fail_with_code(matcher.clone(), count, code, fault.retry_after_seconds),
+        None => {}
     }
     if let Some(millis) = fault.delay_millis {
         state.faults.delay(matcher, Some(count), Duration::from_millis(millis));

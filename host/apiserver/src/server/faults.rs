@@ -37,6 +37,7 @@ struct Fault {
 #[derive(Clone, Debug)]
 enum Effect {
     Fail(Status),
+    FailAfterwards(Status),
     Delay(Duration),
 }
 
@@ -73,6 +74,12 @@ impl Faults {
         self.fail(matcher, count, status);
     }
 
+    /// Carries out the next `count` matching requests, and answers with `status` all the same, as a server or a proxy does
+    /// that gives up too early.
+    pub fn fail_afterwards(&self, matcher: Matcher, count: u32, status: Status) {
+        self.arm(matcher, Some(count), Effect::FailAfterwards(status));
+    }
+
     /// Answers the next matching list or watch with 410, as if the history no longer reached back so far.
     pub fn expire(&self, matcher: Matcher) {
         self.fail(matcher, 1, Status::expired("too old resource version: injected fault"));
@@ -94,14 +101,16 @@ impl Faults {
         }
     }
 
-    /// Lets a request meet the first fault that matches it.
-    pub(crate) async fn meet(&self, verb: Verb, path: &ObjectPath) -> Result<(), Status> {
+    /// Lets a request meet the first fault that matches it. `Ok` says to carry it out, and what to answer instead of what
+    /// came of it.
+    pub(crate) async fn meet(&self, verb: Verb, path: &ObjectPath) -> Result<Option<Status>, Status> {
         match self.take(verb, path) {
-            None => Ok(()),
+            None => Ok(None),
             Some(Effect::Fail(status)) => Err(status),
+            Some(Effect::FailAfterwards(status)) => Ok(Some(status)),
             Some(Effect::Delay(delay)) => {
                 tokio::time::sleep(delay).await;
-                Ok(())
+                Ok(None)
             }
         }
     }
@@ -133,12 +142,12 @@ mod tests {
     async fn a_fault_is_met_as_often_as_it_says() {
         let faults = Faults::default();
         faults.fail_with_code(Matcher::of(Verb::List, "pods"), 2, 429, 3);
-        assert_eq!(faults.meet(Verb::Watch, &pods()).await, Ok(()));
+        assert_eq!(faults.meet(Verb::Watch, &pods()).await, Ok(None));
         for _ in 0..2 {
             let status = faults.meet(Verb::List, &pods()).await.expect_err("the fault");
             assert_eq!((status.code, status.reason, status.retry_after()), (429, "TooManyRequests", Some(3)));
         }
-        assert_eq!(faults.meet(Verb::List, &pods()).await, Ok(()));
+        assert_eq!(faults.meet(Verb::List, &pods()).await, Ok(None));
     }
 
     #[tokio::test(start_paused = true)]
@@ -147,7 +156,7 @@ mod tests {
         faults.delay(Matcher::default(), None, Duration::from_secs(5));
         let before = tokio::time::Instant::now();
         for _ in 0..2 {
-            assert_eq!(faults.meet(Verb::Get, &pods()).await, Ok(()));
+            assert_eq!(faults.meet(Verb::Get, &pods()).await, Ok(None));
         }
         assert_eq!(before.elapsed(), Duration::from_secs(10));
         faults.clear();

@@ -35,8 +35,9 @@ async fn object(state: &Arc<State>, path: &ObjectPath, request: &Request) -> Res
     };
     let endpoint = endpoint.ok_or_else(Status::no_such_resource)?;
     let verb = verb?;
-    state.faults.meet(verb, path).await?;
-    dispatch::resource(state, endpoint, path, verb, request, user.as_ref())
+    let instead = state.faults.meet(verb, path).await?;
+    let answer = dispatch::resource(state, endpoint, path, verb, request, user.as_ref());
+    instead.map_or(answer, Err)
 }
 
 /// Answers a request for what is no resource.

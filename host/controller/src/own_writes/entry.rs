@@ -40,6 +40,8 @@ pub(crate) enum Seen {
 pub(crate) struct Entry {
     what: What,
     at: Instant,
+    /// The version that the cache furthest behind had seen then.
+    seen_then: String,
     /// The caches that have told of it, by address; only of use where versions have no order.
     heard: Vec<usize>,
 }
@@ -68,7 +70,10 @@ impl Entry {
         looks: impl Iterator<Item = Look>,
         now: Instant,
     ) -> Option<Self> {
-        let new = |what| Self { what, at: now, heard: Vec::new() };
+        let looks: Vec<Look> = looks.collect();
+        let seen_then = looks.iter().map(|look| &look.seen).reduce(|left, right| if is_less(right, left) { right } else { left });
+        let seen_then = seen_then.cloned().unwrap_or_default();
+        let new = |what| Self { what, at: now, seen_then, heard: Vec::new() };
         match write {
             OwnWrite::Object(object) => match before.map(|entry| (entry.what.clone(), entry)) {
                 Some((What::Object(known), entry)) if is_older(&object, known.resource_version()) => Some(entry),
@@ -83,7 +88,7 @@ impl Entry {
             },
             OwnWrite::Deleted { uid, before: known } => {
                 let written = before.as_ref().and_then(Self::object).cloned();
-                let objects: Vec<Object> = looks.filter_map(|look| look.object).chain(written).collect();
+                let objects: Vec<Object> = looks.into_iter().filter_map(|look| look.object).chain(written).collect();
                 let newest = |uids: &[&str]| {
                     let of_them = objects.iter().filter(|object| uids.contains(&object.uid()));
                     of_them.map(Object::resource_version).reduce(later).unwrap_or_default().to_owned()
@@ -119,6 +124,9 @@ impl Entry {
 
     /// What a read of a cache in that state sees.
     pub(crate) fn seen(&self, look: Look) -> Seen {
+        if self.is_of_another_history(&look) {
+            return Seen::Cached(look.object);
+        }
         match &self.what {
             What::Object(written) => {
                 let has_it = match order(&look, written.resource_version()) {
@@ -145,6 +153,9 @@ impl Entry {
     pub(super) fn is_past(&self, look: &Look, cache: usize, is_selective: bool, now: Instant) -> bool {
         let is_listed = look.listed_after > Some(self.at);
         let is_old = now.saturating_duration_since(self.at) > FORGET;
+        if self.is_of_another_history(look) || (is_old && is_listed) {
+            return true;
+        }
         match &self.what {
             What::Object(written) => match order(look, written.resource_version()) {
                 Some(order) => order != Ordering::Less,
@@ -168,13 +179,20 @@ impl Entry {
         }
     }
 
-    /// Takes note of what a cache's watch told of the key.
-    pub(super) fn hear(&mut self, cache: usize, notification: &Notification) {
+    /// Whether the server's versions have begun again: a list, not the cache's first, was of an earlier one than the
+    /// caches had seen when the write was answered.
+    fn is_of_another_history(&self, look: &Look) -> bool {
+        look.listed_after.is_some() && is_less(&look.seen, &self.seen_then)
+    }
+
+    /// Takes note of what a cache's watch told of the key. One with selectors tells of objects that leave it as if they
+    /// had ended.
+    pub(super) fn hear(&mut self, cache: usize, is_selective: bool, notification: &Notification) {
         let is_it = match &self.what {
             What::Object(written) => match notification {
                 Notification::Added { object, .. } => is_same(object, written),
                 Notification::Updated { old, new } => is_same(old, written) || is_same(new, written),
-                Notification::Deleted { last, .. } => last.uid() == written.uid(),
+                Notification::Deleted { last, .. } => !is_selective && last.uid() == written.uid(),
             },
             What::Deleted(deletion) => {
                 matches!(notification, Notification::Deleted { last, .. } if last.uid() == deletion.uid)
@@ -200,7 +218,11 @@ fn is_same(left: &Object, right: &Object) -> bool {
 }
 
 fn is_older(object: &Object, version: &str) -> bool {
-    ResourceVersion::compare_text(object.resource_version(), version) == Some(Ordering::Less)
+    is_less(object.resource_version(), version)
+}
+
+fn is_less(left: &str, right: &str) -> bool {
+    ResourceVersion::compare_text(left, right) == Some(Ordering::Less)
 }
 
 /// The newest of some states of one name, by their versions.
@@ -210,8 +232,7 @@ pub(super) fn newest(objects: impl Iterator<Item = Object>) -> Option<Object> {
 
 /// The later of two versions; the first where they have no order, unless it is "".
 fn later<'a>(left: &'a str, right: &'a str) -> &'a str {
-    let is_less = ResourceVersion::compare_text(left, right) == Some(Ordering::Less);
-    if is_less || left.is_empty() { right } else { left }
+    if is_less(left, right) || left.is_empty() { right } else { left }
 }
 
 /// The cache's version against another. One that has seen nothing yet is before all that have an order.

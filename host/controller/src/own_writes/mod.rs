@@ -156,7 +156,7 @@ impl OwnWrites {
         let mut entries = self.entries.write();
         for notification in batch {
             if let Some(entry) = entries.get_mut(notification.key()) {
-                entry.hear(address(cache), notification);
+                entry.hear(address(cache), cache.is_selective(), notification);
             }
         }
     }

@@ -202,3 +202,16 @@ async fn versions_without_an_order_wait_for_that_very_version_the_end_of_the_uid
     assert_eq!(seen(&writes, &cache), None, "a list that began after the write does not have it");
     assert!(writes.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_whose_versions_begin_again_takes_the_writes_to_the_old_one_away() {
+    for write in [OwnWrite::Object(object("u", "100")), deleted("u")] {
+        let cache = Told::new(Some(&object("u", "99")), "99");
+        let writes = overlay(&cache);
+        writes.record(&key(), write);
+        let listed_after = Some(Instant::now() - Duration::from_secs(1));
+        *cache.look.lock() = Some(Look { object: Some(object("v", "3")), seen: "4".into(), listed_after });
+        assert_eq!(seen(&writes, &cache).as_deref(), Some("3"));
+        assert!(writes.is_empty());
+    }
+}

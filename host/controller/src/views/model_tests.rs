@@ -359,11 +359,16 @@ impl Run {
         }
     }
 
-    /// Without an order of versions: nothing older than the own last write, and nothing that it ended.
+    /// Without an order of versions: nothing older than the own last write, nor the object that it deleted.
     fn check_no_older(&self) {
         for (watch, view) in self.watches.iter().zip(self.views()) {
             for (name, own) in (0..NAMES.len()).filter_map(|name| Some((name, *self.own.get(&key(name))?))) {
                 match view.object(&key(name)) {
+                    // Which object of the name came first, nothing tells; only that one must not show.
+                    Some(seen) if self.world.events[own - 1].after.is_none() => {
+                        let deleted = self.world.events[own - 1].before.as_ref().map(Object::uid);
+                        assert_ne!(Some(seen.uid()), deleted, "{seen:?} was deleted");
+                    }
                     Some(seen) => assert!(number(&seen) >= own, "{seen:?} is older than event {own}"),
                     None => assert!(
                         watch.position >= own || self.expected(watch, &key(name)).is_none(),

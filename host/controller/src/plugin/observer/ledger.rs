@@ -142,6 +142,8 @@ impl Ledger {
         }
         let notification = batch.pop()?;
         let (key, version) = (notification.key().clone(), notification.object().resource_version());
+        // A resync that came meanwhile is no change either.
+        self.fresh.leave_out(&key, version);
         self.broken.insert(key.clone(), version.to_owned());
         self.told.remove(&key);
         self.end_replay();

@@ -125,6 +125,20 @@ fn b38_an_object_that_breaks_a_replay_is_set_aside_until_it_changes() {
 }
 
 #[test]
+fn b38_what_waited_already_does_not_tell_a_parked_object_once_more() {
+    let mut ledger = told(vec![initial("bad", 1), initial("c", 1)]);
+    ledger.push(vec![updated("bad", 1, 1), updated("c", 1, 2)]);
+    ledger.push(vec![updated("bad", 1, 1)]);
+    ledger.restart();
+    assert!(matches!(ledger.failed(true), Some(AfterFailure::Split)));
+    assert!(matches!(ledger.failed(true), Some(AfterFailure::Parked(n)) if n.key().name() == "bad"));
+    ledger.succeeded();
+    assert_eq!(next(&ledger), ["updated c2"]);
+    ledger.succeeded();
+    assert!(ledger.current().is_none(), "the resyncs are left out");
+}
+
+#[test]
 fn what_failed_for_good_is_set_aside_at_once_and_the_others_of_its_batch_are_told() {
     let mut ledger = Ledger::default();
     ledger.push(vec![added("a", 1), added("bad", 2)]);
