@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pilothouse_informer::WorkItem;
+use tokio::sync::Notify;
 
 use crate::queue::Item;
 
@@ -16,6 +17,8 @@ use crate::queue::Item;
 #[derive(Clone, Default)]
 pub(crate) struct InFlight {
     sent: Arc<Mutex<HashMap<Item, Sent>>>,
+    /// Wakes those who wait for the end of all requests.
+    landed: Arc<Notify>,
 }
 
 /// What was sent for one key. There are entries with requests only.
@@ -46,6 +49,22 @@ impl InFlight {
         Flight { in_flight: self.clone(), item: item.clone() }
     }
 
+    /// Waits until no request is out.
+    ///
+    /// # Cancellation safety
+    /// Safe.
+    pub(crate) async fn landed(&self) {
+        loop {
+            let landed = self.landed.notified();
+            tokio::pin!(landed);
+            landed.as_mut().enable();
+            if self.sent.lock().is_empty() {
+                return;
+            }
+            landed.await;
+        }
+    }
+
     /// Gives a key to a worker.
     pub(crate) fn hold(&self, item: WorkItem<Item>) -> HeldItem {
         HeldItem { item: Some(item), in_flight: self.clone() }
@@ -58,8 +77,12 @@ impl Drop for Flight {
         let Some(entry) = sent.get_mut(&self.item) else { return };
         entry.requests -= 1;
         let ended = if entry.requests == 0 { sent.remove(&self.item) } else { None };
+        let is_last = sent.is_empty();
         // The key goes back without the lock: that wakes a worker.
         drop(sent);
+        if is_last {
+            self.in_flight.landed.notify_waiters();
+        }
         drop(ended);
     }
 }
@@ -122,7 +145,20 @@ mod tests {
         drop(second);
         let (again, reasons) = queue.get().await.expect("the key again");
         assert_eq!((again.key(), reasons), (&item("a"), vec![Reason::Updated]));
-        assert!(queue.in_flight().sent.lock().is_empty());
+        queue.in_flight().landed().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_the_last_request_is_told() {
+        let in_flight = InFlight::default();
+        let (first, second) = (in_flight.begin(&item("a")), in_flight.begin(&item("b")));
+        let mut landed = tokio_test::task::spawn(in_flight.landed());
+        tokio_test::assert_pending!(landed.poll());
+        drop(first);
+        assert!(!landed.is_woken());
+        drop(second);
+        assert!(landed.is_woken());
+        tokio_test::assert_ready!(landed.poll());
     }
 
     #[tokio::test(start_paused = true)]

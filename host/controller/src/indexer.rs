@@ -120,7 +120,7 @@ impl Task {
         while let Ok(Request { views, watch, keys, done }) = self.own_writes.try_recv() {
             let Some(view) = views.by_name.get(&watch) else { continue };
             for key in keys {
-                self.index(&watch, view, &key).await;
+                self.index(&watch, view, &key, &done).await;
             }
             let _ = done.send(());
         }
@@ -208,6 +208,7 @@ mod tests {
 
     use super::*;
     use crate::guest_host::GuestHost;
+    use crate::views::model_tests::world::{NAMES, Watched, World, key};
 
     #[tokio::test(start_paused = true)]
     async fn an_instance_that_cannot_be_made_is_no_answer_and_is_tried_again_while_somebody_waits() {
@@ -221,7 +222,8 @@ mod tests {
         let host = Arc::new(GuestHost::for_describe(guest.clone(), "{}".into()));
         let instances = InstancePool::new(code, host, Limits { memory: 1, ..Limits::default() });
         let (_, own_writes) = mpsc::channel(1);
-        let mut task = Task { instances, guest: guest.clone(), health: Health::default(), instance: None, own_writes };
+        let mut task =
+            Task { instances, guest: guest.clone(), health: Health::default(), instance: None, own_writes };
         let (done, answer) = oneshot::channel();
         let mut making = tokio_test::task::spawn(task.has_instance(&done));
         assert!(making.poll().is_pending());
@@ -234,5 +236,48 @@ mod tests {
         drop(answer);
         tokio::time::advance(2 * FIRST_PAUSE).await;
         assert_eq!(making.poll(), std::task::Poll::Ready(false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_own_write_does_not_wait_for_the_batches_before_it() {
+        let mut world = World::new(true);
+        (0..NAMES.len()).for_each(|name| drop(world.put(name, 0, 0)));
+        let mut watched = Watched::open("").await;
+        watched.bring(&world, NAMES.len()).await;
+        let mut views = Views::default();
+        let view = watched.view(views.writes.of(&crate::views::model_tests::world::resource()));
+        let watch: Arc<str> = "maps".into();
+        views.by_name.insert(Arc::clone(&watch), view);
+        let views = Arc::new(views);
+
+        let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
+            Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
+        });
+        let guest = GuestServices::for_test("indexer", kube::Client::new(service, "n"));
+        let logs = guest.logs.clone();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/index.wat");
+        let engine = Engine::new(EngineOptions::default()).expect("an engine");
+        let code = engine.load(wat::parse_file(path).expect("a guest")).await.expect("a plugin");
+        let host = Arc::new(GuestHost::for_describe(guest.clone(), "{}".into()));
+        let pool = InstancePool::new(code, host, Limits::default());
+        let indexer = Indexer::start(pool, guest, Health::default());
+
+        let ask = |keys: Vec<ObjectKey>, urgency| {
+            let (indexer, views, watch) = (indexer.clone(), Arc::clone(&views), Arc::clone(&watch));
+            tokio_test::task::spawn(async move { indexer.index(views, &watch, keys, urgency).await })
+        };
+        // All are asked before the task has its first turn.
+        let mut batches = ask(vec![key(0), key(1)], Urgency::Batch);
+        let mut own_write = ask(vec![key(2)], Urgency::OwnWrite);
+        assert!(batches.poll().is_pending() && own_write.poll().is_pending());
+        own_write.await;
+        batches.await;
+        // The guest knows no index of this name, so each object leaves a line, in the order of their turns.
+        let lines = logs.after(0, None);
+        let keys = lines.iter().flat_map(|line| line.fields.iter().filter(|(name, _)| name == "key"));
+        let keys: Vec<&str> = keys.map(|(_, key)| key.as_str()).collect();
+        assert_eq!(keys, ["n/c", "n/a", "n/b"]);
+        let computed = &views.by_name[&watch].computed;
+        assert_eq!(computed.objects().len(), NAMES.len());
     }
 }

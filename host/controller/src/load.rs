@@ -113,7 +113,9 @@ pub(crate) async fn load(
         let instances = InstancePool::new(code.clone(), host, limits.guest.clone());
         Indexer::start(instances, guest.clone(), health.clone())
     });
-    let prepared = watches::subscribe(&services, &descriptor, running.as_deref(), indexer, &guest.writes, &report).await?;
+    let prepared =
+        watches::subscribe(&services, &descriptor, running.as_deref(), indexer, &guest.writes, &report)
+            .await?;
     if has_computed {
         // They are whole before the plugin is called for anything else.
         report(PluginState::Waiting, "its own indexes, which are being computed");

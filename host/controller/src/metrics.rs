@@ -164,7 +164,11 @@ impl Metrics {
             self.unknown_writes.clone(),
         );
         own.register("hot_loops", "Keys found in a loop of the plugin's own making", self.hot_loops.clone());
-        own.register("hot_loop_rounds", "Reconciles in such a loop since it was found", self.hot_loop_rounds.clone());
+        own.register(
+            "hot_loop_rounds",
+            "Reconciles in such a loop since it was found",
+            self.hot_loop_rounds.clone(),
+        );
     }
 
     fn register_queues(&self, registry: &mut Registry) {

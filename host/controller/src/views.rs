@@ -1,8 +1,8 @@
 //! A plugin's cache: its watches by name, its own writes on top.
 
-mod view;
 #[cfg(test)]
-mod model_tests;
+pub(crate) mod model_tests;
+mod view;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -119,7 +119,8 @@ impl Views {
     fn forget(&self, view: &View) {
         for key in view.own_writes.prune() {
             // An object that came and went before the watch told of either: nobody else takes it out of the indexes.
-            for view in self.by_name.values().filter(|other| Arc::ptr_eq(&other.own_writes, &view.own_writes)) {
+            for view in self.by_name.values().filter(|other| Arc::ptr_eq(&other.own_writes, &view.own_writes))
+            {
                 if !view.computed.is_empty() && view.object(&key).is_none() {
                     view.computed.remove(&key);
                 }

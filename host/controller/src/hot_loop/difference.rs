@@ -64,15 +64,17 @@ mod tests {
 
     #[test]
     fn the_fields_that_come_back_are_named_first() {
-        let state = |count: u32, mode: &str| {
-            json!({"status": {"count": count, "conditions": [{"type": "Ready", "at": count}]}, "spec": {"a/b": mode}})
-        };
+        let state = |count: u32, mode: &str| json!({"status": {"count": count, "conditions": [{"type": "Ready", "at": count}]}, "spec": {"a/b": mode}});
         let states = [state(1, "x"), state(2, "y"), state(3, "x")];
         assert_eq!(flipping(&states), ["/spec/a~1b", "/status/conditions/0/at"]);
         assert_eq!(flipping(&states[..2]).len(), 2);
         assert!(flipping(&states[..1]).is_empty());
         let list = |items: &[u32]| json!({"items": items});
-        assert_eq!(flipping(&[list(&[1]), list(&[1, 2])]), ["/items"], "a list of another length is one change");
+        assert_eq!(
+            flipping(&[list(&[1]), list(&[1, 2])]),
+            ["/items"],
+            "a list of another length is one change"
+        );
     }
 
     #[test]

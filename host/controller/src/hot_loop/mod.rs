@@ -84,7 +84,8 @@ impl HotLoops {
         if self.is_idle() {
             return None;
         }
-        let is_event = |reason: &Reason| matches!(reason, Reason::Created | Reason::Updated | Reason::Deleted);
+        let is_event =
+            |reason: &Reason| matches!(reason, Reason::Created | Reason::Updated | Reason::Deleted);
         let otherwise = !reasons.iter().all(is_event);
         let mut chains = self.chains.lock();
         let watched = chains.get_mut(item)?;

@@ -83,7 +83,10 @@ async fn a_field_that_flips_is_found_named_and_slowed_down_more_and_more() {
     assert_eq!((round, found.rounds), (FLIPS + 1, FLIPS), "the first write's own event was not expected yet");
     assert_eq!((found.fields.as_slice(), found.is_new), (["/data/mode".to_owned()].as_slice(), true));
     let text = found.to_string();
-    assert_eq!(text, "hot loop: its own writes to n/a start it again, 10 times now; /data/mode changes each time");
+    assert_eq!(
+        text,
+        "hot loop: its own writes to n/a start it again, 10 times now; /data/mode changes each time"
+    );
     assert_eq!(scene.plugin.trouble(), Some(text));
     let mut waits = Vec::new();
     for mode in ["on", "off", "on"] {

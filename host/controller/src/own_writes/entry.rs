@@ -71,12 +71,17 @@ impl Entry {
         now: Instant,
     ) -> Option<Self> {
         let looks: Vec<Look> = looks.collect();
-        let seen_then = looks.iter().map(|look| &look.seen).reduce(|left, right| if is_less(right, left) { right } else { left });
+        let seen_then = looks
+            .iter()
+            .map(|look| &look.seen)
+            .reduce(|left, right| if is_less(right, left) { right } else { left });
         let seen_then = seen_then.cloned().unwrap_or_default();
         let new = |what| Self { what, at: now, seen_then, heard: Vec::new() };
         match write {
             OwnWrite::Object(object) => match before.map(|entry| (entry.what.clone(), entry)) {
-                Some((What::Object(known), entry)) if is_older(&object, known.resource_version()) => Some(entry),
+                Some((What::Object(known), entry)) if is_older(&object, known.resource_version()) => {
+                    Some(entry)
+                }
                 // An answer that comes after that of the deletion: the object is gone all the same.
                 Some((What::Deleted(mut deletion), entry)) if deletion.uid == object.uid() => {
                     let version = object.resource_version();
@@ -88,7 +93,8 @@ impl Entry {
             },
             OwnWrite::Deleted { uid, before: known } => {
                 let written = before.as_ref().and_then(Self::object).cloned();
-                let objects: Vec<Object> = looks.into_iter().filter_map(|look| look.object).chain(written).collect();
+                let objects: Vec<Object> =
+                    looks.into_iter().filter_map(|look| look.object).chain(written).collect();
                 let newest = |uids: &[&str]| {
                     let of_them = objects.iter().filter(|object| uids.contains(&object.uid()));
                     of_them.map(Object::resource_version).reduce(later).unwrap_or_default().to_owned()
@@ -132,7 +138,9 @@ impl Entry {
                 let has_it = match order(&look, written.resource_version()) {
                     Some(Ordering::Less) => {
                         // The cache may have moved between the look at its version and that at the object.
-                        look.object.as_ref().is_some_and(|object| !is_older(object, written.resource_version()))
+                        look.object
+                            .as_ref()
+                            .is_some_and(|object| !is_older(object, written.resource_version()))
                     }
                     Some(_) => true,
                     None => {
@@ -143,9 +151,7 @@ impl Entry {
                 if has_it { Seen::Cached(look.object) } else { Seen::Written(written.clone()) }
             }
             // Neither that object nor one that it came after.
-            What::Deleted(deletion) => {
-                Seen::Cached(look.object.filter(|object| !deletion.takes(object)))
-            }
+            What::Deleted(deletion) => Seen::Cached(look.object.filter(|object| !deletion.takes(object))),
         }
     }
 
@@ -173,7 +179,8 @@ impl Entry {
                 // Where an object is in the watch for all its life, a cache that has seen a state of it and does not
                 // have it has seen its end. Elsewhere it may have left the watch, and come again before its end.
                 let has_ended = !is_selective
-                    && (self.heard.contains(&cache) || order(look, &deletion.last).is_some_and(Ordering::is_ge));
+                    && (self.heard.contains(&cache)
+                        || order(look, &deletion.last).is_some_and(Ordering::is_ge));
                 has_ended || is_listed || is_old
             }
         }

@@ -79,7 +79,8 @@ impl PluginWrites {
 
     /// Whether a read of the plugin can see the object.
     pub(crate) fn covers(&self, resource: &ResourceType, key: &ObjectKey) -> bool {
-        let is_covered = |writes: Arc<OwnWrites>| writes.caches().iter().any(|cache| cache.look(key).is_some());
+        let is_covered =
+            |writes: Arc<OwnWrites>| writes.caches().iter().any(|cache| cache.look(key).is_some());
         self.known(resource).is_some_and(is_covered)
     }
 
@@ -89,7 +90,9 @@ impl PluginWrites {
         let written = writes.get(key).and_then(|entry| entry.object().cloned());
         let caches = writes.caches();
         let cached = caches.iter().filter_map(|cache| cache.look(key)?.object);
-        entry::newest(written.into_iter().chain(cached)).map(|object| object.uid().to_owned()).unwrap_or_default()
+        entry::newest(written.into_iter().chain(cached))
+            .map(|object| object.uid().to_owned())
+            .unwrap_or_default()
     }
 
     /// From now on these are what the plugin's guests read.
@@ -178,8 +181,7 @@ impl OwnWrites {
         let entries = self.entries.upgradable_read();
         let is_past = |key: &ObjectKey, entry: &Entry| {
             caches.iter().all(|cache| {
-                let is_past =
-                    |look| entry.is_past(&look, address(&**cache), cache.is_selective(), now);
+                let is_past = |look| entry.is_past(&look, address(&**cache), cache.is_selective(), now);
                 cache.look(key).is_none_or(is_past)
             })
         };

@@ -80,7 +80,13 @@ impl PluginHandle {
         let task = PluginTask::new(guest, lifecycle, services, options, watched);
         let task = tokio::spawn(async move {
             if let Some(predecessor) = predecessor {
+                let in_flight = predecessor.view.guest.queue.in_flight().clone();
                 predecessor.join().await;
+                // What it sent may still change objects whose keys would be taken for new here.
+                tokio::select! {
+                    () = in_flight.landed() => {}
+                    () = shutdown.cancelled() => {}
+                }
             }
             task.run(receiver, shutdown).await;
         });

@@ -28,7 +28,9 @@ impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Answered { code, message, .. } => write!(f, "the API server answered {code}: {message}"),
-            Self::Unsent(problem) | Self::Transport(problem) => write!(f, "the API server cannot be reached: {problem}"),
+            Self::Unsent(problem) | Self::Transport(problem) => {
+                write!(f, "the API server cannot be reached: {problem}")
+            }
         }
     }
 }

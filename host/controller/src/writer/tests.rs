@@ -114,7 +114,8 @@ impl Stage {
                     Cuts => return Err(std::io::Error::other("connection reset")),
                     Hangs => std::future::pending().await,
                 };
-                let response = http::Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+                let response =
+                    http::Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
                 Ok(response.expect("a response"))
             }
         });
@@ -183,7 +184,8 @@ async fn an_answered_write_is_seen_at_once_and_holds_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_is_cut_leaves_the_decision_to_a_live_get() {
-    for (method, before) in [(Method::POST, None), (Method::PUT, Some(map(5))), (Method::PATCH, Some(map(5)))] {
+    for (method, before) in [(Method::POST, None), (Method::PUT, Some(map(5))), (Method::PATCH, Some(map(5)))]
+    {
         let stage = Stage::new(before, vec![Cuts], vec![Answers(200, map(8))]);
         let answer = stage.reconcile(write(method.clone())).await;
         assert!(matches!(answer, Err(ApiError::Unavailable(_))), "{answer:?}");
@@ -207,7 +209,8 @@ async fn a_deletion_whose_answer_never_came_hides_the_object_if_it_is_gone() {
 #[tokio::test(start_paused = true)]
 async fn an_error_that_may_hide_a_success_leaves_the_decision_to_a_live_get() {
     for code in [500, 502, 503, 504] {
-        let stage = Stage::new(Some(map(5)), vec![Answers(code, status("Timeout"))], vec![Answers(200, map(8))]);
+        let stage =
+            Stage::new(Some(map(5)), vec![Answers(code, status("Timeout"))], vec![Answers(200, map(8))]);
         stage.reconcile(write(Method::PUT)).await.expect_err("an error");
         assert!(stage.is_held());
         stage.released().await;
@@ -225,7 +228,8 @@ async fn an_answer_that_cannot_be_read_is_looked_up() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_write_is_not_looked_up() {
-    for (code, reason) in [(409, "Conflict"), (403, "Forbidden"), (422, "Invalid"), (429, "TooManyRequests")] {
+    for (code, reason) in [(409, "Conflict"), (403, "Forbidden"), (422, "Invalid"), (429, "TooManyRequests")]
+    {
         let stage = Stage::new(Some(map(5)), vec![Answers(code, status(reason))], vec![]);
         stage.reconcile(write(Method::PUT)).await.expect_err("an error");
         assert!(!stage.is_held());
@@ -248,7 +252,8 @@ async fn cut_off(stage: &Stage) {
     stage.guest.queue.add(item(), Reason::Created, Priority::Normal);
     let (held, _) = stage.guest.queue.get().await.expect("the key");
     let writer = stage.writer();
-    let call: JoinHandle<_> = tokio::spawn(async move { writer.send(Some(&item()), write(Method::PUT)).await });
+    let call: JoinHandle<_> =
+        tokio::spawn(async move { writer.send(Some(&item()), write(Method::PUT)).await });
     while stage.got().is_empty() {
         tokio::task::yield_now().await;
     }

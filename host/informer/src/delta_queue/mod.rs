@@ -364,7 +364,8 @@ impl Inner {
 
     /// Whether what waits is not in the order of versions: a merged delta has the last version in the first place.
     fn is_merging(&self) -> bool {
-        let earlier = |segment: &Segment| matches!(segment, Segment::Changes(changes) if changes.is_merging());
+        let earlier =
+            |segment: &Segment| matches!(segment, Segment::Changes(changes) if changes.is_merging());
         self.current.is_merging() || self.earlier.iter().any(earlier)
     }
 

@@ -2,228 +2,44 @@
 //! reads by every way. The plugin must see each object as of its own last write or as of the watch's position,
 //! whichever is later, and nothing must be left over once the watches have brought everything.
 
+pub(crate) mod world;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures::{FutureExt, StreamExt};
-use http_body::Frame;
-use http_body_util::{BodyExt, Full, StreamBody};
-use kube::client::Body;
-use parking_lot::Mutex;
-use pilothouse_informer::{
-    IndexFn, InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions, Subscription,
-};
-use pilothouse_model::{FieldSelector, LabelSelector, Object, Projection, ResourceType};
+use futures::FutureExt;
+use pilothouse_model::{LabelSelector, Object};
 use pilothouse_plugin::CacheFilter;
 use proptest::prelude::*;
-use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use super::*;
-use crate::computed::Computed;
-
-const NAMES: [&str; 3] = ["a", "b", "c"];
-const TEAMS: [&str; 3] = ["red", "blue", ""];
-
-const EMPTY: &str = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}"#;
-
-fn resource() -> ResourceType {
-    ResourceType {
-        group: String::new(),
-        version: "v1".into(),
-        kind: "ConfigMap".into(),
-        plural: "configmaps".into(),
-        namespaced: true,
-    }
-}
-
-fn key(name: usize) -> ObjectKey {
-    ObjectKey::new("n", NAMES[name])
-}
-
-/// What the server did at one resource version.
-#[derive(Clone)]
-struct Event {
-    key: ObjectKey,
-    before: Option<Object>,
-    after: Option<Object>,
-}
-
-/// The server: what happened, one event per resource version from 2 on.
-struct World {
-    decimal: bool,
-    events: Vec<Event>,
-    uids: usize,
-}
-
-impl World {
-    fn version(&self, number: usize) -> String {
-        if self.decimal { number.to_string() } else { format!("v{number}x") }
-    }
-
-    /// The state at a position: after so many events.
-    fn at(&self, key: &ObjectKey, position: usize) -> Option<Object> {
-        let events = self.events[..position].iter().rev();
-        events.filter(|event| event.key == *key).map(|event| event.after.clone()).next().flatten()
-    }
-
-    fn now(&self, key: &ObjectKey) -> Option<Object> {
-        self.at(key, self.events.len())
-    }
-
-    fn commit(&mut self, key: ObjectKey, after: Option<Object>) {
-        let before = self.now(&key);
-        self.events.push(Event { key, before, after });
-    }
-
-    /// Creates, updates or replaces; `None` where that changes nothing.
-    fn put(&mut self, name: usize, team: usize, value: u8) -> Object {
-        let uid = match self.now(&key(name)) {
-            Some(object) => object.uid().to_owned(),
-            None => {
-                self.uids += 1;
-                format!("u{}", self.uids)
-            }
-        };
-        let number = self.events.len() + 2;
-        let mut metadata = json!({
-            "name": NAMES[name], "namespace": "n", "uid": uid, "resourceVersion": self.version(number),
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Foo", "name": "f", "uid": format!("o{value}")}],
-        });
-        if !TEAMS[team].is_empty() {
-            metadata["labels"] = json!({"team": TEAMS[team]});
-        }
-        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata,
-            "data": {"value": value.to_string(), "number": number.to_string()}});
-        let object = Object::from_json(object.to_string()).expect("an object");
-        self.commit(key(name), Some(object.clone()));
-        object
-    }
-
-    fn delete(&mut self, name: usize) -> Option<String> {
-        let gone = self.now(&key(name))?;
-        self.commit(key(name), None);
-        Some(gone.uid().to_owned())
-    }
-}
-
-/// One watch of the plugin with its own stream.
-struct Watched {
-    selector: LabelSelector,
-    stream: mpsc::UnboundedSender<Bytes>,
-    subscription: Arc<Subscription>,
-    /// How many of the world's events its stream has brought.
-    position: usize,
-}
-
-impl Watched {
-    /// Subscribes to a server whose list is empty and whose watch says what it is given.
-    async fn open(selector: &str) -> Self {
-        let selector = LabelSelector::parse(selector).expect("a selector");
-        let (stream, receiver) = mpsc::unbounded_channel::<Bytes>();
-        let receiver = Arc::new(Mutex::new(Some(receiver)));
-        let service = tower::service_fn(move |request: http::Request<Body>| {
-            let receiver = Arc::clone(&receiver);
-            async move {
-                let is_watch = request.uri().query().unwrap_or_default().contains("watch=");
-                let lines = receiver.lock().take_if(|_| is_watch);
-                let body = match lines {
-                    Some(mut lines) => {
-                        let lines = futures::stream::poll_fn(move |context| lines.poll_recv(context));
-                        StreamBody::new(lines.map(|line| Ok::<_, Infallible>(Frame::data(line)))).boxed_unsync()
-                    }
-                    None => Full::from(EMPTY).boxed_unsync(),
-                };
-                Ok::<_, Infallible>(http::Response::new(body))
-            }
-        });
-        let options = InformerOptions { streaming_list: false, ..InformerOptions::default() };
-        let informers = InformerRegistry::new(KubeListWatches::new(kube::Client::new(service, "n")), options);
-        let wanted = InformerKey::new(resource()).with_labels(selector.clone());
-        let subscription =
-            Arc::new(informers.subscribe(wanted, SubscribeOptions::default()).expect("the registry is open"));
-        while !subscription.status().synced {
-            tokio::task::yield_now().await;
-        }
-        Self { selector, stream, subscription, position: 0 }
-    }
-
-    fn view(&self, own_writes: Arc<crate::own_writes::OwnWrites>) -> View {
-        let functions = [
-            ("team", IndexFn::label("team")),
-            ("value", IndexFn::field("{.data.value}").expect("a path")),
-            ("owner", IndexFn::owner_uid()),
-        ];
-        let mut indexes = BTreeMap::from([("computed".to_owned(), ViewIndex::Computed)]);
-        for (name, function) in functions {
-            self.subscription.add_index(name, function.clone()).expect("a new name");
-            indexes.insert(name.to_owned(), ViewIndex::Shared(SharedIndex { name: name.to_owned(), function }));
-        }
-        let cache = Arc::new(WatchCache {
-            namespaces: Vec::new(),
-            readers: vec![self.subscription.store()],
-            is_selective: !self.selector.is_empty(),
-        });
-        let known: std::sync::Weak<WatchCache> = Arc::downgrade(&cache);
-        own_writes.serve(known);
-        View {
-            resource: resource(),
-            label_selector: self.selector.clone(),
-            field_selector: FieldSelector::everything(),
-            projection: Projection::Full,
-            subscriptions: vec![Arc::clone(&self.subscription)],
-            cache,
-            indexes,
-            computed: Computed::new(vec!["computed".to_owned()]),
-            is_target: true,
-            own_writes,
-        }
-    }
-
-    /// Brings up to `count` of the world's events, and waits until the cache has them.
-    async fn bring(&mut self, world: &World, count: usize) {
-        let until = (self.position + count).min(world.events.len());
-        let matches = |object: &&Object| self.selector.matches_object(object);
-        for position in self.position..until {
-            let Event { before, after, .. } = &world.events[position];
-            let version = world.version(position + 2);
-            let line = match (before.as_ref().filter(matches), after.as_ref().filter(matches)) {
-                (None, Some(object)) => event("ADDED", object, &version),
-                (Some(_), Some(object)) => event("MODIFIED", object, &version),
-                (Some(object), None) => event("DELETED", object, &version),
-                (None, None) => json!({"type": "BOOKMARK", "object": {"kind": "ConfigMap", "apiVersion": "v1",
-                    "metadata": {"resourceVersion": version}}}),
-            };
-            self.stream.send(format!("{line}\n").into()).expect("the watch goes on");
-        }
-        if until > self.position {
-            let wanted = world.version(until + 1);
-            while self.subscription.store().resource_version() != wanted {
-                tokio::task::yield_now().await;
-            }
-        }
-        self.position = until;
-    }
-}
-
-/// An event carries the version at which it happened.
-fn event(kind: &str, object: &Object, version: &str) -> Value {
-    let mut object = object.to_value();
-    object["metadata"]["resourceVersion"] = version.into();
-    json!({"type": kind, "object": object})
-}
+use world::{NAMES, Watched, World, key, resource};
 
 #[derive(Clone, Debug)]
 enum Step {
     /// A write of the plugin, or of somebody else.
-    Put { own: bool, name: usize, team: usize, value: u8 },
-    Delete { own: bool, name: usize },
+    Put {
+        own: bool,
+        name: usize,
+        team: usize,
+        value: u8,
+    },
+    Delete {
+        own: bool,
+        name: usize,
+    },
     /// A deletion and a creation under the same name.
-    Recreate { own: bool, name: usize, team: usize },
+    Recreate {
+        own: bool,
+        name: usize,
+        team: usize,
+    },
     /// A watch brings so many events, and its notifications are dispatched, or not yet.
-    Bring { watch: usize, count: usize, dispatch: bool },
+    Bring {
+        watch: usize,
+        count: usize,
+        dispatch: bool,
+    },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -257,12 +73,7 @@ impl Run {
             views.by_name.insert(format!("watch {selector:?}").into(), watch.view(own_writes));
             watches.push(watch);
         }
-        Self {
-            world: World { decimal, events: Vec::new(), uids: 0 },
-            watches,
-            views: Arc::new(views),
-            own: BTreeMap::new(),
-        }
+        Self { world: World::new(decimal), watches, views: Arc::new(views), own: BTreeMap::new() }
     }
 
     /// The views in the order of the watches.
@@ -391,12 +202,14 @@ impl Run {
 
 fn check_indexes(view: &View, expected: &[Object]) {
     let team = |object: &Object| object.label("team").map(|team| team.into_owned());
-    let owner = |object: &Object| object.owner_references().into_iter().next().map(|owner| owner.uid.to_string());
+    let owner =
+        |object: &Object| object.owner_references().into_iter().next().map(|owner| owner.uid.to_string());
     let ways: [(&str, &dyn Fn(&Object) -> Option<String>); 4] =
         [("team", &team), ("value", &value), ("owner", &owner), ("computed", &value)];
     for (index, value_of) in ways {
         // The plugin's own index knows of a change of others once its notification is dispatched.
-        if index == "computed" && expected.iter().any(|object| !view.computed.is_current(object.key(), Some(object)))
+        if index == "computed"
+            && expected.iter().any(|object| !view.computed.is_current(object.key(), Some(object)))
         {
             continue;
         }
@@ -404,8 +217,11 @@ fn check_indexes(view: &View, expected: &[Object]) {
         let found = view.index_values(index).expect("a known index");
         assert_eq!(found, values.iter().cloned().collect::<Vec<_>>(), "index-values of {index}");
         for value in ["red", "blue", "0", "1", "2", "o0", "o1", "o2"] {
-            let having: Vec<Object> =
-                expected.iter().filter(|object| value_of(object).as_deref() == Some(value)).cloned().collect();
+            let having: Vec<Object> = expected
+                .iter()
+                .filter(|object| value_of(object).as_deref() == Some(value))
+                .cloned()
+                .collect();
             let found = view.by_index(index, value).expect("a known index");
             assert_eq!(texts(&found), texts(&having), "by {index}, {value}");
             let keys: Vec<_> = having.iter().map(|object| object.key().clone()).collect();
