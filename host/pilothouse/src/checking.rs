@@ -38,7 +38,8 @@ async fn look(file: &Path, kubeconfig: Option<&Path>, review_rights: bool) -> Re
         let engine = engine.map_err(|error| format!("the wasm engine: {error}"))?;
         let embedded = kube::Client::new(ApiServer::builder().build().service(), "default");
         let servers = CheckServers { embedded, cluster: cluster.clone(), review_rights };
-        check(&engine, file, servers).await
+        // A large future: all that a load does.
+        Box::pin(check(&engine, file, servers)).await
     };
     // The quick compiler is enough to look at a plugin; a refusal must be that of the compiler that would run it.
     let report = match attempt(Compiler::Winch).await {

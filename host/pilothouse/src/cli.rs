@@ -238,7 +238,7 @@ pub(crate) struct CacheFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct Compile {
-    /// Bytes of address space that may be used.
+    /// Bytes of memory that may be used.
     pub(crate) memory: u64,
     /// Bytes of the plugin.
     pub(crate) size: usize,

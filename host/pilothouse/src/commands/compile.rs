@@ -16,7 +16,7 @@ use crate::{Failed, Outcome};
 const CACHE_BYTES: u64 = 2 << 30;
 /// How long a plugin may compile. The largest known, Python's, takes some seconds, and minutes on a busy machine in a debug build.
 const TIMEOUT: Duration = Duration::from_secs(600);
-/// Address space of a compiler process, of which it uses a part. Python's plugins take about 1 GiB.
+/// What a compiler process may write to, code it has made included.
 const MEMORY: u64 = 8 << 30;
 /// Plugins that run come before those that do not yet.
 const NICE: i32 = 5;
@@ -37,8 +37,13 @@ pub(super) fn engine_options(cache_dir: Option<PathBuf>) -> EngineOptions {
     EngineOptions {
         cache: cache.map(|path| CacheDirectory { path: path.join("compiled"), max_bytes: CACHE_BYTES }),
         compiler_process,
-        ..EngineOptions::default()
+        ..common_options()
     }
+}
+
+/// What the host's engine and its compilers' have in common: code that was compiled with others is not run.
+fn common_options() -> EngineOptions {
+    EngineOptions::default()
 }
 
 fn default_cache_dir() -> Option<PathBuf> {
@@ -64,7 +69,8 @@ pub(super) fn allow_open_files() {
 pub(crate) fn run(flags: &Compile) -> Outcome {
     // Neither is more than a precaution: a system that refuses them compiles all the same.
     let _ = nice(NICE);
-    let _ = setrlimit(Resource::As, Rlimit { current: Some(flags.memory), maximum: Some(flags.memory) });
+    // Not address space, of which an allocator reserves a lot for each thread.
+    let _ = setrlimit(Resource::Data, Rlimit { current: Some(flags.memory), maximum: Some(flags.memory) });
     let mut bytes = vec![0; flags.size];
     stdin().read_exact(&mut bytes).map_err(|error| Failed::Work(format!("no plugin to compile: {error}")))?;
     // The host keeps the stream open. When it ends, the host is gone, and nobody wants the result.
@@ -73,7 +79,7 @@ pub(crate) fn run(flags: &Compile) -> Outcome {
             std::process::exit(1);
         }
     });
-    let engine = Engine::new(EngineOptions::default())
-        .map_err(|error| Failed::Work(format!("the wasm engine: {error}")))?;
+    let engine =
+        Engine::new(common_options()).map_err(|error| Failed::Work(format!("the wasm engine: {error}")))?;
     engine.write_compiled(&bytes, &mut stdout().lock()).map_err(|error| Failed::Work(error.to_string()))
 }

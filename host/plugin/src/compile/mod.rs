@@ -54,8 +54,9 @@ pub enum WriteError {
     Output(#[from] std::io::Error),
 }
 
-/// How many plugins are between their file and their code at the same time: each holds its file's bytes.
-const AT_ONCE: usize = 16;
+/// How many plugins for each core are between their file and their code at the same time: each holds its file's bytes, in memory that an
+/// allocator keeps afterwards for each thread.
+const AT_ONCE: usize = 2;
 
 /// What an engine knows about compiling.
 pub(crate) struct Workshop {
@@ -102,7 +103,7 @@ impl Workshop {
             directory,
             process,
             compilers: Semaphore::new(cores.saturating_sub(1).max(1)),
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            turns: Arc::new(Semaphore::new(AT_ONCE * cores.max(2))),
             cached: AtomicU64::new(0),
             compiled: AtomicU64::new(0),
             unfit: AtomicU64::new(0),
@@ -204,7 +205,8 @@ impl Engine {
             Some(process) => {
                 let size = bytes.len();
                 let key = workshop.key(&bytes);
-                let file = process.compile(bytes).await?;
+                // A large future, which few loads need.
+                let file = Box::pin(process.compile(bytes)).await?;
                 blocking(move || take(&engine, file, &key, size)).await
             }
             None => blocking(move || here(&engine, &bytes)).await,

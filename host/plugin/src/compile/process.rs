@@ -91,7 +91,7 @@ impl CompilerProcess {
 /// The end of what a process says, when it has closed the stream.
 async fn end_of(mut stream: impl AsyncRead + Unpin) -> String {
     let mut said = Vec::new();
-    let mut buffer = [0; 4096];
+    let mut buffer = vec![0; 4096];
     while let Ok(read @ 1..) = stream.read(&mut buffer).await {
         said.extend_from_slice(&buffer[..read]);
         said.drain(..said.len().saturating_sub(KEPT));
