@@ -88,7 +88,7 @@ impl Lifecycle {
             self.metrics.state.enter(inner.life.state);
         }
         if let Some(notice) = notice(before, input, &inner.life) {
-            self.tell(&mut inner.budget, notice, now);
+            self.tell(&mut inner.budget, &notice, now);
         }
         changed
     }
@@ -104,7 +104,7 @@ impl Lifecycle {
         if waits && !inner.waits_long {
             inner.waits_long = true;
             let note = format!("The plugin waits: {}", inner.life.reason);
-            self.tell(&mut inner.budget, Notice { warning: true, reason: "Waiting", note }, now);
+            self.tell(&mut inner.budget, &Notice { warning: true, reason: "Waiting", note }, now);
         }
     }
 
@@ -147,10 +147,10 @@ impl Lifecycle {
     /// An Event about the plugin that no change of its state brings.
     pub(crate) fn warn(&self, reason: &'static str, note: String) {
         let notice = Notice { warning: true, reason, note };
-        self.tell(&mut self.inner.lock().budget, notice, Timestamp::now());
+        self.tell(&mut self.inner.lock().budget, &notice, Timestamp::now());
     }
 
-    fn tell(&self, budget: &mut Budget, notice: Notice, now: Timestamp) {
+    fn tell(&self, budget: &mut Budget, notice: &Notice, now: Timestamp) {
         let Some(regarding) = self.regarding.clone() else { return };
         let recorded = budget.take(now)
             && self.events.record(NewEvent {
@@ -281,11 +281,14 @@ mod tests {
         assert!(told[1].warning && !told[0].warning);
     }
 
+    /// Paths and bodies.
+    type Written = Arc<Mutex<Vec<(String, Value)>>>;
+
     /// A plugin's life, the Events that are written of it, and its metrics.
-    fn stage() -> (Lifecycle, Arc<Mutex<Vec<(String, Value)>>>, Registry) {
+    fn stage() -> (Lifecycle, Written, Registry) {
         use http_body_util::BodyExt;
 
-        let written = Arc::new(Mutex::new(Vec::new()));
+        let written = Written::default();
         let kept = Arc::clone(&written);
         let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
             let kept = Arc::clone(&kept);

@@ -39,7 +39,7 @@ enum Stage {
     #[default]
     Nothing,
     Loading(PluginFiles, Loading),
-    Swapping(Swap),
+    Swapping(Box<Swap>),
     Postponed(PluginFiles, Instant),
 }
 
@@ -67,7 +67,7 @@ impl Coming {
 
     pub(super) fn swap(&mut self, swap: Swap) {
         self.postponed = 0;
-        self.stage = Stage::Swapping(swap);
+        self.stage = Stage::Swapping(Box::new(swap));
     }
 
     /// Has the files loaded again later, and answers after how long.

@@ -54,7 +54,7 @@ pub(crate) fn file(number: u32, kind: Kind) -> Vec<u8> {
         .replace("HEAD", &head.to_string());
     let wasm = wat::parse_str(&source).expect("the guest");
     match kind {
-        Kind::Broken if number % 2 == 0 => wasm[..wasm.len() / 2].to_vec(),
+        Kind::Broken if number.is_multiple_of(2) => wasm[..wasm.len() / 2].to_vec(),
         Kind::Broken => format!("not wasm, {number}").into_bytes(),
         _ => wasm,
     }
