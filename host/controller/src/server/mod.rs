@@ -123,6 +123,19 @@ pub(crate) fn query(parameters: &[(&str, &str)]) -> String {
 mod tests {
     use super::*;
 
+    #[tokio::test]
+    async fn an_answer_beyond_the_plugins_limit_is_refused_and_one_of_that_size_is_read() {
+        let service = tower::service_fn(async |_: Request<Body>| {
+            Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(vec![b'x'; 100])))
+        });
+        let server = Server::new(kube::Client::new(service, "default"));
+        let read = server.request_within(Method::GET, "/", None, 100).await.expect("within the limit");
+        assert_eq!(read.len(), 100);
+        let refused = server.request_within(Method::GET, "/", None, 99).await.expect_err("beyond the limit");
+        assert_eq!(refused.code(), Some(413));
+        assert!(refused.to_string().contains("limits.messageSize of 99 bytes"), "{refused}");
+    }
+
     #[test]
     fn queries_leave_out_what_is_empty_and_escape_the_rest() {
         assert_eq!(query(&[("a", ""), ("b", "")]), "");
