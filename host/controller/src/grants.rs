@@ -1,6 +1,7 @@
 //! What a plugin may do on the server: the descriptor's rules, narrowed by the operator's.
 
 use crate::descriptor::Rule;
+use crate::sidecar::WatchRule;
 
 /// The rules that a call is held against: all of the descriptor's, and all of the sidecar's where it has any.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,13 +51,104 @@ impl Grants {
     }
 }
 
+/// What of a watch is granted: the namespaces that remain of those that it asks for, none for all of them.
+///
+/// A watch of all namespaces takes what it gets. One that names namespaces needs each of them.
+///
+/// # Errors
+/// The rule that is missing.
+pub(crate) fn watched_namespaces(
+    granted: Option<&[WatchRule]>,
+    (group, plural, namespaced): (&str, &str, bool),
+    wanted: &[String],
+) -> Result<Vec<String>, WatchRule> {
+    let Some(granted) = granted else { return Ok(wanted.to_vec()) };
+    let covering = granted
+        .iter()
+        .filter(|rule| {
+            has(&rule.api_groups, group) && rule.resources.iter().any(|known| covers(known, plural))
+        })
+        // As in RBAC, where no Role grants what is in no namespace.
+        .filter(|rule| namespaced || is_everywhere(&rule.namespaces));
+    let all = covering.clone().any(|rule| is_everywhere(&rule.namespaces));
+    let missing = |namespaces: Vec<String>| WatchRule {
+        api_groups: vec![group.to_owned()],
+        resources: vec![plural.to_owned()],
+        namespaces,
+    };
+    if all {
+        return Ok(wanted.to_vec());
+    }
+    let mut there: Vec<String> = covering.flat_map(|rule| rule.namespaces.iter().cloned()).collect();
+    there.sort();
+    there.dedup();
+    if wanted.is_empty() {
+        return if there.is_empty() { Err(missing(Vec::new())) } else { Ok(there) };
+    }
+    let absent: Vec<String> = wanted.iter().filter(|name| !there.contains(name)).cloned().collect();
+    if absent.is_empty() { Ok(wanted.to_vec()) } else { Err(missing(absent)) }
+}
+
+/// What remains of a rule under the operator's: the rules that both allow.
+pub(crate) fn narrowed(declared: &Rule, granted: Option<&[Rule]>) -> Vec<Rule> {
+    match granted {
+        None => vec![declared.clone()],
+        Some(granted) => granted.iter().filter_map(|granted| common(declared, granted)).collect(),
+    }
+}
+
+/// The granted rules that allow nothing that is declared: probably misspelt.
+pub(crate) fn idle<'a>(declared: &'a [Rule], granted: &'a [Rule]) -> impl Iterator<Item = &'a Rule> {
+    granted.iter().filter(|granted| !declared.iter().any(|declared| common(declared, granted).is_some()))
+}
+
+fn common(one: &Rule, other: &Rule) -> Option<Rule> {
+    let namespaces = match (is_everywhere(&one.namespaces), is_everywhere(&other.namespaces)) {
+        (true, true) => Vec::new(),
+        (true, false) => other.namespaces.clone(),
+        (false, true) => one.namespaces.clone(),
+        (false, false) => in_both(&one.namespaces, &other.namespaces)?,
+    };
+    Some(Rule {
+        api_groups: in_both(&one.api_groups, &other.api_groups)?,
+        resources: in_both(&one.resources, &other.resources)?,
+        verbs: in_both(&one.verbs, &other.verbs)?,
+        namespaces,
+    })
+}
+
+/// The narrower of each pair of which one covers the other; `None` when there is none.
+fn in_both(one: &[String], other: &[String]) -> Option<Vec<String>> {
+    let mut both: Vec<String> = Vec::new();
+    for (left, right) in one.iter().flat_map(|left| other.iter().map(move |right| (left, right))) {
+        let narrower = if covers(left, right) {
+            right
+        } else if covers(right, left) {
+            left
+        } else {
+            continue;
+        };
+        if !both.contains(narrower) {
+            both.push(narrower.clone());
+        }
+    }
+    (!both.is_empty()).then_some(both)
+}
+
+fn is_everywhere(namespaces: &[String]) -> bool {
+    namespaces.is_empty() || namespaces.iter().any(|namespace| namespace == "*")
+}
+
+fn has(list: &[String], wanted: &str) -> bool {
+    list.iter().any(|item| item == "*" || item == wanted)
+}
+
 fn allows(rules: &[Rule], access: Access<'_>) -> bool {
-    let has = |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
     rules.iter().any(|rule| {
         has(&rule.api_groups, access.group)
             && rule.resources.iter().any(|pattern| covers(pattern, access.resource))
             && has(&rule.verbs, access.verb)
-            && (rule.namespaces.is_empty() || has(&rule.namespaces, access.namespace))
+            && (is_everywhere(&rule.namespaces) || has(&rule.namespaces, access.namespace))
     })
 }
 
@@ -120,5 +212,85 @@ mod tests {
         assert!(narrowed.check(access("deployments", "delete", "shop")).is_err());
         let wider = Grants::new(vec![], Some(vec![rule("*", "*", "*", "")]));
         assert!(wider.check(access("deployments", "get", "shop")).is_err());
+    }
+
+    fn rules(group: &str, resources: &[&str], verbs: &[&str], namespaces: &[&str]) -> Rule {
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        Rule {
+            api_groups: vec![group.to_owned()],
+            resources: owned(resources),
+            verbs: owned(verbs),
+            namespaces: owned(namespaces),
+        }
+    }
+
+    #[test]
+    fn rules_that_meet_in_parts_leave_those() {
+        let declared = rules("apps", &["deployments", "*/status"], &["get", "update"], &["shop", "bank"]);
+        let granted = [
+            rules(
+                "*",
+                &["deployments", "deployments/status", "pods"],
+                &["update", "delete"],
+                &["bank", "zoo"],
+            ),
+            rules("apps", &["*"], &["get"], &[]),
+            rules("apps", &["deployments"], &["update"], &["zoo"]),
+        ];
+        let left = narrowed(&declared, Some(&granted));
+        assert_eq!(
+            left,
+            [
+                rules("apps", &["deployments", "deployments/status"], &["update"], &["bank"]),
+                rules("apps", &["deployments", "*/status"], &["get"], &["shop", "bank"]),
+            ]
+        );
+        // What is left is what a call may do.
+        let grants = Grants::new(vec![declared.clone()], Some(granted.to_vec()));
+        assert_eq!(grants.check(access("deployments", "update", "bank")), Ok(()));
+        assert!(grants.check(access("deployments", "update", "shop")).is_err());
+        assert_eq!(grants.check(access("deployments", "get", "shop")), Ok(()));
+        assert_eq!(narrowed(&declared, None), [declared]);
+    }
+
+    #[test]
+    fn a_granted_rule_that_meets_nothing_is_found() {
+        let declared = [rule("apps", "deployments", "update", "shop")];
+        let granted = [
+            rule("apps", "deployments", "*", ""),
+            rule("apps", "deployment", "*", ""),
+            rule("apps", "deployments", "update", "bank"),
+        ];
+        assert_eq!(idle(&declared, &granted).collect::<Vec<_>>(), [&granted[1], &granted[2]]);
+    }
+
+    fn watch_rule(resource: &str, namespaces: &[&str]) -> WatchRule {
+        let namespaces = namespaces.iter().map(|&text| text.to_owned()).collect();
+        WatchRule { api_groups: vec!["apps".into()], resources: vec![resource.into()], namespaces }
+    }
+
+    #[test]
+    fn a_watch_of_all_namespaces_is_narrowed_and_one_of_some_is_not() {
+        let left = |granted: &[WatchRule], wanted: &[&str]| {
+            let wanted: Vec<_> = wanted.iter().map(|&text| text.to_owned()).collect();
+            watched_namespaces(Some(granted), ("apps", "deployments", true), &wanted)
+        };
+        let two = [watch_rule("deployments", &["b"]), watch_rule("*", &["a", "b"])];
+        assert_eq!(left(&two, &[]), Ok(vec!["a".into(), "b".into()]));
+        assert_eq!(left(&two, &["b"]), Ok(vec!["b".into()]));
+        assert_eq!(left(&two, &["b", "c"]), Err(watch_rule("deployments", &["c"])));
+        assert_eq!(left(&[watch_rule("deployments", &[])], &["c"]), Ok(vec!["c".into()]));
+        assert_eq!(left(&[watch_rule("deployments", &["*"])], &[]), Ok(vec![]));
+        assert_eq!(left(&[watch_rule("pods", &[])], &[]), Err(watch_rule("deployments", &[])));
+        assert_eq!(left(&[], &["c"]), Err(watch_rule("deployments", &["c"])));
+        assert_eq!(watched_namespaces(None, ("apps", "deployments", true), &[]), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_rule_of_a_namespace_grants_nothing_that_is_in_none() {
+        let granted = [watch_rule("nodes", &["a"])];
+        assert!(watched_namespaces(Some(&granted), ("apps", "nodes", false), &[]).is_err());
+        let granted = [watch_rule("nodes", &[])];
+        assert_eq!(watched_namespaces(Some(&granted), ("apps", "nodes", false), &[]), Ok(vec![]));
     }
 }

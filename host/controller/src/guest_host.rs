@@ -187,11 +187,11 @@ impl Host for GuestHost {
     }
 
     fn cache_get(&self, call: &Call, watch: &str, key: &ObjectKey) -> Result<Option<Object>, Misuse> {
-        Ok(self.views(call, "cache.get")?.get(watch)?.object(key))
+        Ok(self.views(call, "cache.get")?.readable(watch)?.object(key))
     }
 
     fn cache_list(&self, call: &Call, watch: &str, filter: &CacheFilter) -> Result<CachePage, Misuse> {
-        Ok(self.views(call, "cache.list")?.get(watch)?.page(filter))
+        Ok(self.views(call, "cache.list")?.readable(watch)?.page(filter))
     }
 
     fn cache_by_index(
@@ -201,7 +201,7 @@ impl Host for GuestHost {
         index: &str,
         value: &str,
     ) -> Result<Vec<Object>, Misuse> {
-        called(watch, self.views(call, "cache.by-index")?.get(watch)?.by_index(index, value))
+        called(watch, self.views(call, "cache.by-index")?.readable(watch)?.by_index(index, value))
     }
 
     fn cache_index_keys(
@@ -211,15 +211,15 @@ impl Host for GuestHost {
         index: &str,
         value: &str,
     ) -> Result<Vec<ObjectKey>, Misuse> {
-        called(watch, self.views(call, "cache.index-keys")?.get(watch)?.index_keys(index, value))
+        called(watch, self.views(call, "cache.index-keys")?.readable(watch)?.index_keys(index, value))
     }
 
     fn cache_index_values(&self, call: &Call, watch: &str, index: &str) -> Result<Vec<String>, Misuse> {
-        called(watch, self.views(call, "cache.index-values")?.get(watch)?.index_values(index))
+        called(watch, self.views(call, "cache.index-values")?.readable(watch)?.index_values(index))
     }
 
     fn cache_has_synced(&self, call: &Call, watch: &str) -> Result<bool, Misuse> {
-        Ok(self.views(call, "cache.has-synced")?.get(watch)?.has_synced())
+        Ok(self.views(call, "cache.has-synced")?.readable(watch)?.has_synced())
     }
 
     async fn client_get(

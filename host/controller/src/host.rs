@@ -51,6 +51,9 @@ pub struct HostOptions {
     /// Whether the file system is asked to tell of changes. Where it cannot, as on a network, and where this is off, the
     /// directory is looked at every two seconds.
     pub file_events: bool,
+    /// How often it is reviewed what a plugin's service account may read, where it has one; a right that is taken away counts for
+    /// about that long.
+    pub review_every: Duration,
     /// Whether a reload queues every object again. Off only in tests.
     pub requeue_on_reload: bool,
 }
@@ -103,6 +106,7 @@ impl PluginHost {
             server: server.clone(),
             informers,
             grant_crds: options.grant_crds,
+            review_every: options.review_every,
         };
         let events = EventRecorder::start(server, options.instance.as_str().into());
         Self {

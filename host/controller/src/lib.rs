@@ -6,6 +6,7 @@
 //! informers ─▶ dispatch (predicate, targets) ─▶ queue ─▶ worker ─▶ instance ─▶ live client ─▶ API server
 //! ```
 
+mod access;
 mod compile_metrics;
 mod computed;
 pub mod descriptor;
@@ -39,6 +40,7 @@ mod version;
 mod views;
 mod writer;
 
+pub use access::{AccountError, ServiceAccount};
 pub use guest_metrics::GuestMetrics;
 pub use host::{HostOptions, PluginHost};
 pub use lifecycle::{PluginState, PluginStatus};

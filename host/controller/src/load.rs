@@ -3,19 +3,25 @@
 //! Everything happens beside the version that runs, which is not touched. Dropping the future gives up: subscriptions
 //! that were made for the new version end with it.
 
+mod authority;
 pub(crate) mod check;
+mod new_crds;
 mod problem;
 mod watches;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pilothouse_plugin::{Code, Engine, Exports, InstancePool, LoadError};
 use sha2::{Digest, Sha256};
 use tokio::time::sleep;
 
+use authority::Authority;
+use new_crds::NewCrds;
 pub(crate) use problem::LoadProblem;
 
+use crate::access::Permission;
 use crate::descriptor::Descriptor;
 use crate::directory::PluginFiles;
 use crate::fence::Fence;
@@ -25,9 +31,10 @@ use crate::indexer::Indexer;
 use crate::lifecycle::{Health, PluginState};
 use crate::limits;
 use crate::pinned::Pinned;
-use crate::server::{Discovery, LiveClient, Server, apply_crds, established};
+use crate::server::{Discovery, LiveClient, Server, established};
 use crate::sidecar::Sidecar;
 use crate::version::Version;
+use crate::views::Views;
 use crate::writer::Writer;
 
 /// What loading needs, the same for all plugins.
@@ -38,6 +45,8 @@ pub(crate) struct LoadServices {
     pub(crate) discovery: Discovery,
     pub(crate) informers: pilothouse_informer::InformerRegistry,
     pub(crate) grant_crds: bool,
+    /// How often the rights of a service account are reviewed.
+    pub(crate) review_every: Duration,
 }
 
 /// What came of the files.
@@ -78,6 +87,7 @@ pub(crate) async fn load(
     if sidecar.enabled == Some(false) {
         return Ok(Loaded::Disabled);
     }
+    let authority = Authority::new(&services, &guest.name, &sidecar, running.as_deref(), &report);
     if running.as_ref().is_some_and(|running| running.is_of(&read.digest, &read.sidecar_text)) {
         return Ok(Loaded::Unchanged);
     }
@@ -101,21 +111,25 @@ pub(crate) async fn load(
     for warning in unused_exports(&descriptor, code.exports()) {
         tracing::warn!(plugin = %guest.name, "{warning}");
     }
-    put_crds(&services, &descriptor, &sidecar, &report).await?;
     let limits = limits::effective(Some(&descriptor.limits), &sidecar.limits)?;
     for wish in &limits.clipped {
         tracing::warn!(plugin = %guest.name, "{wish}");
     }
-    let health = Health::default();
+    let mut crds = NewCrds::under(running.as_deref());
+    let put = put_crds(&services, &descriptor, &sidecar, &report, &mut crds).await;
+    put.map_err(|problem| crds.stay(problem))?;
+    let permission = Arc::<Permission>::default();
+    let health = Health::under(Arc::clone(&permission));
     let has_computed = descriptor.computed_indexes().next().is_some();
     let indexer = has_computed.then(|| {
         let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(&config)));
         let instances = InstancePool::new(code.clone(), host, limits.guest.clone());
         Indexer::start(instances, guest.clone(), health.clone())
     });
-    let prepared =
-        watches::subscribe(&services, &descriptor, running.as_deref(), indexer, &guest.writes, &report)
-            .await?;
+    let views = Views { permission, indexer, writes: guest.writes.clone(), ..Views::default() };
+    let prepared = watches::subscribe(&authority, &descriptor, running.as_deref(), views, &report)
+        .await
+        .map_err(|problem| crds.stay(problem))?;
     if has_computed {
         // They are whole before the plugin is called for anything else.
         report(PluginState::Waiting, "its own indexes, which are being computed");
@@ -123,11 +137,16 @@ pub(crate) async fn load(
     }
     let fence = Fence::default();
     let grants = Grants::new(descriptor.writes.clone(), sidecar.grants.writes.clone());
+    // Reads and writes alike, and the reads that find out what became of a write, are the account's.
+    let server = match &sidecar.service_account {
+        Some(account) => services.server.acting_as(account),
+        None => services.server.clone(),
+    };
     let client = LiveClient::new(
-        services.server.clone(),
+        server.clone(),
         services.discovery.clone(),
         grants,
-        Writer::new(services.server.clone(), fence.clone(), guest.clone()),
+        Writer::new(server, fence.clone(), guest.clone()),
         guest.name.to_shared(),
     )
     .with_answers_up_to(limits.guest.message_size);
@@ -151,6 +170,7 @@ pub(crate) async fn load(
         feeds: prepared.feeds,
         fence,
         health,
+        newer_crds: Mutex::default(),
         descriptor,
     })))
 }
@@ -247,12 +267,13 @@ async fn put_crds(
     descriptor: &Descriptor,
     sidecar: &Sidecar,
     report: &Report,
+    new: &mut NewCrds<'_>,
 ) -> Result<(), LoadProblem> {
     if descriptor.crds.is_empty() || !sidecar.grants.crds.unwrap_or(services.grant_crds) {
         return Ok(());
     }
     loop {
-        match apply_crds(&services.server, &descriptor.crds).await {
+        match new.apply(&services.server, &descriptor.crds).await {
             Ok(()) => break,
             Err(error) if error.is_passing() => report(PluginState::Waiting, &error.to_string()),
             Err(error) => return Err(error.into()),

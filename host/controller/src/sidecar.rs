@@ -1,7 +1,8 @@
 //! `NAME.yaml` beside `NAME.wasm`: what the operator says of a plugin.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
+use crate::access::ServiceAccount;
 use crate::descriptor::Rule;
 use crate::limits::{self, SidecarLimits};
 
@@ -24,18 +25,37 @@ pub struct Sidecar {
     /// What the plugin may do; absent, all that its descriptor asks for.
     #[serde(default)]
     pub grants: Grants,
+    /// The service account that the plugin reads and writes as; absent, the host's own identity.
+    #[serde(default)]
+    pub service_account: Option<ServiceAccount>,
 }
 
 /// What the operator grants, each as a narrowing of the descriptor.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Grants {
+    /// What may be watched; absent, all that the descriptor watches.
+    #[serde(default)]
+    pub watches: Option<Vec<WatchRule>>,
     /// Writes that are allowed, as RBAC rules; absent, those of the descriptor.
     #[serde(default)]
     pub writes: Option<Vec<Rule>>,
     /// Whether the plugin's CRDs may be applied; absent, as the host's mode has it (`dev` does, `run` does not).
     #[serde(default)]
     pub crds: Option<bool>,
+}
+
+/// What may be watched: an RBAC rule without verbs, because a watch takes `get`, `list` and `watch` together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WatchRule {
+    /// API groups, "" for core, `*` for all.
+    pub api_groups: Vec<String>,
+    /// Plural names; `*` for all.
+    pub resources: Vec<String>,
+    /// Namespaces; empty for all, and for kinds that are in none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
 }
 
 /// Why a sidecar was refused.
@@ -76,7 +96,7 @@ impl Sidecar {
             // The parser draws the place below its first line; one line is what a log and a status can show.
             let mut line = text.lines().next().unwrap_or_default().to_owned();
             if !line.contains("expected one of") {
-                line.push_str("; the members are enabled, config, workers, limits, grants");
+                line.push_str("; the members are enabled, config, workers, limits, grants, serviceAccount");
             }
             SidecarError::Yaml(line)
         })?;
@@ -106,6 +126,18 @@ mod tests {
     }
 
     #[test]
+    fn whose_rights_count_and_what_may_be_watched_is_read() {
+        let sidecar = Sidecar::parse(
+            "serviceAccount: shop/robot\ngrants:\n  watches:\n    - apiGroups: [apps]\n      resources: [deployments]\n      \
+             namespaces: [shop]\n    - {apiGroups: [''], resources: [nodes]}\n",
+        )
+        .expect("valid");
+        assert_eq!(sidecar.service_account.expect("an account").to_string(), "shop/robot");
+        let watches = sidecar.grants.watches.expect("rules");
+        assert_eq!((watches[0].namespaces.len(), watches[1].namespaces.len()), (1, 0));
+    }
+
+    #[test]
     fn an_empty_sidecar_says_nothing() {
         assert_eq!(Sidecar::parse("# nothing yet\n\n").expect("valid"), Sidecar::default());
     }
@@ -122,6 +154,9 @@ mod tests {
             ("limits: {memory: lots}", "limits.memory: \"lots\" is not a quantity"),
             ("enabled: [", "line"),
             ("- a list", "line"),
+            ("serviceAccount: robot", "\"robot\" names no service account; write it as NAMESPACE/NAME"),
+            ("grants: {watches: [{apiGroups: [''], resources: [pods], verbs: [get]}]}", "verbs"),
+            ("grants: {watches: [{resources: [pods]}]}", "apiGroups"),
         ] {
             let error = Sidecar::parse(text).expect_err(text).to_string();
             assert!(error.contains(expected), "{text}: {error}");

@@ -35,6 +35,8 @@ pub(crate) struct Version {
     pub(crate) fence: Fence,
     /// How often its guests failed. A new version begins with a clean record.
     pub(crate) health: Health,
+    /// CRDs that a newer version changed before it failed or was taken back: nobody reverts them.
+    pub(crate) newer_crds: Mutex<Vec<String>>,
 }
 
 /// What becomes of one subscription's notifications.
@@ -93,6 +95,13 @@ impl Version {
     /// Whether these are the files that this version was made of.
     pub(crate) fn is_of(&self, digest: &str, sidecar_text: &str) -> bool {
         self.digest == digest && self.sidecar_text == sidecar_text
+    }
+
+    /// It was swapped out or stopped: it sends nothing more, and nobody waits for it.
+    pub(crate) fn retire(&self) {
+        self.fence.lower();
+        self.views.permission.retire();
+        self.health.retire();
     }
 
     /// What it watches, for people: `foos (foos.v1.example.com), …`.

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use pilothouse_model::{Notification, ObjectKey};
 use pilothouse_plugin::Misuse;
+use tokio_util::task::AbortOnDropHandle;
 
+use crate::access::Permission;
 use crate::indexer::{Indexer, Urgency};
 use crate::own_writes::PluginWrites;
 use crate::server::Written;
@@ -18,6 +20,10 @@ pub(crate) use view::{SharedIndex, View, ViewIndex, WatchCache};
 /// All watches of a plugin.
 #[derive(Default)]
 pub(crate) struct Views {
+    /// Whether the plugin may see any of it now.
+    pub(crate) permission: Arc<Permission>,
+    /// What keeps the permission up to date for as long as anybody can read.
+    pub(crate) guard: Option<AbortOnDropHandle<()>>,
     pub(crate) by_name: BTreeMap<Arc<str>, View>,
     /// Present when a watch has a computed index.
     pub(crate) indexer: Option<Indexer>,
@@ -30,6 +36,15 @@ impl Views {
             watch: watch.to_owned(),
             declared: self.by_name.keys().map(ToString::to_string).collect(),
         })
+    }
+
+    /// The watch, if its objects may be read now.
+    pub(crate) fn readable(&self, watch: &str) -> Result<&View, Misuse> {
+        let view = self.get(watch)?;
+        match self.permission.missing(watch) {
+            None => Ok(view),
+            Some(missing) => Err(Misuse::MayNotRead { watch: watch.to_owned(), missing }),
+        }
     }
 
     /// The shared name of a target watch.
@@ -76,7 +91,8 @@ impl Views {
         }
         let is_stale = |key: &&ObjectKey| !view.computed.is_current(key, view.object(key).as_ref());
         let stale: Vec<ObjectKey> = keys.into_iter().filter(is_stale).cloned().collect();
-        if !stale.is_empty() {
+        // The plugin is shown the objects, and what it makes of them comes back.
+        if !stale.is_empty() && self.permission.granted().await {
             indexer.index(Arc::clone(self), watch, stale, urgency).await;
         }
     }

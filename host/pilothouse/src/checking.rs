@@ -14,18 +14,28 @@ use crate::{Failed, cluster};
 /// The file cannot be loaded: the line has the file, the place in it and the remedy. A plugin that loads and would not run
 /// is a report with problems.
 pub(crate) async fn report(file: &Path, kubeconfig: Option<&Path>) -> Result<CheckReport, Failed> {
-    look(file, kubeconfig, true).await
+    look(file, kubeconfig, true, false).await
 }
 
-/// As [`report`], without asking what the kubeconfig's user may do.
+/// As [`report`], without asking what the kubeconfig's user may do, and for a host that may apply CRDs where no sidecar says
+/// otherwise.
 ///
 /// # Errors
 /// As [`report`].
-pub(crate) async fn discovered(file: &Path, kubeconfig: Option<&Path>) -> Result<CheckReport, Failed> {
-    look(file, kubeconfig, false).await
+pub(crate) async fn discovered(
+    file: &Path,
+    kubeconfig: Option<&Path>,
+    grant_crds: bool,
+) -> Result<CheckReport, Failed> {
+    look(file, kubeconfig, false, grant_crds).await
 }
 
-async fn look(file: &Path, kubeconfig: Option<&Path>, review_rights: bool) -> Result<CheckReport, Failed> {
+async fn look(
+    file: &Path,
+    kubeconfig: Option<&Path>,
+    review_rights: bool,
+    grant_crds: bool,
+) -> Result<CheckReport, Failed> {
     if !file.is_file() {
         return Err(Failed::Usage(format!("{}: there is no such file; give a .wasm", file.display())));
     }
@@ -37,7 +47,7 @@ async fn look(file: &Path, kubeconfig: Option<&Path>, review_rights: bool) -> Re
         let engine = Engine::new(EngineOptions { compiler, ..EngineOptions::default() });
         let engine = engine.map_err(|error| format!("the wasm engine: {error}"))?;
         let embedded = kube::Client::new(ApiServer::builder().build().service(), "default");
-        let servers = CheckServers { embedded, cluster: cluster.clone(), review_rights };
+        let servers = CheckServers { embedded, cluster: cluster.clone(), review_rights, grant_crds };
         // A large future: all that a load does.
         Box::pin(check(&engine, file, servers)).await
     };

@@ -197,6 +197,9 @@ pub(crate) struct Rbac {
         value_name = "NAMESPACE/NAME"
     )]
     pub(crate) service_account: String,
+    /// The host's configuration file (YAML), which says whether it may apply the CRDs that plugins bring.
+    #[arg(long, env = "PILOTHOUSE_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// Ask this API server for the plural names of kinds that are not built in.
     #[arg(long, env = "PILOTHOUSE_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -250,6 +253,9 @@ pub(crate) struct TestHooks {
     /// Do not queue every object again at a reload.
     #[arg(long, env = "PILOTHOUSE_TEST_NO_REQUEUE_ON_RELOAD", hide = true)]
     pub(crate) test_no_requeue_on_reload: bool,
+    /// Review the rights of service accounts every so many milliseconds.
+    #[arg(long, env = "PILOTHOUSE_TEST_REVIEW_EVERY", value_name = "MILLISECONDS", hide = true)]
+    pub(crate) test_review_every: Option<u64>,
 }
 
 /// As [`TestHooks`], for the embedded API server.
@@ -292,7 +298,7 @@ mod tests {
             "pilothouse new greeter --lang js",
             "pilothouse build d -o a.wasm",
             "pilothouse check a.wasm --json --kubeconfig k",
-            "pilothouse rbac a.wasm b.wasm --name n --service-account a/b --kubeconfig k",
+            "pilothouse rbac a.wasm b.wasm --name n --service-account a/b --config f --kubeconfig k",
             "pilothouse status --json --server http://127.0.0.1:1",
             "pilothouse logs sample --server http://127.0.0.1:1",
         ] {

@@ -186,6 +186,14 @@ pub enum Misuse {
         /// How many there were.
         given: usize,
     },
+    /// A right that reading the watch takes was taken away while the call ran.
+    #[error("watch {watch:?} can't be read any more: {missing}")]
+    MayNotRead {
+        /// The watch asked for.
+        watch: String,
+        /// The right, and what to do about it.
+        missing: String,
+    },
     /// A function that isn't available in this call.
     #[error("{function} isn't available during {call}")]
     NotNow {

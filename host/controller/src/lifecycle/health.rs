@@ -8,9 +8,12 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use crate::access::Permission;
+
 use super::record::{Activity, DynHash, Entry, Record};
 
-/// Who calls a guest of the version asks before and tells of the outcome. Cheap to clone.
+/// Who calls a guest of the version asks before and tells of the outcome. Without the permission to work, nobody gets leave.
+/// Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Health(Arc<Shared>);
 
@@ -19,6 +22,7 @@ struct Shared {
     /// Whether the record is clean: then nobody needs the lock.
     clean: AtomicBool,
     changed: watch::Sender<()>,
+    permission: Arc<Permission>,
 }
 
 #[derive(Default)]
@@ -47,17 +51,26 @@ pub(crate) struct BackingOff {
 
 impl Default for Health {
     fn default() -> Self {
-        Self(Arc::new(Shared {
-            state: Mutex::default(),
-            clean: AtomicBool::new(true),
-            changed: watch::Sender::default(),
-        }))
+        Self::under(Arc::default())
     }
 }
 
 impl Health {
+    /// A clean record of a version that works while it has this permission.
+    pub(crate) fn under(permission: Arc<Permission>) -> Self {
+        Self(Arc::new(Shared {
+            state: Mutex::default(),
+            clean: AtomicBool::new(true),
+            changed: watch::Sender::default(),
+            permission,
+        }))
+    }
+
     /// Leave to call now; `None` while the version backs off, or somebody finds out whether it goes again.
     pub(crate) fn enter(&self) -> Option<Pass> {
+        if self.0.permission.is_held() {
+            return None;
+        }
         let entry = match self.0.clean.load(Ordering::Acquire) {
             true => Entry::Free,
             false => self.change(|state| match state.retired {
@@ -70,6 +83,15 @@ impl Health {
 
     /// Waits until [`enter`](Self::enter) may give leave. Cancellation safe.
     pub(crate) async fn opens(&self) {
+        while self.0.permission.granted().await {
+            self.recovers().await;
+            if !self.0.permission.is_held() {
+                return;
+            }
+        }
+    }
+
+    async fn recovers(&self) {
         while !self.0.clean.load(Ordering::Acquire) {
             let mut changed = self.0.changed.subscribe();
             let until = match self.look() {
@@ -91,6 +113,13 @@ impl Health {
 
     /// Waits until [`enter`](Self::enter) gives no leave. Cancellation safe.
     pub(crate) async fn closes(&self) {
+        tokio::select! {
+            () = self.fails() => {}
+            () = self.0.permission.lost() => {}
+        }
+    }
+
+    async fn fails(&self) {
         let mut changed = self.0.changed.subscribe();
         while self.look().is_ok() {
             // The sender is as old as this.

@@ -20,10 +20,12 @@
 //!
 //! | from | what happened | to |
 //! |---|---|---|
-//! | running, backing-off | a version is installed in its place | running |
+//! | running, waiting, backing-off | a version is installed in its place | running |
 //! | running, backing-off | too many faults in a row | backing-off |
 //! | backing-off | a call succeeded again | running |
-//! | running, backing-off | it is being stopped | draining |
+//! | running, waiting, backing-off | a right of it was taken away | waiting |
+//! | waiting | it has its rights again | running |
+//! | running, waiting, backing-off | it is being stopped | draining |
 //!
 //! Everything else is impossible, and refused.
 
@@ -56,6 +58,10 @@ pub(crate) enum Input<'a> {
     Faulty { problem: &'a str, wait: Duration },
     /// It has answered again.
     Recovered,
+    /// The version that runs lacks a right, and may not work.
+    Withheld { why: &'a str },
+    /// It lacks none.
+    Allowed,
     /// It is to stop, and finishes what it holds.
     Draining,
     /// It has; `with_host` when the host ends, too.
@@ -139,10 +145,15 @@ impl Life {
         match input {
             Input::Found | Input::Draining if state == Draining => None,
             Input::Found | Input::Again | Input::Step { .. } | Input::Refused { .. }
-                if installed && matches!(state, Running | BackingOff) =>
+                if installed && matches!(state, Running | Waiting | BackingOff) =>
             {
                 Some(state)
             }
+            Input::Withheld { .. } => {
+                (installed && matches!(state, Running | Waiting | BackingOff)).then_some(Waiting)
+            }
+            Input::Allowed if installed => Some(if state == Waiting { Running } else { state }),
+            Input::Allowed => None,
             Input::Postponed { .. } | Input::Unchanged if installed => Some(state),
             Input::Found => Some(Found),
             Input::Again => (state == BackingOff).then_some(state),
@@ -208,7 +219,10 @@ impl Life {
             Input::Postponed { problem, wait } | Input::Faulty { problem, wait } => {
                 self.because(problem, Some(now + *wait));
             }
-            Input::Recovered => self.because("", None),
+            Input::Withheld { why } => self.because(why, None),
+            // While it backs off, the reason is another.
+            Input::Allowed if self.state == BackingOff => {}
+            Input::Recovered | Input::Allowed => self.because("", None),
             Input::Draining => {
                 self.load += 1;
                 self.newer = None;

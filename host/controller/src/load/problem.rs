@@ -38,6 +38,8 @@ pub(crate) enum LoadProblem {
     Limits(#[from] LimitError),
     #[error(transparent)]
     Crd(#[from] CrdError),
+    #[error("{problem}; the CRD {crds} was applied before that, and stays")]
+    AfterCrds { problem: Box<LoadProblem>, crds: String },
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
     #[error(transparent)]
@@ -95,7 +97,8 @@ impl LoadProblem {
             // A machine that is busy makes a describe slow; everything else that it does it will do again.
             Self::Describe(DescribeError::Fault(fault)) => fault.is_timeout(),
             // Somebody may give up the fields, migrate the objects, or give the host the right.
-            Self::Crd(CrdError::StoredVersion { .. }) => true,
+            Self::Crd(CrdError::StoredVersion { .. } | CrdError::Managed { .. }) => true,
+            Self::AfterCrds { problem, .. } => problem.may_pass(),
             Self::Crd(CrdError::Refused { source, .. }) => matches!(source.code(), Some(403 | 409)),
             // The kernel may have wanted the compiler's memory for somebody else.
             Self::Code(LoadError::CompilerEnded { .. } | LoadError::Internal(_)) => true,

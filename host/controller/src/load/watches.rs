@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use pilothouse_informer::{IndexFn, InformerKey, InformerPhase, SubscribeOptions, Subscription};
+use pilothouse_informer::{FailureKind, IndexFn, InformerKey, InformerPhase, SubscribeOptions, Subscription};
 use pilothouse_model::{FieldSelector, LabelSelector, ResourceType, Transform};
 use tokio::time::{sleep, timeout};
 
+use super::authority::Authority;
 use super::{LOOK_AGAIN, LoadProblem, LoadServices, Report};
+use crate::access::{Guard, Read, forbidden};
 use crate::computed::Computed;
 use crate::descriptor::{Descriptor, Index, Trigger, Watch};
-use crate::indexer::Indexer;
 use crate::lifecycle::PluginState;
-use crate::own_writes::{OwnWrites, PluginWrites};
+use crate::name::PluginName;
+use crate::own_writes::OwnWrites;
 use crate::predicate::Predicate;
 use crate::server::DiscoveryError;
 use crate::targets::Targets;
@@ -27,26 +29,30 @@ pub(super) struct Prepared {
     pub(super) feeds: Vec<Feed>,
 }
 
-/// Subscribes to what the descriptor watches, taking over the subscriptions of the running version that are the same:
-/// those are neither listed again nor replayed.
+/// Subscribes to what the descriptor watches, as far as it may, taking over the subscriptions of the running version that are
+/// the same: those are neither listed again nor replayed. `views` has the permission and the indexer, and is filled.
 pub(super) async fn subscribe(
-    services: &LoadServices,
+    authority: &Authority<'_>,
     descriptor: &Descriptor,
     running: Option<&Version>,
-    indexer: Option<Indexer>,
-    writes: &PluginWrites,
+    mut views: Views,
     report: &Report,
 ) -> Result<Prepared, LoadProblem> {
+    let services = authority.services;
     let mut reusable: Vec<Subscribed> = running
         .map(|running| running.routes.iter().map(|route| route.subscribed.clone()).collect())
         .unwrap_or_default();
-    let mut resources = BTreeMap::new();
+    let mut resolved = Vec::new();
     for watch in &descriptor.watches {
-        resources.insert(watch.name.as_str(), resolve(services, watch, report).await?);
+        resolved.push((watch.clone(), resolve(services, watch, report).await?));
     }
-    let mut views = Views { indexer, writes: writes.clone(), ..Views::default() };
+    let watches = authority.narrowed(&resolved).await;
+    authority.warn(descriptor, &resolved);
+    let resources: BTreeMap<&str, ResourceType> =
+        resolved.iter().map(|(watch, resource)| (watch.name.as_str(), resource.clone())).collect();
+    let reviewer = authority.reviewed(descriptor, reads(&watches, &resources)?).await;
     let mut routes = Vec::new();
-    for watch in &descriptor.watches {
+    for watch in &watches {
         let name: Arc<str> = watch.name.as_str().into();
         let resource = &resources[watch.name.as_str()];
         let mut subscriptions = Vec::new();
@@ -69,8 +75,16 @@ pub(super) async fn subscribe(
         let view = view(watch, resource, subscriptions, own_writes)?;
         views.by_name.insert(name, view);
     }
+    let watched = |route: &Route| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription));
+    let guard = Guard {
+        plugin: authority.plugin.clone(),
+        permission: Arc::clone(&views.permission),
+        watched: routes.iter().map(watched).collect(),
+        reviews: reviewer.map(|reviewer| (reviewer, services.review_every)),
+    };
+    views.guard = Some(guard.start());
     for route in &routes {
-        synced(&route.watch, &route.subscribed.subscription, report).await?;
+        synced(authority.plugin, route, report).await?;
     }
     // Only now, so that each is told of all at once, and not of its informer's beginnings.
     let mut feeds = Vec::new();
@@ -81,6 +95,17 @@ pub(super) async fn subscribe(
         feeds.push(Feed { watch: Arc::clone(&route.watch), subscription });
     }
     Ok(Prepared { views: Arc::new(views), routes, feeds })
+}
+
+/// What reading the watches takes.
+fn reads(watches: &[Watch], resources: &BTreeMap<&str, ResourceType>) -> Result<Vec<Read>, LoadProblem> {
+    let mut reads = Vec::new();
+    for watch in watches {
+        let (_, fields) = selectors(watch)?;
+        let name: Arc<str> = watch.name.as_str().into();
+        reads.extend(Read::of(&name, &resources[watch.name.as_str()], &watch.namespaces, &fields));
+    }
+    Ok(reads)
 }
 
 fn subscription(
@@ -125,10 +150,15 @@ pub(super) fn has_its_namespaces(watch: &Watch, resource: &ResourceType) -> Resu
     Err(LoadProblem::ClusterScoped { watch: watch.name.clone(), kind: watch.kind.clone() })
 }
 
-fn informer_keys(watch: &Watch, resource: &ResourceType) -> Result<Vec<InformerKey>, LoadProblem> {
+fn selectors(watch: &Watch) -> Result<(LabelSelector, FieldSelector), LoadProblem> {
     let unusable = |problem: String| LoadProblem::Informer { watch: watch.name.clone(), problem };
     let labels = LabelSelector::parse(&watch.label_selector).map_err(|error| unusable(error.to_string()))?;
     let fields = FieldSelector::parse(&watch.field_selector).map_err(|error| unusable(error.to_string()))?;
+    Ok((labels, fields))
+}
+
+fn informer_keys(watch: &Watch, resource: &ResourceType) -> Result<Vec<InformerKey>, LoadProblem> {
+    let (labels, fields) = selectors(watch)?;
     let transform = Transform { projection: watch.projection.into(), ..Transform::standard() };
     let key =
         InformerKey::new(resource.clone()).with_labels(labels).with_fields(fields).with_transform(transform);
@@ -196,7 +226,7 @@ fn view(
     }
     let computed =
         watch.indexes.iter().filter(|index| index.computed).map(|index| index.name.clone()).collect();
-    let unusable = |problem: String| LoadProblem::Informer { watch: watch.name.clone(), problem };
+    let (label_selector, field_selector) = selectors(watch)?;
     let cache = Arc::new(WatchCache {
         namespaces: watch.namespaces.clone(),
         readers: subscriptions.iter().map(|subscription| subscription.store()).collect(),
@@ -206,10 +236,8 @@ fn view(
     own_writes.serve(known);
     Ok(View {
         resource: resource.clone(),
-        label_selector: LabelSelector::parse(&watch.label_selector)
-            .map_err(|error| unusable(error.to_string()))?,
-        field_selector: FieldSelector::parse(&watch.field_selector)
-            .map_err(|error| unusable(error.to_string()))?,
+        label_selector,
+        field_selector,
         projection: watch.projection.into(),
         subscriptions,
         cache,
@@ -235,7 +263,8 @@ fn shared_index(index: &Index) -> Result<SharedIndex, LoadProblem> {
 
 /// Waits until the informer has its first list, telling now and then what is in its way (B37). Not until the
 /// subscription has been given it: nobody takes notifications before the version runs.
-async fn synced(watch: &str, subscription: &Subscription, report: &Report) -> Result<(), LoadProblem> {
+async fn synced(plugin: &PluginName, route: &Route, report: &Report) -> Result<(), LoadProblem> {
+    let (watch, subscription) = (&*route.watch, &route.subscribed.subscription);
     loop {
         let mut changes = subscription.status_changes();
         let status = subscription.status();
@@ -254,8 +283,11 @@ async fn synced(watch: &str, subscription: &Subscription, report: &Report) -> Re
             continue;
         }
         let status = subscription.status();
-        let problem =
-            status.error.map_or("its first list is under way".to_owned(), |error| error.to_string());
-        report(PluginState::Waiting, &format!("watch {watch:?}: {problem}"));
+        let problem = match status.error {
+            Some(error) if error.kind == FailureKind::Forbidden => forbidden(watch, &error, plugin),
+            Some(error) => format!("watch {watch:?}: {error}"),
+            None => format!("watch {watch:?}: its first list is under way"),
+        };
+        report(PluginState::Waiting, &problem);
     }
 }

@@ -51,7 +51,7 @@ pub(super) async fn keep(
         if !is_granted {
             continue;
         }
-        if let Err(error) = apply_crds(&services.server, crds).await {
+        if let Err(error) = apply_crds(&services.server, crds, &mut Vec::new()).await {
             let wait = backoff::wait(failures, rand::random());
             failures = failures.saturating_add(1);
             watched.complain(Some(format!(

@@ -35,21 +35,25 @@ pub(crate) struct PluginView {
 pub(super) struct Watched {
     /// Its subscriptions, by watch: only to look at, so they are not kept alive from here.
     subscriptions: Mutex<Vec<(Arc<str>, Weak<Subscription>)>>,
+    /// The version itself, in the same way.
+    version: Mutex<Weak<Version>>,
     /// What is known of the cause, where the watches alone do not say it.
     complaint: Mutex<Option<String>>,
 }
 
 impl Watched {
     /// From now on it is this version's.
-    pub(super) fn install(&self, version: &Version) {
+    pub(super) fn install(&self, version: &Arc<Version>) {
         let subscription =
             |route: &Route| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription));
         *self.subscriptions.lock() = version.routes.iter().map(subscription).collect();
+        *self.version.lock() = Arc::downgrade(version);
         *self.complaint.lock() = None;
     }
 
     pub(super) fn clear(&self) {
         self.subscriptions.lock().clear();
+        *self.version.lock() = Weak::new();
         *self.complaint.lock() = None;
     }
 
@@ -129,6 +133,10 @@ impl PluginView {
                 .or_else(|| self.guest.hot_loops.trouble())
                 .unwrap_or_default();
         }
+        if let Some(text) = newer_crds(&self.watched) {
+            let dash = if status.error.is_empty() { "" } else { "; " };
+            status.error = format!("{}{dash}{text}", status.error);
+        }
         let counters = self.guest.metrics.counters().into_iter();
         status.counters = counters.map(|(name, count)| (name.to_owned(), count)).collect::<BTreeMap<_, _>>();
         status.queue_depth = self.guest.queue.snapshot().depth;
@@ -151,4 +159,12 @@ pub(super) fn trouble(watched: &Watched) -> Option<String> {
         let error = subscription.upgrade()?.status().error?;
         Some(format!("watch {watch:?}: {error}"))
     })
+}
+
+/// CRDs that are not those of the version that runs, because nothing reverts what a newer one applied.
+fn newer_crds(watched: &Watched) -> Option<String> {
+    let version = watched.version.lock().upgrade()?;
+    let newer = version.newer_crds.lock();
+    (!newer.is_empty())
+        .then(|| format!("the CRD {} is that of a newer version, and is not reverted", newer.join(", ")))
 }

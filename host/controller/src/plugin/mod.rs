@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use crate::access;
 use crate::directory::PluginFiles;
 use crate::guest_host::GuestServices;
 use crate::lifecycle::{Health, Input, Lifecycle, PluginState};
@@ -64,6 +65,8 @@ struct PluginTask {
     health: watch::Sender<Health>,
     /// Tells of changes of the record.
     health_changes: watch::Receiver<()>,
+    /// Tells of changes of its rights.
+    permission_changes: watch::Receiver<access::State>,
     watched: Arc<Watched>,
     workers: JoinSet<()>,
     /// The observer of the version that runs, where it has one. It holds the gate during its calls, as the workers do.
@@ -92,6 +95,7 @@ impl PluginTask {
             gate: Arc::default(),
             installed: None,
             health_changes: health.changes(),
+            permission_changes: access::Permission::default().changes(),
             health: watch::Sender::new(health),
             watched,
             workers: JoinSet::new(),
@@ -126,6 +130,7 @@ impl PluginTask {
                     Arrival::Again(files) => self.start_loading(&mut coming, files, &Input::Again),
                 },
                 Ok(()) = self.health_changes.changed() => self.look_at_health(),
+                Ok(()) = self.permission_changes.changed() => self.look_at_health(),
                 () = self.dispatcher.next(&self.guest) => {}
                 _ = housekeeping.tick() => {
                     self.drop_idle_instances();
@@ -196,8 +201,7 @@ impl PluginTask {
     async fn swap(&mut self, version: Version, mut gate: ClosedGate) {
         let version = Arc::new(version);
         if let Some(old) = gate.take() {
-            old.fence.lower();
-            old.health.retire();
+            old.retire();
         }
         // It is in no call while the gate is closed.
         self.observer.shutdown().await;
@@ -209,6 +213,7 @@ impl PluginTask {
         drop(gate);
         self.installed = Some(Arc::clone(&version));
         self.health_changes = version.health.changes();
+        self.permission_changes = version.views.permission.changes();
         self.health.send_replace(version.health.clone());
         self.watched.install(&version);
         self.match_workers(version.workers).await;
@@ -236,9 +241,14 @@ impl PluginTask {
         self.look_at_health();
     }
 
-    /// Takes in whether the version that runs backs off.
+    /// Takes in whether the version that runs lacks a right or backs off.
     fn look_at_health(&self) {
         let Some(version) = &self.installed else { return };
+        if let Some(why) = version.views.permission.why() {
+            self.lifecycle.apply(&Input::Withheld { why: &why });
+            return;
+        }
+        self.lifecycle.apply(&Input::Allowed);
         let name = &self.guest.name;
         match version.health.backing_off() {
             Some(backing_off) => {
@@ -295,8 +305,7 @@ impl PluginTask {
             );
         }
         if let Some(version) = self.installed.take() {
-            version.fence.lower();
-            version.health.retire();
+            version.retire();
         }
         self.workers.shutdown().await;
         self.observer.shutdown().await;

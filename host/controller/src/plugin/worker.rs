@@ -19,7 +19,7 @@ use crate::version::Version;
 pub(super) async fn work(gate: Gate, health: watch::Receiver<Health>, guest: GuestServices) {
     loop {
         let running = health.borrow().clone();
-        // While the plugin backs off, its keys stay in the queue.
+        // While the plugin backs off or lacks a right, its keys stay in the queue.
         running.opens().await;
         let got = tokio::select! {
             biased;
@@ -43,7 +43,7 @@ pub(super) async fn work(gate: Gate, health: watch::Receiver<Health>, guest: Gue
                 held.settled = true;
                 break;
             }
-            // The plugin backs off since a moment ago: the key goes back.
+            // It may not work since a moment ago: the key goes back.
             let Some(pass) = version.health.enter() else { break };
             let active = Active::begin(&guest);
             let outcome = reconcile(version, &held.item, held.reasons.clone()).await;

@@ -23,6 +23,12 @@ pub(crate) enum CrdError {
          them, or keep the version in the manifest"
     )]
     StoredVersion { name: String, version: String },
+    /// Somebody else applied it, and the plugin's manifest says something else.
+    #[error(
+        "the CRD {name:?} is managed by {manager:?} and differs from the plugin's manifest; make the manifest agree, or apply it \
+         by hand"
+    )]
+    Managed { name: String, manager: String },
 }
 
 fn remedy(source: &ServerError) -> &'static str {
@@ -51,24 +57,65 @@ impl CrdError {
     }
 }
 
-/// Applies the manifests in order.
-pub(crate) async fn apply_crds(server: &Server, crds: &[Value]) -> Result<(), CrdError> {
+/// Applies the manifests in order. Adds the names of those that it made or changed, up to the one that fails.
+pub(crate) async fn apply_crds(
+    server: &Server,
+    crds: &[Value],
+    changed: &mut Vec<String>,
+) -> Result<(), CrdError> {
     for (position, crd) in crds.iter().enumerate() {
         let name =
             crd.pointer("/metadata/name").and_then(Value::as_str).ok_or(CrdError::NoName { position })?;
-        let refused = |source| CrdError::Refused { name: name.to_owned(), source };
-        let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
-        if let Some(present) = server.get(&path).await.map_err(refused)? {
-            let present: Value = serde_json::from_slice(&present).unwrap_or_default();
-            if let Some(version) = lost_version(&present, crd) {
-                return Err(CrdError::StoredVersion { name: name.to_owned(), version });
-            }
+        let name = || name.to_owned();
+        let refused = |source| CrdError::Refused { name: name(), source };
+        let present = server.get(&path(&name())).await.map_err(refused)?;
+        let present: Value = present.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
+        if let Some(version) = lost_version(&present, crd) {
+            return Err(CrdError::StoredVersion { name: name(), version });
         }
-        let path = path.clone() + &query(&[("fieldManager", FIELD_MANAGER)]);
-        let payload = Payload { content_type: APPLY_PATCH, body: crd.to_string().into() };
-        server.request(Method::PATCH, &path, Some(payload)).await.map_err(refused)?;
+        if let Some(manager) = other_manager(&present) {
+            // To apply it would make the host a manager, too, even of what it does not change.
+            let would_be = apply(server, &name(), crd, DryRun::Yes).await.map_err(refused)?;
+            if would_be["spec"] == present["spec"] {
+                continue;
+            }
+            return Err(CrdError::Managed { name: name(), manager: manager.to_owned() });
+        }
+        let applied = apply(server, &name(), crd, DryRun::No).await.map_err(refused)?;
+        if applied["spec"] != present["spec"] {
+            changed.push(name());
+        }
     }
     Ok(())
+}
+
+fn path(name: &str) -> String {
+    format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DryRun {
+    Yes,
+    No,
+}
+
+/// Server-side apply, without force: what another manager owns is left to it.
+async fn apply(server: &Server, name: &str, crd: &Value, dry_run: DryRun) -> Result<Value, ServerError> {
+    let dry_run = if dry_run == DryRun::Yes { "All" } else { "" };
+    let path = path(name) + &query(&[("fieldManager", FIELD_MANAGER), ("dryRun", dry_run)]);
+    let payload = Payload { content_type: APPLY_PATCH, body: crd.to_string().into() };
+    let answer = server.request(Method::PATCH, &path, Some(payload)).await?;
+    Ok(serde_json::from_slice(&answer).unwrap_or_default())
+}
+
+/// Who manages the CRD's spec, if the host is not among them.
+fn other_manager(present: &Value) -> Option<&str> {
+    let managers = present.pointer("/metadata/managedFields")?.as_array()?;
+    if managers.iter().any(|entry| entry["manager"] == FIELD_MANAGER && entry["operation"] == "Apply") {
+        return None;
+    }
+    let of_spec = managers.iter().find(|entry| entry.pointer("/fieldsV1/f:spec").is_some())?;
+    of_spec["manager"].as_str()
 }
 
 /// A version in which objects may be stored and that the new manifest lacks.
@@ -86,9 +133,10 @@ fn lost_version(present: &Value, manifest: &Value) -> Option<String> {
 pub(crate) async fn established(server: &Server, crds: &[Value]) -> Result<Option<String>, CrdError> {
     for crd in crds {
         let name = crd.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
-        let body =
-            server.get(&path).await.map_err(|source| CrdError::Refused { name: name.to_owned(), source })?;
+        let body = server
+            .get(&path(name))
+            .await
+            .map_err(|source| CrdError::Refused { name: name.to_owned(), source })?;
         let present: Value = body.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
         let conditions = present.pointer("/status/conditions").and_then(Value::as_array);
         let condition = |wanted: &str| {
@@ -138,6 +186,19 @@ mod tests {
         );
         assert!(refused(500, "etcdserver: leader changed").is_passing());
         assert!(refused(429, "too many requests").is_passing());
+    }
+
+    #[test]
+    fn who_manages_a_spec_is_not_who_writes_its_status() {
+        let of = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": fields});
+        let present = |managers: &[Value]| json!({"metadata": {"managedFields": managers}});
+        let status = of("kube-apiserver", "Update", json!({"f:status": {}}));
+        let theirs = of("helm", "Update", json!({"f:spec": {"f:group": {}}}));
+        let ours = of(FIELD_MANAGER, "Apply", json!({"f:spec": {"f:group": {}}}));
+        assert_eq!(other_manager(&present(&[status.clone(), theirs.clone()])), Some("helm"));
+        assert_eq!(other_manager(&present(&[status.clone(), theirs, ours])), None);
+        assert_eq!(other_manager(&present(&[status])), None);
+        assert_eq!(other_manager(&Value::Null), None);
     }
 
     #[test]

@@ -44,6 +44,7 @@ impl Stage {
             namespace: "default".into(),
             settle: Duration::from_millis(5),
             file_events,
+            review_every: Duration::from_secs(30),
             // A lost key must not be found again by this.
             requeue_on_reload: false,
         };

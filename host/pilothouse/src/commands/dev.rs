@@ -29,7 +29,7 @@ pub(crate) async fn run(flags: Dev) -> Outcome {
         api_server: address.to_string(),
         grant_crds: true,
         cache_dir: flags.cache.cache_dir,
-        requeue_on_reload: !flags.test.test_no_requeue_on_reload,
+        test: flags.test,
     };
     let building = rebuild.map(|rebuild| tokio::spawn(rebuild.run(shutdown.clone())));
     let outcome = run_host(host, client, listener, shutdown).await;

@@ -10,11 +10,14 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::compile;
+use crate::cli::TestHooks;
 use crate::shutdown::GRACE;
 use crate::{Failed, Outcome, http};
 
 /// How long a plugin file must look the same before it is loaded.
 const SETTLE: Duration = Duration::from_millis(200);
+/// How often it is reviewed what service accounts may read.
+const REVIEW: Duration = Duration::from_secs(30);
 
 /// What differs between `dev` and `run`.
 pub(crate) struct HostFlags {
@@ -24,7 +27,7 @@ pub(crate) struct HostFlags {
     pub(crate) grant_crds: bool,
     /// Where compiled plugins are kept, if not in the usual place.
     pub(crate) cache_dir: Option<PathBuf>,
-    pub(crate) requeue_on_reload: bool,
+    pub(crate) test: TestHooks,
 }
 
 /// Runs plugins until shutdown.
@@ -48,7 +51,8 @@ pub(crate) async fn run(
         namespace: namespace(),
         settle: SETTLE,
         file_events: true,
-        requeue_on_reload: flags.requeue_on_reload,
+        review_every: flags.test.test_review_every.map_or(REVIEW, Duration::from_millis),
+        requeue_on_reload: !flags.test.test_no_requeue_on_reload,
     };
     let host = PluginHost::new(options, client, engine, metrics);
     host.register_informers(&mut registry);

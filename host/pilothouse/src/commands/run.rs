@@ -12,11 +12,11 @@ use crate::{Failed, Outcome, cluster, output, shutdown};
 /// The host's configuration file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct HostConfig {
+pub(super) struct HostConfig {
     /// Whether the CRDs that plugins bring are applied, unless a sidecar says otherwise. Off: in a shared cluster that
     /// is the operator's decision.
     #[serde(default)]
-    grant_crds: bool,
+    pub(super) grant_crds: bool,
 }
 
 pub(crate) async fn run(flags: Run) -> Outcome {
@@ -32,12 +32,12 @@ pub(crate) async fn run(flags: Run) -> Outcome {
         api_server,
         grant_crds: config.grant_crds,
         cache_dir: flags.cache.cache_dir,
-        requeue_on_reload: !flags.test.test_no_requeue_on_reload,
+        test: flags.test,
     };
     run_host(host, client, listener, shutdown).await
 }
 
-fn config(path: Option<&Path>) -> Result<HostConfig, Failed> {
+pub(super) fn config(path: Option<&Path>) -> Result<HostConfig, Failed> {
     let Some(path) = path else { return Ok(HostConfig::default()) };
     let refused = |problem: String| {
         Failed::Usage(format!("--config {}: {problem}; the members are grantCrds", path.display()))

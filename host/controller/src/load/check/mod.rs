@@ -2,6 +2,7 @@
 
 mod nothing_host;
 mod report;
+mod review;
 mod rights;
 mod rules;
 mod warnings;
@@ -13,6 +14,7 @@ use pilothouse_plugin::{Code, Engine, Form};
 pub use report::{CheckReport, CheckedLimits, CheckedWatch, Verdict};
 pub use rights::Right;
 
+use super::authority::{idle_grants, not_granted};
 use super::watches::has_its_namespaces;
 use super::{check_exports, unused_exports};
 use crate::descriptor::{Descriptor, Watch};
@@ -32,6 +34,8 @@ pub struct CheckServers {
     pub cluster: Option<kube::Client>,
     /// Whether the cluster is also asked what its client's user may do.
     pub review_rights: bool,
+    /// Whether the host that runs the plugin applies CRDs where a sidecar does not say.
+    pub grant_crds: bool,
 }
 
 /// Loads and describes the plugin in `path`, and holds it against the servers. A plugin that would load and yet not run has
@@ -57,17 +61,24 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         limits::effective(Some(&descriptor.limits), &sidecar.limits).map_err(|error| error.to_string())?;
     let mut problems = Vec::new();
     let watches = checked_watches(&descriptor, &servers, &mut problems).await?;
-    if let Err(error) = apply_crds(&Server::new(servers.embedded), &descriptor.crds).await {
+    if let Err(error) = apply_crds(&Server::new(servers.embedded), &descriptor.crds, &mut Vec::new()).await {
         problems.push(error.to_string());
     }
-    let mut rights = rights::needed(&descriptor, &watches, &sidecar);
+    problems.extend(watches.iter().filter_map(|checked| {
+        let missing = checked.granted_namespaces(&sidecar).err()?;
+        Some(not_granted(&checked.watch, &name, &missing))
+    }));
+    let mut rights = rights::needed(&descriptor, &watches, &sidecar, servers.grant_crds);
     if let Some(cluster) = servers.cluster.filter(|_| servers.review_rights) {
-        rights::review(&Server::new(cluster), &mut rights, &mut problems).await;
+        review::review(&Server::new(cluster), &mut rights, &mut problems).await;
     }
     let mut warnings = warnings::of(&descriptor, &sidecar, &name);
     warnings.extend(limits.clipped.iter().cloned());
     warnings.extend(unused_exports(&descriptor, code.exports()));
     warnings.extend(watches.iter().filter_map(warnings::of_watch));
+    let watched: Vec<_> = watches.iter().map(CheckedWatch::resource).collect();
+    let watched = watched.iter().map(|(group, plural)| (*group, plural.as_str()));
+    warnings.extend(idle_grants(&descriptor, &sidecar, watched));
     Ok(CheckReport {
         runs: problems.is_empty(),
         problems,
@@ -129,32 +140,35 @@ async fn checked_watches(
     let cluster = servers.cluster.clone().map(|client| Discovery::new(Server::new(client)));
     let mut watches = Vec::new();
     for (position, watch) in descriptor.watches.iter().enumerate() {
-        let own = descriptor.crds.iter().find_map(|crd| own_plural(crd, &watch.api_version, &watch.kind));
+        let own = descriptor.crds.iter().find_map(|crd| own_kind(crd, &watch.api_version, &watch.kind));
         let asked = cluster.as_ref().unwrap_or(&embedded);
-        let (served, plural) = match asked.resolve(&watch.api_version, &watch.kind).await {
+        let (served, plural, namespaced) = match asked.resolve(&watch.api_version, &watch.kind).await {
             Ok(resource) => {
                 problems
                     .extend(has_its_namespaces(watch, &resource).err().map(|problem| problem.to_string()));
-                (Verdict::Yes, Some(resource.plural))
+                (Verdict::Yes, Some(resource.plural), Some(resource.namespaced))
             }
-            Err(DiscoveryError::NotServed { .. }) if own.is_some() => (Verdict::ByOwnCrd, own),
+            Err(DiscoveryError::NotServed { .. }) if own.is_some() => {
+                let (plural, namespaced) = own.unzip();
+                (Verdict::ByOwnCrd, plural, namespaced)
+            }
             Err(error @ DiscoveryError::NotServed { .. }) => {
                 let kinds = asked.kinds(&watch.api_version).await.map_err(|error| error.to_string())?;
                 if cluster.is_none() && kinds.is_empty() {
-                    (Verdict::Unverified, None)
+                    (Verdict::Unverified, None, None)
                 } else {
                     problems.push(format!(
                         "watches[{position}] ({:?}): {error}{}",
                         watch.name,
                         listed(&kinds)
                     ));
-                    (Verdict::No, None)
+                    (Verdict::No, None, None)
                 }
             }
             Err(error) => return Err(error.to_string()),
         };
         let resource = watch.resource.clone().or(plural);
-        watches.push(CheckedWatch { served, watch: Watch { resource, ..watch.clone() } });
+        watches.push(CheckedWatch { served, namespaced, watch: Watch { resource, ..watch.clone() } });
     }
     Ok(watches)
 }
@@ -163,13 +177,13 @@ fn listed(kinds: &[String]) -> String {
     if kinds.is_empty() { String::new() } else { format!("; there are: {}", kinds.join(", ")) }
 }
 
-/// The plural of the kind, if this manifest serves it.
-fn own_plural(crd: &serde_json::Value, api_version: &str, kind: &str) -> Option<String> {
+/// The plural of the kind and whether it is in namespaces, if this manifest serves it.
+fn own_kind(crd: &serde_json::Value, api_version: &str, kind: &str) -> Option<(String, bool)> {
     let (group, version) = api_version.split_once('/')?;
     let versions = crd.pointer("/spec/versions")?.as_array()?;
     let serves = crd.pointer("/spec/group")? == group
         && crd.pointer("/spec/names/kind")? == kind
         && versions.iter().any(|found| found["name"] == version);
     let plural = crd.pointer("/spec/names/plural")?.as_str()?;
-    serves.then(|| plural.to_owned())
+    serves.then(|| (plural.to_owned(), crd.pointer("/spec/scope").is_some_and(|scope| scope == "Namespaced")))
 }

@@ -65,6 +65,9 @@ pub struct CheckedWatch {
     pub watch: Watch,
     /// Whether the kind is served.
     pub served: Verdict,
+    /// Whether its objects are in namespaces, where that is known.
+    #[serde(skip)]
+    pub namespaced: Option<bool>,
 }
 
 /// What a server says of something that a plugin needs.

@@ -25,7 +25,7 @@ pub(super) fn of(descriptor: &Descriptor, sidecar: &Sidecar, name: &PluginName) 
 }
 
 pub(super) fn of_watch(checked: &CheckedWatch) -> Option<String> {
-    let CheckedWatch { watch, served } = checked;
+    let CheckedWatch { watch, served, .. } = checked;
     let name = &watch.name;
     // Only kinds whose server counts generations: a ConfigMap or a Pod would never pass generationChanged().
     let counts_generations = watch.api_version != "v1";
@@ -60,7 +60,7 @@ mod tests {
         let mut watch = json!({"name": "w", "apiVersion": "apps/v1", "kind": "Deployment"});
         watch.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
         let watch = serde_json::from_value(watch).expect("a watch");
-        of_watch(&CheckedWatch { watch, served }).unwrap_or_default()
+        of_watch(&CheckedWatch { watch, served, namespaced: None }).unwrap_or_default()
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl Observer {
         };
         let observations: Vec<_> = batch.iter().map(observation).collect();
         let (outcome, pass) = loop {
-            // What it has not been told yet waits while the plugin backs off.
+            // What it has not been told yet waits while the plugin backs off or lacks a right.
             self.version.health.opens().await;
             // Held during the call, as the workers do: a swap waits for it.
             let gate = self.gate.read().await;

@@ -94,6 +94,8 @@ async fn stage_with(wishes: &[(&str, &str)], setting: Setting) -> Stage {
         feeds.insert(0, Feed { watch: "gone".into(), subscription: other.expect("open") });
         others.stop().await;
     }
+    let views = Views::default();
+    let permission = Arc::clone(&views.permission);
     let version = Arc::new(Version {
         descriptor: Descriptor::parse(&descriptor.to_string()).expect("a descriptor"),
         digest: String::new(),
@@ -101,11 +103,12 @@ async fn stage_with(wishes: &[(&str, &str)], setting: Setting) -> Stage {
         workers: 0,
         pinned: Pinned::new(pool.clone(), true),
         pool,
-        views: Arc::new(Views::default()),
+        views: Arc::new(views),
         routes: Vec::new(),
         feeds,
         fence: Fence::default(),
-        health: crate::lifecycle::Health::default(),
+        health: crate::lifecycle::Health::under(permission),
+        newer_crds: parking_lot::Mutex::default(),
     });
     Stage { guest, gate: Arc::new(RwLock::new(Some(Arc::clone(&version)))), version }
 }
@@ -236,5 +239,18 @@ async fn the_instance_of_a_stateful_plugin_stays() {
     let task = stage.start();
     stage.until("the resync", |stage| stage.told().len() > 1).await;
     assert_eq!(stage.told()[..2], ["initial good", "resync good"]);
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_told_while_a_right_is_missing() {
+    let stage = stage(&[("good", "fine")]).await;
+    let permission = &stage.version.views.permission;
+    permission.set_operator(Some("not now".to_owned()));
+    let task = stage.start();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(stage.told(), Vec::<String>::new());
+    permission.set_operator(None);
+    stage.until("what there is", |stage| stage.told() == ["initial good"]).await;
     task.abort();
 }

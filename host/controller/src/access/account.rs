@@ -1,0 +1,111 @@
+use std::fmt;
+
+use serde::Deserialize;
+
+/// A Kubernetes service account, written `NAMESPACE/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ServiceAccount {
+    namespace: String,
+    name: String,
+}
+
+/// Why a text names no service account.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} names no service account; write it as NAMESPACE/NAME, such as shop/robot")]
+pub struct AccountError(String);
+
+impl ServiceAccount {
+    /// Reads `NAMESPACE/NAME`.
+    ///
+    /// # Errors
+    /// It has not exactly two parts, or one of them is no name of a Kubernetes object.
+    pub fn parse(text: &str) -> Result<Self, AccountError> {
+        let parts =
+            text.split_once('/').filter(|(namespace, name)| is_label(namespace) && is_subdomain(name));
+        let (namespace, name) = parts.ok_or_else(|| AccountError(text.to_owned()))?;
+        Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
+    }
+
+    /// The namespace that it lives in.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Its name there.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The user that the API server takes it for.
+    pub(crate) fn user(&self) -> String {
+        format!("system:serviceaccount:{}:{}", self.namespace, self.name)
+    }
+
+    /// The groups that every service account of its namespace is in. Rights are mostly bound to accounts, but also to these.
+    pub(crate) fn groups(&self) -> [String; 3] {
+        [
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{}", self.namespace),
+            "system:authenticated".to_owned(),
+        ]
+    }
+}
+
+impl fmt::Display for ServiceAccount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl TryFrom<String> for ServiceAccount {
+    type Error = AccountError;
+
+    fn try_from(text: String) -> Result<Self, AccountError> {
+        Self::parse(&text)
+    }
+}
+
+/// RFC 1123 label.
+fn is_label(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let edge = |byte: Option<u8>| byte.is_some_and(plain);
+    text.len() <= 63
+        && text.bytes().all(|byte| plain(byte) || byte == b'-')
+        && edge(text.bytes().next())
+        && edge(text.bytes().last())
+}
+
+fn is_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_has_a_namespace_and_a_name() {
+        let account = ServiceAccount::parse("shop/robot.v2").expect("an account");
+        assert_eq!((account.namespace(), account.name()), ("shop", "robot.v2"));
+        assert_eq!(account.to_string(), "shop/robot.v2");
+        assert_eq!(account.user(), "system:serviceaccount:shop:robot.v2");
+        assert_eq!(
+            account.groups(),
+            ["system:serviceaccounts", "system:serviceaccounts:shop", "system:authenticated"]
+        );
+    }
+
+    /// A line break or a colon in it would make another user, or another header, of it.
+    #[test]
+    fn nothing_else_is_taken_for_one() {
+        for bad in
+            ["", "robot", "/robot", "shop/", "a/b/c", "Shop/robot", "shop/a:b", "a.b/c", "shop/-a", "s/a\n"]
+        {
+            let error = ServiceAccount::parse(bad).expect_err(bad).to_string();
+            assert!(error.contains("NAMESPACE/NAME"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use pilothouse_informer::{Failure, FailureKind, Subscription};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::command;
+use super::course::{AGAIN, Course};
+use super::permission::{Missing, Permission};
+use super::reviewer::{Reviewed, Reviewer};
+use crate::name::PluginName;
+
+/// How often the host's own watches are looked at: a right that it loses ends no watch that is open.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// Keeps the permission of one version up to date, beside all work.
+pub(crate) struct Guard {
+    pub(crate) plugin: PluginName,
+    pub(crate) permission: Arc<Permission>,
+    /// What the host watches for the plugin. Only to look at: the version keeps it alive.
+    pub(crate) watched: Vec<(Arc<str>, Weak<Subscription>)>,
+    /// As whom the plugin reads, and how often that is reviewed; none reads as the host.
+    pub(crate) reviews: Option<(Reviewer, Duration)>,
+}
+
+impl Guard {
+    /// Starts the task, after a review that allowed everything. It ends with the handle.
+    pub(crate) fn start(self) -> AbortOnDropHandle<()> {
+        AbortOnDropHandle::new(tokio::spawn(self.run()))
+    }
+
+    async fn run(self) {
+        let mut review = self.reviews.as_ref().map(|(_, every)| {
+            let course = Course::new(*every, Instant::now());
+            let first = Instant::now() + course.period(jitter());
+            (course, first)
+        });
+        let mut lacking = Vec::new();
+        loop {
+            let look = if self.permission.is_held() { AGAIN } else { LOOK };
+            let next = review.as_ref().map(|(_, at)| *at).into_iter().chain([Instant::now() + look]).min();
+            sleep_until(next.unwrap_or_else(Instant::now)).await;
+            if let (Some((course, at)), Some((reviewer, _))) = (&mut review, &self.reviews)
+                && *at <= Instant::now()
+            {
+                let reviewed = reviewer.review().await;
+                if let Reviewed::Unknown(error) = &reviewed {
+                    tracing::debug!(plugin = %self.plugin, "its rights cannot be reviewed: {error}");
+                }
+                let step = course.step(reviewed, Instant::now(), jitter());
+                lacking = step.missing.unwrap_or(lacking);
+                *at = Instant::now() + step.next;
+            }
+            self.tell(self.forbidden_to_the_host().chain(lacking.iter().cloned()).collect());
+        }
+    }
+
+    fn forbidden_to_the_host(&self) -> impl Iterator<Item = Missing> {
+        self.watched.iter().filter_map(|(watch, subscription)| {
+            let error = subscription.upgrade()?.status().error?;
+            if error.kind != FailureKind::Forbidden {
+                return None;
+            }
+            let text = forbidden(watch, &error, &self.plugin);
+            Some(Missing { watch: Some(Arc::clone(watch)), text })
+        })
+    }
+
+    fn tell(&self, missing: Vec<Missing>) {
+        if !self.permission.set_rights(missing) {
+            return;
+        }
+        match self.permission.why() {
+            Some(why) => tracing::warn!(plugin = %self.plugin, "waiting, a right was taken away: {why}"),
+            None => tracing::info!(plugin = %self.plugin, "it has its rights again, and goes on"),
+        }
+    }
+}
+
+/// What the host says of a watch that the API server forbids it.
+pub(crate) fn forbidden(watch: &str, error: &Failure, plugin: &PluginName) -> String {
+    format!("watch {watch:?}: {error}, with {}", command(plugin))
+}
+
+fn jitter() -> f64 {
+    rand::random()
+}

@@ -1,0 +1,33 @@
+//! Whose rights a plugin acts and reads under, and what happens while one is missing.
+//!
+//! A plugin with a service account sends its requests as that account, and the API server judges them. The cache is the host's
+//! and shared: before a version runs, and then again and again, the server is asked whether the account may read what
+//! the version watches, so that the cache shows it nothing that a request would not.
+
+mod account;
+mod course;
+mod guard;
+mod permission;
+mod review;
+mod reviewer;
+#[cfg(test)]
+mod tests;
+
+pub use account::{AccountError, ServiceAccount};
+pub(crate) use course::AGAIN;
+pub(crate) use guard::{Guard, forbidden};
+pub(crate) use permission::{Permission, State};
+pub(crate) use review::{Attributes, may};
+pub(crate) use reviewer::{Read, Reviewer, only_name};
+
+use crate::name::PluginName;
+
+/// The command that grants a plugin what it lacks.
+pub(crate) fn command(plugin: &PluginName) -> String {
+    format!("`pilothouse rbac {plugin}.wasm | kubectl apply -f -`")
+}
+
+/// What an operator does about a right that is missing.
+pub(crate) fn remedy(plugin: &PluginName) -> String {
+    format!("grant it: {}", command(plugin))
+}

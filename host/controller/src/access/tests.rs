@@ -1,0 +1,211 @@
+//! Reviews and the guard against a scripted API server, in paused time.
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use parking_lot::Mutex;
+use pilothouse_informer::{
+    InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions,
+};
+use pilothouse_model::{FieldSelector, ResourceType};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::reviewer::Reviewed;
+use super::*;
+use crate::server::Server;
+
+/// What the server is asked, and what it says to it.
+#[derive(Clone, Default)]
+struct Script(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    asked: Vec<Value>,
+    denied: Vec<&'static str>,
+    /// The status of every answer, 0 for success.
+    code: u16,
+}
+
+impl Script {
+    fn client(&self) -> kube::Client {
+        let script = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let script = script.clone();
+            async move { Ok::<_, Infallible>(script.answer(request).await) }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Response<Body> {
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let is_list = request.method() == http::Method::GET;
+        let body = request.into_body().collect().await.expect("a body").to_bytes();
+        let review: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let code = self.0.lock().code;
+        if code > 0 {
+            let status = json!({"kind": "Status", "message": "not now", "reason": "Forbidden", "code": code});
+            return Response::builder()
+                .status(code)
+                .body(Body::from(status.to_string().into_bytes()))
+                .expect("a response");
+        }
+        if is_watch {
+            std::future::pending::<()>().await;
+        }
+        if is_list {
+            let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": []});
+            return Response::new(Body::from(list.to_string().into_bytes()));
+        }
+        let mut state = self.0.lock();
+        let verb =
+            review.pointer("/spec/resourceAttributes/verb").and_then(Value::as_str).unwrap_or_default();
+        let answer = json!({"status": {"allowed": !state.denied.contains(&verb)}});
+        state.asked.push(review);
+        Response::new(Body::from(answer.to_string().into_bytes()))
+    }
+
+    fn deny(&self, verbs: &[&'static str]) {
+        self.0.lock().denied = verbs.to_vec();
+    }
+
+    fn fail(&self, code: u16) {
+        self.0.lock().code = code;
+    }
+}
+
+fn pods() -> ResourceType {
+    ResourceType {
+        group: String::new(),
+        version: "v1".into(),
+        kind: "Pod".into(),
+        plural: "pods".into(),
+        namespaced: true,
+    }
+}
+
+fn reviewer(script: &Script) -> Reviewer {
+    let fields = FieldSelector::parse("metadata.name=web").expect("a selector");
+    Reviewer {
+        server: Server::new(script.client()),
+        plugin: PluginName::of_file(Path::new("mine.wasm")).expect("a name"),
+        account: ServiceAccount::parse("bots/a").expect("an account"),
+        reads: Read::of(&"pods".into(), &pods(), &["shop".to_owned()], &fields),
+        impersonates: true,
+    }
+}
+
+#[tokio::test]
+async fn a_review_names_the_account_with_its_groups() {
+    let script = Script::default();
+    assert!(matches!(reviewer(&script).review().await, Reviewed::Allowed));
+    let asked = std::mem::take(&mut script.0.lock().asked);
+    let attributes = |verb: &str| json!({"group": "", "resource": "pods", "subresource": "", "verb": verb, "namespace": "shop", "name": "web"});
+    let groups = json!(["system:serviceaccounts", "system:serviceaccounts:bots", "system:authenticated"]);
+    for (review, verb) in asked.iter().zip(["get", "list", "watch"]) {
+        assert_eq!(review["kind"], "SubjectAccessReview");
+        let spec = json!({
+            "user": "system:serviceaccount:bots:a", "groups": groups, "resourceAttributes": attributes(verb)
+        });
+        assert_eq!(review["spec"], spec);
+    }
+    // The host asks about itself.
+    assert_eq!(asked[3]["kind"], "SelfSubjectAccessReview");
+    let impersonation = json!({
+        "group": "", "resource": "serviceaccounts", "subresource": "", "verb": "impersonate", "namespace": "bots", "name": "a"
+    });
+    assert_eq!(asked[3]["spec"]["resourceAttributes"], impersonation);
+    assert_eq!(asked.len(), 4);
+}
+
+#[tokio::test]
+async fn what_is_missing_is_said_with_what_to_do() {
+    let script = Script::default();
+    for (denied, expected) in [
+        (
+            &["list", "watch"][..],
+            "the service account bots/a may not list, watch pods named web in namespace shop, which watch \"pods\" needs",
+        ),
+        (&["impersonate"], "the host may not impersonate the service account bots/a"),
+    ] {
+        script.deny(denied);
+        let problem = reviewer(&script).review().await.problem().expect("something is missing");
+        assert!(problem.contains(expected), "{problem}");
+        assert!(problem.contains("`pilothouse rbac mine.wasm | kubectl apply -f -`"), "{problem}");
+    }
+    script.fail(403);
+    let problem = reviewer(&script).review().await.problem().expect("the host may not ask");
+    assert!(problem.contains("may not ask what the service account bots/a may read"), "{problem}");
+    script.fail(503);
+    assert!(matches!(reviewer(&script).review().await, Reviewed::Unknown(_)));
+}
+
+const EVERY: Duration = Duration::from_secs(30);
+
+/// Waits until the permission is held or granted, and says how long that took.
+async fn until(permission: &Permission, held: bool) -> Duration {
+    let start = Instant::now();
+    while permission.is_held() != held {
+        assert!(start.elapsed() < Duration::from_secs(3600), "held: {}", permission.is_held());
+        sleep(Duration::from_millis(100)).await;
+    }
+    start.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_right_that_is_taken_away_holds_the_version_until_it_is_back() {
+    let script = Script::default();
+    let permission = Arc::new(Permission::default());
+    let reviewer = reviewer(&script);
+    let guard = Guard {
+        plugin: reviewer.plugin.clone(),
+        permission: Arc::clone(&permission),
+        watched: Vec::new(),
+        reviews: Some((reviewer, EVERY)),
+    };
+    let _guard = guard.start();
+    sleep(Duration::from_secs(3600)).await;
+    assert!(!permission.is_held());
+    script.deny(&["watch"]);
+    assert!(until(&permission, true).await <= EVERY.mul_f64(1.2) + Duration::from_secs(1));
+    assert!(permission.missing("pods").is_some_and(|missing| missing.contains("may not watch pods")));
+    assert_eq!(permission.missing("nodes"), None, "another watch is not concerned");
+    script.deny(&[]);
+    assert!(until(&permission, false).await <= AGAIN + Duration::from_secs(1));
+    // A server that is away says nothing, for a while.
+    script.fail(503);
+    sleep(Duration::from_secs(240)).await;
+    assert!(!permission.is_held());
+    until(&permission, true).await;
+    script.fail(0);
+    until(&permission, false).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_the_host_itself_is_forbidden_holds_the_version() {
+    let script = Script::default();
+    let options = InformerOptions { streaming_list: false, ..InformerOptions::default() };
+    let informers = InformerRegistry::new(KubeListWatches::new(script.client()), options);
+    script.fail(403);
+    let pods = informers.subscribe(InformerKey::new(pods()), SubscribeOptions::default()).expect("open");
+    let (pods, permission) = (Arc::new(pods), Arc::new(Permission::default()));
+    let guard = Guard {
+        plugin: PluginName::of_file(Path::new("mine.wasm")).expect("a name"),
+        permission: Arc::clone(&permission),
+        watched: vec![("pods".into(), Arc::downgrade(&pods))],
+        reviews: None,
+    };
+    let _guard = guard.start();
+    until(&permission, true).await;
+    let why = permission.why().expect("a reason");
+    for part in ["watch \"pods\"", "HTTP 403", "list and watch", "pilothouse rbac mine.wasm"] {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    script.fail(0);
+    until(&permission, false).await;
+}

@@ -1,0 +1,137 @@
+//! What the operator and the API server allow a new version to see, asked before it sees anything.
+
+use std::future::pending;
+
+use pilothouse_model::ResourceType;
+use serde::Serialize;
+use tokio::time::sleep;
+
+use super::{LoadServices, Report};
+use crate::access::{AGAIN, Read, Reviewer};
+use crate::descriptor::{Descriptor, Watch};
+use crate::grants::{idle, watched_namespaces};
+use crate::lifecycle::PluginState;
+use crate::name::PluginName;
+use crate::sidecar::{Sidecar, WatchRule};
+use crate::version::Version;
+
+/// Under whose word a version is loaded.
+pub(super) struct Authority<'a> {
+    pub(super) services: &'a LoadServices,
+    pub(super) plugin: &'a PluginName,
+    pub(super) sidecar: &'a Sidecar,
+    /// The version that runs, where the operator's word for it was another. What was taken away must not be used for as long
+    /// as the new version waits.
+    outdated: Option<&'a Version>,
+    report: &'a Report,
+}
+
+impl<'a> Authority<'a> {
+    /// A version that runs under the same word is let go on, whatever its last successor waited for.
+    pub(super) fn new(
+        services: &'a LoadServices,
+        plugin: &'a PluginName,
+        sidecar: &'a Sidecar,
+        running: Option<&'a Version>,
+        report: &'a Report,
+    ) -> Self {
+        let (same, outdated) = match running {
+            Some(running) if is_same(running, sidecar) => (Some(running), None),
+            running => (None, running),
+        };
+        if let Some(running) = same {
+            running.views.permission.set_operator(None);
+        }
+        Self { services, plugin, sidecar, outdated, report }
+    }
+
+    /// The watches with what is left of their namespaces. Waits for ever when one of them is not granted: only another sidecar
+    /// mends that, and with it loading begins anew.
+    pub(super) async fn narrowed(&self, watches: &[(Watch, ResourceType)]) -> Vec<Watch> {
+        let granted = self.sidecar.grants.watches.as_deref();
+        let mut narrowed = Vec::new();
+        for (watch, resource) in watches {
+            let kind = (resource.group.as_str(), resource.plural.as_str(), resource.namespaced);
+            match watched_namespaces(granted, kind, &watch.namespaces) {
+                Ok(namespaces) => narrowed.push(Watch { namespaces, ..watch.clone() }),
+                Err(missing) => {
+                    let text = not_granted(watch, self.plugin, &missing);
+                    self.wait_for(&text);
+                    return pending().await;
+                }
+            }
+        }
+        narrowed
+    }
+
+    /// Waits until the service account, where there is one, may read all of it.
+    pub(super) async fn reviewed(&self, descriptor: &Descriptor, reads: Vec<Read>) -> Option<Reviewer> {
+        let reviewer = Reviewer {
+            server: self.services.server.clone(),
+            plugin: self.plugin.clone(),
+            account: self.sidecar.service_account.clone()?,
+            reads,
+            impersonates: !descriptor.writes.is_empty(),
+        };
+        while let Some(problem) = reviewer.review().await.problem() {
+            self.wait_for(&problem);
+            sleep(AGAIN).await;
+        }
+        Some(reviewer)
+    }
+
+    /// Tells of grants that are of no use.
+    pub(super) fn warn(&self, descriptor: &Descriptor, watches: &[(Watch, ResourceType)]) {
+        let watched = watches.iter().map(|(_, resource)| (resource.group.as_str(), resource.plural.as_str()));
+        for warning in idle_grants(descriptor, self.sidecar, watched) {
+            tracing::warn!(plugin = %self.plugin, "{warning}");
+        }
+    }
+
+    fn wait_for(&self, what: &str) {
+        if let Some(outdated) = self.outdated {
+            outdated.views.permission.set_operator(Some(what.to_owned()));
+        }
+        (self.report)(PluginState::Waiting, what);
+    }
+}
+
+/// What is said of a watch that the operator does not grant. The missing rule is JSON, which is YAML: it can be pasted.
+pub(crate) fn not_granted(watch: &Watch, plugin: &PluginName, missing: &WatchRule) -> String {
+    format!(
+        "watch {:?} is not granted: add {} to the grants.watches of {plugin}.yaml",
+        watch.name,
+        rule(missing)
+    )
+}
+
+fn rule(rule: &impl Serialize) -> String {
+    serde_json::to_string(rule).unwrap_or_default()
+}
+
+fn is_same(running: &Version, sidecar: &Sidecar) -> bool {
+    let was = Sidecar::parse(&running.sidecar_text).unwrap_or_default();
+    was.grants == sidecar.grants && was.service_account == sidecar.service_account
+}
+
+/// Grants of the sidecar that allow nothing of what the descriptor asks for: probably misspelt. What is watched comes as
+/// groups and plurals.
+pub(crate) fn idle_grants<'a>(
+    descriptor: &Descriptor,
+    sidecar: &Sidecar,
+    watched: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+) -> Vec<String> {
+    let writes = idle(&descriptor.writes, sidecar.grants.writes.as_deref().unwrap_or_default());
+    let is_idle = |granted: &&WatchRule| {
+        let granted = Some(std::slice::from_ref(*granted));
+        !watched
+            .clone()
+            .any(|(group, plural)| watched_namespaces(granted, (group, plural, true), &[]).is_ok())
+    };
+    let watches = sidecar.grants.watches.iter().flatten().filter(is_idle);
+    let warning = |member: &str, text: String| {
+        format!("grants.{member}: {text} allows nothing that the plugin asks for; it may be misspelt")
+    };
+    let writes = writes.map(|granted| warning("writes", rule(granted)));
+    writes.chain(watches.map(|granted| warning("watches", rule(granted)))).collect()
+}
