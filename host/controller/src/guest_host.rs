@@ -151,7 +151,10 @@ impl GuestHost {
             }
         };
         rates.requests.pass(on_wait).await;
-        Ok(&granted.client)
+        match granted.views.permission.withdrawn() {
+            None => Ok(&granted.client),
+            Some(why) => Err(ApiError::Unavailable(why)),
+        }
     }
 
     /// What the host has to say about the plugin, in its log and in the host's.

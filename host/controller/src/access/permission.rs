@@ -53,6 +53,14 @@ impl Permission {
         Some(missing.text.clone())
     }
 
+    /// What the operator took away: then requests are not for the API server alone to judge.
+    pub(crate) fn withdrawn(&self) -> Option<String> {
+        if !self.is_held() {
+            return None;
+        }
+        self.state.borrow().operator.as_ref().map(|missing| missing.text.clone())
+    }
+
     /// Whether anything is missing, so that no work may start.
     pub(crate) fn is_held(&self) -> bool {
         self.held.load(Ordering::Relaxed)
@@ -159,11 +167,14 @@ mod tests {
         permission.set_operator(Some("another account".into()));
         permission.set_rights(vec![missing(Some("pods"), "no pods")]);
         assert_eq!(permission.missing("nodes").as_deref(), Some("another account"));
+        assert_eq!(permission.withdrawn().as_deref(), Some("another account"));
         assert_eq!(permission.why().as_deref(), Some("another account; no pods"));
         permission.set_rights(vec![]);
         assert!(permission.is_held());
         permission.set_operator(None);
         assert!(!permission.is_held());
+        permission.set_rights(vec![missing(Some("pods"), "no pods")]);
+        assert_eq!(permission.withdrawn(), None, "that is for the server to judge");
     }
 
     #[test]

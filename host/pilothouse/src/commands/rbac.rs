@@ -25,6 +25,11 @@ pub(crate) async fn run(flags: Rbac) -> Outcome {
         let report = checking::discovered(file, flags.kubeconfig.as_deref(), grant_crds).await?;
         for right in &report.rights {
             roles.add(&report.name, right);
+            if right.needed_for == "events" && !right.namespace.is_empty() {
+                // Those about the plugin itself go where the host is.
+                let namespace = roles.host.namespace().to_owned();
+                roles.add(&report.name, &Right { namespace, ..right.clone() });
+            }
         }
         remarks.extend(remark(&report));
         remarks.extend(report.problems.iter().map(|problem| format!("{}: {problem}", report.name)));

@@ -42,10 +42,47 @@ fn the_roles_of_a_plugin_can_be_applied() {
 }
 
 #[test]
+fn the_sidecar_narrows_the_roles_and_says_whose_they_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    project::write(folder.path(), "reader", &project::source("1"));
+    succeed(folder.path(), &["build", ".", "-o", "reader.wasm"]);
+    let sidecar = "serviceAccount: bots/a\ngrants: {watches: [{apiGroups: [''], resources: [configmaps], namespaces: [shop]}]}\n";
+    fs::write(folder.path().join("reader.yaml"), sidecar).expect("written");
+    let documents = documents(&succeed(folder.path(), &["rbac", "reader.wasm"]).stdout);
+    let found: Vec<_> = documents
+        .iter()
+        .filter(|document| document["rules"].is_array())
+        .map(|role| {
+            (role["metadata"]["namespace"].as_str(), role["metadata"]["name"].as_str(), &role["rules"])
+        })
+        .collect();
+    let maps = |verbs: Value| json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs});
+    let events =
+        json!({"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]});
+    let reviews = json!({"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]});
+    assert_eq!(
+        found,
+        [
+            (None, Some("pilothouse"), &json!([reviews])),
+            (Some("pilothouse"), Some("pilothouse"), &json!([events])),
+            (Some("shop"), Some("pilothouse"), &json!([maps(json!(["list", "watch"])), events])),
+            (Some("shop"), Some("pilothouse:bots:a"), &json!([maps(json!(["get", "list", "watch"]))])),
+        ]
+    );
+}
+
+#[test]
 fn bad_usage_ends_with_2() {
     let folder = tempfile::tempdir().expect("a folder");
     refused(folder.path(), &["rbac"], 2, &["FILE.wasm"]);
     refused(folder.path(), &["rbac", "absent.wasm"], 2, &["absent.wasm", "no such file"]);
     refused(folder.path(), &["rbac", "a.wasm", "--service-account", "runner"], 2, &["NAMESPACE/NAME"]);
     refused(folder.path(), &["rbac", "a.wasm", "--name", "a: b"], 2, &["--name"]);
+    refused(
+        folder.path(),
+        &["rbac", "one/a.wasm", "two/a.wasm"],
+        2,
+        &["one/a.wasm and two/a.wasm", "another --name"],
+    );
+    refused(folder.path(), &["rbac", "a.wasm", "--config", "absent"], 2, &["--config absent"]);
 }

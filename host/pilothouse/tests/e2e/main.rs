@@ -24,6 +24,7 @@ mod own_writes;
 mod pod_counter;
 mod released_contract;
 mod reload;
+mod rights;
 mod sample_controller;
 mod sandbox;
 mod secret_replicator;

@@ -1,46 +1,14 @@
 //! A server that fails, or goes away and comes back with nothing of what it knew: the host says so, and takes up again.
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Stdio};
-
 use serde_json::json;
 
-use crate::harness::{Guest, Host, Options, Server, binary};
-
-/// A `pilothouse apiserver` process; ended when dropped.
-struct ApiServer {
-    child: Child,
-    address: String,
-}
-
-impl ApiServer {
-    fn start(address: &str, kubeconfig: &Path) -> Self {
-        let mut child = binary()
-            .args(["apiserver", "--test-faults", "--listen", address, "--kubeconfig-out"])
-            .arg(kubeconfig)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("text");
-        let url = line.split_whitespace().last().expect("a URL").to_owned();
-        Self { child, address: url.trim_start_matches("http://").to_owned() }
-    }
-}
-
-impl Drop for ApiServer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::harness::{ApiServer, Guest, Host, Options, Server};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_comes_back_empty_is_watched_anew() {
     let folder = tempfile::tempdir().expect("a folder");
     let kubeconfig = folder.path().join("kubeconfig");
-    let first = ApiServer::start("127.0.0.1:0", &kubeconfig);
+    let first = ApiServer::start("127.0.0.1:0", &kubeconfig, &[]);
     let address = first.address.clone();
     let host = Host::start_with(Options { kubeconfig: Some(kubeconfig.clone()), ..Options::default() }).await;
     host.drop_in("conformance", &Guest::Conformance.wasm());
@@ -61,7 +29,7 @@ async fn a_server_that_comes_back_empty_is_watched_anew() {
     })
     .await;
 
-    let _second = ApiServer::start(&address, &kubeconfig);
+    let _second = ApiServer::start(&address, &kubeconfig, &[]);
     let server = Server::new(kubeconfig, false).await;
     server.script("new", "copy:new-record").await;
     host.wait("the second server's object to be reconciled", || async {
@@ -85,7 +53,7 @@ async fn a_server_that_comes_back_empty_is_watched_anew() {
 async fn a_write_that_the_server_could_not_answer_is_not_repeated_behind_the_plugins_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let kubeconfig = folder.path().join("kubeconfig");
-    let _server = ApiServer::start("127.0.0.1:0", &kubeconfig);
+    let _server = ApiServer::start("127.0.0.1:0", &kubeconfig, &[]);
     let host = Host::start_with(Options { kubeconfig: Some(kubeconfig), ..Options::default() }).await;
     host.drop_in("conformance", &Guest::Conformance.wasm());
     host.wait_for_state("conformance", "running").await;

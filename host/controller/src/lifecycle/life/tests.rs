@@ -17,6 +17,7 @@ const INSTALLED: Input<'_> = Input::Installed { version: "1.0", digest: "abc" };
 const REFUSED: Input<'_> = Input::Refused { problem: "not wasm" };
 const POSTPONED: Input<'_> = Input::Postponed { problem: "no server", wait: WAIT };
 const FAULTY: Input<'_> = Input::Faulty { problem: "it traps", wait: WAIT };
+const WITHHELD: Input<'_> = Input::Withheld { why: "no right" };
 const STOPPED: Input<'_> = Input::Stopped { why: "its file was removed", with_host: false };
 
 /// A plugin to which all this happened.
@@ -43,6 +44,7 @@ fn in_every_state() -> Vec<(&'static str, Life)> {
         ("backing-off", life(&[Input::Found, POSTPONED])),
         ("running", with(&[])),
         ("running+faults", with(&[FAULTY])),
+        ("running-right", with(&[WITHHELD])),
         ("draining", with(&[Input::Draining])),
         ("stopped", with(&[Input::Draining, STOPPED])),
     ]
@@ -73,7 +75,7 @@ fn check(input: impl Fn(&Life) -> Input<'static>, ways: &[(&str, PluginState)]) 
 fn a_changed_file_begins_anew_and_leaves_what_runs() {
     let all = ["found", "compiling", "describing", "waiting", "failed", "backing-off", "stopped"];
     let mut ways: Vec<_> = all.map(|from| (from, Found)).into();
-    ways.extend([("running", Running), ("running+faults", BackingOff)]);
+    ways.extend([("running", Running), ("running+faults", BackingOff), ("running-right", Waiting)]);
     check(|_| Input::Found, &ways);
 }
 
@@ -81,16 +83,26 @@ fn a_changed_file_begins_anew_and_leaves_what_runs() {
 fn only_what_backs_off_or_runs_is_tried_again() {
     check(
         |_| Input::Again,
-        &[("backing-off", BackingOff), ("running", Running), ("running+faults", BackingOff)],
+        &[
+            ("backing-off", BackingOff),
+            ("running", Running),
+            ("running+faults", BackingOff),
+            ("running-right", Waiting),
+        ],
     );
 }
 
 #[test]
 fn compiling_comes_before_describing() {
     let now = |state| move |life: &Life| Input::Step { load: life.load(), state, waiting_for: "" };
-    let both = [("backing-off", BackingOff), ("running", Running), ("running+faults", BackingOff)];
+    let stay = [
+        ("backing-off", BackingOff),
+        ("running", Running),
+        ("running+faults", BackingOff),
+        ("running-right", Waiting),
+    ];
     let from =
-        |names: &[&'static str], to| names.iter().map(|name| (*name, to)).chain(both).collect::<Vec<_>>();
+        |names: &[&'static str], to| names.iter().map(|name| (*name, to)).chain(stay).collect::<Vec<_>>();
     check(now(Compiling), &from(&["found", "compiling", "waiting"], Compiling));
     check(now(Describing), &from(&["found", "compiling", "describing", "waiting"], Describing));
 }
@@ -99,7 +111,7 @@ fn compiling_comes_before_describing() {
 fn a_load_waits_wherever_it_is() {
     let from = ["found", "compiling", "describing", "waiting", "backing-off"];
     let mut ways: Vec<_> = from.map(|from| (from, Waiting)).into();
-    ways.extend([("running", Running), ("running+faults", BackingOff)]);
+    ways.extend([("running", Running), ("running+faults", BackingOff), ("running-right", Waiting)]);
     check(|life| Input::Step { load: life.load(), state: Waiting, waiting_for: "a list" }, &ways);
 }
 
@@ -113,14 +125,14 @@ fn no_step_leads_to_a_state_that_is_no_step() {
 
 #[test]
 fn a_version_is_installed_when_it_is_described() {
-    let from = ["describing", "waiting", "backing-off", "running", "running+faults"];
+    let from = ["describing", "waiting", "backing-off", "running", "running+faults", "running-right"];
     check(|_| INSTALLED, &from.map(|from| (from, Running)));
 }
 
 #[test]
 fn files_are_refused_for_good_or_for_now() {
     let from = ["found", "compiling", "describing", "waiting", "backing-off"];
-    let installed = [("running", Running), ("running+faults", BackingOff)];
+    let installed = [("running", Running), ("running+faults", BackingOff), ("running-right", Waiting)];
     let ways = |to| from.map(|from| (from, to)).into_iter().chain(installed).collect::<Vec<_>>();
     check(|_| REFUSED, &ways(Failed));
     check(|_| POSTPONED, &ways(BackingOff));
@@ -130,7 +142,22 @@ fn files_are_refused_for_good_or_for_now() {
 fn only_a_version_that_is_installed_is_faulty_recovers_or_is_unchanged() {
     check(|_| FAULTY, &[("running", BackingOff), ("running+faults", BackingOff)]);
     check(|_| Input::Recovered, &[("running", Running), ("running+faults", Running)]);
-    check(|_| Input::Unchanged, &[("running", Running), ("running+faults", BackingOff)]);
+    let stay = [("running", Running), ("running+faults", BackingOff), ("running-right", Waiting)];
+    check(|_| Input::Unchanged, &stay);
+}
+
+#[test]
+fn only_a_version_that_is_installed_waits_for_a_right_and_goes_on() {
+    let all = ["running", "running+faults", "running-right"];
+    check(|_| WITHHELD, &all.map(|from| (from, Waiting)));
+    let ways = [("running", Running), ("running+faults", BackingOff), ("running-right", Running)];
+    check(|_| Input::Allowed, &ways);
+    let running = [Input::Found, step(Compiling), step(Describing), INSTALLED];
+    let with = |more: &[Input<'static>]| life(&[&running, more].concat()).error(at(4));
+    assert_eq!(with(&[WITHHELD]), "no right");
+    assert_eq!(with(&[WITHHELD, Input::Allowed]), "");
+    // What it backs off for is not the right.
+    assert!(with(&[FAULTY, Input::Allowed]).starts_with("it traps"));
 }
 
 #[test]

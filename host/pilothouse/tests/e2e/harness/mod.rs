@@ -1,5 +1,6 @@
 //! A running host in a folder of its own.
 
+mod api_server;
 mod guests;
 mod kubectl;
 mod leftovers;
@@ -15,6 +16,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::MutexGuard;
 
+pub(crate) use api_server::ApiServer;
 pub(crate) use guests::{Guest, another_version, wat, wat_with};
 pub(crate) use server::Server;
 
@@ -38,6 +40,10 @@ pub(crate) struct Host {
 pub(crate) struct Options {
     /// The test's own API server to run against, instead of an embedded one or the external one.
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// Where the host has not the rights that the test needs: what the test itself asks that server with.
+    pub(crate) admin: Option<PathBuf>,
+    /// Flags for the host alone.
+    pub(crate) flags: Vec<&'static str>,
     /// Switches the requeue-everything of a reload off, so that a lost key cannot hide behind it.
     pub(crate) no_requeue_on_reload: bool,
     /// Lets the test inject faults into the embedded server.
@@ -98,9 +104,10 @@ impl Host {
         if options.no_requeue_on_reload {
             command.arg("--test-no-requeue-on-reload");
         }
+        command.args(&options.flags);
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().expect("the host starts");
         let status_url = status_url(&mut child, folder.path());
-        let server = Server::new(kubeconfig, is_external).await;
+        let server = Server::new(options.admin.unwrap_or(kubeconfig), is_external).await;
         Self { child, folder, server, status_url, _alone: alone }
     }
 

@@ -82,11 +82,15 @@ impl Server {
 
     /// As [`kubectl`](Self::kubectl), with something on its standard input.
     pub(crate) fn kubectl_with(&self, arguments: &[&str], input: &str) -> Option<String> {
+        self.kubectl_anywhere(&[&["--namespace", &self.namespace], arguments].concat(), input)
+    }
+
+    /// As [`kubectl_with`](Self::kubectl_with), in whichever namespaces the input names.
+    pub(crate) fn kubectl_anywhere(&self, arguments: &[&str], input: &str) -> Option<String> {
         if !*kubectl::INSTALLED {
             return None;
         }
-        let arguments = [&["--namespace", &self.namespace], arguments].concat();
-        match kubectl::run(&self.kubeconfig, &arguments, input) {
+        match kubectl::run(&self.kubeconfig, arguments, input) {
             Ok(text) => Some(text),
             Err(complaint) => panic!("kubectl {}: {complaint}", arguments.join(" ")),
         }

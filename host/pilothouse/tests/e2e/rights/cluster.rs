@@ -1,0 +1,95 @@
+//! An API server that judges by roles, and a host that runs as a service account without any.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::Client;
+use kube::api::{Api, PostParams};
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::harness::{ApiServer, Host, Options, binary};
+
+/// The names that `pilothouse rbac` takes where it is told none.
+const HOST: &str = "pilothouse";
+
+pub(super) struct Cluster {
+    pub(super) host: Host,
+    _server: ApiServer,
+    _folder: TempDir,
+}
+
+impl Cluster {
+    pub(super) async fn start(flags: &[&'static str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let admin = folder.path().join("admin");
+        let server = ApiServer::start("127.0.0.1:0", &admin, &["--authorization", "rbac"]);
+        let client = client(&admin).await;
+        make_namespace(&client, HOST).await;
+        let accounts = Api::<ServiceAccount>::namespaced(client, HOST);
+        let account = serde_json::from_value(json!({"metadata": {"name": HOST}})).expect("an account");
+        accounts.create(&PostParams::default(), &account).await.expect("created");
+        let asked = TokenRequest { spec: TokenRequestSpec::default(), ..TokenRequest::default() };
+        let token =
+            accounts.create_token_request(HOST, &PostParams::default(), &asked).await.expect("a token");
+        let token = token.status.expect("answered").token;
+        let kubeconfig = folder.path().join("host");
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": HOST,
+            "clusters": [{"name": HOST, "cluster": {"server": format!("http://{}", server.address)}}],
+            "users": [{"name": HOST, "user": {"token": token}}],
+            "contexts": [{"name": HOST, "context": {"cluster": HOST, "user": HOST}}],
+        });
+        fs::write(&kubeconfig, config.to_string()).expect("written");
+        let options = Options {
+            kubeconfig: Some(kubeconfig),
+            admin: Some(admin),
+            flags: flags.to_vec(),
+            ..Options::default()
+        };
+        Self { host: Host::start_with(options).await, _server: server, _folder: folder }
+    }
+
+    /// Applies the roles that the command prints for these plugins of the host; `None` without kubectl.
+    pub(super) fn apply_roles(&self, plugins: &[&str]) -> Option<()> {
+        let files: Vec<PathBuf> =
+            plugins.iter().map(|name| self.host.plugins().join(format!("{name}.wasm"))).collect();
+        let roles = rbac(&files);
+        self.host.server.kubectl_anywhere(&["apply", "-f", "-"], &roles).map(|_| ())
+    }
+
+    /// Waits until the plugin waits, and says why.
+    pub(super) async fn waiting(&self, plugin: &str, parts: &[&str]) {
+        waiting(&self.host, plugin, parts).await;
+    }
+}
+
+/// Waits until the plugin waits for something that is told with all of these parts.
+pub(super) async fn waiting(host: &Host, plugin: &str, parts: &[&str]) {
+    host.wait_for_plugin(plugin, &format!("waiting for {parts:?}"), |status| {
+        let error = status["error"].as_str().unwrap_or_default();
+        status["state"] == "waiting" && parts.iter().all(|part| error.contains(part))
+    })
+    .await;
+}
+
+pub(super) async fn make_namespace(client: &Client, name: &str) {
+    let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).expect("a namespace");
+    let namespaces = Api::<Namespace>::all(client.clone());
+    namespaces.create(&PostParams::default(), &namespace).await.expect("created");
+}
+
+async fn client(kubeconfig: &Path) -> Client {
+    let file = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+    Client::try_from(config.expect("a configuration")).expect("a client")
+}
+
+fn rbac(files: &[PathBuf]) -> String {
+    let output = binary().arg("rbac").args(files).output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
