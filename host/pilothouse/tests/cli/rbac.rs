@@ -39,16 +39,11 @@ fn the_roles_of_a_plugin_can_be_applied() {
     for comment in ["# reader: watch maps", "# second: watch maps", "# reader: events"] {
         assert!(said.stdout.contains(comment), "{comment}\n{}", said.stdout);
     }
-}
 
-#[test]
-fn the_sidecar_narrows_the_roles_and_says_whose_they_are() {
-    let folder = tempfile::tempdir().expect("a folder");
-    project::write(folder.path(), "reader", &project::source("1"));
-    succeed(folder.path(), &["build", ".", "-o", "reader.wasm"]);
+    // The sidecar narrows the roles and says whose they are.
     let sidecar = "serviceAccount: bots/a\ngrants: {watches: [{apiGroups: [''], resources: [configmaps], namespaces: [shop]}]}\n";
     fs::write(folder.path().join("reader.yaml"), sidecar).expect("written");
-    let documents = documents(&succeed(folder.path(), &["rbac", "reader.wasm"]).stdout);
+    let documents = self::documents(&succeed(folder.path(), &["rbac", "reader.wasm"]).stdout);
     let found: Vec<_> = documents
         .iter()
         .filter(|document| document["rules"].is_array())

@@ -32,7 +32,7 @@ impl Cluster {
         let accounts = Api::<ServiceAccount>::namespaced(client, HOST);
         let account = serde_json::from_value(json!({"metadata": {"name": HOST}})).expect("an account");
         accounts.create(&PostParams::default(), &account).await.expect("created");
-        let asked = TokenRequest { spec: TokenRequestSpec::default(), ..TokenRequest::default() };
+        let asked = TokenRequest { spec: Some(TokenRequestSpec::default()), ..TokenRequest::default() };
         let token =
             accounts.create_token_request(HOST, &PostParams::default(), &asked).await.expect("a token");
         let token = token.status.expect("answered").token;
