@@ -89,6 +89,7 @@ async fn latencies(beside: &str) -> Vec<Duration> {
         grant_crds: false,
         instance: "bench".into(),
         settle: Duration::from_millis(50),
+        review_every: Duration::from_secs(30),
         requeue_on_reload: true,
         file_events: true,
         namespace: "default".into(),

@@ -222,7 +222,7 @@ impl Host for GuestHost {
     }
 
     fn cache_has_synced(&self, call: &Call, watch: &str) -> Result<bool, Misuse> {
-        Ok(self.views(call, "cache.has-synced")?.readable(watch)?.has_synced())
+        Ok(self.views(call, "cache.has-synced")?.get(watch)?.has_synced())
     }
 
     async fn client_get(
