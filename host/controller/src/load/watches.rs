@@ -71,7 +71,7 @@ pub(super) async fn subscribe(
             routes.push(Route { watch: Arc::clone(&name), subscribed, work });
         }
         // Writes of the old version that the cache has not caught up with must not be forgotten by the swap.
-        let own_writes = writes.of(resource);
+        let own_writes = views.writes.of(resource);
         let view = view(watch, resource, subscriptions, own_writes)?;
         views.by_name.insert(name, view);
     }
