@@ -83,7 +83,7 @@ impl<'a> Authority<'a> {
     /// Tells of grants that are of no use.
     pub(super) fn warn(&self, descriptor: &Descriptor, watches: &[(Watch, ResourceType)]) {
         let watched = watches.iter().map(|(_, resource)| (resource.group.as_str(), resource.plural.as_str()));
-        for warning in idle_grants(descriptor, self.sidecar, watched) {
+        for warning in idle_grants(descriptor, self.sidecar, &watched) {
             tracing::warn!(plugin = %self.plugin, "{warning}");
         }
     }
@@ -119,7 +119,7 @@ fn is_same(running: &Version, sidecar: &Sidecar) -> bool {
 pub(crate) fn idle_grants<'a>(
     descriptor: &Descriptor,
     sidecar: &Sidecar,
-    watched: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+    watched: &(impl Iterator<Item = (&'a str, &'a str)> + Clone),
 ) -> Vec<String> {
     let writes = idle(&descriptor.writes, sidecar.grants.writes.as_deref().unwrap_or_default());
     let is_idle = |granted: &&WatchRule| {

@@ -78,7 +78,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     warnings.extend(watches.iter().filter_map(warnings::of_watch));
     let watched: Vec<_> = watches.iter().map(CheckedWatch::resource).collect();
     let watched = watched.iter().map(|(group, plural)| (*group, plural.as_str()));
-    warnings.extend(idle_grants(&descriptor, &sidecar, watched));
+    warnings.extend(idle_grants(&descriptor, &sidecar, &watched));
     Ok(CheckReport {
         runs: problems.is_empty(),
         problems,
