@@ -28,7 +28,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 const MUST_NOT_USE: &[(&str, &[&str])] = &[
     ("model", &["tokio", "kube", "wasmtime"]),
     ("informer", &["wasmtime", "pilothouse-plugin"]),
-    ("plugin", &["kube", "http", "hyper", "axum"]),
+    ("plugin", &["kube", "hyper", "axum", "rustls"]),
     ("controller", &["wasmtime", "axum"]),
 ];
 

@@ -18,6 +18,8 @@ pub struct Plugin {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     writes: Vec<WriteRule>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    http: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     crds: Vec<Manifest>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     stateful: bool,
@@ -43,6 +45,7 @@ impl Plugin {
             summary: String::new(),
             watches: Vec::new(),
             writes: Vec::new(),
+            http: Vec::new(),
             crds: Vec::new(),
             stateful: false,
             limits: Limits::default(),
@@ -67,6 +70,14 @@ impl Plugin {
     #[must_use]
     pub fn writes(mut self, rule: WriteRule) -> Self {
         self.writes.push(rule);
+        self
+    }
+
+    /// Adds a host to which the plugin sends HTTP requests by `wasi:http`: `api.example.com`, `*.example.com`, `http://10.0.0.7:8080`. Only
+    /// what the operator grants, too, is reached.
+    #[must_use]
+    pub fn http(mut self, host: impl Into<String>) -> Self {
+        self.http.push(host.into());
         self
     }
 
@@ -284,6 +295,7 @@ mod tests {
             .writes(WriteRule::of::<Deployment>(&["create", "patch"]).in_namespaces(&["default"]))
             .writes(WriteRule::status_of::<Deployment>())
             .writes(WriteRule::untyped("", "pods/eviction", &["create"]))
+            .http("api.example.com")
             .crd(json!({"kind": "CustomResourceDefinition"}))
             .stateful()
             .limits(limits);
@@ -301,6 +313,7 @@ mod tests {
                     {"apiGroups": ["apps"], "resources": ["deployments/status"], "verbs": ["update", "patch"]},
                     {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
                 ],
+                "http": ["api.example.com"],
                 "crds": [{"kind": "CustomResourceDefinition"}],
                 "stateful": true,
                 "limits": {"memory": "32Mi", "reconcileTimeout": "10s", "observeTimeout": "1500ms", "handles": 500},

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use pilothouse_informer::Priority;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{
-    ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, ListOptions, LivePage, LogLevel, LogLine,
-    MetricSample, Misuse, ObjectType, Patch, PluginEvent, Reason,
+    ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, HttpBody, HttpError, HttpTimeouts,
+    ListOptions, LivePage, LogLevel, LogLine, MetricSample, Misuse, ObjectType, Patch, PluginEvent, Reason,
 };
 use rand::Rng;
 use tokio::time::Instant;
@@ -21,6 +21,7 @@ use crate::limits::Quotas;
 use crate::logs::{PluginLogs, printable};
 use crate::metrics::PluginMetrics;
 use crate::name::PluginName;
+use crate::outgoing::HttpClient;
 use crate::own_writes::PluginWrites;
 use crate::queue::{Item, PluginQueue};
 use crate::quota::{Bucket, Reminder, Turnstile};
@@ -74,6 +75,7 @@ pub(crate) struct GuestHost {
 pub(crate) struct Granted {
     pub(crate) views: Arc<Views>,
     pub(crate) client: LiveClient,
+    pub(crate) http: HttpClient,
     pub(crate) rates: Rates,
 }
 
@@ -359,6 +361,22 @@ impl Host for GuestHost {
                 self.remark(&format!("metric {:?} not recorded: {problem}", sample.name));
             }
         }
+    }
+
+    async fn http_send(
+        &self,
+        call: &Call,
+        request: http::Request<HttpBody>,
+        timeouts: &HttpTimeouts,
+    ) -> Result<http::Response<HttpBody>, HttpError> {
+        match &self.granted {
+            Some(granted) => granted.http.send(request, timeouts).await,
+            None => Err(HttpError::NotNow { call: call.name() }),
+        }
+    }
+
+    fn http_ended(&self, _: &Call, result: Result<http::StatusCode, &HttpError>) {
+        self.services.metrics.http.count(result);
     }
 
     fn monotonic_clock(&self) -> Duration {

@@ -28,6 +28,7 @@ use crate::load::LoadServices;
 use crate::logs::PluginLogs;
 use crate::metrics::Metrics;
 use crate::name::{NameError, PluginName};
+use crate::outgoing::Tls;
 use crate::own_writes::PluginWrites;
 use crate::plugin::{PluginHandle, PluginView, ReloadOptions};
 use crate::queue::PluginQueue;
@@ -107,6 +108,7 @@ impl PluginHost {
             informers,
             grant_crds: options.grant_crds,
             review_every: options.review_every,
+            tls: Tls::default(),
         };
         let events = EventRecorder::start(server, options.instance.as_str().into());
         Self {

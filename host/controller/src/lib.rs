@@ -26,6 +26,7 @@ mod load;
 mod logs;
 mod metrics;
 mod name;
+mod outgoing;
 mod own_writes;
 mod pinned;
 mod plugin;
@@ -48,3 +49,4 @@ pub use load::check::{CheckReport, CheckServers, CheckedLimits, CheckedWatch, Ri
 pub use logs::{PluginLogLine, PluginLogs, printable};
 pub use metrics::Metrics;
 pub use name::{NameError, PluginName};
+pub use outgoing::PatternError;

@@ -30,6 +30,7 @@ use crate::guest_host::{Granted, GuestHost, GuestServices, Rates};
 use crate::indexer::Indexer;
 use crate::lifecycle::{Health, PluginState};
 use crate::limits;
+use crate::outgoing::{Connector, HttpClient, HttpGrants, Tls};
 use crate::pinned::Pinned;
 use crate::server::{Discovery, LiveClient, Server, established};
 use crate::sidecar::Sidecar;
@@ -47,6 +48,7 @@ pub(crate) struct LoadServices {
     pub(crate) grant_crds: bool,
     /// How often the rights of a service account are reviewed.
     pub(crate) review_every: Duration,
+    pub(crate) tls: Tls,
 }
 
 /// What came of the files.
@@ -150,8 +152,10 @@ pub(crate) async fn load(
         guest.name.to_shared(),
     )
     .with_answers_up_to(limits.guest.message_size);
+    let http_grants = HttpGrants::parse(&descriptor.http, &sidecar.grants.http)?;
+    let http = HttpClient::new(http_grants, Connector::new(services.tls.clone()), fence.clone());
     let views = prepared.views;
-    let granted = Granted { views: Arc::clone(&views), client, rates: Rates::new(&limits.quotas) };
+    let granted = Granted { views: Arc::clone(&views), client, http, rates: Rates::new(&limits.quotas) };
     let host = Arc::new(GuestHost::new(guest, config, granted));
     let wanted = if descriptor.stateful { 1 } else { usize::from(sidecar.workers.unwrap_or(1)) };
     let workers = if code.exports().reconcile { wanted } else { 0 };

@@ -13,6 +13,7 @@ use prometheus_client::registry::Registry;
 
 use crate::lifecycle::{LifecycleMetrics, StateMetrics};
 use crate::name::PluginName;
+use crate::outgoing::{HttpCounters, HttpMetrics};
 use crate::rest_metrics::RestMetrics;
 
 /// Label sets have one value per plugin, or per plugin and outcome: never one that a guest can choose.
@@ -66,6 +67,7 @@ pub struct Metrics {
     work_duration: Histograms<ByQueue>,
     unfinished_work: Family<ByQueue, Gauge<f64, std::sync::atomic::AtomicU64>>,
     longest_running: Family<ByQueue, Gauge<f64, std::sync::atomic::AtomicU64>>,
+    http: HttpMetrics,
     pub(crate) rest: RestMetrics,
 }
 
@@ -111,6 +113,7 @@ impl Metrics {
             work_duration: Family::new_with_constructor(queue_buckets),
             unfinished_work: Family::default(),
             longest_running: Family::default(),
+            http: HttpMetrics::register(registry),
             rest: RestMetrics::register(registry),
         };
         metrics.register_reconciles(registry);
@@ -196,6 +199,7 @@ impl Metrics {
         let queue = ByQueue { name: plugin.to_string(), controller: plugin.to_string() };
         let result = |result| ByResult { controller: plugin.to_string(), result };
         Arc::new(PluginMetrics {
+            http: self.http.of(plugin),
             succeeded: self.reconciles.get_or_create_owned(&result("success")),
             requeued_after: self.reconciles.get_or_create_owned(&result("requeue_after")),
             failed: self.reconciles.get_or_create_owned(&result("error")),
@@ -233,6 +237,7 @@ impl Metrics {
 
 /// The counters of one plugin, looked up once so that counting takes no lock of a family.
 pub(crate) struct PluginMetrics {
+    pub(crate) http: HttpCounters,
     pub(crate) succeeded: Counter,
     pub(crate) requeued_after: Counter,
     pub(crate) failed: Counter,

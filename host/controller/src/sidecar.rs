@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::ServiceAccount;
 use crate::descriptor::Rule;
 use crate::limits::{self, SidecarLimits};
+use crate::outgoing::{PatternError, parse_patterns};
 
 /// The operator's word on one plugin. Absent members leave the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -43,6 +44,9 @@ pub struct Grants {
     /// Whether the plugin's CRDs may be applied; absent, as the host's mode has it (`dev` does, `run` does not).
     #[serde(default)]
     pub crds: Option<bool>,
+    /// Hosts to which the plugin may send HTTP requests, of those that its descriptor asks for; absent, none.
+    #[serde(default)]
+    pub http: Vec<String>,
 }
 
 /// What may be watched: an RBAC rule without verbs, because a watch takes `get`, `list` and `watch` together.
@@ -68,6 +72,9 @@ pub enum SidecarError {
     /// A limit that cannot be read.
     #[error("limits.{0}")]
     Limits(#[from] limits::LimitError),
+    /// A host that cannot be read.
+    #[error("grants.http: {0}")]
+    Http(#[from] PatternError),
     /// No worker at all, or too many.
     #[error(
         "workers: {0} is not between 1 and 64; leave it out for 1, or write enabled: false to stop the plugin"
@@ -101,6 +108,7 @@ impl Sidecar {
             SidecarError::Yaml(line)
         })?;
         limits::check(&sidecar.limits)?;
+        parse_patterns(&sidecar.grants.http)?;
         match sidecar.workers {
             Some(workers) if !(1..=64).contains(&workers) => Err(SidecarError::Workers(workers)),
             _ => Ok(sidecar),
@@ -116,12 +124,13 @@ mod tests {
     fn the_members_are_read() {
         let sidecar = Sidecar::parse(
             "# ours\nenabled: true\nconfig: {colour: blue, deep: {list: [1, 2]}}\nworkers: 4\n\
-             limits: {memory: 16Mi, reconcileTimeout: 5s}\ngrants:\n  crds: false\n  writes:\n    - apiGroups: ['']\n      resources: [configmaps]\n      verbs: ['*']\n",
+             limits: {memory: 16Mi, reconcileTimeout: 5s, httpBody: 1Mi, httpRequests: 2}\ngrants:\n  crds: false\n  http: [api.example.com, \"http://10.0.0.7:8080\"]\n  writes:\n    - apiGroups: ['']\n      resources: [configmaps]\n      verbs: ['*']\n",
         )
         .expect("valid");
         assert_eq!(sidecar.workers, Some(4));
         assert_eq!(sidecar.config["deep"]["list"][1], 2);
         assert_eq!(sidecar.grants.crds, Some(false));
+        assert_eq!(sidecar.grants.http, ["api.example.com", "http://10.0.0.7:8080"]);
         assert_eq!(sidecar.grants.writes.expect("rules")[0].resources, ["configmaps"]);
     }
 
@@ -152,6 +161,7 @@ mod tests {
             ("workers: 0", "workers: 0 is not between 1 and 64"),
             ("workers: many", "workers"),
             ("limits: {memory: lots}", "limits.memory: \"lots\" is not a quantity"),
+            ("grants: {http: [\"ftp://a.example.com\"]}", "grants.http: \"ftp://a.example.com\": the scheme"),
             ("enabled: [", "line"),
             ("- a list", "line"),
             ("serviceAccount: robot", "\"robot\" names no service account; write it as NAMESPACE/NAME"),

@@ -120,10 +120,11 @@ fn config(options: &EngineOptions) -> Config {
     config
 }
 
-/// What plugins may import: the contract and WASI 0.2. Built once, shared by all.
+/// What plugins may import: the contract, WASI 0.2 and its outgoing HTTP. Built once, shared by all.
 fn linker(wasm: &wasmtime::Engine) -> wasmtime::Result<Linker<GuestState>> {
     let mut linker = Linker::new(wasm);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     bindings::Controller::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
     Ok(linker)
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use pilothouse_model::{LabelSelector, Object, ObjectKey};
 use thiserror::Error;
 
-use crate::{ApiError, Call};
+use crate::{ApiError, Call, HttpBody, HttpError, HttpTimeouts};
 
 /// Everything that guests of one plugin version can see and do, implemented by the controller crate (and by fakes in tests).
 ///
@@ -128,6 +128,26 @@ pub trait Host: Send + Sync + 'static {
     /// Takes one use of a metric. Its name and label keys are well formed and its value finite; whether they fit earlier uses is for the
     /// implementation to judge.
     fn metric(&self, call: &Call, sample: MetricSample<'_>);
+
+    /// Sends an HTTP request of a guest that may call for it now, if it is granted, and gives the response once its head is there. The
+    /// response's body brings its connection along: dropping it, or this future, closes it. Not the body of the request, but everything
+    /// else of it is any text the guest sent.
+    ///
+    /// Implementations hold the first two of the time-outs. That nobody gets anywhere is the default.
+    async fn http_send(
+        &self,
+        call: &Call,
+        request: http::Request<HttpBody>,
+        timeouts: &HttpTimeouts,
+    ) -> Result<http::Response<HttpBody>, HttpError> {
+        let (_, _, _) = (call, request, timeouts);
+        Err(HttpError::Denied("this host sends no HTTP requests".to_owned()))
+    }
+
+    /// Told once of each HTTP request how it ended: with a response, or how not. The guest's log has it already.
+    fn http_ended(&self, call: &Call, result: Result<http::StatusCode, &HttpError>) {
+        let (_, _) = (call, result);
+    }
 
     /// The time since the Unix epoch, as `wasi:clocks/wall-clock` tells it.
     fn wall_clock(&self) -> Duration {

@@ -230,6 +230,7 @@ async fn run<T>(
     state.call = call;
     let answer = tokio::time::timeout(limit.allowed, body(store)).await;
     let state = store.data_mut();
+    state.http.end_call();
     let last_lines = {
         let mut console = state.console.lock();
         console.end();

@@ -8,7 +8,7 @@
 //! What a guest may see and do is the [`Host`] trait; what it may use is [`Limits`]. What it answers is data ([`Outcome`],
 //! [`Failure`]), and so is its breakdown ([`Fault`]): nothing that a guest does is an error of this crate, and nothing makes it panic.
 //!
-//! This crate knows nothing of HTTP, watches or queues, and no wasmtime type leaves it. The descriptor that `describe` returns is opaque
+//! This crate opens no connection and knows nothing of watches or queues, and no wasmtime type leaves it. The descriptor that `describe` returns is opaque
 //! text here.
 
 mod api_error;
@@ -21,6 +21,7 @@ mod engine;
 mod fault;
 mod functions;
 mod host;
+mod http;
 mod instance;
 mod limits;
 mod load;
@@ -37,6 +38,7 @@ pub use host::{
     CacheFilter, CachePage, DeleteOptions, Host, ListOptions, LivePage, LogLevel, LogLine, LogSource,
     MetricKind, MetricSample, Misuse, ObjectType, Patch, PatchType, PluginEvent, Propagation,
 };
+pub use http::{HttpBody, HttpError, HttpStep, HttpTimeouts};
 pub use instance::Instance;
 pub use limits::{Limits, MAX_MILLISECONDS};
 pub use load::LoadError;

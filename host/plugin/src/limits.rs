@@ -36,6 +36,10 @@ pub struct Limits {
     pub log_lines_per_second: u32,
     /// `logLineSize`: bytes of one message, field or line of output; what is longer is cut.
     pub log_line_size: usize,
+    /// Bytes of the body of one HTTP request, and of one response. A larger one ends with an error for the guest.
+    pub http_body: usize,
+    /// HTTP requests under way: from when one is sent until its response's body has been read or dropped. One more fails.
+    pub http_requests: u32,
 }
 
 impl Default for Limits {
@@ -53,6 +57,8 @@ impl Default for Limits {
             object_size: 3 << 20,
             log_lines_per_second: 100,
             log_line_size: 16 << 10,
+            http_body: 4 << 20,
+            http_requests: 8,
         }
     }
 }

@@ -41,6 +41,10 @@ pub struct Descriptor {
     /// What the plugin writes or reads live, as RBAC rules. A call outside them is denied.
     #[serde(default)]
     pub writes: Vec<Rule>,
+    /// Hosts to which the plugin sends HTTP requests: `[http://]HOST[:PORT]`, where `*.` before a name stands for all names below it
+    /// and `*` for all hosts or ports. A request goes through where the sidecar grants its host, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub http: Vec<String>,
     /// CustomResourceDefinition manifests that the plugin brings; applied where granted.
     #[serde(default)]
     pub crds: Vec<serde_json::Value>,

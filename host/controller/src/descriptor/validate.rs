@@ -6,6 +6,7 @@ use pilothouse_model::{FieldSelector, JsonPath, LabelSelector};
 
 use super::{API_VERSION, Descriptor, DescriptorError, Index, Trigger, Watch};
 use crate::limits;
+use crate::outgoing::{PatternError, parse_patterns};
 use crate::predicate::Predicate;
 
 pub(super) fn validate(descriptor: &Descriptor) -> Result<(), DescriptorError> {
@@ -52,6 +53,10 @@ pub(super) fn validate(descriptor: &Descriptor) -> Result<(), DescriptorError> {
                 "name the CustomResourceDefinition PLURAL.GROUP",
             ));
         }
+    }
+    if let Err(error) = parse_patterns(&descriptor.http) {
+        let problem = format!("{:?}: {}", error.text, error.problem);
+        return Err(DescriptorError::invalid("http", problem, PatternError::REMEDY));
     }
     limits::check_wishes(&descriptor.limits).map_err(|error| {
         DescriptorError::invalid(format!("limits.{}", error.field), error.problem, error.remedy)

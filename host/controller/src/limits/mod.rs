@@ -38,6 +38,10 @@ pub struct SidecarLimits {
     pub log_lines_per_second: Option<u32>,
     /// Bytes of one log line, as a quantity.
     pub log_line_size: Option<String>,
+    /// Bytes of the body of one HTTP request or response, as a quantity.
+    pub http_body: Option<String>,
+    /// HTTP requests that one instance may have under way.
+    pub http_requests: Option<u32>,
     /// Series of the plugin's own metrics: names times label values.
     pub metric_series: Option<u32>,
     /// Requests to the API server per second.
@@ -153,6 +157,8 @@ fn put(given: &SidecarLimits, effective: &mut Effective) -> Result<(), LimitErro
     let lines = number("logLinesPerSecond", given.log_lines_per_second, COUNTS)?;
     set(&mut guest.log_lines_per_second, lines);
     set(&mut guest.log_line_size, bytes("logLineSize", given.log_line_size.as_ref(), 256..=1 << 20)?);
+    set(&mut guest.http_body, bytes("httpBody", given.http_body.as_ref(), 1..=1 << 30)?);
+    set(&mut guest.http_requests, number("httpRequests", given.http_requests, 1..=1_000)?);
     set(&mut quotas.metric_series, number("metricSeries", given.metric_series, COUNTS)?);
     let qps = number("clientQps", given.client_qps, COUNTS)?;
     set(&mut quotas.client_qps, qps);
@@ -220,7 +226,7 @@ mod tests {
         let text = "{memory: 1Mi, tableElements: 2, instances: 3, reconcileTimeout: 4s, observeTimeout: 5s, \
                     describeTimeout: 6s, indexTimeout: 7s, handles: 8, messageSize: 9Ki, objectSize: 10Ki, \
                     logLinesPerSecond: 11, logLineSize: 12Ki, metricSeries: 13, clientQps: 14, clientBurst: 15, \
-                    eventsPerSecond: 16}";
+                    eventsPerSecond: 16, httpBody: 17Ki, httpRequests: 18}";
         let Effective { guest, quotas, clipped } = effective(None, &sidecar(text)).expect("valid");
         let expected = Limits {
             memory: 1 << 20,
@@ -235,6 +241,8 @@ mod tests {
             object_size: 10 << 10,
             log_lines_per_second: 11,
             log_line_size: 12 << 10,
+            http_body: 17 << 10,
+            http_requests: 18,
         };
         assert_eq!(guest, expected);
         let expected = Quotas { metric_series: 13, client_qps: 14, client_burst: 15, events_per_second: 16 };

@@ -6,6 +6,7 @@ use pilothouse_plugin::{DescribeError, LoadError};
 
 use crate::descriptor::DescriptorError;
 use crate::limits::LimitError;
+use crate::outgoing::PatternError;
 use crate::predicate::PredicateError;
 use crate::server::{CrdError, DiscoveryError};
 use crate::sidecar::{Sidecar, SidecarError};
@@ -36,6 +37,8 @@ pub(crate) enum LoadProblem {
     Descriptor(#[from] DescriptorError),
     #[error("limits.{0}")]
     Limits(#[from] LimitError),
+    #[error("grants.http: {0}")]
+    Http(#[from] PatternError),
     #[error(transparent)]
     Crd(#[from] CrdError),
     #[error("{problem}; the CRD {crds} was applied before that, and stays")]

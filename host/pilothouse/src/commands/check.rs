@@ -57,6 +57,9 @@ fn print(report: &CheckReport) {
         };
         line("writes", &format!("{verbs} {resources} of group {:?}{place}", rule.api_groups.join(",")));
     }
+    if !report.http.is_empty() {
+        line("sends", &format!("HTTP requests to {}", report.http.join(", ")));
+    }
     for crd in &report.crds {
         line("brings", &format!("the CRD {crd}"));
     }

@@ -90,11 +90,11 @@ fn a_module_for_something_else_is_refused_with_the_remedy() {
             ["none of reconcile, observe", "build it for the world"],
         ),
         (
-            r#"(module (import "wasi:http/outgoing-handler@0.2.0" "handle" (func)) (func (param i32 i32) (result i32)
+            r#"(module (import "wasi:http/incoming-handler@0.2.0" "handle" (func)) (func (param i32 i32) (result i32)
                 unreachable) (export "pilothouse:controller/plugin@0.1.0#describe" (func 1))
                 (export "pilothouse:controller/reconcile@0.1.0#reconcile" (func 1)))"#
                 .to_owned(),
-            ["imports wasi:http/outgoing-handler@0.2.0", "HTTP requests are not available"],
+            ["imports wasi:http/incoming-handler@0.2.0", "by wasi:http/outgoing-handler of WASI 0.2 and receives none"],
         ),
         (
             r#"(module (func) (export "pilothouse:controller/plugin@9.0.0#describe" (func 0)))"#.to_owned(),

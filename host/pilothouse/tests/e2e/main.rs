@@ -34,3 +34,4 @@ mod surface;
 mod templates;
 mod ttl_cleaner;
 mod two_observers;
+mod webhook_notifier;

@@ -197,7 +197,7 @@ fn not_a_plugin(shape: &Shape) -> LoadError {
 }
 
 /// What the linker holds, as a person would list it.
-const OFFERED: &str = "pilothouse:controller@0.1.0 with cache, client, config, queue, events, log, metrics, objects, changes, types; and WASI 0.2 with io, clocks, random, cli, filesystem, sockets";
+const OFFERED: &str = "pilothouse:controller@0.1.0 with cache, client, config, queue, events, log, metrics, objects, changes, types; and WASI 0.2 with io, clocks, random, cli, filesystem, sockets, and http/types and http/outgoing-handler";
 
 /// The contract's own among them.
 const INTERFACES: [&str; 10] =
@@ -211,6 +211,8 @@ fn check_imports(shape: &Shape) -> Result<(), LoadError> {
             ["wasi:io/", "wasi:clocks/", "wasi:random/", "wasi:cli/", "wasi:filesystem/", "wasi:sockets/"]
                 .iter()
                 .any(|package| name.starts_with(package))
+                || name.starts_with("wasi:http/types@")
+                || name.starts_with("wasi:http/outgoing-handler@")
                 || is_of_the_encoder(name)
         }
     };
@@ -221,7 +223,7 @@ fn check_imports(shape: &Shape) -> Result<(), LoadError> {
     }
     let has = |prefix: &str| missing.iter().any(|name| name.starts_with(prefix));
     let remedy = if has("wasi:http") {
-        "HTTP requests are not available in this version"
+        "a plugin sends HTTP requests by wasi:http/outgoing-handler of WASI 0.2 and receives none"
     } else if has("env") || has("wbg") || has("__wbindgen") {
         "the code expects a browser or another host: build it without wasm-bindgen, Emscripten and the like"
     } else if has("wasi_unstable") || has("wasi:") {

@@ -59,6 +59,11 @@ impl Console {
         self.last_lines.clear();
     }
 
+    /// The call that lines belong to.
+    pub(crate) fn call(&self) -> &Call {
+        &self.call
+    }
+
     /// The call is over: what stands without a line end is a line, and lines that were dropped are told of.
     pub(crate) fn end(&mut self) {
         self.flush(Stream::Stdout);

@@ -3,6 +3,7 @@
 mod console;
 mod cpu;
 mod handles;
+mod http;
 mod log_gate;
 mod memory;
 mod wasi;
@@ -15,6 +16,7 @@ use thiserror::Error;
 use wasmtime::Store;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 pub(crate) use console::{SharedConsole, cut};
 pub(crate) use cpu::CpuMeter;
@@ -59,6 +61,7 @@ pub(crate) struct GuestState {
     pub(crate) object_size: usize,
     /// Names of metrics that were complained about, so that it happens once.
     pub(crate) refused_metrics: HashSet<String>,
+    pub(crate) http: http::Http,
     wasi: WasiCtx,
     wasi_table: ResourceTable,
 }
@@ -77,6 +80,7 @@ impl GuestState {
         wasi_table.set_max_capacity(limits.handles as usize);
         let state = Self {
             wasi: wasi::context(&host, &console, limits),
+            http: http::Http::new(host.clone(), console.clone(), limits),
             host,
             call: Call::Instantiate,
             handles: Handles::new(limits.handles),
@@ -120,6 +124,13 @@ impl GuestState {
                 Err(Stop::from(Misuse::NotNow { function, call: call.name() }).into())
             }
         }
+    }
+}
+
+impl WasiHttpView for GuestState {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        let http::Http { context, hooks } = &mut self.http;
+        WasiHttpCtxView { ctx: context, table: &mut self.wasi_table, hooks }
     }
 }
 

@@ -188,9 +188,9 @@ async fn a_plugin_with_nothing_to_call_is_refused() {
 #[tokio::test]
 async fn an_import_that_is_not_offered_is_named_with_those_that_are() {
     let import = |module: &str| format!("(module\n  (import \"{module}\" \"f\" (func))");
-    let http = refused_when("(module", &import("wasi:http/outgoing-handler@0.2.0")).await;
+    let http = refused_when("(module", &import("wasi:http/incoming-handler@0.2.0")).await;
     assert!(
-        http.starts_with("imports wasi:http/outgoing-handler@0.2.0, which this host doesn't offer"),
+        http.starts_with("imports wasi:http/incoming-handler@0.2.0, which this host doesn't offer"),
         "{http}"
     );
     assert!(http.contains("cache, client, config, queue"), "{http}");

@@ -75,6 +75,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     let mut warnings = warnings::of(&descriptor, &sidecar, &name);
     warnings.extend(limits.clipped.iter().cloned());
     warnings.extend(unused_exports(&descriptor, code.exports()));
+    warnings.extend(warnings::of_http(code.imports(), &descriptor, &sidecar));
     warnings.extend(watches.iter().filter_map(warnings::of_watch));
     let watched: Vec<_> = watches.iter().map(CheckedWatch::resource).collect();
     let watched = watched.iter().map(|(group, plural)| (*group, plural.as_str()));
@@ -104,6 +105,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         version: descriptor.version,
         summary: descriptor.summary,
         writes: descriptor.writes,
+        http: descriptor.http,
     })
 }
 

@@ -42,6 +42,8 @@ pub struct CheckReport {
     pub watches: Vec<CheckedWatch>,
     /// What it wants to write.
     pub writes: Vec<Rule>,
+    /// The hosts that it sends HTTP requests to, as far as its sidecar grants them.
+    pub http: Vec<String>,
     /// Names of the CRDs that it brings.
     pub crds: Vec<String>,
     /// What the host must be allowed to do for it.
@@ -96,6 +98,10 @@ pub struct CheckedLimits {
     pub observe_timeout_ms: u128,
     /// Object handles that may be open at a time.
     pub handles: u32,
+    /// Bytes of the body of one HTTP request or response.
+    pub http_body: usize,
+    /// HTTP requests that one instance may have under way.
+    pub http_requests: u32,
     /// Keys that are reconciled at the same time.
     pub workers: u16,
     /// Milliseconds that instantiation and describe may take, each.
@@ -132,6 +138,8 @@ impl CheckedLimits {
             reconcile_timeout_ms: limits.reconcile_timeout.as_millis(),
             observe_timeout_ms: limits.observe_timeout.as_millis(),
             handles: limits.handles,
+            http_body: limits.http_body,
+            http_requests: limits.http_requests,
             workers: if descriptor.stateful { 1 } else { sidecar.workers.unwrap_or(1) },
             describe_timeout_ms: limits.describe_timeout.as_millis(),
             index_timeout_ms: limits.index_timeout.as_millis(),

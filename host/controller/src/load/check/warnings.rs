@@ -24,6 +24,25 @@ pub(super) fn of(descriptor: &Descriptor, sidecar: &Sidecar, name: &PluginName) 
     warnings
 }
 
+/// What the sidecar leaves of the plugin's HTTP requests.
+pub(super) fn of_http(imports: &[String], descriptor: &Descriptor, sidecar: &Sidecar) -> Option<String> {
+    if !imports.iter().any(|import| import.starts_with("wasi:http/outgoing-handler@")) {
+        return None;
+    }
+    let wished = || descriptor.http.iter().map(|host| format!("{host:?}")).collect::<Vec<_>>().join(", ");
+    match (descriptor.http.is_empty(), sidecar.grants.http.is_empty()) {
+        (true, _) => Some(
+            "the plugin imports wasi:http, but its descriptor's http names no host: every request is denied"
+                .to_owned(),
+        ),
+        (false, true) => Some(format!(
+            "the sidecar grants no host, so every HTTP request is denied; the plugin asks for {}: add to grants.http              what it may have",
+            wished()
+        )),
+        (false, false) => None,
+    }
+}
+
 pub(super) fn of_watch(checked: &CheckedWatch) -> Option<String> {
     let CheckedWatch { watch, served, .. } = checked;
     let name = &watch.name;
@@ -72,6 +91,21 @@ mod tests {
         assert_eq!(watch_warning(&json!({"notify": true}), Verdict::Yes), "");
         assert_eq!(watch_warning(&json!({"indexes": [{"name": "i", "owner": true}]}), Verdict::Yes), "");
         assert!(watch_warning(&json!({"notify": true}), Verdict::Unverified).contains("--kubeconfig"));
+    }
+
+    #[test]
+    fn a_plugin_that_can_send_nothing_is_told() {
+        let warning = |import: &str, wished: &str, sidecar: &str| {
+            let descriptor = json!({"apiVersion": "x", "kind": "Plugin", "http": serde_json::from_str::<Value>(wished).expect("JSON")});
+            let descriptor = serde_json::from_value(descriptor).expect("a descriptor");
+            let sidecar = Sidecar::parse(sidecar).expect("a sidecar");
+            of_http(&[import.to_owned()], &descriptor, &sidecar).unwrap_or_default()
+        };
+        let http = "wasi:http/outgoing-handler@0.2.4";
+        assert!(warning(http, "[]", "").contains("names no host"));
+        assert!(warning(http, r#"["a.example.com"]"#, "").contains("the plugin asks for \"a.example.com\""));
+        assert_eq!(warning(http, r#"["a.example.com"]"#, "grants: {http: [a.example.com]}"), "");
+        assert_eq!(warning("wasi:http/types@0.2.4", "[]", ""), "");
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub(crate) enum Guest {
     SampleControllerJs,
     SampleControllerPython,
     TtlCleaner,
+    WebhookNotifier,
 }
 
 impl Guest {
@@ -40,6 +41,7 @@ impl Guest {
             Self::SampleControllerJs => "sample-controller-js",
             Self::SampleControllerPython => "sample-controller-python",
             Self::TtlCleaner => "ttl-cleaner",
+            Self::WebhookNotifier => "webhook-notifier",
         };
         let path = PathBuf::from(FOLDER).join(format!("{name}.wasm"));
         std::fs::read(&path).unwrap_or_else(|error| {

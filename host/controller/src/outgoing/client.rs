@@ -1,0 +1,124 @@
+//! Sends the requests of one version of one plugin. Each has a connection of its own: nothing is shared with another plugin, and nothing
+//! is left open.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, Uri};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use pilothouse_plugin::{HttpBody, HttpError, HttpStep, HttpTimeouts};
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::connect::{Connector, Stream};
+use super::{HttpGrants, Target};
+use crate::fence::Fence;
+
+/// Bytes of a response's head, and of what is read ahead of the guest.
+const BUFFER: usize = 64 << 10;
+
+/// The way out of one version of a plugin.
+pub(crate) struct HttpClient {
+    grants: HttpGrants,
+    connector: Connector,
+    fence: Fence,
+}
+
+impl HttpClient {
+    pub(crate) fn new(grants: HttpGrants, connector: Connector, fence: Fence) -> Self {
+        Self { grants, connector, fence }
+    }
+
+    /// Sends the request if its host is granted, and gives the response as soon as its head is there.
+    ///
+    /// # Cancellation safety
+    /// Dropping the future, or the response's body, closes the connection. What was sent until then was sent.
+    pub(crate) async fn send(
+        &self,
+        request: Request<HttpBody>,
+        timeouts: &HttpTimeouts,
+    ) -> Result<Response<HttpBody>, HttpError> {
+        let target = Target::of(request.uri()).map_err(HttpError::Url)?;
+        let reach = self.grants.check(&target).map_err(HttpError::Denied)?;
+        let connecting = self.connector.connect(&target, reach, timeouts.connect);
+        let stream = within(timeouts.connect, HttpStep::Connect, connecting).await?;
+        if self.fence.is_down() {
+            return Err(HttpError::Denied(format!(
+                "the HTTP request to {target} is denied: this version of the plugin was replaced"
+            )));
+        }
+        let exchange = exchange(stream, request, target.to_string().into());
+        within(timeouts.first_byte, HttpStep::FirstByte, exchange).await
+    }
+}
+
+async fn within<T>(
+    allowed: Duration,
+    step: HttpStep,
+    work: impl Future<Output = Result<T, HttpError>>,
+) -> Result<T, HttpError> {
+    timeout(allowed, work).await.unwrap_or(Err(HttpError::Timeout { step, allowed }))
+}
+
+async fn exchange(
+    stream: Stream,
+    request: Request<HttpBody>,
+    target: Arc<str>,
+) -> Result<Response<HttpBody>, HttpError> {
+    let broken = |error: &hyper::Error| HttpError::Broken(failed(&target, error));
+    let (mut sender, connection) = http1::Builder::new()
+        .max_buf_size(BUFFER)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| broken(&error))?;
+    // It ends with the response's body, and what it ends with the body says.
+    let connection = AbortOnDropHandle::new(tokio::spawn(async move { drop(connection.await) }));
+    let response = sender.send_request(in_origin_form(request)).await.map_err(|error| broken(&error))?;
+    Ok(response.map(|body| Received { body, target, _connection: connection }.boxed_unsync()))
+}
+
+/// As a server gets it; the host stands in the header.
+fn in_origin_form(mut request: Request<HttpBody>) -> Request<HttpBody> {
+    let path = request.uri().path_and_query().cloned();
+    *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);
+    request
+}
+
+fn failed(target: &str, error: &hyper::Error) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    format!("the HTTP request to {target} failed: {error}{cause}")
+}
+
+/// A response's body with the connection that it comes from.
+struct Received {
+    body: Incoming,
+    target: Arc<str>,
+    _connection: AbortOnDropHandle<()>,
+}
+
+impl Body for Received {
+    type Data = Bytes;
+    type Error = HttpError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        frame.map_err(|error| HttpError::Broken(failed(&self.target, &error)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,72 @@
+//! How many HTTP requests plugins sent, and how they ended.
+
+use http::StatusCode;
+use pilothouse_plugin::HttpError;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+use crate::name::PluginName;
+
+/// Nothing of a URL is a label: a guest can choose those.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByResult {
+    controller: String,
+    result: &'static str,
+}
+
+/// The requests of all plugins. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct HttpMetrics(Family<ByResult, Counter>);
+
+/// Those of one plugin.
+pub(crate) struct HttpCounters {
+    requests: Family<ByResult, Counter>,
+    controller: String,
+}
+
+impl HttpMetrics {
+    pub(crate) fn register(registry: &mut Registry) -> Self {
+        let requests = Family::default();
+        registry.register(
+            "pilothouse_http_requests",
+            "HTTP requests of plugins, by plugin and result",
+            Family::clone(&requests),
+        );
+        Self(requests)
+    }
+
+    pub(crate) fn of(&self, plugin: &PluginName) -> HttpCounters {
+        let counters = HttpCounters { requests: self.0.clone(), controller: plugin.to_string() };
+        // The one that everybody looks for is there before it counts.
+        drop(counters.of("2xx"));
+        counters
+    }
+}
+
+impl HttpCounters {
+    pub(crate) fn count(&self, result: Result<StatusCode, &HttpError>) {
+        self.of(word(result)).inc();
+    }
+
+    fn of(&self, result: &'static str) -> Counter {
+        self.requests.get_or_create_owned(&ByResult { controller: self.controller.clone(), result })
+    }
+}
+
+fn word(result: Result<StatusCode, &HttpError>) -> &'static str {
+    match result {
+        Ok(status) if status.is_success() => "2xx",
+        Ok(status) if status.is_redirection() => "3xx",
+        Ok(status) if status.is_client_error() => "4xx",
+        Ok(status) if status.is_server_error() => "5xx",
+        Err(HttpError::Denied(_) | HttpError::NotNow { .. } | HttpError::Address(_)) => "denied",
+        Err(HttpError::Timeout { .. }) => "timeout",
+        Err(HttpError::TooMany { .. } | HttpError::RequestBody { .. } | HttpError::ResponseBody { .. }) => {
+            "limit"
+        }
+        Err(HttpError::Abandoned) => "abandoned",
+        Ok(_) | Err(_) => "error",
+    }
+}

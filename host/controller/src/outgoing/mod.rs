@@ -1,0 +1,18 @@
+//! HTTP requests of plugins: to granted hosts only, and never by way of a name into the machine itself.
+
+mod address;
+mod client;
+mod connect;
+mod grants;
+mod metrics;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+pub(crate) use address::Reach;
+pub(crate) use client::HttpClient;
+pub(crate) use connect::Connector;
+pub use grants::PatternError;
+pub(crate) use grants::{HttpGrants, Target, parse_patterns};
+pub(crate) use metrics::{HttpCounters, HttpMetrics};
+pub(crate) use tls::Tls;

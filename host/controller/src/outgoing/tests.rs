@@ -1,0 +1,222 @@
+//! The client against servers on the loopback address.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use pilothouse_plugin::{HttpBody, HttpError, HttpStep, HttpTimeouts};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::RootCertStore;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use super::{Connector, HttpClient, HttpGrants, Tls};
+use crate::fence::Fence;
+
+const HELLO: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
+
+/// A server that answers each connection with the same bytes, and passes on what it was sent.
+struct Server {
+    port: u16,
+    requests: mpsc::UnboundedReceiver<String>,
+}
+
+async fn server(answer: &'static str) -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let (told, requests) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, answer, told.clone()));
+        }
+    });
+    Server { port, requests }
+}
+
+async fn serve(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    answer: &str,
+    told: mpsc::UnboundedSender<String>,
+) {
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") && !request.ends_with(b"the end") {
+        match stream.read_buf(&mut request).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+    }
+    let _ = told.send(String::from_utf8_lossy(&request).into_owned());
+    // A client that has seen enough closes.
+    let _ = stream.write_all(answer.as_bytes()).await;
+    // Open until the client closes.
+    let _ = stream.read_to_end(&mut request).await;
+}
+
+fn client(granted: &str) -> HttpClient {
+    client_with(granted, Tls::default(), Fence::default())
+}
+
+fn client_with(granted: &str, tls: Tls, fence: Fence) -> HttpClient {
+    let wished = ["*:*".to_owned(), "http://*:*".to_owned()];
+    let grants = HttpGrants::parse(&wished, &[granted.to_owned()]).expect("patterns");
+    HttpClient::new(grants, Connector::new(tls), fence)
+}
+
+fn get(url: &str) -> Request<HttpBody> {
+    request("GET", url, "")
+}
+
+fn request(method: &str, url: &str, body: &'static str) -> Request<HttpBody> {
+    let body = Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync();
+    let host = url.split('/').nth(2).unwrap_or_default();
+    Request::builder().method(method).uri(url).header("host", host).body(body).expect("a request")
+}
+
+/// Status and body, or what went wrong.
+async fn fetch(client: &HttpClient, request: Request<HttpBody>) -> Result<(u16, String), HttpError> {
+    let response = client.send(request, &HttpTimeouts::default()).await?;
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await?.to_bytes();
+    Ok((status, String::from_utf8_lossy(&body).into_owned()))
+}
+
+#[tokio::test]
+async fn a_granted_host_gets_the_request_and_the_guest_its_answer() {
+    let mut server = server(HELLO).await;
+    let port = server.port;
+    let client = client(&format!("http://127.0.0.1:{port}"));
+    let sent = request("POST", &format!("http://127.0.0.1:{port}/a/b?c=d"), "this is the end");
+    assert_eq!(fetch(&client, sent).await, Ok((200, "hello".to_owned())));
+    let got = server.requests.recv().await.expect("a request");
+    assert!(got.starts_with("POST /a/b?c=d HTTP/1.1\r\n"), "{got}");
+    assert!(
+        got.contains(&format!("host: 127.0.0.1:{port}\r\n")) && got.ends_with("this is the end"),
+        "{got}"
+    );
+}
+
+#[tokio::test]
+async fn another_port_scheme_or_host_is_denied_before_anything_is_sent() {
+    let mut server = server(HELLO).await;
+    let port = server.port;
+    let client = client(&format!("http://127.0.0.1:{port}"));
+    for url in [
+        format!("https://127.0.0.1:{port}/"),
+        "http://127.0.0.1:1/".to_owned(),
+        format!("http://localhost:{port}/"),
+        format!("http://127.0.0.2:{port}/"),
+    ] {
+        let denied = fetch(&client, get(&url)).await;
+        assert!(
+            matches!(&denied, Err(HttpError::Denied(text)) if text.contains("grants.http")),
+            "{url}: {denied:?}"
+        );
+    }
+    assert!(server.requests.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_name_that_leads_to_this_machine_is_refused_unless_the_grant_says_localhost() {
+    let mut server = server(HELLO).await;
+    let url = format!("http://localhost:{}/", server.port);
+    let refused = fetch(&client("http://*:*"), get(&url)).await;
+    assert!(matches!(&refused, Err(HttpError::Address(text)) if text.contains("localhost")), "{refused:?}");
+    assert!(server.requests.try_recv().is_err());
+    let granted = client(&format!("http://localhost:{}", server.port));
+    assert_eq!(fetch(&granted, get(&url)).await, Ok((200, "hello".to_owned())));
+}
+
+#[tokio::test]
+async fn a_redirect_is_an_answer_and_nobody_follows_it() {
+    let mut elsewhere = server(HELLO).await;
+    let answer = format!(
+        "HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:{}/\r\ncontent-length: 0\r\n\r\n",
+        elsewhere.port
+    );
+    let server = server(answer.leak()).await;
+    let client = client(&format!("http://127.0.0.1:{}", server.port));
+    let answer = fetch(&client, get(&format!("http://127.0.0.1:{}/", server.port))).await;
+    assert_eq!(answer, Ok((302, String::new())));
+    assert!(elsewhere.requests.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_costs_the_time_allowed() {
+    let server = server("").await;
+    let url = format!("http://127.0.0.1:{}/", server.port);
+    let timeouts = HttpTimeouts { first_byte: Duration::from_millis(1), ..HttpTimeouts::default() };
+    let answer = client("http://*:*").send(get(&url), &timeouts).await;
+    // `*` does not reach the machine itself, so that this is the refusal.
+    assert!(matches!(answer, Err(HttpError::Address(_))));
+    let client = client(&format!("http://127.0.0.1:{}", server.port));
+    let error = client.send(get(&url), &timeouts).await.err();
+    let allowed = timeouts.first_byte;
+    assert_eq!(error, Some(HttpError::Timeout { step: HttpStep::FirstByte, allowed }));
+}
+
+#[tokio::test]
+async fn no_server_and_no_http_are_errors_that_name_the_host() {
+    let closed = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = closed.local_addr().expect("an address").port();
+    drop(closed);
+    let target = format!("http://127.0.0.1:{port}");
+    let error = fetch(&client(&target), get(&target)).await.expect_err("closed");
+    assert!(matches!(&error, HttpError::Unreachable(text) if text.contains(&target)), "{error:?}");
+    let server = server("SSH-2.0-OpenSSH_9.9\r\n").await;
+    let target = format!("http://127.0.0.1:{}", server.port);
+    let error = fetch(&client(&target), get(&target)).await.expect_err("not HTTP");
+    assert!(matches!(&error, HttpError::Broken(text) if text.contains(&target)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_version_that_was_replaced_sends_nothing() {
+    let mut server = server(HELLO).await;
+    let target = format!("http://127.0.0.1:{}", server.port);
+    let fence = Fence::default();
+    let client = client_with(&target, Tls::default(), fence.clone());
+    fence.lower();
+    let denied = fetch(&client, get(&target)).await;
+    assert!(matches!(&denied, Err(HttpError::Denied(text)) if text.contains("replaced")), "{denied:?}");
+    assert!(server.requests.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn tls_is_spoken_with_whom_the_roots_vouch_for_and_nobody_else() {
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).expect("a certificate");
+    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(signing_key.serialize_der());
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key.into())
+        .expect("a configuration");
+    let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let (told, mut requests) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (acceptor, told) = (acceptor.clone(), told.clone());
+            tokio::spawn(async move {
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    serve(stream, HELLO, told).await;
+                }
+            });
+        }
+    });
+    let target = format!("127.0.0.1:{port}");
+    let mut roots = RootCertStore::empty();
+    let stranger = generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    roots.add(stranger.cert.der().clone()).expect("a root");
+    let distrustful = client_with(&target, Tls::with_roots(roots.clone()), Fence::default());
+    let error = fetch(&distrustful, get(&format!("https://{target}/"))).await.expect_err("unknown");
+    assert!(matches!(&error, HttpError::Tls { certificate: true, .. }), "{error:?}");
+    assert!(requests.try_recv().is_err());
+    roots.add(cert.der().clone()).expect("a root");
+    let trusting = client_with(&target, Tls::with_roots(roots), Fence::default());
+    assert_eq!(fetch(&trusting, get(&format!("https://{target}/"))).await, Ok((200, "hello".to_owned())));
+}
