@@ -57,8 +57,7 @@ impl Webhook {
 
 async fn answer(mut stream: TcpStream, behaviour: Behaviour, told: mpsc::UnboundedSender<String>) {
     let mut request = Vec::new();
-    // The notification is one JSON object, and its last member is one.
-    while !request.ends_with(b"}}") {
+    while !is_complete(&request) {
         match stream.read_buf(&mut request).await {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
@@ -77,6 +76,14 @@ async fn answer(mut stream: TcpStream, behaviour: Behaviour, told: mpsc::Unbound
         }
     }
     let _ = stream.read_to_end(&mut request).await;
+}
+
+/// Head and body are there, by the length that the head announces.
+fn is_complete(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    length.and_then(|length| length.parse().ok()).is_some_and(|length: usize| body.len() >= length)
 }
 
 async fn tell(host: &Host, name: &str, url: &str) {
