@@ -65,7 +65,9 @@ pub(crate) fn create(ctx: &Context<'_>, key: &ObjectKey) -> Result<(), Error> {
         return Ok(());
     }
     match client::create(&mk_record(key, [("version", VERSION.to_owned())])) {
-        Err(ApiError::AlreadyExists(_)) => Err(Error::terminal(format!("{key} is there, and the cache does not have it"))),
+        Err(ApiError::AlreadyExists(_)) => {
+            Err(Error::terminal(format!("{key} is there, and the cache does not have it")))
+        }
         Err(error) => Err(error.into()),
         Ok(_) => Ok(()),
     }

@@ -50,7 +50,9 @@ impl<'a> Url<'a> {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Denied => f.write_str("the host denied the request; the line before this one says what is missing"),
+            Self::Denied => {
+                f.write_str("the host denied the request; the line before this one says what is missing")
+            }
             Self::Passing(text) => f.write_str(text),
         }
     }
