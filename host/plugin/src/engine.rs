@@ -1,7 +1,6 @@
 //! The engine that compiles and runs all plugins of a process.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -10,6 +9,7 @@ use wasmtime::{Config, Strategy, WasmBacktraceDetails};
 
 use crate::compile::{CacheDirectory, CompilerProcess, Workshop};
 use crate::sandbox::GuestState;
+use crate::ticker::Ticker;
 use crate::{bindings, load};
 
 /// Bytes of stack that a guest may use in one call. One size for all plugins: it belongs to the engine, and interpreters need half of it.
@@ -80,7 +80,7 @@ pub(crate) struct Shared {
     pub(crate) linker: Linker<GuestState>,
     pub(crate) options: EngineOptions,
     pub(crate) workshop: Workshop,
-    _ticker: Ticker,
+    pub(crate) ticker: Ticker,
 }
 
 impl Engine {
@@ -90,9 +90,11 @@ impl Engine {
         let setup = |error: wasmtime::Error| EngineError::Setup(load::one_line(&format!("{error:#}")));
         let wasm = wasmtime::Engine::new(&config(&options)).map_err(setup)?;
         let linker = linker(&wasm).map_err(setup)?;
-        let ticker = Ticker::start(wasm.clone(), options.tick).map_err(EngineError::Ticker)?;
+        let epoch = wasm.clone();
+        let ticker =
+            Ticker::start(options.tick, move || epoch.increment_epoch()).map_err(EngineError::Ticker)?;
         let workshop = Workshop::new(&wasm, options.cache.as_ref(), options.compiler_process.clone());
-        Ok(Self { shared: Arc::new(Shared { wasm, linker, options, workshop, _ticker: ticker }) })
+        Ok(Self { shared: Arc::new(Shared { wasm, linker, options, workshop, ticker }) })
     }
 }
 
@@ -127,49 +129,4 @@ fn linker(wasm: &wasmtime::Engine) -> wasmtime::Result<Linker<GuestState>> {
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     bindings::Controller::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
     Ok(linker)
-}
-
-/// A thread that advances the engine's epoch. It must be a thread: a task of a runtime whose threads are all busy with guests would be the
-/// one thing that never runs.
-struct Ticker {
-    stop: Option<mpsc::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Ticker {
-    fn start(wasm: wasmtime::Engine, tick: Duration) -> std::io::Result<Self> {
-        let (stop, stopped) = mpsc::channel();
-        let thread = std::thread::Builder::new().name("wasm-ticker".to_owned()).spawn(move || {
-            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(tick) {
-                wasm.increment_epoch();
-            }
-        })?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for Ticker {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // It waits for nothing but the channel that was just closed.
-            let _ = thread.join();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_clone_ends_the_ticker() {
-        let engine = Engine::new(EngineOptions::default()).expect("an engine");
-        let ticker = Arc::downgrade(&engine.shared);
-        drop(engine.clone());
-        assert!(ticker.upgrade().is_some());
-        // Joins the thread: if that didn't end, neither would this.
-        drop(engine);
-        assert!(ticker.upgrade().is_none());
-    }
 }

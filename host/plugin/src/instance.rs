@@ -12,6 +12,7 @@ use crate::bindings::pilothouse::controller::types;
 use crate::code::{Code, Linked};
 use crate::fault::describe_error;
 use crate::sandbox::{GuestState, SharedLogGate, cut};
+use crate::ticker::Ticker;
 use crate::{
     Call, DescribeError, Failure, Fault, FaultKind, Host, Limits, MAX_MILLISECONDS, Observation, Outcome,
     Reason, Request,
@@ -34,7 +35,7 @@ pub struct Instance {
     /// Keeps the code from sleeping.
     _linked: Arc<Linked>,
     /// Keeps the ticker alive.
-    _code: Code,
+    code: Code,
 }
 
 struct Guest {
@@ -68,7 +69,7 @@ impl Instance {
             let kind = FaultKind::NoCode(error.to_string());
             Fault::new(Call::Instantiate.name(), kind, Vec::new())
         })?;
-        let guest = run(&mut store, Call::Instantiate, timeout, async |store| {
+        let guest = run(&shared.ticker, &mut store, Call::Instantiate, timeout, async |store| {
             let instance = linked.instances.instantiate_async(&mut *store).await?;
             let indices = &linked.indices;
             Ok(Guest {
@@ -85,7 +86,7 @@ impl Instance {
             limits: limits.clone(),
             state: State::Ready,
             _linked: linked,
-            _code: code.clone(),
+            code: code.clone(),
         })
     }
 
@@ -184,7 +185,8 @@ impl Instance {
             }
         }
         self.state = State::Busy;
-        let answer = run(&mut self.store, call, limit, body).await;
+        let ticker = &self.code.inner.engine.shared.ticker;
+        let answer = run(ticker, &mut self.store, call, limit, body).await;
         self.state = match &answer {
             Err(_) => State::Poisoned,
             Ok(_) if self.store.data().handles.is_leaking() => State::Leaking,
@@ -216,12 +218,14 @@ struct TimeLimit {
 
 /// Runs guest code within its limits, and tells what went wrong if it did.
 async fn run<T>(
+    ticker: &Ticker,
     store: &mut Store<GuestState>,
     call: Call,
     limit: TimeLimit,
     body: impl AsyncFnOnce(&mut Store<GuestState>) -> wasmtime::Result<T>,
 ) -> Result<T, Fault> {
     let name = call.name();
+    let _running = ticker.enter();
     store.set_epoch_deadline(1);
     let state = store.data_mut();
     state.cpu.begin(limit.allowed);

@@ -27,6 +27,7 @@ mod limits;
 mod load;
 mod pool;
 mod sandbox;
+mod ticker;
 
 pub use api_error::{ApiError, Cause, Rule};
 pub use call::{Call, DescribeError, Failure, Observation, Outcome, Reason, Request};
