@@ -8,25 +8,30 @@ use anyhow::{Context, Result, ensure};
 /// Builds `pilothouse`, and says where it is. With the whole workspace: cargo chooses the features of dependencies by what is built, so
 /// that building it alone would compile wasmtime once more.
 pub(crate) fn build(root: &Path) -> Result<PathBuf> {
-    run(root, &["build", "--locked", "--workspace", "--bins"])
+    let messages = run(root, &["build", "--locked", "--workspace", "--bins"])?;
+    executable(&messages, "pilothouse")
 }
 
 /// Builds the host and all its tests, and says where `pilothouse` is.
 pub(crate) fn build_with_tests(root: &Path) -> Result<PathBuf> {
-    run(root, &["test", "--locked", "--workspace", "--no-run"])
+    let messages = run(root, &["test", "--locked", "--workspace", "--no-run"])?;
+    executable(&messages, "pilothouse")
 }
 
-fn run(root: &Path, arguments: &[&str]) -> Result<PathBuf> {
+fn run(root: &Path, arguments: &[&str]) -> Result<String> {
     println!("host: building pilothouse (the first time takes some minutes)");
-    let output = Command::new(cargo())
-        .current_dir(root)
-        .args(arguments)
+    messages(Command::new(cargo()).current_dir(root).args(arguments))
+}
+
+/// Runs a cargo that builds, and returns what it says in JSON.
+pub(crate) fn messages(cargo: &mut Command) -> Result<String> {
+    let output = cargo
         .args(["--message-format", "json-render-diagnostics"])
         .stderr(std::process::Stdio::inherit())
         .output()
-        .context("start cargo to build the host")?;
-    ensure!(output.status.success(), "cargo could not build the host (see above): {}", output.status);
-    executable(&String::from_utf8_lossy(&output.stdout)).context("cargo did not say where it put pilothouse")
+        .context("start cargo")?;
+    ensure!(output.status.success(), "cargo could not build (see above): {}", output.status);
+    String::from_utf8(output.stdout).context("cargo's messages are not UTF-8")
 }
 
 /// The cargo that runs this xtask.
@@ -34,15 +39,16 @@ pub(crate) fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
-/// The executable in cargo's JSON messages.
-fn executable(messages: &str) -> Option<PathBuf> {
+/// Where cargo put an executable, by its JSON messages.
+pub(crate) fn executable(messages: &str, name: &str) -> Result<PathBuf> {
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| message["target"]["name"] == "pilothouse")
+        .filter(|message| message["target"]["name"] == name)
         // The binary's own unit tests have its name.
         .filter(|message| message["profile"]["test"] != true)
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .with_context(|| format!("cargo did not say where it put {name}"))
 }
 
 #[cfg(test)]
@@ -54,7 +60,8 @@ mod tests {
         let messages = "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"pilothouse\"},\"executable\":null}\n\
                         {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"pilothouse\"},\"profile\":{\"test\":true},\"executable\":\"/t/p-1\"}\n\
                         {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"pilothouse\"},\"executable\":\"/t/p\"}\n";
-        assert_eq!(executable(messages), Some(PathBuf::from("/t/p")));
-        assert_eq!(executable("not json\n"), None);
+        assert_eq!(executable(messages, "pilothouse").expect("there"), PathBuf::from("/t/p"));
+        assert!(executable(messages, "pilothouse-fuzz").is_err());
+        assert!(executable("not json\n", "pilothouse").is_err());
     }
 }

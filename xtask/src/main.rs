@@ -3,6 +3,7 @@
 mod bindings;
 mod demo;
 mod excerpts;
+mod fuzz;
 mod guests;
 mod host;
 mod languages;
@@ -52,6 +53,14 @@ enum Command {
         #[arg(long, default_value_t = 10_000)]
         seeds: u64,
     },
+    /// Look for inputs that make a reader of foreign bytes panic, hang or answer in several lines.
+    Fuzz {
+        /// `loader`, `sidecar`, `descriptor`, `selector`, `json_path` or `object`; each in turn when none is named.
+        target: Option<String>,
+        /// How long each runs.
+        #[arg(long, default_value_t = 600)]
+        seconds: u64,
+    },
     /// Generate the bindings that the SDKs for C and Go commit, from `wit/`.
     Bindings,
     /// Measure what each guest language costs, and write docs/languages.md.
@@ -86,6 +95,7 @@ fn run(root: &Path, command: Command) -> Result<()> {
         }
         Command::Mutants { only } => mutants::run(root, only.as_deref()),
         Command::Soak { seeds } => soak::run(root, seeds),
+        Command::Fuzz { target, seconds } => fuzz::run(root, target.as_deref(), seconds),
         Command::Bindings => bindings::run(root),
         Command::Languages => languages::run(root),
         Command::WitDoc => wit::write_document(root),

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::ServiceAccount;
 use crate::descriptor::Rule;
 use crate::limits::{self, SidecarLimits};
+use crate::logs::printable;
 use crate::outgoing::{PatternError, parse_patterns};
 
 /// The operator's word on one plugin. Absent members leave the defaults.
@@ -101,7 +102,7 @@ impl Sidecar {
         let sidecar: Self = serde_saphyr::from_str(text).map_err(|error| {
             let text = error.to_string();
             // The parser draws the place below its first line; one line is what a log and a status can show.
-            let mut line = text.lines().next().unwrap_or_default().to_owned();
+            let mut line = printable(text.lines().next().unwrap_or_default()).to_string();
             if !line.contains("expected one of") {
                 line.push_str("; the members are enabled, config, workers, limits, grants, serviceAccount");
             }

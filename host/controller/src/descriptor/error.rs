@@ -1,15 +1,20 @@
-/// Why a descriptor was refused. Each text names the place, what was found there, and the remedy.
+use crate::logs::printable;
+
+/// Why a descriptor was refused. Each text names the place, what was found there, and the remedy, in one line whatever the plugin wrote.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DescriptorError {
     /// Not JSON, or not of the descriptor's shape.
-    #[error("the descriptor that the plugin returned is not valid: {source}; see docs/plugin.schema.json")]
+    #[error(
+        "the descriptor that the plugin returned is not valid: {}; see docs/plugin.schema.json",
+        printable(&.source.to_string())
+    )]
     Json {
         /// What the parser says, with line and column.
         source: serde_json::Error,
     },
     /// A member has a value that cannot be used.
-    #[error("the plugin's descriptor: {path}: {problem}; {remedy}")]
+    #[error("the plugin's descriptor: {}: {}; {}", printable(.path), printable(.problem), printable(.remedy))]
     Invalid {
         /// The member, such as `watches[0].trigger`.
         path: String,

@@ -114,3 +114,11 @@ fn each_fault_names_the_place_and_the_remedy() {
     }
     assert!(Descriptor::parse("").expect_err("empty").to_string().contains("line 1"));
 }
+
+/// The parser names an unknown member as it was written.
+#[test]
+fn a_member_with_a_line_break_in_its_name_is_refused_in_one_line() {
+    let error = refused("/watches/0/col\rour\n", json!("red"));
+    assert!(error.contains("unknown field `col\\rour\\n`"), "{error}");
+    assert!(!error.contains(['\n', '\r']), "{error:?}");
+}

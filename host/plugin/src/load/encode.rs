@@ -63,7 +63,8 @@ fn component(module: &[u8], shape: &Shape) -> Result<Vec<u8>, LoadError> {
 
 /// Adds the section in which toolchains say which world a module was made for.
 fn with_component_type(module: &[u8], shape: &Shape) -> Result<Vec<u8>, LoadError> {
-    let (resolve, world) = world_of(shape).map_err(|error| LoadError::Internal(one_line(&error)))?;
+    // The contract parses: what does not is a name or a version in the module.
+    let (resolve, world) = world_of(shape).map_err(|error| failed(&error))?;
     let mut module = module.to_vec();
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
         .map_err(|error| failed(&error))?;
@@ -147,6 +148,24 @@ mod tests {
         let names: BTreeSet<_> = world.imports.keys().map(|key| resolve.name_world_key(key)).collect();
         assert!(names.contains(imports[0]) && names.contains(imports[1]), "{names:?}");
         assert!(!names.contains(imports[2]), "{names:?}");
+    }
+
+    #[test]
+    fn names_of_which_no_world_can_be_made_are_the_modules_fault() {
+        let plugin = format!("{PACKAGE}/plugin@0.1.0#describe");
+        for (imports, export) in [
+            (&["wasi:clocks/monotonic-clock@0.2.6", "wasi:clocks/wall-clock@5.2.6"][..], plugin.as_str()),
+            (&["wasi:random/random@0.2.0 {"], &plugin),
+            (&[], "pilothouse:controller/plugin@0.1.+5#describe"),
+        ] {
+            let shape = Shape {
+                imports: imports.iter().map(|name| (*name).to_owned()).collect(),
+                exports: [export.to_owned()].into(),
+                ..Shape::default()
+            };
+            let error = with_component_type(b"\0asm\x01\0\0\0", &shape).expect_err(export);
+            assert!(matches!(error, LoadError::Encode { .. }), "{imports:?} {export}: {error}");
+        }
     }
 
     #[test]

@@ -1,0 +1,122 @@
+//! What must hold whatever bytes come from a plugin's author, an operator or an API server: nothing panics, nothing runs beyond its limit,
+//! and a refusal is one line.
+//!
+//! [`Target::run`] panics where it does not hold. `cargo xtask fuzz` looks for such inputs with libFuzzer; the tests of this crate replay
+//! the corpus, and small changes of it, without.
+
+mod corpus;
+mod loader;
+mod mute;
+
+use pilothouse_controller::descriptor::Descriptor;
+use pilothouse_controller::sidecar::Sidecar;
+use pilothouse_model::{FieldSelector, JsonPath, LabelSelector, Object};
+
+pub use corpus::seeds;
+
+/// Something that reads foreign bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The file `NAME.wasm`, up to its descriptor.
+    Loader,
+    /// The file `NAME.yaml`.
+    Sidecar,
+    /// What `describe` returns.
+    Descriptor,
+    /// A label selector and a field selector.
+    Selector,
+    /// A JSONPath in the first line, and the object that it is looked up in.
+    JsonPath,
+    /// An object of an API server.
+    Object,
+}
+
+impl Target {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Loader, Self::Sidecar, Self::Descriptor, Self::Selector, Self::JsonPath, Self::Object];
+
+    /// As the command line and the corpus' folders call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Loader => "loader",
+            Self::Sidecar => "sidecar",
+            Self::Descriptor => "descriptor",
+            Self::Selector => "selector",
+            Self::JsonPath => "json_path",
+            Self::Object => "object",
+        }
+    }
+
+    /// The target of that name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|target| target.name() == name)
+    }
+
+    /// Gives the input to the target.
+    ///
+    /// # Panics
+    /// Where the target does not do what it must for every input.
+    pub fn run(self, input: &[u8]) {
+        match self {
+            Self::Loader => loader::run(input),
+            Self::Sidecar => of_text(input, |text| {
+                Sidecar::parse(text).err().into_iter().for_each(is_one_line);
+            }),
+            Self::Descriptor => of_text(input, |text| {
+                Descriptor::parse(text).err().into_iter().for_each(is_one_line);
+            }),
+            Self::Selector => of_text(input, selector),
+            Self::JsonPath => of_text(input, json_path),
+            Self::Object => object(input),
+        }
+    }
+}
+
+fn of_text(input: &[u8], run: impl FnOnce(&str)) {
+    if let Ok(text) = std::str::from_utf8(input) {
+        run(text);
+    }
+}
+
+/// A log and a status show it so.
+fn is_one_line(error: impl std::fmt::Display) {
+    let text = error.to_string();
+    assert!(!text.contains(['\n', '\r']), "an error of several lines: {text:?}");
+}
+
+fn selector(text: &str) {
+    match LabelSelector::parse(text) {
+        Ok(selector) => drop(selector.matches(|key| Some(key.to_owned()))),
+        Err(error) => is_one_line(error),
+    }
+    match FieldSelector::parse(text) {
+        Ok(selector) => drop(selector.matches(|path| path.to_owned().into())),
+        Err(error) => is_one_line(error),
+    }
+}
+
+fn json_path(text: &str) {
+    let (path, object) = text.split_once('\n').unwrap_or((text, OBJECT));
+    let object = Object::from_json(object).unwrap_or_else(|_| Object::from_json(OBJECT).expect("an object"));
+    match JsonPath::parse(path) {
+        Ok(path) => drop(path.values(&object)),
+        Err(error) => is_one_line(error),
+    }
+}
+
+const OBJECT: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b","labels":{"c.d/e":"f"}},"data":{"g":"h","i":["j",{"k":1}]}}"#;
+
+fn object(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    match Object::from_json(text) {
+        Ok(object) => {
+            // What was read once reads as the same again.
+            let again = Object::from_json(object.json()).expect("an object's own text is an object");
+            assert_eq!(object.key(), again.key());
+        }
+        Err(error) => is_one_line(error),
+    }
+}

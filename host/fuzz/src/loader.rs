@@ -1,0 +1,60 @@
+//! A plugin's file: refused in one line, or described within its limits.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use pilothouse_controller::descriptor::Descriptor;
+use pilothouse_plugin::{DescribeError, Engine, EngineOptions, Limits, LoadError};
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
+
+use crate::is_one_line;
+use crate::mute::MuteHost;
+
+/// Many times the limits, for a slow machine: what does not end by then does not end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Host {
+    runtime: Runtime,
+    engine: Engine,
+    limits: Limits,
+}
+
+/// One for all inputs, as in the real host.
+fn host() -> &'static Host {
+    static HOST: OnceLock<Host> = OnceLock::new();
+    HOST.get_or_init(|| Host {
+        runtime: tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime"),
+        engine: Engine::new(EngineOptions { parallel_compilation: false, ..EngineOptions::default() })
+            .expect("an engine"),
+        limits: Limits {
+            memory: 4 << 20,
+            describe_timeout: Duration::from_millis(200),
+            message_size: 1 << 20,
+            handles: 100,
+            ..Limits::default()
+        },
+    })
+}
+
+pub(crate) fn run(input: &[u8]) {
+    let Host { runtime, engine, limits } = host();
+    let work = async {
+        match engine.load(input.to_vec()).await {
+            Ok(code) => match code.describe(Arc::new(MuteHost), limits).await {
+                Ok(text) => Descriptor::parse(&text).err().into_iter().for_each(is_one_line),
+                // In the plugin's own words, which may have many lines.
+                Err(DescribeError::Refused(_)) => {}
+                Err(DescribeError::Fault(fault)) => is_one_line(fault.kind()),
+            },
+            Err(LoadError::Internal(problem)) => panic!("the loader failed itself: {problem}"),
+            Err(error) => is_one_line(error),
+        }
+    };
+    let ended = runtime.block_on(async { timeout(PATIENCE, work).await });
+    assert!(ended.is_ok(), "loading and describing did not end");
+}
