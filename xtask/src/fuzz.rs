@@ -30,7 +30,7 @@ pub(crate) fn run(root: &Path, target: Option<&str>, seconds: u64) -> Result<()>
     ensure!(has_compiler, "libFuzzer is in C++, and there is no `c++`: install g++ or clang");
     println!("fuzz: building the targets (the first time takes some minutes)");
     let messages = host::messages(
-        Command::new(host::cargo())
+        host::cargo()
             .current_dir(root)
             .args(["build", "--locked", "--workspace", "--features", "pilothouse-fuzz/libfuzzer"])
             .args(["--bin", "pilothouse-fuzz"])

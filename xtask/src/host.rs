@@ -20,7 +20,7 @@ pub(crate) fn build_with_tests(root: &Path) -> Result<PathBuf> {
 
 fn run(root: &Path, arguments: &[&str]) -> Result<String> {
     println!("host: building pilothouse (the first time takes some minutes)");
-    messages(Command::new(cargo()).current_dir(root).args(arguments))
+    messages(cargo().current_dir(root).args(arguments))
 }
 
 /// Runs a cargo that builds, and returns what it says in JSON.
@@ -34,9 +34,19 @@ pub(crate) fn messages(cargo: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).context("cargo's messages are not UTF-8")
 }
 
-/// The cargo that runs this xtask.
-pub(crate) fn cargo() -> String {
-    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
+/// The cargo that runs this xtask, without what that told of xtask's own package: build scripts that look at such variables
+/// (ring's) would run again, and all behind them be compiled again, whenever a plain cargo follows an xtask.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let is_of_xtask = name
+            .to_str()
+            .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"));
+        if is_of_xtask {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// Where cargo put an executable, by its JSON messages.

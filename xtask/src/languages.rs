@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 
@@ -29,7 +29,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let built = guests::build(root, &names, || host::build(root))?;
     let folder = built.first().and_then(|guest| guest.wasm.parent()).context("no guest was built")?;
-    let output = Command::new(host::cargo())
+    let output = host::cargo()
         .current_dir(root)
         .args([
             "run",

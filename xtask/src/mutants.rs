@@ -170,7 +170,7 @@ fn passes(root: &Path, copy: &Path, stage: &[&str]) -> Result<bool> {
 }
 
 fn cargo_test(root: &Path, copy: &Path, stage: &[&str]) -> Command {
-    let mut command = Command::new(host::cargo());
+    let mut command = host::cargo();
     command
         .current_dir(copy)
         .args(["test", "--quiet", "--locked"])

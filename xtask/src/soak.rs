@@ -2,7 +2,6 @@
 //! is stuck while millions of events pass; then a plugin's reload under load, in full size.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
@@ -11,7 +10,7 @@ use crate::host;
 /// Runs that many seeds. A failing one is printed by the test, with the way to run it alone.
 pub(crate) fn run(root: &Path, seeds: u64) -> Result<()> {
     println!("soak: {seeds} seeds, in release mode (the first time compiles for some minutes)");
-    let status = Command::new(host::cargo())
+    let status = host::cargo()
         .current_dir(root)
         .args(["test", "--locked", "--release", "--package", "pilothouse-informer"])
         .args(["--test", "convergence", "--test", "stuck", "--", "--include-ignored", "--nocapture"])
@@ -20,7 +19,7 @@ pub(crate) fn run(root: &Path, seeds: u64) -> Result<()> {
         .context("start cargo to soak the informer")?;
     ensure!(status.success(), "a seed failed (see above): {status}");
     println!("soak: 1,000 reloads while 10,000 objects change");
-    let status = Command::new(host::cargo())
+    let status = host::cargo()
         .current_dir(root)
         .args(["test", "--locked", "--release", "--package", "pilothouse-controller"])
         .args(["--test", "reload", "--", "--nocapture"])

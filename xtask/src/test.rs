@@ -1,7 +1,6 @@
 //! `cargo xtask test`: every test there is.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
@@ -15,7 +14,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     guests::build(root, &[], || Ok(binary))?;
     guests::test(root)?;
     println!("host: testing the workspace");
-    let status = Command::new(host::cargo())
+    let status = host::cargo()
         .current_dir(root)
         .args(["test", "--locked", "--workspace"])
         .status()
