@@ -91,8 +91,11 @@ mod tests {
 
     fn ticker() -> (Ticker, Receiver<()>) {
         let (ticked, ticks) = mpsc::channel();
-        let ticker =
-            Ticker::start(Duration::from_millis(1), move || drop(ticked.send(()))).expect("a thread");
+        let tick = move || {
+            // The test may have ended.
+            let _ = ticked.send(());
+        };
+        let ticker = Ticker::start(Duration::from_millis(1), tick).expect("a thread");
         (ticker, ticks)
     }
 
