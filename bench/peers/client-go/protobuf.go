@@ -1,0 +1,117 @@
+// The protobuf form of the fixture, in files that a server sends as they are.
+//
+// Three files are written:
+//
+//   - list.pb is the whole body of the answer to `GET /api/v1/pods`, of type application/vnd.kubernetes.protobuf: the magic number
+//     "k8s\0" and the PodList. It holds every object (no `continue`), and its resourceVersion is N.
+//   - initial.pb is the body of a watch with sendInitialEvents=true up to its bookmark: N frames ADDED and one frame BOOKMARK with
+//     the annotation k8s.io/initial-events-end.
+//   - events.pb is what a watch sends after `POST /fixture/start`: M frames MODIFIED; frame i is of object i % N and has the
+//     resourceVersion N+1+i.
+//
+// A watch's type is application/vnd.kubernetes.protobuf;stream=watch. A frame is what Kubernetes' protocol says: a length of four
+// bytes, big-endian, and so many bytes of WatchEvent. The length belongs to what is sent, so `packed` framing sends the file in
+// pieces of any size, and `chunked` framing makes each frame, with its length, a chunk of HTTP.
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	restwatch "k8s.io/client-go/rest/watch"
+)
+
+// writeProtobuf reads the objects from the server's JSON list, so that their content is the same in both forms.
+func writeProtobuf(ctx context.Context, config *rest.Config, o options) error {
+	config.ContentType = runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	pods, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	if len(pods.Items) != o.objects || pods.Continue != "" {
+		return fmt.Errorf("the server lists %d objects, not %d: was it started with the same --objects?", len(pods.Items), o.objects)
+	}
+	// Events name objects by their place in the list.
+	for i := range pods.Items {
+		if name := "web-" + strconv.Itoa(i); pods.Items[i].Name != name {
+			return fmt.Errorf("object %d of the list is %s, not %s", i, pods.Items[i].Name, name)
+		}
+	}
+	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+	if !ok {
+		return fmt.Errorf("client-go has no serializer for %s", runtime.ContentTypeProtobuf)
+	}
+	if err := os.MkdirAll(o.protobufDir, 0o755); err != nil {
+		return err
+	}
+	object := scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion)
+	if err := file(o.protobufDir, "list.pb", func(w io.Writer) error { return object.Encode(pods, w) }); err != nil {
+		return err
+	}
+	// An encoder of frames, each with a watch event around an object.
+	frames := func(w io.Writer) *restwatch.Encoder {
+		event := scheme.Codecs.EncoderForVersion(info.StreamSerializer.Serializer, corev1.SchemeGroupVersion)
+		framed := streaming.NewEncoder(info.StreamSerializer.Framer.NewFrameWriter(w), event)
+		return restwatch.NewEncoder(framed, object)
+	}
+	err = file(o.protobufDir, "initial.pb", func(w io.Writer) error {
+		encoder := frames(w)
+		for i := range pods.Items {
+			if err := encoder.Encode(&watch.Event{Type: watch.Added, Object: &pods.Items[i]}); err != nil {
+				return err
+			}
+		}
+		end := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			ResourceVersion: pods.ResourceVersion,
+			Annotations:     map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+		}}
+		return encoder.Encode(&watch.Event{Type: watch.Bookmark, Object: end})
+	})
+	if err != nil {
+		return err
+	}
+	return file(o.protobufDir, "events.pb", func(w io.Writer) error {
+		encoder := frames(w)
+		for i := range o.events {
+			pod := &pods.Items[i%o.objects]
+			pod.ResourceVersion = strconv.Itoa(o.objects + 1 + i)
+			if err := encoder.Encode(&watch.Event{Type: watch.Modified, Object: pod}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func file(dir, name string, write func(io.Writer) error) error {
+	f, err := os.Create(filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	buffered := bufio.NewWriterSize(f, 1<<20)
+	if err := write(buffered); err != nil {
+		return fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	if err := buffered.Flush(); err != nil {
+		return err
+	}
+	return f.Close()
+}
