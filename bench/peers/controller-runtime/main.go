@@ -1,0 +1,67 @@
+// examples/sample-controller, written with controller-runtime: the peer of the end-to-end benchmark.
+//
+//	controller-runtime --kubeconfig FILE [--workers N]
+//
+// The same Deployment, the same repairs, the same status and Events. The CustomResourceDefinition must be there.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+func main() {
+	// --kubeconfig is controller-runtime's own flag.
+	workers := flag.Int("workers", 1, "how many Foos are reconciled at a time; controller-runtime's default is 1")
+	noEvents := flag.Bool("no-events", false, "write no Events, to see what they cost")
+	flag.Parse()
+	ctrl.SetLogger(zap.New())
+	if err := run(*workers, !*noEvents); err != nil {
+		fmt.Fprintln(os.Stderr, "controller-runtime:", err)
+		os.Exit(1)
+	}
+}
+
+func run(workers int, events bool) error {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return err
+	}
+	if err := fooScheme.AddToScheme(scheme); err != nil {
+		return err
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	config.QPS = -1 // No limit by the client.
+	manager, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:  scheme,
+		Metrics: metricsserver.Options{BindAddress: "0"}, // No listener, so that several can run side by side.
+	})
+	if err != nil {
+		return err
+	}
+	reconciler := &fooReconciler{Client: manager.GetClient()}
+	if events {
+		reconciler.events = manager.GetEventRecorder("sample-controller")
+	}
+	err = ctrl.NewControllerManagedBy(manager).
+		For(&Foo{}).
+		Owns(&appsv1.Deployment{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(reconciler)
+	if err != nil {
+		return err
+	}
+	return manager.Start(ctrl.SetupSignalHandler())
+}
