@@ -2,6 +2,8 @@
 
 #[cfg(test)]
 pub(crate) mod model_tests;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::collections::BTreeMap;
@@ -120,25 +122,30 @@ impl Views {
         }
     }
 
-    /// Takes note of what a watch told of the plugin's own writes.
+    /// Takes note of what a watch told of the plugin's own writes, and forgets those that are in all caches now.
     pub(crate) fn hear(&self, watch: &str, batch: &[Notification]) {
         let Some(view) = self.by_name.get(watch).filter(|view| !view.own_writes.is_empty()) else { return };
-        view.own_writes.hear(&*view.cache, batch);
-        self.forget(view);
+        let forgotten = view.own_writes.hear(&*view.cache, batch);
+        self.take_out(view, &forgotten);
     }
 
-    /// Forgets the own writes that the caches are past; also those that no watch tells of.
+    /// Forgets the own writes that the caches are past; also those that no watch tells of. It looks at all of them: for
+    /// now and then, not for each batch.
     pub(crate) fn forget_all(&self) {
-        self.by_name.values().for_each(|view| self.forget(view));
+        for view in self.by_name.values() {
+            let forgotten = view.own_writes.prune();
+            self.take_out(view, &forgotten);
+        }
     }
 
-    fn forget(&self, view: &View) {
-        for key in view.own_writes.prune() {
+    /// Takes objects that are gone out of the indexes that knew of them by an own write to them, which is forgotten.
+    fn take_out(&self, view: &View, forgotten: &[ObjectKey]) {
+        for key in forgotten {
             // An object that came and went before the watch told of either: nobody else takes it out of the indexes.
             for view in self.by_name.values().filter(|other| Arc::ptr_eq(&other.own_writes, &view.own_writes))
             {
-                if !view.computed.is_empty() && view.object(&key).is_none() {
-                    view.computed.remove(&key);
+                if !view.computed.is_empty() && view.object(key).is_none() {
+                    view.computed.remove(key);
                 }
             }
         }

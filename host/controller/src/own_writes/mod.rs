@@ -151,20 +151,28 @@ impl OwnWrites {
         wanted.map(|(key, entry)| (key.clone(), entry.clone())).collect()
     }
 
-    /// Takes note of what a watch told, for writes whose versions have no order.
-    pub(crate) fn hear(&self, cache: &dyn Cache, batch: &[Notification]) {
+    /// Takes note of what a watch told, and forgets of those objects what every cache is past: says which keys those
+    /// were. It costs what the batch's objects cost, however many writes are remembered of others.
+    pub(crate) fn hear(&self, cache: &dyn Cache, batch: &[Notification]) -> Vec<ObjectKey> {
         if self.is_empty() {
-            return;
+            return Vec::new();
         }
-        let mut entries = self.entries.write();
-        for notification in batch {
-            if let Some(entry) = entries.get_mut(notification.key()) {
-                entry.hear(address(cache), cache.is_selective(), notification);
+        {
+            let mut entries = self.entries.write();
+            for notification in batch {
+                if let Some(entry) = entries.get_mut(notification.key()) {
+                    // Only of use where versions have no order.
+                    entry.hear(address(cache), cache.is_selective(), notification);
+                }
             }
         }
+        self.forget(&self.caches(), |entries| {
+            batch.iter().filter_map(|notification| entries.get_key_value(notification.key())).collect()
+        })
     }
 
-    /// Forgets what every cache is past, and says which keys those were.
+    /// Forgets what every cache is past, also what no watch tells of, and says which keys those were. It looks at all
+    /// writes: for now and then.
     pub(crate) fn prune(&self) -> Vec<ObjectKey> {
         if self.is_empty() {
             return Vec::new();
