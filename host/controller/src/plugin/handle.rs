@@ -126,17 +126,17 @@ impl PluginHandle {
 impl PluginView {
     pub(crate) fn status(&self) -> PluginStatus {
         let mut status = self.lifecycle.status();
-        if status.state == PluginState::Running && status.error.is_empty() {
+        // A plugin may have several troubles at a time, and the end of one says nothing of the others.
+        let mut problems = vec![std::mem::take(&mut status.error)];
+        if matches!(status.state, PluginState::Running | PluginState::BackingOff) {
+            // A complaint knows the cause of what the watches tell.
             let complaint = self.watched.complaint.lock().clone();
-            status.error = complaint
-                .or_else(|| trouble(&self.watched))
-                .or_else(|| self.guest.hot_loops.trouble())
-                .unwrap_or_default();
+            problems.extend(complaint.or_else(|| trouble(&self.watched)));
+            problems.extend(self.guest.hot_loops.trouble());
         }
-        if let Some(text) = newer_crds(&self.watched) {
-            let dash = if status.error.is_empty() { "" } else { "; " };
-            status.error = format!("{}{dash}{text}", status.error);
-        }
+        problems.extend(newer_crds(&self.watched));
+        problems.retain(|problem| !problem.is_empty());
+        status.error = problems.join("; ");
         let counters = self.guest.metrics.counters().into_iter();
         status.counters = counters.map(|(name, count)| (name.to_owned(), count)).collect::<BTreeMap<_, _>>();
         status.queue_depth = self.guest.queue.snapshot().depth;
@@ -167,4 +167,42 @@ fn newer_crds(watched: &Watched) -> Option<String> {
     let newer = version.newer_crds.lock();
     (!newer.is_empty())
         .then(|| format!("the CRD {} is that of a newer version, and is not reverted", newer.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lifecycle::Input;
+
+    fn view() -> PluginView {
+        let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
+            Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
+        });
+        let guest = GuestServices::for_test("shown", kube::Client::new(service, "default"));
+        let lifecycle =
+            Lifecycle::begin(guest.name.clone(), "default", Arc::clone(&guest.metrics), guest.events.clone());
+        PluginView { lifecycle, watched: Arc::default(), guest }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_file_hides_no_trouble_of_the_version_that_runs() {
+        let view = view();
+        let step = |state| Input::Step { load: view.lifecycle.load(), state, waiting_for: "" };
+        view.lifecycle.apply(&step(PluginState::Describing));
+        view.lifecycle.apply(&Input::Installed { version: "1", digest: "d" });
+        assert_eq!(view.status().error, "");
+        view.watched.complain(Some("the CRD is gone".to_owned()));
+        assert_eq!(view.status().error, "the CRD is gone");
+        view.lifecycle.apply(&Input::Found);
+        view.lifecycle.apply(&Input::Refused { problem: "the file is torn" });
+        let error = view.status().error;
+        assert!(error.contains("the file is torn") && error.ends_with("; the CRD is gone"), "{error}");
+        view.lifecycle.apply(&Input::Faulty { problem: "it trapped", wait: std::time::Duration::ZERO });
+        let status = view.status();
+        assert_eq!(status.state, PluginState::BackingOff);
+        assert!(status.error.ends_with("; the CRD is gone"), "{}", status.error);
+        view.watched.complain(None);
+        assert!(!view.status().error.contains("CRD"));
+        assert!(view.status().error.contains("the file is torn"), "it is still refused");
+    }
 }
