@@ -4,11 +4,10 @@
 //! and the last request gives it back. No worker waits for that.
 
 use std::collections::HashMap;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pilothouse_informer::WorkItem;
+use pilothouse_informer::{Priority, WorkItem};
 use tokio::sync::Notify;
 
 use crate::queue::Item;
@@ -36,8 +35,11 @@ pub(crate) struct Flight {
 
 /// A key in a worker's hands. Dropping it lets go of it, at once or when its requests have ended.
 pub(crate) struct HeldItem {
-    /// Some until it is dropped.
-    item: Option<WorkItem<Item>>,
+    key: Item,
+    priority: Priority,
+    attempts: u32,
+    /// What holds the key; the drop moves it to where the requests are.
+    work: Option<WorkItem<Item>>,
     in_flight: InFlight,
 }
 
@@ -66,8 +68,14 @@ impl InFlight {
     }
 
     /// Gives a key to a worker.
-    pub(crate) fn hold(&self, item: WorkItem<Item>) -> HeldItem {
-        HeldItem { item: Some(item), in_flight: self.clone() }
+    pub(crate) fn hold(&self, work: WorkItem<Item>) -> HeldItem {
+        HeldItem {
+            key: work.key().clone(),
+            priority: work.priority(),
+            attempts: work.attempts(),
+            work: Some(work),
+            in_flight: self.clone(),
+        }
     }
 }
 
@@ -88,29 +96,36 @@ impl Drop for Flight {
 }
 
 impl HeldItem {
+    pub(crate) fn key(&self) -> &Item {
+        &self.key
+    }
+
+    /// The priority with which it was taken.
+    pub(crate) fn priority(&self) -> Priority {
+        self.priority
+    }
+
+    /// Its retries when it was taken.
+    pub(crate) fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
     /// Lets go of the key.
     #[cfg(test)]
     pub(crate) fn done(self) {}
 }
 
-impl Deref for HeldItem {
-    type Target = WorkItem<Item>;
-
-    fn deref(&self) -> &WorkItem<Item> {
-        self.item.as_ref().unwrap_or_else(|| unreachable!("only drop takes the item"))
-    }
-}
-
 impl Drop for HeldItem {
     fn drop(&mut self) {
-        let Some(item) = self.item.take() else { return };
+        let work = self.work.take();
         let mut sent = self.in_flight.sent.lock();
-        if let Some(entry) = sent.get_mut(item.key()) {
-            entry.held = Some(item);
+        if let Some(entry) = sent.get_mut(&self.key) {
+            entry.held = work;
             return;
         }
+        // The key goes back without the lock: that wakes a worker.
         drop(sent);
-        drop(item);
+        drop(work);
     }
 }
 
@@ -118,7 +133,7 @@ impl Drop for HeldItem {
 mod tests {
     use std::sync::Arc;
 
-    use pilothouse_informer::{NoMetrics, Priority};
+    use pilothouse_informer::NoMetrics;
     use pilothouse_model::ObjectKey;
     use pilothouse_plugin::Reason;
 

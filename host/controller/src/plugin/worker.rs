@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pilothouse_informer::{Priority, WorkItem};
+use pilothouse_informer::Priority;
 use pilothouse_plugin::{Failure, FaultKind, LogLevel, Outcome, Reason, Request};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -12,7 +12,6 @@ use crate::guest_host::GuestServices;
 use crate::hot_loop;
 use crate::in_flight::HeldItem;
 use crate::lifecycle::{Activity, Health};
-use crate::queue::Item;
 use crate::version::Version;
 
 /// Works until the queue is shut down. `health` is that of the version that runs, whichever it is.
@@ -116,7 +115,7 @@ struct Reconciled {
 }
 
 /// `None` while the instance of a stateful plugin is not ready for it.
-async fn reconcile(version: &Version, item: &WorkItem<Item>, reasons: Vec<Reason>) -> Option<Reconciled> {
+async fn reconcile(version: &Version, item: &HeldItem, reasons: Vec<Reason>) -> Option<Reconciled> {
     let request = Request {
         watch: Arc::clone(&item.key().watch),
         key: item.key().key.clone(),
@@ -137,7 +136,7 @@ async fn reconcile(version: &Version, item: &WorkItem<Item>, reasons: Vec<Reason
 }
 
 /// Puts the key where the outcome says. Done before the key is let go, so that it is never nowhere.
-fn settle(guest: &GuestServices, item: &WorkItem<Item>, reconciled: Reconciled) {
+fn settle(guest: &GuestServices, item: &HeldItem, reconciled: Reconciled) {
     let metrics = &guest.metrics;
     let (watch, key) = (&item.key().watch, &item.key().key);
     metrics.reconcile_time.observe(reconciled.seconds);
@@ -187,7 +186,7 @@ fn settle(guest: &GuestServices, item: &WorkItem<Item>, reconciled: Reconciled) 
 }
 
 /// Where it happened, as fields of a log line.
-fn place(item: &WorkItem<Item>) -> [(String, String); 2] {
+fn place(item: &HeldItem) -> [(String, String); 2] {
     [("watch".into(), item.key().watch.to_string()), ("key".into(), item.key().key.to_string())]
 }
 
@@ -207,6 +206,7 @@ mod tests {
     use pilothouse_model::ObjectKey;
 
     use super::*;
+    use crate::queue::Item;
 
     fn guest() -> GuestServices {
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
