@@ -12,8 +12,6 @@
 
 #[path = "density/files.rs"]
 mod files;
-#[path = "../examples/languages/host.rs"]
-mod host;
 #[path = "density/process.rs"]
 mod process;
 #[path = "density/wake.rs"]

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_model::Object;
-use pilothouse_plugin::{CacheDirectory, Engine, EngineOptions, InstancePool, Limits};
+use pilothouse_plugin::{CacheDirectory, Engine, EngineOptions, InstancePool, Limits, StandIn};
 use tokio::time::Instant;
-
-use crate::host::OneScript;
 
 /// Milliseconds, medians.
 pub(crate) struct Times {
@@ -28,7 +26,8 @@ pub(crate) async fn measure(guest: &Path, folder: &Path) -> Result<Times, String
     let code = engine.load(wasm).await.map_err(|error| error.to_string())?;
     let object = Object::from_json(r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one"}}"#)
         .map_err(|error| error.to_string())?;
-    let pool = InstancePool::new(code.clone(), Arc::new(OneScript(object)), Limits::default());
+    let pool =
+        InstancePool::new(code.clone(), Arc::new(StandIn::new("{}").with_object(object)), Limits::default());
     let (mut asleep, mut kept) = (Vec::new(), Vec::new());
     for _ in 0..REPETITIONS {
         pool.drop_idle(Duration::ZERO);

@@ -3,15 +3,12 @@
 //!
 //! Each figure is the median of several; compare them with each other, not with other machines.
 
-mod host;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use host::OneScript;
 use pilothouse_model::{Object, ObjectKey};
-use pilothouse_plugin::{Code, Compiler, Engine, EngineOptions, Limits, Reason, Request};
+use pilothouse_plugin::{Code, Compiler, Engine, EngineOptions, Limits, Reason, Request, StandIn};
 use tokio::time::Instant;
 
 const LANGUAGES: [&str; 6] = ["wat", "c", "rust", "js", "go", "python"];
@@ -59,7 +56,7 @@ async fn measure(file: &Path) -> Figures {
     let size = bytes.len() as u64;
     let (_, winch) = compile(&bytes, Compiler::Winch).await;
     let (code, cranelift) = compile(&bytes, Compiler::Cranelift).await;
-    let host = Arc::new(OneScript(Object::from_json(SCRIPT).expect("an object")));
+    let host = Arc::new(StandIn::new("{}").with_object(Object::from_json(SCRIPT).expect("an object")));
     let mut instantiate = Vec::new();
     let mut first = Vec::new();
     let mut last = None;

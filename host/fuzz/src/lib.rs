@@ -6,7 +6,6 @@
 
 mod corpus;
 mod loader;
-mod mute;
 
 use pilothouse_controller::descriptor::Descriptor;
 use pilothouse_controller::sidecar::Sidecar;

@@ -4,12 +4,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pilothouse_controller::descriptor::Descriptor;
-use pilothouse_plugin::{DescribeError, Engine, EngineOptions, Limits, LoadError};
+use pilothouse_plugin::{DescribeError, Engine, EngineOptions, Limits, LoadError, StandIn};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use crate::is_one_line;
-use crate::mute::MuteHost;
 
 /// Many times the limits, for a slow machine: what does not end by then does not end.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -45,7 +44,7 @@ pub(crate) fn run(input: &[u8]) {
     let Host { runtime, engine, limits } = host();
     let work = async {
         match engine.load(input.to_vec()).await {
-            Ok(code) => match code.describe(Arc::new(MuteHost), limits).await {
+            Ok(code) => match code.describe(Arc::new(StandIn::new("{}").repeatable()), limits).await {
                 Ok(text) => Descriptor::parse(&text).err().into_iter().for_each(is_one_line),
                 // In the plugin's own words, which may have many lines.
                 Err(DescribeError::Refused(_)) => {}

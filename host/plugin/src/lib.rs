@@ -27,6 +27,7 @@ mod limits;
 mod load;
 mod pool;
 mod sandbox;
+mod stand_in;
 mod ticker;
 
 pub use api_error::{ApiError, Cause, Rule};
@@ -44,3 +45,4 @@ pub use instance::Instance;
 pub use limits::{Limits, MAX_MILLISECONDS};
 pub use load::LoadError;
 pub use pool::{InstancePool, PoolStats, PooledInstance};
+pub use stand_in::StandIn;

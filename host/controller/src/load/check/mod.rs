@@ -1,6 +1,5 @@
 //! `pilothouse check`: what loading a plugin would find, without running it.
 
-mod nothing_host;
 mod report;
 mod review;
 mod rights;
@@ -8,8 +7,9 @@ mod rules;
 mod warnings;
 
 use std::path::Path;
+use std::sync::Arc;
 
-use pilothouse_plugin::{Code, Engine, Form};
+use pilothouse_plugin::{Code, Engine, Form, StandIn};
 
 pub use report::{CheckReport, CheckedLimits, CheckedWatch, Verdict};
 pub use rights::Right;
@@ -22,7 +22,6 @@ use crate::limits;
 use crate::name::PluginName;
 use crate::server::{Discovery, DiscoveryError, Server, apply_crds};
 use crate::sidecar::Sidecar;
-use nothing_host::NothingHost;
 use report::{exports, world};
 
 /// Which servers a plugin is held against.
@@ -49,10 +48,10 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         tokio::fs::read(path).await.map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
     let (sidecar, has_sidecar) = sidecar(path).await?;
     let code = engine.load(wasm).await.map_err(|error| error.to_string())?;
-    let host = NothingHost::new(sidecar.config_json());
+    let host = Arc::new(StandIn::new(sidecar.config_json()));
     let limits = limits::effective(None, &sidecar.limits).map_err(|error| error.to_string())?.guest;
     let text = code
-        .describe(std::sync::Arc::<NothingHost>::clone(&host), &limits)
+        .describe(Arc::<StandIn>::clone(&host), &limits)
         .await
         .map_err(|error| format!("describe failed: {error}"))?;
     let descriptor = Descriptor::parse(&text).map_err(|error| error.to_string())?;

@@ -1,0 +1,169 @@
+//! A host with nothing behind it.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use pilothouse_model::{Object, ObjectKey};
+use rand::Rng;
+use tokio::time::Instant;
+
+use crate::{
+    ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, ListOptions, LivePage, LogLine,
+    MetricSample, Misuse, ObjectType, Patch, PluginEvent,
+};
+
+/// A [`Host`] without a server, for a plugin that only describes itself, and for measuring and fuzzing guests.
+///
+/// What a plugin may not do while it describes itself traps here in every call, as it does there; one object makes it
+/// the cache of every watch instead.
+pub struct StandIn {
+    config: String,
+    object: Option<Object>,
+    repeatable: bool,
+    lines: Mutex<Vec<String>>,
+    started: Instant,
+}
+
+impl StandIn {
+    /// Log lines that are kept, so that a guest that is run for long costs no memory here.
+    const LINES: usize = 1_000;
+
+    /// Nothing but this configuration, as JSON text.
+    #[must_use]
+    pub fn new(config: impl Into<String>) -> Self {
+        Self {
+            config: config.into(),
+            object: None,
+            repeatable: false,
+            lines: Mutex::default(),
+            started: Instant::now(),
+        }
+    }
+
+    /// The same with one object, which is all that every watch has, and queues that take everything.
+    #[must_use]
+    pub fn with_object(self, object: Object) -> Self {
+        Self { object: Some(object), ..self }
+    }
+
+    /// The same with clocks that stand and random bytes that are none, so that equal guests do equal things.
+    #[must_use]
+    pub fn repeatable(self) -> Self {
+        Self { repeatable: true, ..self }
+    }
+
+    /// What the plugin logged so far.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        self.lines.lock().clone()
+    }
+
+    /// The one object, where reading is not a mistake.
+    fn read(&self, call: &Call, function: &'static str) -> Result<&Object, Misuse> {
+        self.object.as_ref().ok_or_else(|| Misuse::NotNow { function, call: call.name() })
+    }
+}
+
+fn unavailable<T>() -> Result<T, ApiError> {
+    Err(ApiError::Unavailable("there is no API server here: the plugin is only tried out".to_owned()))
+}
+
+#[async_trait]
+impl Host for StandIn {
+    fn config(&self) -> &str {
+        &self.config
+    }
+
+    fn cache_get(&self, call: &Call, _: &str, key: &ObjectKey) -> Result<Option<Object>, Misuse> {
+        let object = self.read(call, "cache.get")?;
+        Ok((object.key() == key).then(|| object.clone()))
+    }
+
+    fn cache_list(&self, call: &Call, _: &str, _: &CacheFilter) -> Result<CachePage, Misuse> {
+        Ok(CachePage { items: vec![self.read(call, "cache.list")?.clone()], more: false })
+    }
+
+    fn cache_by_index(&self, call: &Call, _: &str, _: &str, _: &str) -> Result<Vec<Object>, Misuse> {
+        self.read(call, "cache.by-index").map(|_| Vec::new())
+    }
+
+    fn cache_index_values(&self, call: &Call, _: &str, _: &str) -> Result<Vec<String>, Misuse> {
+        self.read(call, "cache.index-values").map(|_| Vec::new())
+    }
+
+    fn cache_has_synced(&self, call: &Call, _: &str) -> Result<bool, Misuse> {
+        self.read(call, "cache.has-synced").map(|_| true)
+    }
+
+    async fn client_get(&self, _: &Call, _: &ObjectType, _: &ObjectKey, _: &str) -> Result<Object, ApiError> {
+        unavailable()
+    }
+
+    async fn client_list(&self, _: &Call, _: &ObjectType, _: &ListOptions) -> Result<LivePage, ApiError> {
+        unavailable()
+    }
+
+    async fn client_create(&self, _: &Call, _: String, _: &str) -> Result<Object, ApiError> {
+        unavailable()
+    }
+
+    async fn client_update(&self, _: &Call, _: String, _: &str) -> Result<Object, ApiError> {
+        unavailable()
+    }
+
+    async fn client_patch(
+        &self,
+        _: &Call,
+        _: &ObjectType,
+        _: &ObjectKey,
+        _: Patch,
+        _: &str,
+    ) -> Result<Object, ApiError> {
+        unavailable()
+    }
+
+    async fn client_delete(
+        &self,
+        _: &Call,
+        _: &ObjectType,
+        _: &ObjectKey,
+        _: &DeleteOptions,
+    ) -> Result<(), ApiError> {
+        unavailable()
+    }
+
+    fn queue_add(&self, call: &Call, _: &str, _: ObjectKey) -> Result<(), Misuse> {
+        self.read(call, "queue.add").map(drop)
+    }
+
+    fn queue_add_after(&self, call: &Call, _: &str, _: ObjectKey, _: Duration) -> Result<(), Misuse> {
+        self.read(call, "queue.add-after").map(drop)
+    }
+
+    fn publish_event(&self, _: &Call, _: PluginEvent<'_>) {}
+
+    fn log(&self, _: &Call, line: LogLine<'_>) {
+        let mut lines = self.lines.lock();
+        if lines.len() < Self::LINES {
+            lines.push(line.message.to_owned());
+        }
+    }
+
+    fn metric(&self, _: &Call, _: MetricSample<'_>) {}
+
+    fn wall_clock(&self) -> Duration {
+        if self.repeatable {
+            return Duration::from_secs(1_800_000_000);
+        }
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
+    }
+
+    fn monotonic_clock(&self) -> Duration {
+        if self.repeatable { Duration::from_secs(1) } else { self.started.elapsed() }
+    }
+
+    fn random(&self, buffer: &mut [u8]) {
+        if self.repeatable { buffer.fill(4) } else { rand::rng().fill_bytes(buffer) }
+    }
+}
