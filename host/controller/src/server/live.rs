@@ -244,6 +244,7 @@ impl LiveClient {
         let target = ObjectType { api_version: head.api_version, kind: head.kind };
         let resource = self.resolve(&target).await?;
         let key = ObjectKey::new(&head.metadata.namespace, &head.metadata.name);
+        check_scope(&resource, key.namespace())?;
         Ok(Manifest { resource, key })
     }
 
@@ -279,12 +280,7 @@ fn object_path(resource: &ResourceType, key: &ObjectKey, subresource: &str) -> R
     if key.name().is_empty() {
         return Err(invalid("metadata.name", "it is empty"));
     }
-    if resource.namespaced && key.namespace().is_empty() {
-        return Err(invalid(
-            "metadata.namespace",
-            &format!("it is empty, and {resource} live in namespaces"),
-        ));
-    }
+    check_scope(resource, key.namespace())?;
     check_segment("metadata.namespace", key.namespace())?;
     check_segment("metadata.name", key.name())?;
     check_segment("subresource", subresource)?;
@@ -294,6 +290,16 @@ fn object_path(resource: &ResourceType, key: &ObjectKey, subresource: &str) -> R
         path.push_str(subresource);
     }
     Ok(path)
+}
+
+/// There is no default namespace: a plugin's pod is not where its objects are. Without one the path would be that of all
+/// namespaces.
+fn check_scope(resource: &ResourceType, namespace: &str) -> Result<(), ApiError> {
+    if resource.namespaced && namespace.is_empty() {
+        let message = format!("it is empty, and {resource} live in namespaces: say which");
+        return Err(invalid("metadata.namespace", &message));
+    }
+    Ok(())
 }
 
 /// Names go into the path as they are; one that would change the path's meaning is refused, so that a grant on one
@@ -313,3 +319,6 @@ fn invalid(field: &str, message: &str) -> ApiError {
         message: message.to_owned(),
     }])
 }
+
+#[cfg(test)]
+mod tests;
