@@ -28,6 +28,8 @@ struct Known {
     series: HashMap<PluginName, u32>,
 }
 
+/// All series of one name, of whichever plugin: they have one kind, because an exposition has one `# TYPE` for each
+/// name. It is free again when the last of them goes.
 struct Family {
     kind: MetricKind,
     series: BTreeMap<Labels, Series>,
@@ -52,9 +54,19 @@ pub(crate) enum MetricProblem {
     #[error("it is a {known} already, and was used as a {used}")]
     OtherKind { known: &'static str, used: &'static str },
     #[error(
+        "plugin {plugin} records it as a {known}, and it was used as a {used}: a scrape has one kind for each name, so \
+         give it another name in one of the two"
+    )]
+    OthersKind { plugin: PluginName, known: &'static str, used: &'static str },
+    #[error(
         "exceeded limits.metricSeries of {allowed}: new series are dropped, those there are go on; use fewer label values"
     )]
     TooMany { allowed: u32 },
+}
+
+/// What the text calls it: a counter's sample has `_total` behind that, whether its plugin says so or not.
+fn family_name(name: &str) -> &str {
+    name.strip_suffix("_total").unwrap_or(name)
 }
 
 fn word(kind: MetricKind) -> &'static str {
@@ -77,9 +89,10 @@ impl GuestMetrics {
         pairs.sort();
         let labels = Labels { plugin: plugin.clone(), pairs };
         let Known { families, series } = &mut *self.known.lock();
-        let family = families.get_mut(sample.name);
+        let name = family_name(sample.name);
+        let family = families.get_mut(name);
         if let Some(family) = family.as_ref().filter(|family| family.kind != sample.kind) {
-            return Err(MetricProblem::OtherKind { known: word(family.kind), used: word(sample.kind) });
+            return Err(family.mismatch(plugin, sample.kind));
         }
         if let Some(known) = family.and_then(|family| family.series.get_mut(&labels)) {
             known.take(sample);
@@ -91,7 +104,7 @@ impl GuestMetrics {
         }
         *used += 1;
         let family = families
-            .entry(sample.name.to_owned())
+            .entry(name.to_owned())
             .or_insert_with(|| Family { kind: sample.kind, series: BTreeMap::new() });
         family.series.entry(labels).or_default().take(sample);
         Ok(())
@@ -110,12 +123,25 @@ impl GuestMetrics {
     /// Appends the OpenMetrics text of all series, without the closing `# EOF`.
     pub fn encode(&self, out: &mut String) {
         for (name, family) in &self.known.lock().families {
-            let name = format!("pilothouse_guest_{}", name.strip_suffix("_total").unwrap_or(name));
+            let name = format!("pilothouse_guest_{name}");
             // Writing to a String cannot fail.
             let _ = writeln!(out, "# TYPE {name} {}", word(family.kind));
             for (labels, series) in &family.series {
                 series.encode(out, &name, family.kind, &labels.to_string());
             }
+        }
+    }
+}
+
+impl Family {
+    /// Why a plugin cannot use it as that kind.
+    fn mismatch(&self, plugin: &PluginName, used: MetricKind) -> MetricProblem {
+        let (known, used) = (word(self.kind), word(used));
+        let mut plugins = self.series.keys().map(|labels| &labels.plugin);
+        let is_own = plugins.clone().any(|of| of == plugin);
+        match plugins.next() {
+            Some(other) if !is_own => MetricProblem::OthersKind { plugin: other.clone(), known, used },
+            _ => MetricProblem::OtherKind { known, used },
         }
     }
 }
@@ -226,5 +252,38 @@ mod tests {
         metrics.record(&plugin("q"), &another, 100).expect("another plugin has series of its own");
         metrics.forget(&plugin("p"));
         record(&metrics, "seen", MetricKind::Counter, "more", 1.0).expect("there is room again");
+    }
+    #[test]
+    fn a_name_has_one_kind_and_who_comes_second_is_told_whose_it_is() {
+        let metrics = GuestMetrics::default();
+        let labels = [];
+        let use_as = |name: &str, kind, metric| {
+            metrics.record(
+                &plugin(name),
+                &MetricSample { kind, name: metric, labels: &labels, value: 1.0 },
+                9,
+            )
+        };
+        use_as("a", MetricKind::Gauge, "level").expect("the first");
+        let refused = use_as("b", MetricKind::Counter, "level").expect_err("another kind");
+        assert!(
+            refused.to_string().starts_with("plugin a records it as a gauge, and it was used as a counter"),
+            "{refused}"
+        );
+        // With the ending of a counter it is the same name in the text.
+        assert_eq!(use_as("b", MetricKind::Counter, "level_total"), Err(refused));
+        use_as("b", MetricKind::Gauge, "level").expect("the same kind");
+        let own = use_as("b", MetricKind::Counter, "level").expect_err("its own is a gauge, too");
+        assert_eq!(own, MetricProblem::OtherKind { known: "gauge", used: "counter" });
+        use_as("b", MetricKind::Counter, "done_total").expect("a counter");
+        use_as("a", MetricKind::Counter, "done").expect("the same counter");
+        let mut text = String::new();
+        metrics.encode(&mut text);
+        let types: Vec<_> = text.lines().filter(|line| line.starts_with('#')).collect();
+        assert_eq!(types, ["# TYPE pilothouse_guest_done counter", "# TYPE pilothouse_guest_level gauge"]);
+        metrics.forget(&plugin("a"));
+        assert!(use_as("c", MetricKind::Histogram, "level").is_err(), "one is left");
+        metrics.forget(&plugin("b"));
+        use_as("c", MetricKind::Histogram, "level").expect("nobody has it any more");
     }
 }
