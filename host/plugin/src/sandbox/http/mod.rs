@@ -207,20 +207,4 @@ fn error_code(error: &HttpError) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn a_guest_gets_less_patience_than_the_host_has_and_never_more() {
-        let most = HttpTimeouts::default();
-        assert_eq!(timeouts(None), most);
-        let asked = RequestOptions {
-            connect_timeout: Some(Duration::from_millis(7)),
-            first_byte_timeout: Some(Duration::from_secs(3600)),
-            between_bytes_timeout: None,
-        };
-        assert_eq!(timeouts(Some(asked)), HttpTimeouts { connect: Duration::from_millis(7), ..most });
-    }
-}
+mod tests;
