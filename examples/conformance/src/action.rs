@@ -25,6 +25,7 @@ pub(crate) enum Action<'a> {
     Warning(&'a str),
     Log(&'a str),
     Flip,
+    Insist(&'a str),
     Create(&'a str),
 }
 
@@ -64,6 +65,7 @@ impl<'a> Action<'a> {
             "warning" => Self::Warning(text("asked for a warning")),
             "log" => Self::Log(rest),
             "flip" => Self::Flip,
+            "insist" => Self::Insist(name()?),
             "create" => Self::Create(name()?),
             _ => return Err(format!("{line:?}: there is no action {word:?}; README.md lists them")),
         })

@@ -100,6 +100,7 @@ fn perform(
         Action::Warning(note) => ctx.events().warning(script, "Conformance", "Test", note),
         Action::Log(text) => info!(version = VERSION, "{text}"),
         Action::Flip => record::flip(script)?,
+        Action::Insist(field) => record::insist(ctx, script, field)?,
         Action::Create(target) => record::create(ctx, &request.key.sibling(target))?,
     }
     Ok(None)

@@ -59,6 +59,16 @@ pub(crate) fn flip(script: &Object) -> Result<(), Error> {
     Ok(())
 }
 
+/// Has a field of the script say `config.opinion`, whatever it says now: where two plugins have two, neither ends.
+pub(crate) fn insist(ctx: &Context<'_>, script: &Object, field: &str) -> Result<(), Error> {
+    let opinion = ctx.config()?.get::<String>("opinion")?.unwrap_or_default();
+    if script.text(&format!("/data/{field}")).as_deref() != Some(opinion.as_str()) {
+        let patch = serde_json::json!({"data": {field: opinion}});
+        client::patch::<ConfigMap>(&script.key(), &Patch::Merge(&patch))?;
+    }
+    Ok(())
+}
+
 /// Creates a record that the cache does not have, and fails for good if it was there all the same.
 pub(crate) fn create(ctx: &Context<'_>, key: &ObjectKey) -> Result<(), Error> {
     if ctx.cache::<ConfigMap>(RECORDS).get(key)?.is_some() {

@@ -1,6 +1,6 @@
 use std::cell::RefCell;
 
-use crate::{Cache, Events, FromObject, Object, ObjectKey, Queue, Request, Resource};
+use crate::{Cache, Config, Error, Events, FromObject, Object, ObjectKey, Queue, Request, Resource};
 
 /// The host, as seen from one call.
 pub struct Context<'a> {
@@ -29,6 +29,14 @@ impl<'a> Context<'a> {
     #[must_use]
     pub fn cache<'c, T: FromObject>(&'c self, watch: &'c str) -> Cache<'c, T> {
         Cache::new(self, watch)
+    }
+
+    /// The `config` of the plugin's sidecar, as `describe` was given it. It is read anew at each call.
+    ///
+    /// # Errors
+    /// None with a host of the contract: the text is JSON.
+    pub fn config(&self) -> Result<Config, Error> {
+        Config::parse(&crate::bindings::pilothouse::controller::config::get())
     }
 
     /// Kubernetes Events, the ones that `kubectl describe` shows.

@@ -46,6 +46,59 @@ async fn a_plugin_that_flips_a_field_is_reported_and_slowed_down_until_it_stops(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn two_plugins_that_fight_over_a_field_are_both_reported_with_it_and_with_each_other() {
+    let host = Host::start().await;
+    let plugins = [("north", "south"), ("south", "north")];
+    for (name, _) in plugins {
+        host.sidecar(name, &format!("config: {{opinion: {name}}}"));
+        host.drop_in(name, &Guest::Conformance.wasm());
+    }
+    for (name, _) in plugins {
+        host.wait_for_state(name, "running").await;
+    }
+    host.server.script("contested", "insist:direction").await;
+    for (name, rival) in plugins {
+        let plugin = host
+            .wait_for_plugin(name, "the report", |plugin| {
+                plugin["error"].as_str().is_some_and(|error| error.contains("hot loop"))
+            })
+            .await;
+        let error = plugin["error"].as_str().expect("text");
+        assert!(
+            error.contains(&format!("this plugin and {rival} answer each other's writes to ")),
+            "{error}"
+        );
+        assert!(
+            error.contains("contested") && error.contains("/data/direction changes each time"),
+            "{error}"
+        );
+        assert_eq!((&plugin["state"], &plugin["counters"]["hotLoops"]), (&"running".into(), &1.into()));
+    }
+    let told = || async {
+        let events = host.server.events().await;
+        let of = |name: &str| {
+            let is_of = |event: &&k8s_openapi::api::events::v1::Event| {
+                let note = event.note.as_deref().unwrap_or_default();
+                event.reason.as_deref() == Some("HotLoop")
+                    && note.contains(&format!("The plugin {name} is in a"))
+            };
+            events.iter().find(is_of).and_then(|event| event.regarding.as_ref()?.name.clone())
+        };
+        Some((of("north")?, of("south")?))
+    };
+    let told = host.wait("an Event of each", told).await;
+    assert_eq!(told, ("contested".to_owned(), "contested".to_owned()));
+
+    // Who gives in ends it for both.
+    std::fs::remove_file(host.plugins().join("south.wasm")).expect("removed");
+    host.wait_for_state("south", "stopped").await;
+    let is_north = || async { (host.server.data("contested").await["direction"] == "north").then_some(()) };
+    host.wait("the last word", is_north).await;
+    host.server.set_data("contested", "note", "at rest").await;
+    host.wait_for_plugin("north", "no trouble", |plugin| plugin["error"] == "").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_that_writes_a_status_and_comes_to_rest_is_not_reported() {
     let host = Host::start().await;
     if host.server.skips_absent_kinds() {
