@@ -51,6 +51,11 @@ impl InFlight {
         Flight { in_flight: self.clone(), item: item.clone() }
     }
 
+    /// Whether no request is out.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sent.lock().is_empty()
+    }
+
     /// Waits until no request is out.
     ///
     /// # Cancellation safety
@@ -60,7 +65,7 @@ impl InFlight {
             let landed = self.landed.notified();
             tokio::pin!(landed);
             landed.as_mut().enable();
-            if self.sent.lock().is_empty() {
+            if self.is_empty() {
                 return;
             }
             landed.await;

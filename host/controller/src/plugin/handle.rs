@@ -107,9 +107,10 @@ impl PluginHandle {
         self.wanted.borrow().is_none()
     }
 
-    /// Whether it has ended after that.
+    /// Whether nothing of it goes on after that: its task has ended, and what it sent was answered. Until then the handle
+    /// must be kept, so that a plugin of the same name can [wait for it](Self::start).
     pub(crate) fn has_ended(&self) -> bool {
-        self.task.is_finished()
+        self.task.is_finished() && self.view.guest.queue.in_flight().is_empty()
     }
 
     pub(crate) fn view(&self) -> &PluginView {
@@ -182,6 +183,20 @@ mod tests {
         let lifecycle =
             Lifecycle::begin(guest.name.clone(), "default", Arc::clone(&guest.metrics), guest.events.clone());
         PluginView { lifecycle, watched: Arc::default(), guest }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_plugin_goes_on_until_what_it_sent_was_answered() {
+        let view = view();
+        let key = pilothouse_model::ObjectKey::cluster("a");
+        let sent = view.guest.queue.in_flight().begin(&crate::queue::Item { watch: "maps".into(), key });
+        let handle = PluginHandle { wanted: watch::channel(None).0, view, task: tokio::spawn(async {}) };
+        while !handle.task.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        assert!(!handle.has_ended(), "it would be forgotten with its request under way");
+        drop(sent);
+        assert!(handle.has_ended());
     }
 
     #[tokio::test(start_paused = true)]

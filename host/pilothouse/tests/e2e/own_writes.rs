@@ -59,3 +59,30 @@ async fn a_reconcile_that_is_cut_off_leaves_its_key_to_the_request_that_it_sent(
     assert_eq!(plugin["counters"]["unknownWrites"], 0, "its answer came: {plugin:#}");
     assert!(host.server.data("record").await.contains_key("version"));
 }
+
+/// The file is removed while a request is on the way, and comes back before its answer. The plugin that comes must not
+/// look at the key before: it would find nothing, and fail at an object that the one before it made.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_comes_back_waits_for_the_requests_of_the_one_before() {
+    let Some(host) = start().await else { return };
+    host.sidecar("conformance", "limits: {reconcileTimeout: 300ms}\n");
+    host.wait_for_generation("conformance", 2).await;
+    host.server.script("one", "log:ready").await;
+    host.wait_until_said("conformance", "ready", 1).await;
+    arm(&host, json!({"verb": "create", "resource": "configmaps", "delayMillis": 4000})).await;
+    host.server.set_data("one", "action", "create:record").await;
+    host.wait_for_plugin("conformance", "a time-out", |plugin| plugin["counters"]["timeouts"] == 1).await;
+    let file = host.plugins().join("conformance.wasm");
+    std::fs::remove_file(&file).expect("removed");
+    host.wait_for_state("conformance", "stopped").await;
+    host.drop_in("conformance", &Guest::Conformance.wasm());
+    host.wait_for_state("conformance", "running").await;
+    assert!(host.server.data("record").await.contains_key("version"), "it runs before the answer");
+    let plugin = host
+        .wait_for_plugin("conformance", "its look at the key", |plugin| {
+            plugin["counters"]["succeeded"].as_u64() >= Some(2)
+        })
+        .await;
+    assert_eq!(plugin["counters"]["terminalErrors"], 0, "{plugin:#}");
+    assert_eq!(host.server.requests("create", "v1/configmaps").await, 2, "the script, and the record once");
+}
