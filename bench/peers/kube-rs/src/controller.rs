@@ -1,0 +1,33 @@
+//! A Controller whose reconcile only measures.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::runtime::controller::{Action, Controller};
+use kube::runtime::watcher;
+
+use crate::progress::Progress;
+use crate::{Arguments, Error, done, listed};
+
+/// Returns when the last event was reconciled; the controller runs on. The list counts as read when every object of it has been
+/// reconciled once, so that the events find an idle controller.
+pub async fn run(pods: Api<Pod>, arguments: &Arguments, progress: Arc<Progress>) -> Result<(), Error> {
+    let controller = Controller::new(pods, watcher::Config::default());
+    let reader = controller.store();
+    let error_policy = |_, _: &Infallible, _| Action::requeue(Duration::from_secs(5));
+    tokio::spawn(controller.run(reconcile, error_policy, Arc::clone(&progress)).for_each(|_| async {}));
+    progress.initial().await;
+    listed(reader.len(), arguments)?;
+    done(progress.finished().await, reader.len());
+    Ok(())
+}
+
+async fn reconcile(pod: Arc<Pod>, progress: Arc<Progress>) -> Result<Action, Infallible> {
+    let now = progress.now();
+    progress.seen(now, &pod.metadata);
+    Ok(Action::await_change())
+}

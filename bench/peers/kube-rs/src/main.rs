@@ -1,0 +1,98 @@
+//! The peer of the ingest and latency benchmarks: what kube-rs' runtime does with the work that the fixture server makes.
+//!
+//!     kube-rs --server URL --objects N --events M --mode typed|dynamic|controller [--latency]
+//!
+//! It prints `{"at":"listed"}` when its cache is complete and `{"at":"done",…}` when it was told of the last event, and then
+//! keeps its cache until its stdin is closed.
+
+use std::sync::Arc;
+
+use clap::{Parser, ValueEnum};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ApiResource, DynamicObject};
+use kube::{Api, Client, Config};
+use kube_rs_peers as _; // Its allocator.
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
+
+mod controller;
+mod progress;
+mod reflector;
+
+use progress::Progress;
+
+#[derive(Clone, Debug, Parser)]
+struct Arguments {
+    /// The fixture server.
+    #[arg(long)]
+    server: String,
+    /// How many objects it lists.
+    #[arg(long)]
+    objects: usize,
+    /// How many events it sends.
+    #[arg(long)]
+    events: usize,
+    #[arg(long, value_enum, default_value = "typed")]
+    mode: Mode,
+    /// Measure now minus sent-at of every event.
+    #[arg(long)]
+    latency: bool,
+    /// Drop managedFields before the cache, as kube's documentation advises against high memory use; kept by default.
+    /// Not with --mode controller.
+    #[arg(long)]
+    strip_managed_fields: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// A reflector of Pods.
+    Typed,
+    /// A reflector of `DynamicObject`s.
+    Dynamic,
+    /// A Controller of Pods.
+    Controller,
+}
+
+type Error = Box<dyn std::error::Error>;
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let arguments = Arguments::parse();
+    let client = Client::try_from(Config::new(arguments.server.parse()?))?;
+    let progress = Arc::new(Progress::new(&arguments));
+    match arguments.mode {
+        Mode::Typed => reflector::run(Api::<Pod>::all(client), (), &arguments, &progress).await?,
+        Mode::Dynamic => {
+            let pods = ApiResource::erase::<Pod>(&());
+            let api = Api::<DynamicObject>::all_with(client, &pods);
+            reflector::run(api, pods, &arguments, &progress).await?;
+        }
+        Mode::Controller if arguments.strip_managed_fields => {
+            return Err("--strip-managed-fields is not for --mode controller".into());
+        }
+        Mode::Controller => controller::run(Api::<Pod>::all(client), &arguments, progress).await?,
+    }
+    let mut rest = Vec::new();
+    tokio::io::stdin().read_to_end(&mut rest).await?;
+    // What still runs in the background ends with the process.
+    std::process::exit(0);
+}
+
+/// Says that the cache is complete, after a check that it is.
+fn listed(cached: usize, arguments: &Arguments) -> Result<(), Error> {
+    if cached != arguments.objects {
+        let wanted = arguments.objects;
+        return Err(format!(
+            "the cache is complete with {cached} objects, not {wanted}: was the server started with the same --objects?"
+        )
+        .into());
+    }
+    println!("{}", json!({"at": "listed"}));
+    Ok(())
+}
+
+fn done(mut done: Value, cached: usize) {
+    done["at"] = "done".into();
+    done["cached"] = cached.into();
+    println!("{done}");
+}
