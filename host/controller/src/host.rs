@@ -87,7 +87,7 @@ struct Shared {
     metrics: Metrics,
     guest_metrics: GuestMetrics,
     started: Instant,
-    views: RwLock<BTreeMap<PluginName, PluginView>>,
+    views: RwLock<BTreeMap<PluginName, Arc<PluginView>>>,
     scanned: AtomicBool,
     reached: AtomicBool,
     /// Files that cannot be plugins, with the reason.
@@ -170,7 +170,7 @@ impl PluginHost {
     /// What there is to see of each plugin, by name; then the files that cannot be plugins.
     #[must_use]
     pub fn status(&self) -> Vec<PluginStatus> {
-        let mut status: Vec<_> = self.shared.views.read().values().map(PluginView::status).collect();
+        let mut status: Vec<_> = self.shared.views.read().values().map(|view| view.status()).collect();
         status.extend(
             self.shared.refused.read().iter().map(|error| PluginStatus::refused(error.stem(), error)),
         );
@@ -215,7 +215,7 @@ impl PluginHost {
 
     /// Brings the gauges up to date, before the metrics are read.
     pub fn observe_queues(&self) {
-        self.shared.views.read().values().for_each(PluginView::observe_queue);
+        self.shared.views.read().values().for_each(|view| view.observe_queue());
     }
 
     /// A watcher that notifies of changes; without one the directory is only polled.
@@ -294,7 +294,7 @@ impl PluginHost {
                         Some(handle) if !handle.is_unwanted() => handle,
                         predecessor => {
                             let handle = self.start(&name, shutdown, predecessor);
-                            self.shared.views.write().insert(name.clone(), handle.view().clone());
+                            self.shared.views.write().insert(name.clone(), Arc::clone(handle.view()));
                             handle
                         }
                     };

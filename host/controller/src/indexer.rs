@@ -24,8 +24,9 @@ const REQUESTS: usize = 16;
 /// Asks the task of one version. The task ends with the last of these.
 #[derive(Clone)]
 pub(crate) struct Indexer {
-    requests: mpsc::Sender<Request>,
-    urgent: mpsc::Sender<Request>,
+    /// Boxed, because a channel has room for 32 from the beginning, and most of these are idle.
+    requests: mpsc::Sender<Box<Request>>,
+    urgent: mpsc::Sender<Box<Request>>,
 }
 
 /// What waits for an answer.
@@ -66,7 +67,7 @@ impl Indexer {
         urgency: Urgency,
     ) {
         let (done, answer) = oneshot::channel();
-        let request = Request { views, watch: Arc::clone(watch), keys, done };
+        let request = Box::new(Request { views, watch: Arc::clone(watch), keys, done });
         let requests = match urgency {
             Urgency::Batch => &self.requests,
             Urgency::OwnWrite => &self.urgent,
@@ -84,11 +85,11 @@ struct Task {
     /// It counts faults, and holds nobody up here: what was not indexed would not be found.
     health: Health,
     instance: Option<Instance>,
-    own_writes: mpsc::Receiver<Request>,
+    own_writes: mpsc::Receiver<Box<Request>>,
 }
 
 impl Task {
-    async fn run(mut self, mut batches: mpsc::Receiver<Request>) {
+    async fn run(mut self, mut batches: mpsc::Receiver<Box<Request>>) {
         loop {
             let request = tokio::select! {
                 biased;
@@ -102,22 +103,27 @@ impl Task {
                     }
                 },
             };
-            let Request { views, watch, keys, done } = request;
-            let Some(view) = views.by_name.get(&watch) else { continue };
-            for key in keys {
-                self.catch_up_with_own_writes().await;
-                if done.is_closed() {
-                    break;
-                }
-                self.index(&watch, view, &key, &done).await;
-            }
-            // Whoever asked may have gone meanwhile.
-            let _ = done.send(());
+            // What a call takes is held during calls only: there is such a task for each plugin that computes indexes.
+            Box::pin(self.serve(*request)).await;
         }
     }
 
+    async fn serve(&mut self, Request { views, watch, keys, done }: Request) {
+        let Some(view) = views.by_name.get(&watch) else { return };
+        for key in keys {
+            self.catch_up_with_own_writes().await;
+            if done.is_closed() {
+                break;
+            }
+            self.index(&watch, view, &key, &done).await;
+        }
+        // Whoever asked may have gone meanwhile.
+        let _ = done.send(());
+    }
+
     async fn catch_up_with_own_writes(&mut self) {
-        while let Ok(Request { views, watch, keys, done }) = self.own_writes.try_recv() {
+        while let Ok(request) = self.own_writes.try_recv() {
+            let Request { views, watch, keys, done } = *request;
             let Some(view) = views.by_name.get(&watch) else { continue };
             for key in keys {
                 self.index(&watch, view, &key, &done).await;
@@ -247,7 +253,7 @@ mod tests {
         let mut views = Views::default();
         let view = watched.view(views.writes.of(&crate::views::model_tests::world::resource()));
         let watch: Arc<str> = "maps".into();
-        views.by_name.insert(Arc::clone(&watch), view);
+        views.by_name.insert(Arc::clone(&watch), Box::new(view));
         let views = Arc::new(views);
 
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {

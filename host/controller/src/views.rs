@@ -26,7 +26,8 @@ pub(crate) struct Views {
     pub(crate) permission: Arc<Permission>,
     /// What keeps the permission up to date for as long as anybody can read.
     pub(crate) guard: Option<AbortOnDropHandle<()>>,
-    pub(crate) by_name: BTreeMap<Arc<str>, View>,
+    /// Boxed, because a map's node has room for eleven, and most plugins have one or two.
+    pub(crate) by_name: BTreeMap<Arc<str>, Box<View>>,
     /// Present when a watch has a computed index.
     pub(crate) indexer: Option<Indexer>,
     pub(crate) writes: PluginWrites,
@@ -34,7 +35,7 @@ pub(crate) struct Views {
 
 impl Views {
     pub(crate) fn get(&self, watch: &str) -> Result<&View, Misuse> {
-        self.by_name.get(watch).ok_or_else(|| Misuse::UnknownWatch {
+        self.by_name.get(watch).map(Box::as_ref).ok_or_else(|| Misuse::UnknownWatch {
             watch: watch.to_owned(),
             declared: self.by_name.keys().map(ToString::to_string).collect(),
         })

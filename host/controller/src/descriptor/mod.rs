@@ -257,9 +257,12 @@ impl Descriptor {
     /// # Errors
     /// Names the first place that is wrong and what belongs there.
     pub fn parse(text: &str) -> Result<Self, DescriptorError> {
-        let descriptor: Self =
+        let mut descriptor: Self =
             serde_json::from_str(text).map_err(|source| DescriptorError::Json { source })?;
         validate::validate(&descriptor)?;
+        // It is kept for as long as the version runs.
+        descriptor.watches.shrink_to_fit();
+        descriptor.writes.shrink_to_fit();
         Ok(descriptor)
     }
 

@@ -73,7 +73,7 @@ pub(super) async fn subscribe(
         // Writes of the old version that the cache has not caught up with must not be forgotten by the swap.
         let own_writes = views.writes.of(resource);
         let view = view(watch, resource, subscriptions, own_writes)?;
-        views.by_name.insert(name, view);
+        views.by_name.insert(name, Box::new(view));
     }
     let watched = |route: &Route| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription));
     let guard = Guard {
@@ -94,6 +94,9 @@ pub(super) async fn subscribe(
         let subscription = subscription(services, watch, key, *resync)?;
         feeds.push(Feed { watch: Arc::clone(&route.watch), subscription });
     }
+    // They stay as they are for as long as the version runs.
+    routes.shrink_to_fit();
+    feeds.shrink_to_fit();
     Ok(Prepared { views: Arc::new(views), routes, feeds })
 }
 

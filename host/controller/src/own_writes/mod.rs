@@ -43,7 +43,8 @@ pub(crate) trait Cache: Send + Sync {
 /// A plugin's overlays. They belong to its name: they outlive its versions.
 #[derive(Clone, Default)]
 pub(crate) struct PluginWrites {
-    by_resource: Arc<Mutex<BTreeMap<ResourceType, Arc<OwnWrites>>>>,
+    /// Boxed, because a map's node has room for eleven, and most plugins have one or two.
+    by_resource: Arc<Mutex<BTreeMap<Box<ResourceType>, Arc<OwnWrites>>>>,
     /// Of the version that runs.
     views: Arc<Mutex<Weak<Views>>>,
 }
@@ -60,7 +61,7 @@ pub(crate) struct OwnWrites {
 impl PluginWrites {
     /// The overlay of a resource.
     pub(crate) fn of(&self, resource: &ResourceType) -> Arc<OwnWrites> {
-        Arc::clone(self.by_resource.lock().entry(resource.clone()).or_default())
+        Arc::clone(self.by_resource.lock().entry(Box::new(resource.clone())).or_default())
     }
 
     /// Remembers a write, where a watch of the plugin covers its object; `before` is the [`uid`](Self::uid) before it was

@@ -18,12 +18,11 @@ use crate::version::{Route, Version};
 /// What the host keeps of a plugin's task.
 pub(crate) struct PluginHandle {
     wanted: watch::Sender<Wanted>,
-    view: PluginView,
+    view: Arc<PluginView>,
     task: JoinHandle<()>,
 }
 
 /// What is shown of a plugin.
-#[derive(Clone)]
 pub(crate) struct PluginView {
     lifecycle: Lifecycle,
     watched: Arc<Watched>,
@@ -81,7 +80,8 @@ impl PluginHandle {
         let watched = Arc::<Watched>::default();
         let view =
             PluginView { lifecycle: lifecycle.clone(), watched: Arc::clone(&watched), guest: guest.clone() };
-        let task = PluginTask::new(guest, lifecycle, services, options, watched);
+        let view = Arc::new(view);
+        let task = Box::new(PluginTask::new(guest, lifecycle, services, options, watched));
         let task = tokio::spawn(async move {
             if let Some(predecessor) = predecessor {
                 let in_flight = predecessor.view.guest.queue.in_flight().clone();
@@ -113,7 +113,7 @@ impl PluginHandle {
         self.task.is_finished() && self.view.guest.queue.in_flight().is_empty()
     }
 
-    pub(crate) fn view(&self) -> &PluginView {
+    pub(crate) fn view(&self) -> &Arc<PluginView> {
         &self.view
     }
 
@@ -175,14 +175,14 @@ mod tests {
     use super::*;
     use crate::lifecycle::Input;
 
-    fn view() -> PluginView {
+    fn view() -> Arc<PluginView> {
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
             Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
         });
         let guest = GuestServices::for_test("shown", kube::Client::new(service, "default"));
         let lifecycle =
             Lifecycle::begin(guest.name.clone(), "default", Arc::clone(&guest.metrics), guest.events.clone());
-        PluginView { lifecycle, watched: Arc::default(), guest }
+        Arc::new(PluginView { lifecycle, watched: Arc::default(), guest })
     }
 
     #[tokio::test(start_paused = true)]

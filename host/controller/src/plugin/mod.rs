@@ -105,7 +105,7 @@ impl PluginTask {
         }
     }
 
-    async fn run(mut self, mut wanted: watch::Receiver<Wanted>, shutdown: CancellationToken) {
+    async fn run(mut self: Box<Self>, mut wanted: watch::Receiver<Wanted>, shutdown: CancellationToken) {
         let mut coming = Coming::default();
         let mut housekeeping = interval(IDLE / 2);
         housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -114,19 +114,20 @@ impl PluginTask {
                 biased;
                 () = shutdown.cancelled() => {
                     coming.abandon();
-                    return self.stop(SHUTDOWN).await;
+                    return Box::pin(self.stop(SHUTDOWN)).await;
                 }
                 changed = wanted.changed() => {
                     coming.abandon();
                     let files = wanted.borrow_and_update().clone();
                     match files {
                         Some(files) if changed.is_ok() => self.start_loading(&mut coming, files, &Input::Found),
-                        _ => return self.stop("its file was removed").await,
+                        _ => return Box::pin(self.stop("its file was removed")).await,
                     }
                 }
                 arrival = coming.next() => match arrival {
-                    Arrival::Loaded(files, outcome) => self.take(&mut coming, files, outcome).await,
-                    Arrival::Drained(version, gate) => self.swap(*version, gate).await,
+                    // In boxes of their own: they come rarely, and the task is there for as long as the plugin.
+                    Arrival::Loaded(files, outcome) => Box::pin(self.take(&mut coming, files, outcome)).await,
+                    Arrival::Drained(version, gate) => Box::pin(self.swap(version, gate)).await,
                     Arrival::Again(files) => self.start_loading(&mut coming, files, &Input::Again),
                 },
                 Ok(()) = self.health_changes.changed() => self.look_at_health(),
@@ -198,8 +199,8 @@ impl PluginTask {
 
     /// Puts a version in the place of the one that runs. The workers have finished what they held, and take nothing new
     /// until the gate is dropped. The queue is not touched.
-    async fn swap(&mut self, version: Version, mut gate: ClosedGate) {
-        let version = Arc::new(version);
+    async fn swap(&mut self, version: Box<Version>, mut gate: ClosedGate) {
+        let version = Arc::<Version>::from(version);
         if let Some(old) = gate.take() {
             old.retire();
         }

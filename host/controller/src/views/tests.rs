@@ -43,7 +43,7 @@ async fn one_watch() -> (Watched, Arc<Views>) {
     let mut views = Views::default();
     let watch = Watched::open("").await;
     let view = watch.view(views.writes.of(&resource()));
-    views.by_name.insert("maps".into(), view);
+    views.by_name.insert("maps".into(), Box::new(view));
     (watch, Arc::new(views))
 }
 

@@ -71,7 +71,7 @@ impl Run {
         for selector in selectors {
             let watch = Watched::open(selector).await;
             let own_writes = views.writes.of(&resource());
-            views.by_name.insert(format!("watch {selector:?}").into(), watch.view(own_writes));
+            views.by_name.insert(format!("watch {selector:?}").into(), Box::new(watch.view(own_writes)));
             watches.push(watch);
         }
         Self { world: World::new(decimal), watches, views: Arc::new(views), own: BTreeMap::new() }
@@ -80,7 +80,7 @@ impl Run {
     /// The views in the order of the watches.
     fn views(&self) -> Vec<&View> {
         let name = |watch: &Watched| format!("watch {:?}", watch.selector.to_string());
-        self.watches.iter().map(|watch| &self.views.by_name[name(watch).as_str()]).collect()
+        self.watches.iter().map(|watch| &*self.views.by_name[name(watch).as_str()]).collect()
     }
 
     async fn put(&mut self, own: bool, name: usize, team: usize, value: u8) {
