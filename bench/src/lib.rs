@@ -1,5 +1,9 @@
 //! What the benchmarks share: realistic objects, and an API server that says what it is told to, in memory.
 
+pub mod consumer;
+pub mod fixture;
+mod latency;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

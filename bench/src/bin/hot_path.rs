@@ -7,9 +7,10 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use pilothouse_bench::{CannedServer, modified, pod_json, pods, watch_chunks};
+use bytes::Bytes;
+use pilothouse_bench::{CannedServer, modified, pod_json, pods};
 use pilothouse_informer::{
-    InformerKey, InformerOptions, InformerRegistry, ListWatch, SubscribeOptions, Subscription,
+    IndexFn, InformerKey, InformerOptions, InformerRegistry, ListWatch, SubscribeOptions, Subscription,
 };
 use pilothouse_model::{Object, ParseOptions, Transform};
 
@@ -52,6 +53,7 @@ async fn list(count: usize) -> (Subscription, tokio::sync::mpsc::UnboundedSender
     let factory = move |_: &InformerKey| -> Arc<dyn ListWatch> { server.clone() };
     let subscription = InformerRegistry::new(factory, options).subscribe(pods(), SubscribeOptions::default());
     let subscription = subscription.expect("inside of a runtime");
+    let _ = subscription.add_index("namespace", IndexFn::namespace());
     take(&subscription, count).await;
     (subscription, feed)
 }
@@ -59,10 +61,17 @@ async fn list(count: usize) -> (Subscription, tokio::sync::mpsc::UnboundedSender
 /// So many events about a thousand objects, to one subscriber with the index by namespace.
 async fn watch(count: usize) {
     let (subscription, feed) = list(OBJECTS).await;
-    let batch = watch_chunks((0..OBJECTS).map(|number| modified(number, OBJECTS + number)), 65_536);
-    for _ in 0..count / OBJECTS {
-        for chunk in &batch {
-            let _ = feed.send(chunk.clone());
+    let first = 10_000_000;
+    let events = (0..OBJECTS).map(|number| modified(number, first)).collect::<String>();
+    let versions: Vec<_> = events.match_indices(&first.to_string()).map(|(at, _)| at).collect();
+    let mut events = events.into_bytes();
+    for round in 0..count / OBJECTS {
+        for (number, &at) in versions.iter().enumerate() {
+            let version = (first + round * OBJECTS + number).to_string();
+            events[at..at + version.len()].copy_from_slice(version.as_bytes());
+        }
+        for chunk in events.chunks(65_536) {
+            let _ = feed.send(Bytes::copy_from_slice(chunk));
         }
         take(&subscription, OBJECTS).await;
     }

@@ -23,6 +23,9 @@ pub struct InformerOptions {
     pub initial_events_timeout: Duration,
     /// The largest object that is read, in bytes of JSON. It bounds the memory that a broken server can take.
     pub max_object_bytes: usize,
+    /// The runtime that informers run on; that of whoever subscribes when there is none. On one with a single thread, a
+    /// connection and its informer take turns without waking another thread for each chunk.
+    pub runtime: Option<tokio::runtime::Handle>,
     /// Seed of the jitter, so that a test or a replay repeats. `None` draws one.
     pub seed: Option<u64>,
 }
@@ -36,6 +39,7 @@ impl Default for InformerOptions {
             idle_timeout: Duration::from_secs(120),
             initial_events_timeout: Duration::from_secs(10),
             max_object_bytes: 32 * 1024 * 1024,
+            runtime: None,
             seed: None,
         }
     }

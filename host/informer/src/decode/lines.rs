@@ -20,15 +20,16 @@ impl LineSplitter {
         mut line: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut rest = chunk;
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+        while let Some(end) = memchr::memchr(b'\n', rest) {
             let (head, tail) = rest.split_at(end);
             rest = &tail[1..];
             if self.carry.is_empty() {
                 Self::emit(head, &mut line)?;
             } else {
                 self.carry.extend_from_slice(head);
-                let whole = std::mem::take(&mut self.carry);
-                Self::emit(&whole, &mut line)?;
+                let emitted = Self::emit(&self.carry, &mut line);
+                self.carry.clear();
+                emitted?;
             }
         }
         if self.carry.len() + rest.len() > self.limit {

@@ -14,8 +14,8 @@ pub(crate) struct ListPage {
 /// Reads a list while its body arrives: each item becomes an object as soon as it is complete, so that at no time the whole
 /// body is in memory beside the objects.
 ///
-/// Only the places of brackets, quotes and the member name `items` are looked at here; whether an item, or what is
-/// around the items, is well-formed JSON, its own parser says.
+/// An item that a chunk holds whole is read in one pass, its end included. Otherwise, and around the items, only the places
+/// of brackets, quotes and the member name `items` are looked at here; whether it is well-formed JSON, its own parser says.
 pub(crate) struct ListDecoder {
     /// The text outside the items.
     envelope: Vec<u8>,
@@ -83,7 +83,11 @@ impl ListDecoder {
     ) -> Result<(), DecodeError> {
         // Where the current item starts in this chunk.
         let mut start = 0;
-        for (at, &byte) in chunk.iter().enumerate() {
+        let (text_start, text) = text_of(chunk);
+        let mut next = 0;
+        while let Some(&byte) = chunk.get(next) {
+            let at = next;
+            next += 1;
             match self.place {
                 Place::Envelope => {
                     self.envelope.push(byte);
@@ -91,6 +95,13 @@ impl ListDecoder {
                 }
                 Place::Between => match byte {
                     b'{' => {
+                        // Nearly always the item ends in this chunk, and one pass finds its end and reads it.
+                        let rest = at.checked_sub(text_start).and_then(|at| text.get(at..));
+                        if let Some((item, len)) = rest.map_or(Ok(None), |rest| format.first_object(rest))? {
+                            items.push(item);
+                            next = at + len;
+                            continue;
+                        }
                         self.place = Place::Item;
                         self.depth = 1;
                         start = at;
@@ -206,6 +217,16 @@ impl ListDecoder {
         }
         !self.in_string
     }
+}
+
+/// Where the part of a chunk starts that is text, and that part: characters may be cut at either end.
+fn text_of(chunk: &[u8]) -> (usize, &str) {
+    let start = chunk.iter().position(|byte| byte & 0xc0 != 0x80).unwrap_or(chunk.len());
+    let text = match std::str::from_utf8(&chunk[start..]) {
+        Ok(text) => text,
+        Err(error) => std::str::from_utf8(&chunk[start..start + error.valid_up_to()]).unwrap_or_default(),
+    };
+    (start, text)
 }
 
 #[cfg(test)]

@@ -50,16 +50,33 @@ impl ObjectFormat {
 
     /// Reads one object; its type is put in where it has none, and must be the informer's.
     pub(crate) fn object(&self, json: &[u8]) -> Result<Object, DecodeError> {
-        let options =
-            ParseOptions { api_version: &self.api_version, kind: &self.kind, transform: &self.transform };
-        let object = Object::parse(json, &options)?;
+        let object = Object::parse(json, &self.options())?;
+        self.check_type(&object)?;
+        Ok(object)
+    }
+
+    /// As [`object`](Self::object), of the object that `text` starts with, and its length; `None` when that cannot be told in
+    /// one pass.
+    pub(crate) fn first_object(&self, text: &str) -> Result<Option<(Object, usize)>, DecodeError> {
+        let first = Object::parse_first(text, &self.options());
+        if let Some((object, _)) = &first {
+            self.check_type(object)?;
+        }
+        Ok(first)
+    }
+
+    fn options(&self) -> ParseOptions<'_> {
+        ParseOptions { api_version: &self.api_version, kind: &self.kind, transform: &self.transform }
+    }
+
+    fn check_type(&self, object: &Object) -> Result<(), DecodeError> {
         if object.kind() != self.kind || object.api_version() != self.api_version {
             return Err(DecodeError::Kind {
                 expected: format!("{} {}", self.api_version, self.kind),
                 found: format!("{} {}", object.api_version(), object.kind()),
             });
         }
-        Ok(object)
+        Ok(())
     }
 }
 

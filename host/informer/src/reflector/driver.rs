@@ -1,18 +1,18 @@
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures::StreamExt;
 use pilothouse_model::Delta;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::idle::{IdleTimer, silent};
 use super::machine::{Action, Input, Machine};
 use crate::InformerKey;
 use crate::decode::{DecodeError, LineSplitter, ListDecoder, ObjectFormat, WatchEvent, decode_event};
 use crate::delta_queue::DeltaQueue;
 use crate::failure::{Failure, FailureKind, RequestName};
-use crate::list_watch::{ByteStream, ListParams, ListWatch, WatchParams};
+use crate::list_watch::{ListParams, ListWatch, WatchParams};
 use crate::options::InformerOptions;
 use crate::status::{InformerPhase, InformerStatus};
 
@@ -168,8 +168,9 @@ impl Reflector {
         }
         self.report_state();
         let mut lines = LineSplitter::new(self.options.max_object_bytes);
+        let mut idle = IdleTimer::start(self.idle_timeout());
         loop {
-            let chunk = match self.next_chunk(&mut body).await {
+            let chunk = match idle.next(&mut body, self.idle_timeout()).await {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => return self.step(Input::Ended),
                 Err(failure) => return self.watch_failed(failure),
@@ -191,14 +192,6 @@ impl Reflector {
             && let Some(version) = &self.machine.observed().last_version
         {
             self.queue.advance_to(version);
-        }
-    }
-
-    async fn next_chunk(&self, body: &mut ByteStream) -> Result<Option<Bytes>, Failure> {
-        let idle = self.idle_timeout();
-        match timeout(idle, body.next()).await {
-            Err(_) => Err(silent(idle)),
-            Ok(chunk) => chunk.transpose(),
         }
     }
 
@@ -288,15 +281,22 @@ impl Reflector {
         });
     }
 
+    /// After each chunk. Those who wait for changes are not woken for a version alone.
     fn report_state(&self) {
         let phase =
             if self.machine.is_streaming() { InformerPhase::Listing } else { InformerPhase::Watching };
-        self.report(phase, |_| {});
+        let observed = self.machine.observed();
+        self.status.send_if_modified(|status| {
+            let changed = status.phase != phase
+                || status.failures != observed.failures
+                || status.error.is_some() != observed.error.is_some();
+            status.phase = phase;
+            status.failures = observed.failures;
+            status.resource_version.clone_from(&observed.last_version);
+            status.error.clone_from(&observed.error);
+            changed
+        });
     }
-}
-
-fn silent(idle: std::time::Duration) -> Failure {
-    Failure::new(FailureKind::TimedOut, format!("nothing came for {} s", idle.as_secs()))
 }
 
 impl From<DecodeError> for Failure {

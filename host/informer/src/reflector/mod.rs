@@ -73,6 +73,7 @@
 
 mod backoff;
 mod driver;
+mod idle;
 mod machine;
 mod order;
 mod phase;

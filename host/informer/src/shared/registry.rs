@@ -99,13 +99,16 @@ impl InformerRegistry {
     /// Subscribes to objects, starting an informer if none that runs can serve the request.
     ///
     /// # Errors
-    /// After [`stop`](Self::stop), and outside a tokio runtime.
+    /// After [`stop`](Self::stop), and outside a tokio runtime when the options name none.
     pub fn subscribe(
         &self,
         key: InformerKey,
         options: SubscribeOptions,
     ) -> Result<Subscription, SubscribeError> {
-        let runtime = Handle::try_current().map_err(|_| SubscribeError::NoRuntime)?;
+        let runtime = match &self.shared.options.runtime {
+            Some(runtime) => runtime.clone(),
+            None => Handle::try_current().map_err(|_| SubscribeError::NoRuntime)?,
+        };
         let shared = &self.shared;
         let resync = options.resync.map(|period| {
             if period < SHORTEST_RESYNC {

@@ -51,6 +51,15 @@ impl Object {
         parse::parse(json, options).map(|(json, metadata)| Self(Arc::new(Inner { json, metadata })))
     }
 
+    /// As [`parse`](Self::parse), of the object that `text` starts with, with its length in bytes: for a list, which says where
+    /// an item ends by nothing but the item. `None` when one pass does not tell: when the object goes on behind `text`, is of
+    /// an unusual form, or is malformed. Then find its end, and [`parse`](Self::parse) it.
+    #[must_use]
+    pub fn parse_first(text: &str, options: &ParseOptions<'_>) -> Option<(Self, usize)> {
+        let (json, metadata, len) = usual::parse_first(text, options)?;
+        Some((Self(Arc::new(Inner { json, metadata })), len))
+    }
+
     /// Where the object is.
     #[must_use]
     pub fn key(&self) -> &ObjectKey {

@@ -38,11 +38,6 @@ impl<'a> Cursor<'a> {
         Span::of_range(start, self.at())
     }
 
-    /// Whether nothing but white space is left.
-    pub(super) fn is_at_end(&self) -> bool {
-        token(self.rest).is_none() && self.rest.iter().all(|byte| is_white(*byte))
-    }
-
     /// Reads an object. `value` is called before each value, with the member's name, and must read that value. Gives up
     /// at a name with escapes: such names are compared by what they mean, which takes a parser.
     pub(super) fn members(&mut self, mut value: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {

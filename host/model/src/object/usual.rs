@@ -45,10 +45,17 @@ type Meta<'a> = Members<'a, 24>;
 
 /// What `parse` does, for objects of the usual form; `None` for others.
 pub(super) fn parse(text: &str, options: &ParseOptions<'_>) -> Option<(Box<str>, Metadata)> {
-    if options.transform.drop_last_applied {
+    let (json, metadata, len) = parse_first(text, options)?;
+    let is_alone = text.as_bytes()[len..].iter().all(|byte| matches!(byte, b' ' | b'\n' | b'\t' | b'\r'));
+    is_alone.then_some((json, metadata))
+}
+
+/// The object that `text` starts with, and its length; `None` as for `parse`, and when it has no end.
+pub(super) fn parse_first(text: &str, options: &ParseOptions<'_>) -> Option<(Box<str>, Metadata, usize)> {
+    if options.transform.drop_last_applied || u32::try_from(text.len()).is_err() {
         return None;
     }
-    let (top, meta) = scan(text)?;
+    let (top, meta, len) = scan(text)?;
     let api_version = type_text(text, &top, "apiVersion", options.api_version)?;
     let kind = type_text(text, &top, "kind", options.kind)?;
     let drops_managed = options.transform.drop_managed_fields;
@@ -95,10 +102,10 @@ pub(super) fn parse(text: &str, options: &ParseOptions<'_>) -> Option<(Box<str>,
     out.push("}");
     let json = out.0.into_boxed_str();
     let metadata = found.metadata(&json, api_version, kind)?;
-    Some((json, metadata))
+    Some((json, metadata, len))
 }
 
-fn scan(text: &str) -> Option<(Top<'_>, Meta<'_>)> {
+fn scan(text: &str) -> Option<(Top<'_>, Meta<'_>, usize)> {
     let mut cursor = Cursor::new(text);
     let mut top = Top::new();
     let mut meta = Meta::new();
@@ -110,7 +117,7 @@ fn scan(text: &str) -> Option<(Top<'_>, Meta<'_>)> {
         }
         top.push(name, cursor.since(start))
     })?;
-    cursor.is_at_end().then_some((top, meta))
+    Some((top, meta, cursor.at()))
 }
 
 fn read_metadata<'a>(cursor: &mut Cursor<'a>, meta: &mut Meta<'a>) -> Option<()> {

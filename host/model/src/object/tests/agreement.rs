@@ -42,6 +42,9 @@ fn agree(text: &str) -> bool {
     all_options(|options| {
         let Some((json, metadata)) = usual::parse(text, options) else { return };
         answered.set(true);
+        let followed = format!("{text},{{");
+        let (first, _, len) = usual::parse_first(&followed, options).expect("what follows changes nothing");
+        assert_eq!((&first, text[len..].trim()), (&json, ""), "of {text}");
         let quick = Object(Arc::new(Inner { json, metadata }));
         match parse::parse_any(text, options) {
             Ok((json, metadata)) => {
