@@ -6,7 +6,7 @@
 //     "k8s\0" and the PodList. It holds every object (no `continue`), and its resourceVersion is N.
 //   - initial.pb is the body of a watch with sendInitialEvents=true up to its bookmark: N frames ADDED and one frame BOOKMARK with
 //     the annotation k8s.io/initial-events-end.
-//   - events.pb is what a watch sends after `POST /fixture/start`: M frames MODIFIED; frame i is of object i % N and has the
+//   - watch.pb is what a watch sends after `POST /fixture/start`: M frames MODIFIED; frame i is of object i % N and has the
 //     resourceVersion N+1+i.
 //
 // A watch's type is application/vnd.kubernetes.protobuf;stream=watch. A frame is what Kubernetes' protocol says: a length of four
@@ -87,7 +87,7 @@ func writeProtobuf(ctx context.Context, config *rest.Config, o options) error {
 	if err != nil {
 		return err
 	}
-	return file(o.protobufDir, "events.pb", func(w io.Writer) error {
+	return file(o.protobufDir, "watch.pb", func(w io.Writer) error {
 		encoder := frames(w)
 		for i := range o.events {
 			pod := &pods.Items[i%o.objects]

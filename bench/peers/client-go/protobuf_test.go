@@ -109,7 +109,7 @@ func TestTheFilesSayWhatTheJSONSays(t *testing.T) {
 		t.Errorf("the bookmark is %v", end)
 	}
 
-	events := read(t, filepath.Join(o.protobufDir, "events.pb"))
+	events := read(t, filepath.Join(o.protobufDir, "watch.pb"))
 	if len(events) != sent {
 		t.Fatalf("%d events", len(events))
 	}
