@@ -16,21 +16,22 @@ use crate::name::PluginName;
 use crate::outgoing::{HttpCounters, HttpMetrics};
 use crate::rest_metrics::RestMetrics;
 
-/// Label sets have one value per plugin, or per plugin and outcome: never one that a guest can choose.
+/// Label sets have one value per plugin, or per plugin and outcome: never one that a guest can choose. A plugin's name is shared by
+/// all of its label sets, of which there are dozens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByController {
-    controller: String,
+    controller: Arc<str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByQueue {
-    name: String,
-    controller: String,
+    name: Arc<str>,
+    controller: Arc<str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByResult {
-    controller: String,
+    controller: Arc<str>,
     result: &'static str,
 }
 
@@ -195,9 +196,9 @@ impl Metrics {
 
     /// The part of one plugin.
     pub(crate) fn of(&self, plugin: &PluginName) -> Arc<PluginMetrics> {
-        let controller = ByController { controller: plugin.to_string() };
-        let queue = ByQueue { name: plugin.to_string(), controller: plugin.to_string() };
-        let result = |result| ByResult { controller: plugin.to_string(), result };
+        let controller = ByController { controller: plugin.to_shared() };
+        let queue = ByQueue { name: plugin.to_shared(), controller: plugin.to_shared() };
+        let result = |result| ByResult { controller: plugin.to_shared(), result };
         Arc::new(PluginMetrics {
             http: self.http.of(plugin),
             succeeded: self.reconciles.get_or_create_owned(&result("success")),

@@ -1,5 +1,7 @@
 //! The states of plugins as metrics.
 
+use std::sync::Arc;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -12,7 +14,7 @@ use crate::name::PluginName;
 /// Both labels have few values: the plugins, and the words for their states.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByState {
-    plugin: String,
+    plugin: Arc<str>,
     state: &'static str,
 }
 
@@ -39,7 +41,7 @@ impl LifecycleMetrics {
 
     pub(crate) fn of(&self, plugin: &PluginName) -> StateMetrics {
         StateMetrics(PluginState::ALL.map(|state| {
-            let labels = ByState { plugin: plugin.to_string(), state: state.as_str() };
+            let labels = ByState { plugin: plugin.to_shared(), state: state.as_str() };
             let gauge = self.states.get_or_create_owned(&labels);
             (state, gauge, self.transitions.get_or_create_owned(&labels))
         }))

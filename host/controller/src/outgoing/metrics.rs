@@ -1,5 +1,7 @@
 //! How many HTTP requests plugins sent, and how they ended.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use pilothouse_plugin::HttpError;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -12,7 +14,7 @@ use crate::name::PluginName;
 /// Nothing of a URL is a label: a guest can choose those.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByResult {
-    controller: String,
+    controller: Arc<str>,
     result: &'static str,
 }
 
@@ -23,7 +25,7 @@ pub(crate) struct HttpMetrics(Family<ByResult, Counter>);
 /// Those of one plugin.
 pub(crate) struct HttpCounters {
     requests: Family<ByResult, Counter>,
-    controller: String,
+    controller: Arc<str>,
 }
 
 impl HttpMetrics {
@@ -38,7 +40,7 @@ impl HttpMetrics {
     }
 
     pub(crate) fn of(&self, plugin: &PluginName) -> HttpCounters {
-        let counters = HttpCounters { requests: self.0.clone(), controller: plugin.to_string() };
+        let counters = HttpCounters { requests: self.0.clone(), controller: plugin.to_shared() };
         // The one that everybody looks for is there before it counts.
         drop(counters.of("2xx"));
         counters
@@ -51,7 +53,7 @@ impl HttpCounters {
     }
 
     fn of(&self, result: &'static str) -> Counter {
-        self.requests.get_or_create_owned(&ByResult { controller: self.controller.clone(), result })
+        self.requests.get_or_create_owned(&ByResult { controller: Arc::clone(&self.controller), result })
     }
 }
 
