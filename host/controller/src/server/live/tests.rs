@@ -41,7 +41,7 @@ fn stage() -> (LiveClient, Arc<Mutex<Vec<String>>>) {
     (client, got)
 }
 
-fn manifest(kind: &str, metadata: serde_json::Value) -> String {
+fn manifest(kind: &str, metadata: &serde_json::Value) -> String {
     json!({"apiVersion": "v1", "kind": kind, "metadata": metadata}).to_string()
 }
 
@@ -52,7 +52,7 @@ async fn an_object_of_a_namespaced_kind_goes_to_its_own_namespace_or_nowhere() {
         [json!({"name": "a"}), json!({"generateName": "a-"}), json!({"name": "a", "namespace": ""})]
     {
         for is_update in [false, true] {
-            let manifest = manifest("ConfigMap", metadata.clone());
+            let manifest = manifest("ConfigMap", &metadata);
             let answer = match is_update {
                 false => client.create(None, manifest, "").await,
                 true => client.update(None, manifest, "").await,
@@ -64,7 +64,9 @@ async fn an_object_of_a_namespaced_kind_goes_to_its_own_namespace_or_nowhere() {
     }
     assert!(got.lock().is_empty(), "nothing was sent");
 
-    let create = async |kind, metadata| drop(client.create(None, manifest(kind, metadata), "").await);
+    let create = async |kind, metadata: serde_json::Value| {
+        drop(client.create(None, manifest(kind, &metadata), "").await);
+    };
     create("ConfigMap", json!({"name": "a", "namespace": "n"})).await;
     create("ConfigMap", json!({"generateName": "a-", "namespace": "n"})).await;
     create("Node", json!({"name": "a"})).await;

@@ -50,8 +50,8 @@ fn hello() -> HttpBody {
 #[tokio::test]
 async fn a_request_has_its_place_until_its_response_was_read_or_dropped() {
     let (host, mut hooks) = stage();
-    let first = hooks.admit(&request()).ok().expect("a place");
-    let second = hooks.admit(&request()).ok().expect("the second place");
+    let first = hooks.admit(&request()).expect("a place");
+    let second = hooks.admit(&request()).expect("the second place");
     let refused = hooks.admit(&request()).err();
     assert!(matches!(refused, Some(Error::ConnectionLimitReached)), "{refused:?}");
     let said = host.lines();
@@ -63,10 +63,10 @@ async fn a_request_has_its_place_until_its_response_was_read_or_dropped() {
     first.frame().await.expect("a piece").expect("hello");
     assert!(hooks.admit(&request()).is_err());
     assert!(first.frame().await.is_none(), "all of it was read");
-    let third = hooks.admit(&request()).ok().expect("the place of the first");
+    let third = hooks.admit(&request()).expect("the place of the first");
     assert!(hooks.admit(&request()).is_err());
     drop(response(second, hello()));
-    let fourth = hooks.admit(&request()).ok().expect("the place of the second");
+    let fourth = hooks.admit(&request()).expect("the place of the second");
     drop((third, fourth));
 }
 
@@ -98,7 +98,7 @@ impl Body for Drips {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_stalls_is_given_up_and_one_that_only_drips_is_not() {
     let (host, mut hooks) = stage();
-    let ticket = hooks.admit(&request()).ok().expect("a place");
+    let ticket = hooks.admit(&request()).expect("a place");
     let almost = Duration::from_secs(9);
     let pieces = [(almost, "a"), (almost, "b"), (almost, "c")].into();
     let mut body = response(ticket, Drips { pieces, next: None }.boxed_unsync());
