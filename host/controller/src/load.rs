@@ -9,12 +9,16 @@ mod new_crds;
 mod problem;
 mod watches;
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pilothouse_plugin::{Code, Engine, Exports, InstancePool, LoadError};
+use pilothouse_plugin::{Code, Engine, Exports, InstancePool};
 use sha2::{Digest, Sha256};
+use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use authority::Authority;
@@ -67,8 +71,12 @@ pub(crate) type Report = Arc<dyn Fn(PluginState, &str) + Send + Sync>;
 /// Between two looks at something that is waited for.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// What is known of a plugin's files. The .wasm itself is read again where it has to be compiled: of many plugins most were
+/// compiled before.
 struct Files {
-    wasm: Vec<u8>,
+    sum: [u8; 32],
+    size: usize,
+    /// The same sum, in hex.
     digest: String,
     sidecar_text: String,
 }
@@ -94,7 +102,7 @@ pub(crate) async fn load(
         return Ok(Loaded::Unchanged);
     }
     let running_code = running.as_ref().map(|running| running.pool.code());
-    let code = code(&services.engine, running_code, read.wasm, &read.digest, &report).await?;
+    let code = code(&services.engine, running_code, &files.wasm, &read, &report).await?;
     drop(turn);
     report(PluginState::Describing, "");
     let config: Arc<str> = sidecar.config_json().into();
@@ -183,17 +191,23 @@ pub(crate) async fn load(
 async fn code(
     engine: &Engine,
     running: Option<&Code>,
-    wasm: Vec<u8>,
-    digest: &str,
+    path: &Path,
+    read: &Files,
     report: &Report,
-) -> Result<Code, LoadError> {
-    match running.filter(|code| code.digest() == digest) {
-        Some(code) => Ok(code.clone()),
-        None => {
-            report(PluginState::Compiling, "");
-            engine.load(wasm).await
-        }
+) -> Result<Code, LoadProblem> {
+    if let Some(code) = running.filter(|code| code.digest() == read.digest) {
+        return Ok(code.clone());
     }
+    report(PluginState::Compiling, "");
+    if let Some(code) = engine.load_kept(read.sum, read.size).await? {
+        return Ok(code);
+    }
+    let wasm = tokio::fs::read(path).await;
+    let wasm = wasm.map_err(|source| LoadProblem::Read { path: path.to_owned(), source })?;
+    if Sha256::digest(&wasm)[..] != read.sum {
+        return Err(LoadProblem::Changing { path: path.to_owned() });
+    }
+    Ok(engine.load(wasm).await?)
 }
 
 /// The largest plugin and the largest sidecar that are read. A stray disk image in the directory must not take the
@@ -212,7 +226,9 @@ async fn read(files: &PluginFiles) -> Result<Files, LoadProblem> {
         let path = path.to_owned();
         move |source| LoadProblem::Read { path, source }
     };
-    let wasm = tokio::fs::read(&files.wasm).await.map_err(unreadable(&files.wasm))?;
+    let path = files.wasm.clone();
+    let summed = spawn_blocking(move || sum(&path)).await.unwrap_or_else(|error| Err(error.into()));
+    let (sum, size) = summed.map_err(unreadable(&files.wasm))?;
     let sidecar_text = match tokio::fs::read_to_string(&files.sidecar).await {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -221,8 +237,30 @@ async fn read(files: &PluginFiles) -> Result<Files, LoadProblem> {
     if !files.are_current() {
         return Err(LoadProblem::Changing { path: files.wasm.clone() });
     }
-    let digest = Sha256::digest(&wasm).iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Files { wasm, digest, sidecar_text })
+    Ok(Files { sum, size, digest: hex(&sum), sidecar_text })
+}
+
+fn hex(sum: &[u8]) -> String {
+    sum.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// SHA-256 and size of a file, which is never in memory whole.
+fn sum(path: &Path) -> std::io::Result<([u8; 32], usize)> {
+    let mut file = File::open(path)?;
+    let mut sum = Sha256::new();
+    let mut buffer = vec![0; 32 << 10];
+    let mut size = 0;
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok((sum.finalize().into(), size)),
+            Ok(read) => {
+                sum.update(&buffer[..read]);
+                size += read;
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn check_exports(descriptor: &Descriptor, code: &Code) -> Result<(), LoadProblem> {
@@ -302,6 +340,13 @@ mod tests {
 
     use super::*;
 
+    /// What is known of a .wasm with these bytes, once they are in that file.
+    fn written(path: &Path, wasm: &[u8]) -> Files {
+        std::fs::write(path, wasm).expect("written");
+        let (sum, size) = sum(path).expect("readable");
+        Files { sum, size, digest: hex(&sum), sidecar_text: String::new() }
+    }
+
     #[tokio::test]
     async fn a_sidecar_that_changed_alone_compiles_nothing() {
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
@@ -314,13 +359,21 @@ mod tests {
         });
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/done.wat");
         let wasm = wat::parse_file(path).expect("a guest");
-        let running = code(&engine, None, wasm, "", &report).await.expect("a plugin");
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("p.wasm");
+        let read = written(&path, &wasm);
+        let running = code(&engine, None, &path, &read, &report).await.expect("a plugin");
+        assert_eq!((running.digest(), running.size()), (read.digest.as_str(), wasm.len()));
         assert_eq!(compiled.load(Ordering::Relaxed), 1);
         // Were these bytes looked at, they would be refused.
-        let digest = running.digest().to_owned();
-        let again = code(&engine, Some(&running), b"no wasm".into(), &digest, &report).await;
-        assert_eq!(again.expect("the same").digest(), digest);
+        let other = written(&path, b"no wasm");
+        let again = code(&engine, Some(&running), &path, &read, &report).await;
+        assert_eq!(again.expect("the same").digest(), read.digest);
         assert_eq!(compiled.load(Ordering::Relaxed), 1);
-        assert!(code(&engine, Some(&running), b"no wasm".into(), "another", &report).await.is_err());
+        let refused = code(&engine, Some(&running), &path, &other, &report).await.err();
+        assert!(matches!(refused, Some(LoadProblem::Code(_))), "{refused:?}");
+        // Nor is a file compiled under the sum of another.
+        let refused = code(&engine, None, &path, &read, &report).await.err();
+        assert!(matches!(refused, Some(LoadProblem::Changing { .. })), "{refused:?}");
     }
 }

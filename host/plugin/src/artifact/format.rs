@@ -66,7 +66,7 @@ pub(super) fn check(mut file: &File, key: &Key) -> Result<Stated, Unfit> {
     }
     file.rewind()?;
     let mut sum = Sha256::new();
-    let mut buffer = vec![0; 128 << 10];
+    let mut buffer = vec![0; 32 << 10];
     let mut left = summed;
     while left > 0 {
         let part = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));

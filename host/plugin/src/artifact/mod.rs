@@ -32,6 +32,10 @@ const VERSION: u32 = 1;
 pub(crate) struct Sum([u8; 32]);
 
 impl Sum {
+    pub(crate) fn new(sum: [u8; 32]) -> Self {
+        Self(sum)
+    }
+
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }

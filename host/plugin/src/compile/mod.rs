@@ -168,6 +168,36 @@ impl Engine {
         Ok(artifact::write(out, &image, &key, &prepared.stated)?)
     }
 
+    /// The plugin whose file has this SHA-256 and size, if the cache directory has its code. So what is loaded once more need not be read
+    /// into memory: of the bytes that an allocator has once got, it keeps a part.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn load_kept(&self, digest: [u8; 32], size: usize) -> Result<Option<Code>, LoadError> {
+        self.check_size(size)?;
+        let workshop = &self.shared.workshop;
+        if workshop.directory.is_none() {
+            return Ok(None);
+        }
+        let key = Key { engine: workshop.engine_sum, plugin: Sum::new(digest) };
+        let engine = self.clone();
+        blocking(move || engine.find(&key, size)).await
+    }
+
+    fn check_size(&self, size: usize) -> Result<(), LoadError> {
+        let limit = self.shared.options.max_code_size;
+        if size > limit { Err(LoadError::TooLarge { size, limit }) } else { Ok(()) }
+    }
+
+    /// As an earlier load left it, linked. Blocks.
+    fn find(&self, key: &Key, size: usize) -> Result<Option<Code>, LoadError> {
+        let workshop = &self.shared.workshop;
+        let Some(mapped) = workshop.find(&self.shared.wasm, key) else { return Ok(None) };
+        let code = link(self, mapped, key, size)?;
+        workshop.cached.fetch_add(1, Ordering::Relaxed);
+        Ok(Some(code))
+    }
+
     /// Checks, compiles and links a plugin from the bytes of its file: a component or a core module.
     ///
     /// Takes from milliseconds to seconds of CPU time, on threads for blocking work or in a process of its own. Runs no code of the
@@ -176,27 +206,17 @@ impl Engine {
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn load(&self, bytes: Vec<u8>) -> Result<Code, LoadError> {
-        let limit = self.shared.options.max_code_size;
-        if bytes.len() > limit {
-            return Err(LoadError::TooLarge { size: bytes.len(), limit });
-        }
+        self.check_size(bytes.len())?;
         let workshop = &self.shared.workshop;
         let engine = self.clone();
         let (bytes, found) = blocking(move || {
-            let workshop = &engine.shared.workshop;
-            let key = workshop.key(&bytes);
-            let found = workshop.find(&engine.shared.wasm, &key);
-            let found = found.map(|mapped| link(&engine, mapped, &key, bytes.len()));
+            let key = engine.shared.workshop.key(&bytes);
+            let found = engine.find(&key, bytes.len())?;
             Ok((bytes, found))
         })
         .await?;
-        match found {
-            Some(Ok(code)) => {
-                workshop.cached.fetch_add(1, Ordering::Relaxed);
-                return Ok(code);
-            }
-            Some(Err(error)) => return Err(error),
-            None => {}
+        if let Some(code) = found {
+            return Ok(code);
         }
         let place = workshop.compilers.acquire().await;
         workshop.compiled.fetch_add(1, Ordering::Relaxed);

@@ -8,6 +8,8 @@ use pilothouse_plugin::{
     CacheDirectory, Code, CompileStats, Compiler, CompilerProcess, Engine, EngineOptions, Form, LoadError,
 };
 
+use sha2::{Digest, Sha256};
+
 use super::*;
 
 fn options(folder: &Path) -> EngineOptions {
@@ -62,6 +64,30 @@ async fn the_next_engine_finds_what_the_first_has_compiled() {
     assert_eq!((found.form(), found.exports()), (compiled.form(), compiled.exports()));
     assert_eq!((found.imports(), found.package_version()), (compiled.imports(), compiled.package_version()));
     assert_eq!(found.form(), Form::CoreModule);
+}
+
+#[tokio::test]
+async fn what_was_compiled_before_is_found_by_the_sum_of_its_file_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let wasm = module_of("wish");
+    let sum: [u8; 32] = Sha256::digest(&wasm).into();
+    let first = engine_at(folder.path());
+    assert!(first.load_kept(sum, wasm.len()).await.expect("looked").is_none(), "nobody has compiled it");
+    let compiled = loaded(&first, "wish").await;
+    let second = engine_at(folder.path());
+    let found = second.load_kept(sum, wasm.len()).await.expect("looked").expect("its code");
+    assert_eq!((found.digest(), found.size()), (compiled.digest(), compiled.size()));
+    assert_eq!(second.compile_stats(), stats(1, 0, 0));
+    let host = Arc::new(FakeHost::default());
+    let mut instance = found.instantiate(host, &Limits::default()).await.expect("an instance");
+    assert_eq!(instance.reconcile(request("nobody")).await, Ok(Outcome::Done));
+
+    let narrow = EngineOptions { max_code_size: wasm.len() - 1, ..options(folder.path()) };
+    let refused = Engine::new(narrow).expect("an engine").load_kept(sum, wasm.len()).await.err();
+    assert!(matches!(refused, Some(LoadError::TooLarge { .. })), "{refused:?}");
+    assert!(second.load_kept([7; 32], wasm.len()).await.expect("looked").is_none());
+    let without = Engine::new(EngineOptions::default()).expect("an engine");
+    assert!(without.load_kept(sum, wasm.len()).await.expect("looked").is_none());
 }
 
 #[tokio::test]
