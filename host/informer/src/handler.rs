@@ -3,7 +3,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt;
@@ -206,7 +205,7 @@ impl std::error::Error for HandlerFailed {}
 /// Dropping the future drops the batch under way; subscribe anew to get all objects again.
 pub async fn run_handler(subscription: &Subscription, handler: &mut dyn Handler) {
     let mut redelivery = Redelivery::default();
-    let wait = RateLimit { max: Duration::from_secs(30), ..RateLimit::default() };
+    let wait = RateLimit::default();
     while let Some(batch) = subscription.next_batch().await {
         redelivery.push(batch);
         while let Some(batch) = redelivery.current() {
@@ -288,6 +287,7 @@ mod tests {
         fail(&mut redelivery);
         redelivery.push(vec![updated("bad", 2, 2), added("b", 3)]);
         assert_eq!(names(redelivery.current()), ["b"], "a resync is no change");
+        assert_eq!(redelivery.parked().map(ObjectKey::name).collect::<Vec<_>>(), ["bad"]);
         redelivery.succeeded();
         redelivery.push(vec![updated("bad", 2, 4)]);
         assert_eq!(names(redelivery.current()), ["bad"]);
@@ -313,5 +313,32 @@ mod tests {
         assert!(matches!(fail(&mut redelivery), AfterFailure::Parked(_)));
         assert_eq!(redelivery.current().expect("the change").len(), 1);
         assert_eq!(redelivery.parked().count(), 0);
+    }
+
+    #[test]
+    fn b38_a_version_that_is_left_out_is_not_delivered_but_another_and_the_end_are() {
+        let gone = Notification::Deleted { last: pod("a", 2).object(), final_state_unknown: false };
+        let mut redelivery = Redelivery::default();
+        redelivery.push(vec![added("a", 1), updated("a", 1, 2), added("b", 2), gone]);
+        redelivery.push(vec![added("a", 2)]);
+        redelivery.push(vec![updated("a", 2, 3)]);
+        redelivery.leave_out(pod("a", 2).object().key(), "2");
+        let left: Vec<_> = redelivery.current().unwrap_or_default().to_vec();
+        let [Notification::Added { object: first, .. }, Notification::Added { object: other, .. }, last] =
+            &left[..]
+        else {
+            panic!("{left:?}")
+        };
+        assert_eq!((first.name(), first.resource_version(), other.name()), ("a", "1", "b"));
+        assert!(matches!(last, Notification::Deleted { .. }), "{last:?}");
+        redelivery.succeeded();
+        assert_eq!(names(redelivery.current()), ["a"], "no batch is left without an event");
+        redelivery.succeeded();
+        assert!(redelivery.current().is_none());
+    }
+
+    #[test]
+    fn what_a_handler_failed_at_is_its_own_text() {
+        assert_eq!(HandlerFailed("no disk".into()).to_string(), "no disk");
     }
 }
