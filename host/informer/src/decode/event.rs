@@ -125,6 +125,20 @@ mod tests {
     }
 
     #[test]
+    fn the_usual_form_is_split_without_a_parse_and_any_other_left_to_it() {
+        let usual = br#"{"type":"ADDED","object":{"a":"}"} }  "#;
+        assert_eq!(split_usual_form(usual), Some(("ADDED", br#"{"a":"}"} "#.as_slice())));
+        for other in [
+            br#"{ "type":"ADDED","object":{}}"#.as_slice(),
+            br#"{"type":"ADDED", "object":{}}"#,
+            br#"{"type":"A name that is far too long","object":{}}"#,
+            br#"{"type":"ADDED","object":{}} ;"#,
+        ] {
+            assert_eq!(split_usual_form(other), None);
+        }
+    }
+
+    #[test]
     fn b09_an_object_has_the_same_bytes_by_list_and_by_watch() {
         let Ok(WatchEvent::Modified(by_watch)) =
             read(&format!(r#"{{"type":"MODIFIED","object":{}}}"#, pod()))

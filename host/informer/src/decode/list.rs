@@ -24,7 +24,7 @@ pub(crate) struct ListDecoder {
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// The last string at depth 1, in `envelope`: where it starts and ends, without quotes.
+    /// The last string in `envelope`: where it starts and ends, without quotes.
     string_start: usize,
     last_name: (usize, usize),
     place: Place,
@@ -167,7 +167,7 @@ impl ListDecoder {
 
     fn scan_envelope(&mut self, byte: u8) {
         if self.in_string {
-            if self.scan_string(byte) && self.depth == 1 {
+            if self.scan_string(byte) {
                 self.last_name = (self.string_start, self.envelope.len() - 1);
             }
             return;
@@ -289,6 +289,7 @@ mod tests {
             "[]",
             "no json",
             r#"{"kind":"Status"}"#,
+            r#"{"metadata":{"resourceVersion":"1"}}"#,
             r#"{"items":[]}"#,
             r#"{"metadata":{"resourceVersion":""},"items":[]}"#,
             r#"{"metadata":{"resourceVersion":"1"},"items":[3]}"#,
@@ -298,6 +299,33 @@ mod tests {
         ] {
             assert!(decode(&[text.as_bytes()]).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn only_the_member_items_of_the_list_itself_holds_items() {
+        let text = format!(
+            r#"{{"metadata":{{"resourceVersion":"9","items":[1]}},"columns":["x",{{"items":[2]}}],"items":[{}]}}"#,
+            pod_item("a", "1")
+        );
+        let (keys, page) = decode(&[text.as_bytes()]).expect("a list");
+        assert_eq!((keys, page.resource_version.as_str()), (vec!["ns/a".to_owned()], "9"));
+    }
+
+    #[test]
+    fn a_body_that_ends_early_is_said_to() {
+        let text = list();
+        for cut in [1, text.len() / 2, text.len() - 2, text.len() - 1] {
+            let error = decode(&[&text.as_bytes()[..cut]]).expect_err("not whole");
+            assert_eq!(error.to_string(), "not a list: the body ends early", "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn the_text_around_the_items_may_be_as_long_as_the_limit() {
+        let text = br#"{"metadata":{"resourceVersion":"9"},"items":[]}"#;
+        let feed = |limit| ListDecoder::new(limit).feed(text, &pod_format(), &mut Vec::new());
+        assert!(feed(text.len()).is_ok());
+        assert!(matches!(feed(text.len() - 1), Err(DecodeError::TooLong { .. })));
     }
 
     #[test]
