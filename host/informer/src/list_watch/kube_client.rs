@@ -55,13 +55,18 @@ impl KubeListWatch {
         if head.status.is_success() {
             return Ok(body.into_data_stream().map_err(Failure::transport).boxed());
         }
-        let retry_after = head.headers.get(http::header::RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let body = match Limited::new(body, MAX_ERROR_BODY).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(_) => Bytes::from_static(b"the body of the error could not be read"),
-        };
-        Err(Failure::response(head.status.as_u16(), retry_after, &body))
+        Err(refusal(&head, body).await)
     }
+}
+
+/// What the server says in an answer that is no success.
+async fn refusal(head: &http::response::Parts, body: Body) -> Failure {
+    let retry_after = head.headers.get(http::header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let body = match Limited::new(body, MAX_ERROR_BODY).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(_) => Bytes::from_static(b"the body of the error could not be read"),
+    };
+    Failure::response(head.status.as_u16(), retry_after, &body)
 }
 
 #[async_trait]
@@ -72,5 +77,25 @@ impl ListWatch for KubeListWatch {
 
     async fn watch(&self, params: &WatchParams) -> Result<ByteStream, Failure> {
         self.get(params.path_and_query(&self.key)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_body_of_a_refusal_is_read_up_to_a_limit() {
+        let refused = async |length: usize| {
+            let body = format!(r#"{{"kind":"Status","message":"{}"}}"#, "x".repeat(length));
+            let response = http::Response::builder().status(503).header("retry-after", "7");
+            let (head, ()) = response.body(()).expect("a response").into_parts();
+            refusal(&head, Body::from(body.into_bytes())).await
+        };
+        let failure = refused(64_000).await;
+        assert_eq!((failure.code, failure.message.len()), (Some(503), 64_000));
+        assert_eq!(failure.retry_after, Some(std::time::Duration::from_secs(7)));
+        let failure = refused(66_000).await;
+        assert_eq!((failure.code, &*failure.message), (Some(503), "the body of the error could not be read"));
     }
 }
