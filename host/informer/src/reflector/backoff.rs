@@ -72,8 +72,9 @@ mod tests {
         for _ in 0..6 {
             now += backoff.next(now);
         }
-        assert!(backoff.next(now + Duration::from_secs(60)) >= MAX / 2);
-        let healthy = now + Duration::from_secs(60 + 30 + 120);
+        // Health begins where the wait ends, which is here.
+        assert!(backoff.next(now + Duration::from_secs(119)) >= MAX / 2);
+        let healthy = now + Duration::from_secs(119 + 30 + 120);
         assert!(backoff.next(healthy) < BASE * 2);
     }
 

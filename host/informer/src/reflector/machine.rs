@@ -292,10 +292,8 @@ impl Machine {
         match failure.kind {
             // Dead, or waiting for a version that this server is yet to reach.
             FailureKind::TimedOut if watching.opened_at.is_some() && !watching.spoke => self.probe(),
-            // Cut after it was opened: as if the server had ended it.
-            FailureKind::Connection | FailureKind::TimedOut if watching.opened_at.is_some() => {
-                self.watch_ended(watching, now)
-            }
+            // As if the server had ended it: at once, when it was not even opened.
+            FailureKind::Connection | FailureKind::TimedOut => self.watch_ended(watching, now),
             _ => self.watch_refused(failure, now),
         }
     }
@@ -304,9 +302,7 @@ impl Machine {
     fn watch_refused(&mut self, failure: &Failure, now: Instant) -> Action {
         match failure.kind {
             FailureKind::TooManyRequests => self.wait_for_server(Next::Watch, failure, now),
-            FailureKind::ConnectionRefused | FailureKind::Connection | FailureKind::TimedOut => {
-                self.back_off(Next::Watch, now)
-            }
+            FailureKind::ConnectionRefused => self.back_off(Next::Watch, now),
             FailureKind::Server if self.internal_errors < INTERNAL_ERROR_RESUMES => {
                 self.internal_errors += 1;
                 self.back_off(Next::Watch, now)

@@ -116,3 +116,16 @@ async fn b03_versions_that_are_not_numbers_have_no_order() {
     let (resumed, _request) = r.server.watch().await;
     assert_eq!((resumed.resource_version.as_deref(), ended.elapsed()), (Some("a1"), Duration::ZERO));
 }
+
+#[tokio::test(start_paused = true)]
+async fn b05_a_version_that_is_no_number_and_comes_again_is_no_progress() {
+    let mut r = start(&plain());
+    let body = r.server.serve("z9", &[]).await;
+    body.raw(
+        "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Pod\",\"metadata\":{\"resourceVersion\":\"z9\"}}}\n",
+    );
+    let ended = Instant::now();
+    drop(body);
+    assert_eq!(r.server.watch().await.0.resource_version.as_deref(), Some("z9"));
+    assert!(is_first_backoff(ended.elapsed()), "{:?}", ended.elapsed());
+}

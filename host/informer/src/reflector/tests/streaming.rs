@@ -63,6 +63,7 @@ async fn b07_a_server_without_streaming_lists_gets_a_plain_one_at_once() {
         r.server.watch().await.1.status(code, reason);
         let (list, request) = r.server.list().await;
         assert_eq!((list.resource_version.as_deref(), at.elapsed()), (Some("0"), Duration::ZERO), "{code}");
+        assert!(r.status.borrow().error.is_none(), "no fault to show meanwhile either");
         request.items("5", &[pod("a", 1)]);
         let _body = r.server.watch().await.1.open();
         assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
@@ -81,6 +82,7 @@ async fn b07_a_streaming_list_that_fails_is_followed_by_a_plain_one_at_once() {
         r.server.watch().await.1.status(code, reason);
         let (list, request) = r.server.list().await;
         assert_eq!((list.resource_version.as_deref(), at.elapsed()), (Some("0"), Duration::ZERO), "{reason}");
+        assert!(r.status.borrow().error.is_some(), "shown until the list works");
         request.items("5", &[pod("a", 1)]);
         assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
     }
