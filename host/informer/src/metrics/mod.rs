@@ -194,9 +194,7 @@ struct Labels {
 
 impl Counter {
     pub(crate) fn add(&self, count: u64) {
-        if count > 0 {
-            self.0.fetch_add(count, Ordering::Relaxed);
-        }
+        self.0.fetch_add(count, Ordering::Relaxed);
     }
 
     pub(crate) fn get(&self) -> u64 {

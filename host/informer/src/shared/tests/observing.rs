@@ -49,6 +49,34 @@ async fn metrics_count_lists_watches_and_events() {
     assert!((seen.items_per_watch.sum - 2.0).abs() < 1e-9, "{:?}", seen.items_per_watch);
 }
 
+/// B05: a watch is short when it ends within a second and told nothing.
+#[tokio::test(start_paused = true)]
+async fn metrics_count_short_watches_and_the_time_of_whole_lists_only() {
+    let cluster = Cluster::new();
+    let subscription = cluster.subscribe(pods_key());
+    let mut server = cluster.server(0);
+    server.list().await.1.open().cut();
+    let body = server.serve("5", &[]).await;
+    settle().await;
+    let seen = cluster.only_metrics();
+    assert_eq!((seen.lists, seen.list_duration.count), (2, 1), "the list that was cut took no time");
+    body.added(&pod("a", 6));
+    words(&subscription, 1).await;
+    drop(body);
+    let body = server.watch().await.1.open();
+    settle().await;
+    assert_eq!(cluster.only_metrics().short_watches, 0, "it was short, and told something");
+    advance(Duration::from_secs(1)).await;
+    drop(body);
+    let body = server.watch().await.1.open();
+    settle().await;
+    assert_eq!(cluster.only_metrics().short_watches, 0, "it told nothing, for a second");
+    advance(Duration::from_millis(999)).await;
+    drop(body);
+    settle().await;
+    assert_eq!(cluster.only_metrics().short_watches, 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn metrics_show_what_a_stuck_subscriber_costs() {
     let cluster = Cluster::new();
@@ -84,7 +112,13 @@ async fn metrics_count_what_was_passed_over() {
     body.modified(&pod("a", 10));
     words(&subscription, 2).await;
     let seen = cluster.only_metrics();
-    assert_eq!((seen.stale_events, seen.dropped_deltas), (1, 1));
+    assert_eq!((seen.stale_events, seen.dropped_deltas, seen.merged_deltas), (1, 1, 0));
+    assert_eq!(subscription.status().stale_events, 1);
+    // The end of one object, told twice in one piece, is told once (B12).
+    let gone = format!("{{\"type\":\"DELETED\",\"object\":{}}}\n", pod("a", 11).json());
+    body.raw(&gone.repeat(2));
+    assert_eq!(words(&subscription, 1).await, ["-a@11"]);
+    assert_eq!(cluster.only_metrics().merged_deltas, 1);
 }
 
 #[tokio::test(start_paused = true)]
