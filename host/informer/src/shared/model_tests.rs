@@ -145,7 +145,7 @@ impl Subscriber {
         });
         let restriction = informer.key.restriction_for(&key).filter(|restriction| !restriction.is_empty());
         let scope = informer.scope(id, restriction.clone());
-        let outlet = Arc::new(Outlet::new(id, key, 3, backlog, scope));
+        let outlet = Arc::new(Outlet::new(id, key, 3, backlog, scope, informer));
         informer.join(&outlet, restriction, None).expect("the informer runs");
         Self { outlet, app, backlog, view: BTreeMap::new() }
     }

@@ -22,12 +22,19 @@ pub(crate) struct Outlet {
     pub(crate) source: Arc<ReaderSource>,
     /// The subscriber's indexes, for when it is moved to another cache.
     pub(crate) indexes: Mutex<Vec<(String, IndexFn)>>,
-    /// The informer that serves it; none after it has left.
-    pub(crate) home: Mutex<Option<Arc<Informer>>>,
+    /// The informer that serves it, or did until it left.
+    pub(crate) home: Mutex<Arc<Informer>>,
 }
 
 impl Outlet {
-    pub(super) fn new(id: ScopeId, key: InformerKey, batch: usize, backlog: usize, scope: Scope) -> Self {
+    pub(super) fn new(
+        id: ScopeId,
+        key: InformerKey,
+        batch: usize,
+        backlog: usize,
+        scope: Scope,
+        home: &Arc<Informer>,
+    ) -> Self {
         Self {
             id,
             key,
@@ -37,7 +44,7 @@ impl Outlet {
             synced: watch::Sender::new(false),
             source: Arc::new(ReaderSource::from_pointee(scope)),
             indexes: Mutex::new(Vec::new()),
-            home: Mutex::new(None),
+            home: Mutex::new(Arc::clone(home)),
         }
     }
 

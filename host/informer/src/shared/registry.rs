@@ -125,8 +125,7 @@ impl InformerRegistry {
         let restriction = informer.key.restriction_for(&key).filter(|restriction| !restriction.is_empty());
         let id = shared.next_id.fetch_add(1, Ordering::Relaxed);
         let scope = informer.scope(id, restriction.clone());
-        let outlet = Arc::new(Outlet::new(id, key, options.batch, options.backlog, scope));
-        *outlet.home.lock() = Some(Arc::clone(&informer));
+        let outlet = Arc::new(Outlet::new(id, key, options.batch, options.backlog, scope, &informer));
         // The informer cannot stop meanwhile: only its last subscriber, the registry or a defect stops it.
         informer.join(&outlet, restriction, resync).map_err(|_| SubscribeError::Stopped)?;
         Ok(Subscription::new(outlet, Arc::clone(shared)))
@@ -215,7 +214,7 @@ impl Shared {
                 None => self.start(&mut running, outlet.key.clone(), &runtime),
             };
             tracing::info!(wide = %wide.key, own = %own.key, "the wider watch is forbidden; watching the narrower");
-            *outlet.home.lock() = Some(Arc::clone(&own));
+            *outlet.home.lock() = Arc::clone(&own);
             if own.join_from(&outlet, luggage).is_err() {
                 outlet.close();
             }
@@ -225,15 +224,11 @@ impl Shared {
 
     pub(super) fn unsubscribe(&self, outlet: &Arc<Outlet>) {
         let mut running = self.running.lock();
-        let home = outlet.home.lock().take();
-        if let Some(informer) = &home {
-            informer.count_merged();
-        }
+        let informer = Arc::clone(&outlet.home.lock());
+        informer.count_merged();
         outlet.close();
-        if let Some(informer) = home {
-            informer.leave(outlet);
-            Self::stop_unused(&mut running, &informer);
-        }
+        informer.leave(outlet);
+        Self::stop_unused(&mut running, &informer);
     }
 
     fn stop_unused(running: &mut Running, informer: &Arc<Informer>) {

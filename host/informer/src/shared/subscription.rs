@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::outlet::Outlet;
 use super::registry::Shared;
 use crate::key::InformerKey;
-use crate::status::{InformerPhase, InformerStatus};
+use crate::status::InformerStatus;
 use crate::store::{IndexError, IndexFn, StoreReader};
 
 /// How a subscriber is served.
@@ -114,20 +114,14 @@ impl Subscription {
     /// What the informer behind this subscription is doing, and what keeps it from doing so.
     #[must_use]
     pub fn status(&self) -> InformerStatus {
-        match &*self.outlet.home.lock() {
-            Some(informer) => informer.status(),
-            None => InformerStatus { phase: InformerPhase::Stopped, ..InformerStatus::default() },
-        }
+        self.outlet.home.lock().status()
     }
 
     /// Changes of [`status`](Self::status). It ends when the informer stops or when the subscription is moved to another
     /// informer: then ask again.
     #[must_use]
     pub fn status_changes(&self) -> watch::Receiver<InformerStatus> {
-        match &*self.outlet.home.lock() {
-            Some(informer) => informer.status_changes(),
-            None => watch::Sender::new(InformerStatus::default()).subscribe(),
-        }
+        self.outlet.home.lock().status_changes()
     }
 
     /// Adds an index over the cached objects, complete when the call returns (B22). Its name is this subscriber's own.
@@ -136,9 +130,6 @@ impl Subscription {
     /// When this subscriber has an index of that name.
     pub fn add_index(&self, name: &str, function: IndexFn) -> Result<(), IndexError> {
         let mut indexes = self.outlet.indexes.lock();
-        if indexes.iter().any(|(known, _)| known == name) {
-            return Err(IndexError::Exists { name: name.to_owned() });
-        }
         let scope = self.outlet.source.load();
         scope.store.add_scoped_index(self.outlet.id, name, function.clone())?;
         indexes.push((name.to_owned(), function));
