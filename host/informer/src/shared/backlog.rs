@@ -127,3 +127,20 @@ fn better_deletion(first: Notification, second: Notification) -> Notification {
         (first, _) => first,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::pod;
+
+    #[test]
+    fn b36_the_end_of_the_initial_list_is_told_once() {
+        let mut backlog = Backlog::new(8);
+        backlog.offer(Notification::Added { object: pod("a", 1).object(), initial: true });
+        backlog.end_initial();
+        assert!(!backlog.just_synced(), "it waits");
+        backlog.take(1);
+        assert!(backlog.just_synced());
+        assert!(!backlog.just_synced());
+    }
+}

@@ -82,6 +82,41 @@ async fn b32_the_end_of_an_earlier_object_of_that_name_is_not_told_twice() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn b32_an_object_without_a_uid_passes_for_any_of_its_name() {
+    let cluster = Cluster::new();
+    let subscription = cluster.subscribe(pods_key());
+    let mut server = cluster.server(0);
+    let body = server.serve("5", &[pod("a", 1), pod("b", 2).uid("")]).await;
+    body.modified(&pod("a", 6).uid(""));
+    body.modified(&pod("b", 7));
+    body.deleted(&pod("a", 8));
+    assert_eq!(words(&subscription, 5).await, ["*+a@1", "*+b@2", "a@1>6", "b@2>7", "-a@8"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b33_who_takes_a_batch_wakes_the_next_who_waits_while_there_is_more() {
+    let cluster = Cluster::new();
+    let options = SubscribeOptions { batch: 1, ..SubscribeOptions::default() };
+    let subscription = cluster.registry.subscribe(pods_key(), options).expect("open");
+    let mut server = cluster.server(0);
+    let body = server.serve("5", &[]).await;
+    settle().await;
+    let mut waiters: Vec<_> = (0..3).map(|_| tokio_test::task::spawn(subscription.next_batch())).collect();
+    waiters.iter_mut().for_each(|waiter| assert!(waiter.poll().is_pending()));
+    body.added(&pod("a", 6));
+    body.added(&pod("b", 7));
+    settle().await;
+    let woken = |waiters: &[tokio_test::task::Spawn<_>]| -> Vec<bool> {
+        waiters.iter().map(tokio_test::task::Spawn::is_woken).collect()
+    };
+    assert_eq!(woken(&waiters), [true, false, false]);
+    assert!(waiters.remove(0).poll().is_ready());
+    assert_eq!(woken(&waiters), [true, false]);
+    assert!(waiters.remove(0).poll().is_ready());
+    assert_eq!(woken(&waiters), [false], "nothing is left for it");
+}
+
+#[tokio::test(start_paused = true)]
 async fn b33_a_stuck_subscriber_costs_the_others_nothing_and_its_backlog_is_bounded() {
     let cluster = Cluster::new();
     let options = SubscribeOptions { backlog: 10, ..SubscribeOptions::default() };

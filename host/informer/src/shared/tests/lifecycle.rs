@@ -70,6 +70,10 @@ async fn b35_only_those_who_are_due_get_a_resync() {
     assert_eq!(words(&thirty, 1).await, ["a@1>1"]);
     body.modified(&pod("a", 6));
     assert_eq!(words(&never, 1).await, ["a@1>6"], "no resync before it");
+    assert_eq!(words(&thirty, 1).await, ["a@1>6"]);
+    advance(Duration::from_secs(10)).await;
+    assert_eq!(words(&ten, 2).await, ["a@1>6", "a@6>6"]);
+    assert!(nothing_more(&thirty).await, "its next one is not due");
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,6 +185,35 @@ async fn the_status_says_what_a_subscriber_waits_for() {
     let well =
         changes.wait_for(|status| status.synced && status.error.is_none()).await.expect("running").clone();
     assert_eq!((well.list_requests, well.failures), (2, 1));
+}
+
+struct Defective;
+
+#[async_trait::async_trait]
+impl ListWatch for Defective {
+    async fn list(&self, _: &crate::ListParams) -> Result<crate::ByteStream, Failure> {
+        panic!("a defect of the list-watch")
+    }
+
+    async fn watch(&self, _: &crate::WatchParams) -> Result<crate::ByteStream, Failure> {
+        panic!("a defect of the list-watch")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_panics_ends_its_subscriptions_and_the_next_request_starts_another() {
+    let (mut server, sound) = scripted();
+    let made: Mutex<Vec<Arc<dyn ListWatch>>> = Mutex::new(vec![sound, Arc::new(Defective)]);
+    let factory = move |_: &InformerKey| made.lock().pop().expect("two informers");
+    let options = InformerOptions { streaming_list: false, ..InformerOptions::default() };
+    let registry = InformerRegistry::new(factory, options);
+    let subscribe = || registry.subscribe(pods_key(), SubscribeOptions::default());
+    let ended = subscribe().expect("the registry is open");
+    assert!(within_patience(ended.next_batch()).await.is_none());
+    assert_eq!(ended.status().phase, crate::InformerPhase::Stopped);
+    let subscription = subscribe().expect("the one that ended is in nobody's way");
+    let _body = server.serve("5", &[pod("a", 1)]).await;
+    assert_eq!(words(&subscription, 1).await, ["*+a@1"]);
 }
 
 #[test]

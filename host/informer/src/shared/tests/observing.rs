@@ -1,9 +1,10 @@
 //! What an operator sees: metrics and the dump.
 
-use pilothouse_model::Transform;
+use pilothouse_model::{Delta, Replacement, Transform};
 
 use super::*;
-use crate::metrics::InformerMetrics;
+use crate::metrics::{Counters, InformerMetrics};
+use crate::shared::informer::Informer;
 
 impl Cluster {
     fn only_metrics(&self) -> InformerMetrics {
@@ -121,6 +122,40 @@ async fn metrics_count_what_was_passed_over() {
     assert_eq!(cluster.only_metrics().merged_deltas, 1);
 }
 
+fn informer() -> Informer {
+    Informer::new(pods_key(), &InformerOptions::default(), Arc::new(Counters::new()))
+}
+
+fn list(version: &str, pods: &[Pod]) -> Delta {
+    let items = pods.iter().map(Pod::object).collect();
+    Delta::Replaced(Replacement { items, resource_version: version.to_owned() })
+}
+
+#[test]
+fn metrics_add_up_what_the_informers_of_one_name_hold() {
+    let informers = [informer(), informer()];
+    let mut metrics = InformerMetrics::default();
+    for informer in &informers {
+        informer.apply(list("5", &[pod("a", 1)]));
+        informer.queue.push(Delta::Added(pod("b", 6).object()));
+        informer.queue.push(Delta::Added(pod("c", 7).object()));
+        informer.add_gauges(&mut metrics);
+    }
+    assert_eq!((metrics.informers, metrics.synced, metrics.queue_depth), (2, 2, 4));
+    assert_eq!(metrics.store_objects, 2);
+    assert_eq!(metrics.store_bytes, 2 * informers[0].store.memory_size());
+}
+
+#[test]
+fn b17_the_status_is_changed_by_the_first_list_and_not_by_the_next() {
+    let informer = informer();
+    let mut changes = informer.status_changes();
+    informer.apply(list("5", &[]));
+    assert!(changes.has_changed().expect("it exists") && changes.borrow_and_update().synced);
+    informer.apply(list("6", &[]));
+    assert!(!changes.has_changed().expect("it exists"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn counters_outlive_informers_and_have_no_label_for_namespaces_or_selectors() {
     let cluster = Cluster::new();
@@ -198,4 +233,7 @@ async fn the_dump_shows_the_state_of_every_part() {
     assert_eq!(dump[0], expected[0], "{dump:#}");
     assert!(!dump.to_string().contains("secret-content"), "no object's content");
     assert!(format!("{:?}", cluster.registry).contains("BackingOff"));
+    let text = format!("{wide:?}");
+    assert!(text.starts_with("Subscription { key: \"pods.v1\", store: StoreReader {"), "{text}");
+    assert!(text.ends_with(", synced: true, .. }"), "{text}");
 }

@@ -54,7 +54,9 @@ async fn b30_a_narrower_request_is_served_from_a_wider_informer() {
     let store = labelled.store();
     assert!(store.is_empty() && store.get(&ObjectKey::new("ns", "b")).is_none());
     assert_eq!((spaced.store().len(), spaced.store().list().len()), (1, 1));
-    assert!(spaced.store().list_in("ns").is_empty());
+    assert!(spaced.store().list_in("ns").is_empty() && !spaced.store().is_empty());
+    assert_eq!((spaced.store().list_in("other").len(), wide.store().list_in("other").len()), (1, 1));
+    assert_eq!(spaced.store().resource_version(), "9");
     assert_eq!(wide.store().len(), 2);
 }
 
@@ -98,6 +100,36 @@ async fn b30_when_the_wider_watch_is_forbidden_the_narrower_is_watched() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn b30_those_who_are_moved_from_a_forbidden_watch_share_the_narrower_and_no_other_joins_it() {
+    let cluster = Cluster::new();
+    let _wide = cluster.subscribe(pods_key());
+    let narrow = [(); 2].map(|()| cluster.subscribe(pods_key().in_namespace("ns")));
+    let mut server = cluster.server(0);
+    server.list().await.1.status(403, "Forbidden");
+    settle().await;
+    assert_eq!(cluster.started(), 2);
+    let _body = cluster.server(1).serve("5", &[pod("a", 1)]).await;
+    for subscription in &narrow {
+        assert_eq!(words(subscription, 1).await, ["*+a@1"]);
+    }
+    let _other = cluster.subscribe(pods_key().in_namespace("other"));
+    assert_eq!(cluster.started(), 3, "the wide one is known to be forbidden");
+}
+
+#[tokio::test(start_paused = true)]
+async fn b30_a_wider_watch_that_fails_for_another_reason_is_shared_all_the_same() {
+    let cluster = Cluster::new();
+    let _wide = cluster.subscribe(pods_key());
+    let mut server = cluster.server(0);
+    server.list().await.1.status(500, "InternalError");
+    settle().await;
+    let narrow = cluster.subscribe(pods_key().in_namespace("ns"));
+    let _body = server.serve("5", &[pod("a", 1)]).await;
+    assert_eq!(words(&narrow, 1).await, ["*+a@1"]);
+    assert_eq!(cluster.started(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn b30_a_right_that_is_lost_later_moves_the_narrowed_with_what_they_know() {
     let cluster = Cluster::new();
     let wide = cluster.subscribe(pods_key());
@@ -130,11 +162,15 @@ async fn indexes_belong_to_their_subscriber() {
     let first = cluster.subscribe(pods_key());
     let second = cluster.subscribe(pods_key());
     first.add_index("by", IndexFn::label("app")).expect("new");
+    first.add_index("a second", IndexFn::namespace()).expect("new");
     second.add_index("by", IndexFn::field(".spec.nodeName").expect("a path")).expect("new for this one");
     assert_eq!(first.add_index("by", IndexFn::namespace()), Err(IndexError::Exists { name: "by".into() }));
     let _body = cluster.server(0).serve("5", &[pod("a", 1)]).await;
     words(&first, 1).await;
+    assert_eq!(first.store().index_names(), ["a second", "by"]);
     assert_eq!(first.store().index_values("by").expect("known"), ["web"]);
+    assert_eq!(first.store().index("by", &pod("x", 9).object()).expect("known").len(), 1);
+    assert!(first.store().index("by", &pod("x", 9).app("db").object()).expect("known").is_empty());
     assert_eq!(second.store().index_values("by").expect("known"), ["n-web"]);
     let unknown = second.store().by_index("app", "web").expect_err("unknown");
     assert_eq!(unknown.to_string(), "there is no index \"app\"; there are: by");
