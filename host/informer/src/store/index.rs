@@ -124,10 +124,8 @@ impl IndexFn {
     #[must_use]
     pub fn values(&self, object: &Object) -> Vec<String> {
         let mut values = (self.function)(object);
-        if values.len() > 1 {
-            values.sort_unstable();
-            values.dedup();
-        }
+        values.sort_unstable();
+        values.dedup();
         values
     }
 

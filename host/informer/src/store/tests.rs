@@ -33,10 +33,13 @@ fn b20_objects_are_put_in_replaced_taken_out_and_listed_by_key() {
     assert_eq!(names(store.page(Some("ns"), None, 9)), ["a", "b"]);
     assert_eq!(names(store.page(None, Some(&key("a")), 1)), ["b"]);
     assert_eq!(names(store.page(Some("z"), Some(&key("b")), 9)), ["a"]);
+    assert_eq!(names(store.page(Some("z"), Some(&key("a")), 9)), ["a"], "another namespace lies between");
+    assert_eq!(names(store.page(Some("ns"), Some(&key("a")), 9)), ["b"]);
     assert!(store.page(Some("n"), None, 9).is_empty(), "a prefix is another namespace");
     assert_eq!(store.delete(&key("b"), Some("9")).expect("there").resource_version(), "4");
     assert!(store.delete(&key("b"), None).is_none());
     assert_eq!((store.len(), store.resource_version().as_str()), (2, "9"));
+    assert!(!store.is_empty() && Store::new().is_empty());
 }
 
 #[test]
@@ -173,12 +176,12 @@ fn b22_equal_declared_indexes_are_kept_once_and_dropped_with_their_last_name() {
     store.update(pod("a", 1).object());
     store.add_scoped_index(1, "x", IndexFn::label("app")).expect("new");
     store.add_scoped_index(2, "y", IndexFn::label("app")).expect("new");
-    assert_eq!(store.read(super::state::State::index_count), 1);
+    assert_eq!(store.index_count(), 1);
     store.drop_scope(1);
     assert_eq!(store.index_names(1), [""; 0]);
     assert_eq!(store.with_index(2, "y", |state, id| state.indexed(id, "web").count()), Ok(1));
     store.drop_scope(2);
-    assert_eq!(store.read(super::state::State::index_count), 0);
+    assert_eq!(store.index_count(), 0);
 }
 
 #[test]
@@ -233,6 +236,32 @@ fn an_index_function_that_panics_gives_no_value() {
     store.update(pod("a", 1).object());
     assert!(store.index_values("bad").expect("known").is_empty());
     assert_eq!(store.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_list_began_after_the_one_before_it_was_put_in() {
+    let store = Arc::new(Store::new());
+    let scope = Scope { store: Arc::clone(&store), restriction: None, id: 1 };
+    let reader = StoreReader::new(Arc::new(ReaderSource::from_pointee(scope)));
+    store.replace_all(&[], "1");
+    let first = tokio::time::Instant::now();
+    assert_eq!(reader.last_list_began_after(), None, "when it began, nobody noted");
+    tokio::time::advance(Duration::from_secs(5)).await;
+    store.replace_all(&[], "2");
+    assert_eq!(reader.last_list_began_after(), Some(first));
+}
+
+#[test]
+fn debug_texts_count_the_objects_and_do_not_show_them() {
+    let store = Arc::new(Store::new());
+    store.replace_all(&objects(&[pod("secret", 1)]), "5");
+    let counts = "Store { objects: 1, resource_version: \"5\", .. }";
+    assert_eq!(format!("{store:?}"), counts);
+    let scope = Scope { store, restriction: None, id: 1 };
+    let reader = StoreReader::new(Arc::new(ReaderSource::from_pointee(scope)));
+    assert_eq!(format!("{reader:?}"), format!("StoreReader {{ store: {counts}, restriction: None }}"));
+    assert_eq!(format!("{:?}", IndexFn::label("app")), "IndexFn(label:app)");
+    assert_eq!(format!("{:?}", IndexFn::computed(|_| Vec::new())), "IndexFn(computed)");
 }
 
 #[test]
