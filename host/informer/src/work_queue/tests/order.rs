@@ -8,7 +8,7 @@ async fn b40_a_key_is_queued_once_and_again_after_done_when_added_meanwhile() {
     for _ in 0..3 {
         queue.add("a", Priority::Normal);
     }
-    assert_eq!(queue.len(), 1);
+    assert!(queue.len() == 1 && !queue.is_empty());
     let item = queue.get().await.expect("open");
     queue.add("a", Priority::Normal);
     queue.add("a", Priority::Normal);
@@ -16,6 +16,28 @@ async fn b40_a_key_is_queued_once_and_again_after_done_when_added_meanwhile() {
     item.done();
     assert_eq!(take(&queue).await, "a");
     assert!(is_idle(&queue), "once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_done_wakes_a_waiter_only_when_something_is_ready() {
+    let queue = queue();
+    queue.add("a", Priority::Normal);
+    let held = queue.get().await.expect("open");
+    let mut waiter = task::spawn(queue.get());
+    assert_pending!(waiter.poll());
+    held.done();
+    assert!(!waiter.is_woken());
+    queue.add("b", Priority::Normal);
+    assert!(waiter.is_woken());
+}
+
+#[tokio::test(start_paused = true)]
+async fn debug_texts_show_the_state_of_a_queue_and_of_a_held_key() {
+    let queue = queue();
+    queue.add("a", Priority::Low);
+    let held = queue.get().await.expect("open");
+    assert_eq!(format!("{held:?}"), "WorkItem { key: \"a\", priority: Low, .. }");
+    assert_eq!(format!("{queue:?}"), format!("WorkQueue({:?})", queue.snapshot()));
 }
 
 #[tokio::test(start_paused = true)]
