@@ -12,6 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use pilothouse_informer::{InformerDump, InformerOptions, InformerRegistry, KubeListWatches};
 use pilothouse_plugin::Engine;
 use prometheus_client::registry::Registry;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -55,6 +56,8 @@ pub struct HostOptions {
     /// How often it is reviewed what a plugin's service account may read, where it has one; a right that is taken away counts for
     /// about that long.
     pub review_every: Duration,
+    /// The runtime that informers run on, if not that of the plugins.
+    pub informer_runtime: Option<Handle>,
     /// Whether a reload queues every object again. Off only in tests.
     pub requeue_on_reload: bool,
 }
@@ -100,7 +103,9 @@ impl PluginHost {
     pub fn new(options: HostOptions, client: kube::Client, engine: Engine, metrics: Metrics) -> Self {
         let client = metrics.rest.measure(client, &options.api_server);
         let server = Server::new(client.clone());
-        let informers = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
+        let informer_options =
+            InformerOptions { runtime: options.informer_runtime.clone(), ..InformerOptions::default() };
+        let informers = InformerRegistry::new(KubeListWatches::new(client), informer_options);
         let services = LoadServices {
             engine,
             discovery: Discovery::new(server.clone()),

@@ -46,6 +46,7 @@ impl Stage {
             file_events,
             review_every: Duration::from_secs(30),
             // A lost key must not be found again by this.
+            informer_runtime: None,
             requeue_on_reload: false,
         };
         let metrics = Metrics::register(&mut Registry::default());

@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::compile;
+use super::ingest::IngestThread;
 use crate::cli::TestHooks;
 use crate::shutdown::GRACE;
 use crate::{Failed, Outcome, http};
@@ -41,6 +42,8 @@ pub(crate) async fn run(
     compile::allow_open_files();
     let engine = Engine::new(compile::engine_options(flags.cache_dir))
         .map_err(|error| Failed::Work(format!("the wasm engine: {error}")))?;
+    let ingest = IngestThread::start()
+        .map_err(|error| Failed::Work(format!("the thread of the watches cannot be started: {error}")))?;
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let options = HostOptions {
@@ -52,6 +55,7 @@ pub(crate) async fn run(
         settle: SETTLE,
         file_events: true,
         review_every: flags.test.test_review_every.map_or(REVIEW, Duration::from_millis),
+        informer_runtime: Some(ingest.runtime()),
         requeue_on_reload: !flags.test.test_no_requeue_on_reload,
     };
     let host = PluginHost::new(options, client, engine, metrics);
@@ -69,6 +73,7 @@ pub(crate) async fn run(
         Err(_) => tracing::warn!("not all work ended within {} s; it is cut off", GRACE.as_secs()),
     }
     serving.abort();
+    drop(ingest);
     Ok(())
 }
 

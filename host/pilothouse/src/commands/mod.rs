@@ -6,6 +6,7 @@ pub(crate) mod check;
 pub(crate) mod compile;
 pub(crate) mod dev;
 mod host;
+mod ingest;
 mod listen;
 pub(crate) mod logs;
 pub(crate) mod new;
