@@ -90,6 +90,7 @@ async fn latencies(beside: &str) -> Vec<Duration> {
         instance: "bench".into(),
         settle: Duration::from_millis(50),
         review_every: Duration::from_secs(30),
+        informer_runtime: None,
         requeue_on_reload: true,
         file_events: true,
         namespace: "default".into(),

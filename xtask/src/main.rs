@@ -1,5 +1,6 @@
 //! The project's own commands: `cargo xtask demo`, `cargo xtask test` and what they are made of.
 
+mod bench;
 mod bindings;
 mod demo;
 mod excerpts;
@@ -61,6 +62,12 @@ enum Command {
         #[arg(long, default_value_t = 600)]
         seconds: u64,
     },
+    /// Measure Pilothouse and its peers at the same work, and write bench/REPORT.md.
+    Bench {
+        /// A little of each, without a report: that everything runs, and which way the ratios point.
+        #[arg(long)]
+        quick: bool,
+    },
     /// Generate the bindings that the SDKs for C and Go commit, from `wit/`.
     Bindings,
     /// Measure what each guest language costs, and write docs/languages.md.
@@ -96,6 +103,7 @@ fn run(root: &Path, command: Command) -> Result<()> {
         Command::Mutants { only } => mutants::run(root, only.as_deref()),
         Command::Soak { seeds } => soak::run(root, seeds),
         Command::Fuzz { target, seconds } => fuzz::run(root, target.as_deref(), seconds),
+        Command::Bench { quick } => bench::run(root, quick),
         Command::Bindings => bindings::run(root),
         Command::Languages => languages::run(root),
         Command::WitDoc => wit::write_document(root),

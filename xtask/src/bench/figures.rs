@@ -1,0 +1,40 @@
+//! The benchmarks that print figures of their own: through wasm, starting and reloading, density.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::host;
+
+/// What they printed.
+pub(super) struct Figures {
+    /// Objects of `figure`, `unit`, `value`, perhaps `target`, and `beside`.
+    pub(super) lines: Vec<Value>,
+    /// Tables in Markdown.
+    pub(super) density: String,
+}
+
+pub(super) fn measure(root: &Path) -> Result<Figures> {
+    let mut lines = Vec::new();
+    for bench in ["guest", "start"] {
+        let text = cargo_bench(root, bench, &[])?;
+        lines.extend(text.lines().filter_map(|line| serde_json::from_str(line).ok()));
+    }
+    let density =
+        cargo_bench(root, "density", &["--sizes", "1,10,100,1000", "--idle", "100", "--peers", "10"])?;
+    Ok(Figures { lines, density })
+}
+
+fn cargo_bench(root: &Path, name: &str, arguments: &[&str]) -> Result<String> {
+    println!("bench: {name}");
+    let output = host::cargo()
+        .current_dir(root)
+        .args(["bench", "--locked", "--package", "pilothouse-bench", "--bench", name, "--"])
+        .args(arguments)
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .context("start cargo bench")?;
+    ensure!(output.status.success(), "the bench {name} failed (see above): {}", output.status);
+    String::from_utf8(output.stdout).context("its output is not UTF-8")
+}

@@ -1,0 +1,226 @@
+//! Lists and watches: speed, CPU and memory of each consumer, and how they grow.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use super::Scale;
+use super::process::{Run, Work, run};
+use super::programs::Programs;
+
+/// A consumer as the report names it.
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) framing: &'static str,
+    pub(super) median: Run,
+    pub(super) events: usize,
+}
+
+/// A point of a curve.
+pub(super) struct Point {
+    pub(super) name: &'static str,
+    pub(super) objects: usize,
+    pub(super) run: Run,
+    pub(super) events: usize,
+}
+
+/// All that was measured.
+pub(super) struct Ingest {
+    pub(super) rows: Vec<Row>,
+    pub(super) latencies: Vec<Row>,
+    pub(super) curves: Vec<Point>,
+}
+
+struct Contestant<'a> {
+    name: &'static str,
+    program: &'a Path,
+    mode: &'static [&'static str],
+    framing: &'static str,
+    /// Of the events, one of so many: the slow ones would take minutes.
+    share: usize,
+}
+
+pub(super) const OURS: &str = "Pilothouse, every event";
+pub(super) const OURS_MERGED: &str = "Pilothouse, updates merge";
+pub(super) const DRAIN: &str = "drain: lines counted, nothing kept";
+pub(super) const KUBE_TYPED: &str = "kube-rs reflector, typed";
+pub(super) const GO_TYPED: &str = "client-go informer, typed";
+
+impl Ingest {
+    pub(super) fn measure(programs: &Programs, scale: Scale) -> Result<Self> {
+        Ok(Self {
+            rows: rows(programs, scale)?,
+            latencies: latencies(programs, scale)?,
+            curves: curves(programs, scale)?,
+        })
+    }
+
+    pub(super) fn row(&self, name: &str, framing: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.name == name && row.framing == framing)
+    }
+
+    /// Without figures, which a loaded machine would not reach: that everything was delivered, and that we are the faster.
+    pub(super) fn check_direction(&self) -> Result<()> {
+        for framing in ["packed", "chunked"] {
+            let (ours, theirs) = (self.row(OURS, framing), self.row(KUBE_TYPED, framing));
+            let (ours, theirs) = ours.zip(theirs).context("a row is missing")?;
+            ensure!(
+                ours.median.delivered == ours.events as f64,
+                "{OURS}: {} of {} events",
+                ours.median.delivered,
+                ours.events
+            );
+            println!("bench: {framing}: {:.1} × kube-rs typed in events/s", ours.rate() / theirs.rate());
+            ensure!(ours.rate() > theirs.rate(), "{framing}: fewer events/s than kube-rs typed");
+            ensure!(
+                ours.median.listed.resident_mib < theirs.median.listed.resident_mib,
+                "{framing}: more memory after the list than kube-rs typed"
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Row {
+    pub(super) fn rate(&self) -> f64 {
+        self.events as f64 / self.median.event_seconds
+    }
+
+    pub(super) fn cpu_micros(&self) -> f64 {
+        (self.median.done.cpu_seconds - self.median.listed.cpu_seconds) * 1e6 / self.events as f64
+    }
+}
+
+fn contestants(programs: &Programs) -> Vec<Contestant<'_>> {
+    let one = |name, program, mode, framing, share| Contestant { name, program, mode, framing, share };
+    let mut all = Vec::new();
+    for framing in ["packed", "chunked"] {
+        all.extend([
+            one(DRAIN, &*programs.pilothouse, &["--mode", "drain"] as &[_], framing, 1),
+            one(OURS, &programs.pilothouse, &["--mode", "every"], framing, 1),
+            one(OURS_MERGED, &programs.pilothouse, &["--mode", "merge"], framing, 1),
+            one(KUBE_TYPED, &programs.kube_rs, &["--mode", "typed"], framing, 4),
+        ]);
+        if let Some(go) = &programs.client_go {
+            all.push(one(GO_TYPED, go, &["--mode", "typed"], framing, 20));
+        }
+    }
+    all.extend([
+        one(
+            "Pilothouse, every event, mimalloc",
+            &programs.pilothouse_mimalloc,
+            &["--mode", "every"],
+            "packed",
+            1,
+        ),
+        one(
+            "Pilothouse, every event, jemalloc",
+            &programs.pilothouse_jemalloc,
+            &["--mode", "every"],
+            "packed",
+            1,
+        ),
+        one(
+            "kube-rs reflector, typed, mimalloc",
+            &programs.kube_rs_mimalloc,
+            &["--mode", "typed"],
+            "packed",
+            4,
+        ),
+        one(
+            "kube-rs reflector, typed, jemalloc",
+            &programs.kube_rs_jemalloc,
+            &["--mode", "typed"],
+            "packed",
+            4,
+        ),
+        one("kube-rs reflector, DynamicObject", &programs.kube_rs, &["--mode", "dynamic"], "packed", 4),
+    ]);
+    if let Some(go) = &programs.client_go {
+        all.push(one("client-go informer, dynamic", go, &["--mode", "dynamic"], "packed", 20));
+    }
+    all
+}
+
+fn rows(programs: &Programs, scale: Scale) -> Result<Vec<Row>> {
+    let contestants = contestants(programs);
+    let mut runs: Vec<Vec<Run>> = contestants.iter().map(|_| Vec::new()).collect();
+    for round in 1..=scale.rounds {
+        for (contestant, runs) in contestants.iter().zip(&mut runs) {
+            println!("bench: round {round}: {}, {}", contestant.name, contestant.framing);
+            let work = Work {
+                objects: scale.objects,
+                events: events(scale, contestant),
+                framing: contestant.framing,
+                rate: None,
+                small: false,
+            };
+            let measured = run(&programs.fixture, contestant.program, contestant.mode, &work);
+            runs.push(measured.with_context(|| contestant.name)?);
+        }
+    }
+    let rows = contestants.iter().zip(runs).map(|(contestant, runs)| Row {
+        name: contestant.name,
+        framing: contestant.framing,
+        median: median(runs),
+        events: events(scale, contestant),
+    });
+    Ok(rows.collect())
+}
+
+/// At least one for each object, so that the last event is the last of a whole round over them.
+fn events(scale: Scale, contestant: &Contestant<'_>) -> usize {
+    (scale.events / contestant.share).max(scale.objects / 2)
+}
+
+/// The run whose events took the median of time.
+fn median(mut runs: Vec<Run>) -> Run {
+    runs.sort_by(|left, right| left.event_seconds.total_cmp(&right.event_seconds));
+    let middle = runs.len() / 2;
+    runs.swap_remove(middle)
+}
+
+/// From the bytes in the socket to the handler, at a rate that all can keep up with, and at one that they may not.
+fn latencies(programs: &Programs, scale: Scale) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let mut measure = |name, program: &Path, mode: &[&str]| -> Result<()> {
+        println!("bench: latency: {name}");
+        let events = scale.events / 4;
+        let work = Work {
+            objects: scale.objects / 10,
+            events,
+            framing: "chunked",
+            rate: Some(20_000),
+            small: false,
+        };
+        let median = run(&programs.fixture, program, mode, &work).context(name)?;
+        rows.push(Row { name, framing: "chunked", median, events });
+        Ok(())
+    };
+    measure("Pilothouse, native subscriber", &programs.pilothouse, &["--mode", "every", "--latency"])?;
+    measure("kube-rs controller, reconciler", &programs.kube_rs, &["--mode", "controller", "--latency"])?;
+    if let Some(go) = &programs.client_go {
+        measure("client-go informer and work queue, worker", go, &["--mode", "controller", "--latency"])?;
+    }
+    Ok(rows)
+}
+
+fn curves(programs: &Programs, scale: Scale) -> Result<Vec<Point>> {
+    let mut points = Vec::new();
+    for &objects in scale.curve {
+        for (name, program, mode, most) in [
+            (OURS, &programs.pilothouse, "every", usize::MAX),
+            (KUBE_TYPED, &programs.kube_rs, "typed", 100_000),
+        ] {
+            if objects > most {
+                continue;
+            }
+            println!("bench: {objects} small objects: {name}");
+            let events = scale.events / 2;
+            let work = Work { objects, events, framing: "packed", rate: None, small: true };
+            let run = run(&programs.fixture, program, &["--mode", mode], &work).context(name)?;
+            points.push(Point { name, objects, run, events });
+        }
+    }
+    Ok(points)
+}

@@ -1,0 +1,57 @@
+//! `cargo xtask bench`: Pilothouse and its peers at the same work in the same run, and the report of it.
+//!
+//! The machine may be noisy: every figure is the median of several rounds, in which the consumers take turns, and what counts
+//! is the ratio to a peer of the same run.
+
+mod figures;
+mod ingest;
+mod plot;
+mod process;
+mod programs;
+mod report;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use ingest::Ingest;
+use programs::Programs;
+
+/// How much work there is.
+#[derive(Clone, Copy)]
+pub(crate) struct Scale {
+    objects: usize,
+    events: usize,
+    rounds: usize,
+    /// Objects of each point of the curves.
+    curve: &'static [usize],
+}
+
+const FULL: Scale =
+    Scale { objects: 20_000, events: 200_000, rounds: 3, curve: &[1_000, 10_000, 100_000, 1_000_000] };
+/// Enough to see that everything runs, and which way the ratios point.
+const QUICK: Scale = Scale { objects: 2_000, events: 10_000, rounds: 1, curve: &[1_000] };
+
+/// Builds everything, measures, and writes `bench/REPORT.md` with its plots; a quick run writes nothing and checks the
+/// direction of the ratios.
+pub(crate) fn run(root: &Path, quick: bool) -> Result<()> {
+    let scale = if quick { QUICK } else { FULL };
+    let programs = Programs::build(root, quick)?;
+    let ingest = Ingest::measure(&programs, scale)?;
+    if quick {
+        return ingest.check_direction();
+    }
+    let figures = figures::measure(root)?;
+    let folder = root.join("bench");
+    let plots = folder.join("plots");
+    fs::create_dir_all(&plots).with_context(|| format!("make {}", plots.display()))?;
+    for (name, picture) in report::plots(&ingest) {
+        fs::write(plots.join(&name), picture).with_context(|| format!("write {name}"))?;
+    }
+    let report = folder.join("REPORT.md");
+    fs::write(&report, report::text(&ingest, &figures, scale))
+        .with_context(|| format!("write {}", report.display()))?;
+    println!("bench: wrote {}", report.display());
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! A consumer at work against a fixture server of its own, and what the kernel says of it.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+/// The kernel counts CPU time in hundredths of a second.
+const TICK: f64 = 0.01;
+
+/// What the fixture serves.
+#[derive(Clone, Debug)]
+pub(super) struct Work {
+    pub(super) objects: usize,
+    pub(super) events: usize,
+    pub(super) framing: &'static str,
+    pub(super) rate: Option<usize>,
+    pub(super) small: bool,
+}
+
+/// What a process has used.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Usage {
+    pub(super) resident_mib: f64,
+    pub(super) peak_mib: f64,
+    pub(super) cpu_seconds: f64,
+}
+
+/// One run of one consumer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Run {
+    /// From its start to its cache's sync.
+    pub(super) list_seconds: f64,
+    pub(super) event_seconds: f64,
+    pub(super) delivered: f64,
+    pub(super) listed: Usage,
+    pub(super) done: Usage,
+    /// The line that it printed at the end.
+    pub(super) said: Value,
+}
+
+/// Ends a process with its owner.
+struct Running {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(program: &Path, arguments: &[String]) -> Result<Self> {
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("start {}", program.display()))?;
+        let lines = BufReader::new(child.stdout.take().context("it has no output")?);
+        Ok(Self { child, lines })
+    }
+
+    fn line(&mut self) -> Result<Value> {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).context("read what it says")?;
+        ensure!(!line.is_empty(), "it ended early: {:?}", self.child.wait());
+        serde_json::from_str(&line).with_context(|| format!("it said {line:?}"))
+    }
+
+    fn usage(&self) -> Result<Usage> {
+        let read = |file: &str| {
+            let path = format!("/proc/{}/{file}", self.child.id());
+            fs::read_to_string(&path).with_context(|| format!("read {path}"))
+        };
+        let (status, stat) = (read("status")?, read("stat")?);
+        let mib = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+            line.split_ascii_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).unwrap_or_default()
+                / 1024.0
+        };
+        // Behind the name, which is in brackets and may have spaces: the 12th and 13th are the user's and the system's time.
+        let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().collect();
+        let ticks =
+            |at: usize| fields.get(at).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or_default();
+        Ok(Usage {
+            resident_mib: mib("VmRSS"),
+            peak_mib: mib("VmHWM"),
+            cpu_seconds: (ticks(11) + ticks(12)) * TICK,
+        })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Lets a consumer list, then sends it the events.
+pub(super) fn run(fixture: &Path, consumer: &Path, mode: &[&str], work: &Work) -> Result<Run> {
+    let (objects, events) = (work.objects.to_string(), work.events.to_string());
+    let mut served: Vec<String> =
+        ["--objects", &objects, "--events", &events, "--framing", work.framing].map(str::to_owned).into();
+    if let Some(rate) = work.rate {
+        served.extend(["--rate".to_owned(), rate.to_string()]);
+    }
+    if work.small {
+        served.push("--small".to_owned());
+    }
+    let mut fixture = Running::start(fixture, &served)?;
+    let listening = fixture.line()?;
+    let Some(server) = listening["listening"].as_str() else { bail!("the fixture server said {listening}") };
+
+    let mut arguments: Vec<String> =
+        ["--server", server, "--objects", &objects, "--events", &events].map(str::to_owned).into();
+    arguments.extend(mode.iter().map(|&word| word.to_owned()));
+    let begun = SystemTime::now();
+    let mut consumer = Running::start(consumer, &arguments)?;
+    ensure!(consumer.line()?["at"] == "listed", "it did not say that it has listed");
+    let list_seconds = begun.elapsed().unwrap_or_default().as_secs_f64();
+    settle();
+    let listed = consumer.usage()?;
+
+    let begun = SystemTime::now();
+    ureq::post(&format!("{server}/fixture/start")).send_empty().context("start the events")?;
+    let said = consumer.line()?;
+    let event_seconds = begun.elapsed().unwrap_or_default().as_secs_f64();
+    settle();
+    let done = consumer.usage()?;
+    let delivered = said["delivered"].as_f64().unwrap_or_default();
+    Ok(Run { list_seconds, event_seconds, delivered, listed, done, said })
+}
+
+/// What a process frees after its work is not counted as its memory.
+#[expect(clippy::disallowed_methods, reason = "another process works meanwhile, in real time")]
+fn settle() {
+    std::thread::sleep(Duration::from_secs(1));
+}

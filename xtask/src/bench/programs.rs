@@ -1,0 +1,81 @@
+//! The programs that take part.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::host;
+
+/// Where they were built.
+pub(super) struct Programs {
+    pub(super) fixture: PathBuf,
+    /// Our informer with the system's allocator, and with the others.
+    pub(super) pilothouse: PathBuf,
+    pub(super) pilothouse_mimalloc: PathBuf,
+    pub(super) pilothouse_jemalloc: PathBuf,
+    pub(super) kube_rs: PathBuf,
+    pub(super) kube_rs_mimalloc: PathBuf,
+    pub(super) kube_rs_jemalloc: PathBuf,
+    /// None on a machine without Go: the report says so.
+    pub(super) client_go: Option<PathBuf>,
+}
+
+impl Programs {
+    pub(super) fn build(root: &Path, quick: bool) -> Result<Self> {
+        let folder = root.join("target/bench");
+        fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+        let own = |name: &str, allocator: &str| {
+            rust(root, &["--package", "pilothouse-bench"], name, allocator, &folder)
+        };
+        let peers = root.join("bench/peers");
+        let peer = |allocator: &str| rust(&peers.join("kube-rs"), &[], "kube-rs", allocator, &folder);
+        let kube_rs = peer("")?;
+        let pilothouse = own("ingest_consumer", "")?;
+        // A quick run compares the system's allocator only.
+        let [mimalloc, jemalloc] = if quick { ["", ""] } else { ["mimalloc", "jemalloc"] };
+        Ok(Self {
+            fixture: own("fixture_server", "")?,
+            pilothouse_mimalloc: own("ingest_consumer", mimalloc)?,
+            pilothouse_jemalloc: own("ingest_consumer", jemalloc)?,
+            pilothouse,
+            kube_rs_mimalloc: peer(mimalloc)?,
+            kube_rs_jemalloc: peer(jemalloc)?,
+            kube_rs,
+            client_go: go(&peers.join("client-go"), &folder.join("client-go"))?,
+        })
+    }
+}
+
+/// Builds a binary and copies it away, so that the next build of it, with another allocator, leaves it.
+fn rust(directory: &Path, package: &[&str], name: &str, allocator: &str, folder: &Path) -> Result<PathBuf> {
+    println!("bench: building {name} {allocator}");
+    let mut cargo = host::cargo();
+    cargo.current_dir(directory).args(["build", "--locked", "--release", "--bin", name]).args(package);
+    if !allocator.is_empty() {
+        cargo.args(["--features", allocator]);
+    }
+    let built = host::executable(&host::messages(&mut cargo)?, name)?;
+    let copy = folder.join([name, allocator].join("-").trim_end_matches('-'));
+    fs::copy(&built, &copy).with_context(|| format!("copy {}", built.display()))?;
+    Ok(copy)
+}
+
+fn go(directory: &Path, output: &Path) -> Result<Option<PathBuf>> {
+    println!("bench: building the peers in Go");
+    let built = Command::new("go").current_dir(directory).args(["build", "-o"]).arg(output).arg(".").status();
+    match built {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            println!(
+                "bench: no go on the path: client-go is left out; install Go 1.26 or newer to have it measured"
+            );
+            Ok(None)
+        }
+        Err(error) => Err(error).context("start go"),
+        Ok(status) => {
+            ensure!(status.success(), "go could not build {}: {status}", directory.display());
+            Ok(Some(output.to_owned()))
+        }
+    }
+}

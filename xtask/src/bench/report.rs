@@ -1,0 +1,249 @@
+//! The report, in Markdown.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::Scale;
+use super::figures::Figures;
+use super::ingest::{DRAIN, GO_TYPED, Ingest, KUBE_TYPED, OURS, OURS_MERGED, Point, Row};
+use super::plot::{bars, curves, number};
+
+/// The plots, by file name.
+pub(super) fn plots(ingest: &Ingest) -> Vec<(String, String)> {
+    let of = |value: fn(&Row) -> f64| -> Vec<_> {
+        let rows = ingest.rows.iter().filter(|row| row.framing == "packed");
+        rows.map(|row| (row.name.to_owned(), value(row))).collect()
+    };
+    let kept =
+        |values: Vec<(String, f64)>| values.into_iter().filter(|(name, _)| name != DRAIN).collect::<Vec<_>>();
+    let curve = |value: fn(&Point) -> f64| -> Vec<_> {
+        let of = |name: &str| {
+            let points = ingest.curves.iter().filter(|point| point.name == name);
+            (name.to_owned(), points.map(|point| (point.objects as f64, value(point))).collect())
+        };
+        vec![of(OURS), of(KUBE_TYPED)]
+    };
+    vec![
+        (
+            "events.svg".to_owned(),
+            bars("Events per second, packed framing (logarithmic)", "/s", &of(Row::rate)),
+        ),
+        (
+            "memory.svg".to_owned(),
+            bars(
+                "Resident memory after the list (logarithmic)",
+                "MiB",
+                &kept(of(|row| row.median.listed.resident_mib)),
+            ),
+        ),
+        ("cpu.svg".to_owned(), bars("CPU time per event (logarithmic)", "µs", &of(Row::cpu_micros))),
+        (
+            "growth-memory.svg".to_owned(),
+            curves(
+                "Resident memory by the number of small objects",
+                "MiB",
+                &curve(|point| point.run.listed.resident_mib),
+            ),
+        ),
+        (
+            "growth-events.svg".to_owned(),
+            curves(
+                "Events per second by the number of small objects",
+                "/s",
+                &curve(|point| point.events as f64 / point.run.event_seconds),
+            ),
+        ),
+    ]
+}
+
+pub(super) fn text(ingest: &Ingest, figures: &Figures, scale: Scale) -> String {
+    let mut text = format!(
+        "# Benchmark report\n\nWritten by `cargo xtask bench`. {} Pods of 3.5 KB are listed, then up to {} MODIFIED events are read, from a fixture \
+         server on the same machine; slow consumers get fewer events. Each row is the median of {} interleaved rounds. Absolute figures are those of \
+         one machine at one time: what counts is the ratio to a peer of the same run.\n\n\
+         The machine: {}.\n\n",
+        number(scale.objects as f64),
+        number(scale.events as f64),
+        scale.rounds,
+        machine(),
+    );
+    ratios(&mut text, ingest);
+    for framing in ["packed", "chunked"] {
+        let title = if framing == "packed" {
+            "64 KiB of events in an HTTP chunk"
+        } else {
+            "An HTTP chunk for each event"
+        };
+        let _ = writeln!(text, "## {title}\n");
+        table(&mut text, ingest, framing);
+    }
+    text.push_str(
+        "![events per second](plots/events.svg)\n![memory](plots/memory.svg)\n![CPU](plots/cpu.svg)\n\n",
+    );
+    latency(&mut text, &ingest.latencies);
+    growth(&mut text, &ingest.curves);
+    figure_table(&mut text, &figures.lines);
+    let _ = writeln!(text, "## Idle plugins\n\n{}", figures.density.trim());
+    text
+}
+
+/// The cores and the memory, as the kernel tells.
+fn machine() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let cpus = read("/proc/cpuinfo");
+    let field = |name: &str| {
+        cpus.lines()
+            .find_map(|line| line.strip_prefix(name))
+            .map(|text| text.trim_start_matches([' ', '\t', ':']).to_owned())
+    };
+    let cores = cpus.lines().filter(|line| line.starts_with("processor")).count();
+    let memory = read("/proc/meminfo");
+    let kib =
+        memory.split_ascii_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).unwrap_or_default();
+    let load = read("/proc/loadavg");
+    let load = load.split_ascii_whitespace().next().unwrap_or("?").to_owned();
+    format!(
+        "{cores} cores ({}), {:.0} GiB, load average at the end of the run {load}",
+        field("model name").unwrap_or_else(|| "unknown".to_owned()),
+        kib / 1024.0 / 1024.0
+    )
+}
+
+/// The targets, each with what was reached.
+fn ratios(text: &mut String, ingest: &Ingest) {
+    text.push_str("## Targets\n\n| what | target | reached |\n|---|---|---|\n");
+    let mut line = |what: &str, target: &str, reached: Option<f64>| {
+        let reached = reached.map_or_else(|| "not measured".to_owned(), number);
+        let _ = writeln!(text, "| {what} | {target} | {reached} |");
+    };
+    let row = |name: &str| ingest.row(name, "packed");
+    let ratio =
+        |left: &str, right: &str, value: fn(&Row) -> f64| Some(value(row(left)?) / value(row(right)?));
+    let mimalloc = "Pilothouse, every event, mimalloc";
+    line("events/s over kube-rs typed", "≥ 10", ratio(OURS, KUBE_TYPED, Row::rate));
+    line(
+        "the same, both with mimalloc",
+        "≥ 7",
+        ratio(mimalloc, "kube-rs reflector, typed, mimalloc", Row::rate),
+    );
+    line(
+        "the same, both with jemalloc",
+        "≥ 7",
+        ratio("Pilothouse, every event, jemalloc", "kube-rs reflector, typed, jemalloc", Row::rate),
+    );
+    line("events/s over client-go typed", "≥ 40", ratio(OURS, GO_TYPED, Row::rate));
+    line("events/s over client-go typed, updates merge", "", ratio(OURS_MERGED, GO_TYPED, Row::rate));
+    line("events/s of the drain's", "≥ 0.33", ratio(OURS, DRAIN, Row::rate));
+    let chunked = ingest.row(OURS, "chunked").zip(ingest.row(KUBE_TYPED, "chunked"));
+    line(
+        "events/s over kube-rs typed, a chunk for each event",
+        "≥ 8",
+        chunked.map(|(ours, theirs)| ours.rate() / theirs.rate()),
+    );
+    line(
+        "list and first sync over kube-rs typed",
+        "≥ 3",
+        ratio(KUBE_TYPED, OURS, |row| row.median.list_seconds),
+    );
+    line("CPU per event, µs", "≤ 3", row(OURS).map(Row::cpu_micros));
+    let resident: fn(&Row) -> f64 = |row| row.median.listed.resident_mib;
+    line("memory after the list, of client-go typed's", "≤ 0.33", ratio(OURS, GO_TYPED, resident));
+    line("memory after the list, of kube-rs typed's", "≤ 0.125", ratio(OURS, KUBE_TYPED, resident));
+    line(
+        "peak of the first list, of the state after it",
+        "≤ 1.15",
+        row(OURS).map(|row| row.median.listed.peak_mib / row.median.listed.resident_mib),
+    );
+    line(
+        "memory at the end, of that after the list",
+        "",
+        row(OURS).map(|row| row.median.done.resident_mib / row.median.listed.resident_mib),
+    );
+    text.push('\n');
+}
+
+fn table(text: &mut String, ingest: &Ingest, framing: &str) {
+    text.push_str("| consumer | events | list s | events/s | delivered | CPU µs/event | MiB after list / peak | MiB at end / peak |\n|---|---|---|---|---|---|---|---|\n");
+    for row in ingest.rows.iter().filter(|row| row.framing == framing) {
+        let Row { name, median, events, .. } = row;
+        let _ = writeln!(
+            text,
+            "| {name} | {} | {:.2} | {} | {} | {} | {:.0} / {:.0} | {:.0} / {:.0} |",
+            number(*events as f64),
+            median.list_seconds,
+            number(row.rate()),
+            number(median.delivered),
+            number(row.cpu_micros()),
+            median.listed.resident_mib,
+            median.listed.peak_mib,
+            median.done.resident_mib,
+            median.done.peak_mib,
+        );
+    }
+    text.push('\n');
+}
+
+fn latency(text: &mut String, rows: &[Row]) {
+    text.push_str(
+        "## From the socket to the handler, at 20,000 events/s\n\nMicroseconds from before the event's bytes are written to the handler's first instruction; \
+         who cannot keep up falls behind.\n\n| consumer | p50 | p90 | p99 | max |\n|---|---|---|---|---|\n",
+    );
+    for row in rows {
+        let at = |name: &str| {
+            let nanos = row.median.said["latencyNanos"][name].as_f64();
+            nanos.map_or_else(|| "–".to_owned(), |nanos| number(nanos / 1000.0))
+        };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} |",
+            row.name,
+            at("p50"),
+            at("p90"),
+            at("p99"),
+            at("max")
+        );
+    }
+    text.push('\n');
+}
+
+fn growth(text: &mut String, points: &[Point]) {
+    text.push_str("## As the number of objects grows\n\nObjects of 300 bytes.\n\n| consumer | objects | list s | events/s | MiB after list | bytes for each object |\n|---|---|---|---|---|---|\n");
+    for point in points {
+        let resident = point.run.listed.resident_mib;
+        let _ = writeln!(
+            text,
+            "| {} | {} | {:.2} | {} | {} | {} |",
+            point.name,
+            number(point.objects as f64),
+            point.run.list_seconds,
+            number(point.events as f64 / point.run.event_seconds),
+            number(resident),
+            number(resident * 1024.0 * 1024.0 / point.objects as f64),
+        );
+    }
+    text.push_str("\n![memory](plots/growth-memory.svg)\n![events](plots/growth-events.svg)\n\n");
+}
+
+fn figure_table(text: &mut String, lines: &[Value]) {
+    text.push_str(
+        "## Through wasm, starts and reloads\n\n| figure | value | target | beside |\n|---|---|---|---|\n",
+    );
+    for line in lines {
+        let value = line["value"].as_f64().map_or_else(|| "–".to_owned(), number);
+        let target = match (line["target"]["is"].as_str(), line["target"]["value"].as_f64()) {
+            (Some(is), Some(value)) => format!("{is} {}", number(value)),
+            _ => String::new(),
+        };
+        let beside: Vec<_> = line["beside"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(name, value)| format!("{name}: {}", value.as_f64().map_or_else(String::new, number)))
+            .collect();
+        let (name, unit) =
+            (line["figure"].as_str().unwrap_or("?"), line["unit"].as_str().unwrap_or_default());
+        let _ = writeln!(text, "| {name} | {value} {unit} | {target} | {} |", beside.join("; "));
+    }
+    text.push('\n');
+}
