@@ -206,3 +206,28 @@ struct Spec {
 struct Observed {
     available_replicas: Option<i32>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_foo_is_as_wanted_when_both_objects_are_and_others_do_not_count() {
+        let goal = Goal { numbers: 0..1, wanted: Wanted::Replicas(2) };
+        let mut state = State { known: vec![Known::default(); 2], goal, missing: 1 };
+        assert_eq!(state.note(0, |known| known.replicas = Some(2)), None, "its status is missing");
+        assert_eq!(state.note(1, |known| (known.replicas, known.available) = (Some(2), Some(2))), None);
+        assert_eq!(state.note(0, |known| known.available = Some(2)), Some(0));
+        assert_eq!(state.note(0, |known| known.available = Some(1)), Some(1), "it may be lost again");
+        assert_eq!(state.note(7, |_| {}), None, "a Foo that nobody asked for");
+    }
+
+    #[test]
+    fn a_foo_is_gone_when_its_deployment_is_gone_too() {
+        let there = Known { foo: true, deployment: true, ..Known::default() };
+        let goal = Goal { numbers: 0..1, wanted: Wanted::Gone };
+        let mut state = State { known: vec![there], goal, missing: 1 };
+        assert_eq!(state.note(0, |known| known.foo = false), None);
+        assert_eq!(state.note(0, |known| known.deployment = false), Some(0));
+    }
+}
