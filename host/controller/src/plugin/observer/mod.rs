@@ -55,6 +55,14 @@ impl Observer {
     async fn run(mut self) {
         let mut stillborn = 0;
         loop {
+            // The first is made when there is something to tell: of many observers most hear of nothing for long. A stateful plugin
+            // reconciles on it, too, and needs it at once.
+            if self.generation == 0 && !self.version.descriptor.stateful && self.next().is_none() {
+                if !self.wait().await {
+                    return;
+                }
+                continue;
+            }
             match self.version.pinned.ready().await {
                 Ok(generation) if generation == self.generation => {}
                 Ok(generation) => {

@@ -234,6 +234,18 @@ async fn an_instance_that_observes_nothing_goes_and_the_next_is_told_everything(
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_observer_that_was_told_of_nothing_has_no_instance_unless_it_is_stateful() {
+    for stateful in [false, true] {
+        let stage = stage_with(&[], Setting { stateful, ..Setting::default() }).await;
+        let task = stage.start();
+        sleep(Duration::from_secs(30)).await;
+        // An instance that is there has caught up with nothing.
+        assert_eq!(*stage.version.pinned.caught_up().borrow(), stateful);
+        task.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_instance_of_a_stateful_plugin_stays() {
     let stage = stage_with(&[("good", "fine")], calm(true)).await;
     let task = stage.start();
