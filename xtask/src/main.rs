@@ -68,6 +68,12 @@ enum Command {
         #[arg(long)]
         quick: bool,
     },
+    /// Count the instructions of the hot paths with valgrind, and compare them with bench/instructions.json.
+    Instructions {
+        /// Write the file instead.
+        #[arg(long)]
+        update: bool,
+    },
     /// Generate the bindings that the SDKs for C and Go commit, from `wit/`.
     Bindings,
     /// Measure what each guest language costs, and write docs/languages.md.
@@ -104,6 +110,7 @@ fn run(root: &Path, command: Command) -> Result<()> {
         Command::Soak { seeds } => soak::run(root, seeds),
         Command::Fuzz { target, seconds } => fuzz::run(root, target.as_deref(), seconds),
         Command::Bench { quick } => bench::run(root, quick),
+        Command::Instructions { update } => bench::instructions::run(root, update),
         Command::Bindings => bindings::run(root),
         Command::Languages => languages::run(root),
         Command::WitDoc => wit::write_document(root),

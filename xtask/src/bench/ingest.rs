@@ -105,6 +105,12 @@ fn contestants(programs: &Programs) -> Vec<Contestant<'_>> {
             all.push(one(GO_TYPED, go, &["--mode", "typed"], framing, 20));
         }
     }
+    if let Some(go) = &programs.client_go {
+        let mode = &["--mode", "typed", "--strip-managed-fields"];
+        all.push(one("client-go informer, typed, managedFields stripped", go, mode, "packed", 20));
+    }
+    let mode = &["--mode", "typed", "--strip-managed-fields"];
+    all.push(one("kube-rs reflector, typed, managedFields stripped", &programs.kube_rs, mode, "packed", 4));
     all.extend([
         one(
             "Pilothouse, every event, mimalloc",

@@ -44,7 +44,7 @@ pub(super) struct Run {
 }
 
 /// Ends a process with its owner.
-struct Running {
+pub(super) struct Running {
     child: Child,
     lines: BufReader<ChildStdout>,
 }
@@ -61,6 +61,17 @@ impl Running {
         Ok(Self { child, lines })
     }
 
+    /// One whose output nobody reads.
+    pub(super) fn start_quietly(program: &Path, arguments: &[String]) -> Result<Quiet> {
+        let started = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Ok(Quiet(started.with_context(|| format!("start {}", program.display()))?))
+    }
+
     fn line(&mut self) -> Result<Value> {
         let mut line = String::new();
         self.lines.read_line(&mut line).context("read what it says")?;
@@ -69,26 +80,45 @@ impl Running {
     }
 
     fn usage(&self) -> Result<Usage> {
-        let read = |file: &str| {
-            let path = format!("/proc/{}/{file}", self.child.id());
-            fs::read_to_string(&path).with_context(|| format!("read {path}"))
-        };
-        let (status, stat) = (read("status")?, read("stat")?);
-        let mib = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-            line.split_ascii_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).unwrap_or_default()
-                / 1024.0
-        };
-        // Behind the name, which is in brackets and may have spaces: the 12th and 13th are the user's and the system's time.
-        let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().collect();
-        let ticks =
-            |at: usize| fields.get(at).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or_default();
-        Ok(Usage {
-            resident_mib: mib("VmRSS"),
-            peak_mib: mib("VmHWM"),
-            cpu_seconds: (ticks(11) + ticks(12)) * TICK,
-        })
+        usage(&self.child)
     }
+}
+
+/// A process that says nothing, which ends with its owner.
+pub(super) struct Quiet(Child);
+
+impl Quiet {
+    pub(super) fn usage(&self) -> Result<Usage> {
+        usage(&self.0)
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn usage(child: &Child) -> Result<Usage> {
+    let read = |file: &str| {
+        let path = format!("/proc/{}/{file}", child.id());
+        fs::read_to_string(&path).with_context(|| format!("read {path}"))
+    };
+    let (status, stat) = (read("status")?, read("stat")?);
+    let mib = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        line.split_ascii_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).unwrap_or_default()
+            / 1024.0
+    };
+    // Behind the name, which is in brackets and may have spaces: the 12th and 13th are the user's and the system's time.
+    let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().collect();
+    let ticks = |at: usize| fields.get(at).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or_default();
+    Ok(Usage {
+        resident_mib: mib("VmRSS"),
+        peak_mib: mib("VmHWM"),
+        cpu_seconds: (ticks(11) + ticks(12)) * TICK,
+    })
 }
 
 impl Drop for Running {
@@ -131,6 +161,18 @@ pub(super) fn run(fixture: &Path, consumer: &Path, mode: &[&str], work: &Work) -
     let done = consumer.usage()?;
     let delivered = said["delivered"].as_f64().unwrap_or_default();
     Ok(Run { list_seconds, event_seconds, delivered, listed, done, said })
+}
+
+/// Waits until another process has written a file.
+#[expect(clippy::disallowed_methods, reason = "another process works meanwhile, in real time")]
+pub(super) fn wait_for_file(file: &Path) -> Result<()> {
+    for _ in 0..600 {
+        if file.exists() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    bail!("{} was not written within 30 s", file.display())
 }
 
 /// What a process frees after its work is not counted as its memory.

@@ -15,11 +15,16 @@ pub(super) struct Programs {
     pub(super) pilothouse: PathBuf,
     pub(super) pilothouse_mimalloc: PathBuf,
     pub(super) pilothouse_jemalloc: PathBuf,
+    /// The host itself.
+    pub(super) host: PathBuf,
     pub(super) kube_rs: PathBuf,
+    pub(super) kube_rs_sample: PathBuf,
+    pub(super) foo_driver: PathBuf,
     pub(super) kube_rs_mimalloc: PathBuf,
     pub(super) kube_rs_jemalloc: PathBuf,
     /// None on a machine without Go: the report says so.
     pub(super) client_go: Option<PathBuf>,
+    pub(super) controller_runtime: Option<PathBuf>,
 }
 
 impl Programs {
@@ -30,7 +35,9 @@ impl Programs {
             rust(root, &["--package", "pilothouse-bench"], name, allocator, &folder)
         };
         let peers = root.join("bench/peers");
-        let peer = |allocator: &str| rust(&peers.join("kube-rs"), &[], "kube-rs", allocator, &folder);
+        let on_kube_rs =
+            |name: &str, allocator: &str| rust(&peers.join("kube-rs"), &[], name, allocator, &folder);
+        let peer = |allocator: &str| on_kube_rs("kube-rs", allocator);
         let kube_rs = peer("")?;
         let pilothouse = own("ingest_consumer", "")?;
         // A quick run compares the system's allocator only.
@@ -43,6 +50,10 @@ impl Programs {
             kube_rs_mimalloc: peer(mimalloc)?,
             kube_rs_jemalloc: peer(jemalloc)?,
             kube_rs,
+            kube_rs_sample: on_kube_rs("sample-controller", "")?,
+            foo_driver: on_kube_rs("foo-driver", "")?,
+            host: rust(root, &["--package", "pilothouse"], "pilothouse", "", &folder)?,
+            controller_runtime: go(&peers.join("controller-runtime"), &folder.join("controller-runtime"))?,
             client_go: go(&peers.join("client-go"), &folder.join("client-go"))?,
         })
     }
@@ -52,6 +63,8 @@ impl Programs {
 fn rust(directory: &Path, package: &[&str], name: &str, allocator: &str, folder: &Path) -> Result<PathBuf> {
     println!("bench: building {name} {allocator}");
     let mut cargo = host::cargo();
+    // Each workspace has its own target directory, whatever the environment says: two of them have binaries of one name.
+    cargo.env_remove("CARGO_TARGET_DIR");
     cargo.current_dir(directory).args(["build", "--locked", "--release", "--bin", name]).args(package);
     if !allocator.is_empty() {
         cargo.args(["--features", allocator]);

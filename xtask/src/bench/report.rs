@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::Scale;
+use super::end_to_end::EndToEnd;
 use super::figures::Figures;
 use super::ingest::{DRAIN, GO_TYPED, Ingest, KUBE_TYPED, OURS, OURS_MERGED, Point, Row};
 use super::plot::{bars, curves, number};
@@ -57,7 +58,7 @@ pub(super) fn plots(ingest: &Ingest) -> Vec<(String, String)> {
     ]
 }
 
-pub(super) fn text(ingest: &Ingest, figures: &Figures, scale: Scale) -> String {
+pub(super) fn text(ingest: &Ingest, end_to_end: &[EndToEnd], figures: &Figures, scale: Scale) -> String {
     let mut text = format!(
         "# Benchmark report\n\nWritten by `cargo xtask bench`. {} Pods of 3.5 KB are listed, then up to {} MODIFIED events are read, from a fixture \
          server on the same machine; slow consumers get fewer events. Each row is the median of {} interleaved rounds. Absolute figures are those of \
@@ -83,6 +84,7 @@ pub(super) fn text(ingest: &Ingest, figures: &Figures, scale: Scale) -> String {
     );
     latency(&mut text, &ingest.latencies);
     growth(&mut text, &ingest.curves);
+    whole(&mut text, end_to_end, scale);
     figure_table(&mut text, &figures.lines);
     let _ = writeln!(text, "## Idle plugins\n\n{}", figures.density.trim());
     text
@@ -223,6 +225,29 @@ fn growth(text: &mut String, points: &[Point]) {
         );
     }
     text.push_str("\n![memory](plots/growth-memory.svg)\n![events](plots/growth-events.svg)\n\n");
+}
+
+fn whole(text: &mut String, runs: &[EndToEnd], scale: Scale) {
+    let _ = writeln!(
+        text,
+        "## The sample controller, end to end\n\n{} Foos are created, scaled and deleted on the embedded API server; CPU and memory are the controller's. \
+         The plugin's limits of requests, Events and log lines are lifted; it writes Events, which its peers were told not to.\n\n\
+         | controller | phases, s | CPU s | peak MiB |\n|---|---|---|---|",
+        number(scale.foos as f64)
+    );
+    for run in runs {
+        let phases: Vec<_> =
+            run.phases.iter().map(|(phase, seconds)| format!("{phase} {}", number(*seconds))).collect();
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} |",
+            run.name,
+            phases.join(", "),
+            number(run.usage.cpu_seconds),
+            number(run.usage.peak_mib)
+        );
+    }
+    text.push('\n');
 }
 
 fn figure_table(text: &mut String, lines: &[Value]) {

@@ -1,0 +1,87 @@
+//! The same controller three times: as a plugin, on kube-rs and on controller-runtime, against an embedded API server each.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::process::{Running, Usage};
+use super::programs::Programs;
+
+/// One controller's run.
+pub(super) struct EndToEnd {
+    pub(super) name: &'static str,
+    /// The phases and how many seconds each took.
+    pub(super) phases: Vec<(String, f64)>,
+    /// Of the controller alone.
+    pub(super) usage: Usage,
+}
+
+/// The plugin's limits are those of a shared host; its peers have none.
+const SIDECAR: &str = "limits: {clientQps: 1000000, eventsPerSecond: 1000000, logLinesPerSecond: 1000000}\n";
+
+pub(super) fn measure(root: &Path, programs: &Programs, foos: usize) -> Result<Vec<EndToEnd>> {
+    let folder = root.join("target/bench/end-to-end");
+    let plugins = folder.join("plugins");
+    fs::create_dir_all(&plugins).with_context(|| format!("make {}", plugins.display()))?;
+    let guest = root.join("examples/target/guests/sample-controller.wasm");
+    fs::copy(&guest, plugins.join("sample-controller.wasm")).with_context(|| {
+        format!("copy {}; `cargo xtask build-guests sample-controller` makes it", guest.display())
+    })?;
+    fs::write(plugins.join("sample-controller.yaml"), SIDECAR).context("write the sidecar")?;
+    let plugins = plugins.display().to_string();
+    let host = &programs.host;
+    let mut contestants: Vec<(&str, &Path, Vec<&str>)> = vec![
+        ("Pilothouse, the plugin", host, vec!["run", "--plugins", &plugins, "--listen", "127.0.0.1:0"]),
+        ("kube-rs", &programs.kube_rs_sample, vec!["--no-events"]),
+    ];
+    if let Some(program) = &programs.controller_runtime {
+        contestants.push(("controller-runtime, 1 worker", program, vec!["--no-events"]));
+    }
+    let mut results = Vec::new();
+    for (name, program, arguments) in contestants {
+        println!("bench: {foos} Foos: {name}");
+        results.push(one(&folder, programs, name, program, &arguments, foos).with_context(|| name)?);
+    }
+    Ok(results)
+}
+
+fn one(
+    folder: &Path,
+    programs: &Programs,
+    name: &'static str,
+    program: &Path,
+    arguments: &[&str],
+    foos: usize,
+) -> Result<EndToEnd> {
+    let kubeconfig = folder.join("kubeconfig").display().to_string();
+    let _ = fs::remove_file(&kubeconfig);
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+    let server = ["apiserver", "--listen", "127.0.0.1:0", "--kubeconfig-out", &kubeconfig];
+    let _server = Running::start_quietly(&programs.host, &words(&server))?;
+    super::process::wait_for_file(Path::new(&kubeconfig))?;
+    let driver = |flags: &[&str]| {
+        let output =
+            Command::new(&programs.foo_driver).args(["--kubeconfig", &kubeconfig]).args(flags).output();
+        let output = output.context("start the driver")?;
+        let problem = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(output.status.success(), "the driver failed: {problem}");
+        String::from_utf8(output.stdout).context("what it printed is not UTF-8")
+    };
+    driver(&["--install-crd"])?;
+    let mut all = words(arguments);
+    all.extend(words(&["--kubeconfig", &kubeconfig]));
+    let controller = Running::start_quietly(program, &all)?;
+    let printed = driver(&["--foos", &foos.to_string()])?;
+    let usage = controller.usage()?;
+    let mut phases = Vec::new();
+    for line in printed.lines() {
+        let line: serde_json::Value =
+            serde_json::from_str(line).with_context(|| format!("it printed {line:?}"))?;
+        let (phase, seconds) = (line["phase"].as_str(), line["seconds"].as_f64());
+        let (phase, seconds) = phase.zip(seconds).with_context(|| format!("it printed {line}"))?;
+        phases.push((phase.to_owned(), seconds));
+    }
+    Ok(EndToEnd { name, phases, usage })
+}
