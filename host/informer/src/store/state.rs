@@ -85,13 +85,9 @@ impl State {
         namespace: Option<&'a str>,
         after: Option<&ObjectKey>,
     ) -> impl Iterator<Item = &'a Object> + use<'a> {
-        let first_of_namespace = namespace.map(|namespace| ObjectKey::new(namespace, ""));
-        let start = match (first_of_namespace, after) {
-            (Some(first), Some(after)) if *after < first => Bound::Included(first),
-            (_, Some(after)) => Bound::Excluded(after.clone()),
-            (Some(first), None) => Bound::Included(first),
-            (None, None) => Bound::Unbounded,
-        };
+        // No object has an empty name: this key is less than all of the namespace, and none of them.
+        let before_namespace = namespace.map(|namespace| ObjectKey::new(namespace, ""));
+        let start = before_namespace.max(after.cloned()).map_or(Bound::Unbounded, Bound::Excluded);
         self.order
             .range((start, Bound::Unbounded))
             .take_while(move |key| namespace.is_none_or(|namespace| key.namespace() == namespace))
