@@ -34,7 +34,7 @@ impl RateLimit {
     /// The per-key wait after `failures` retries that were already asked for.
     #[must_use]
     pub fn per_key(&self, failures: u32) -> Duration {
-        let factor = 1_u32.checked_shl(failures).filter(|_| failures < 31);
+        let factor = 1_u32.checked_shl(failures);
         factor.and_then(|factor| self.base.checked_mul(factor)).map_or(self.max, |wait| wait.min(self.max))
     }
 }
@@ -61,7 +61,7 @@ impl TokenBucket {
 
     /// Takes one token and returns how long to wait until it is there.
     pub fn reserve(&mut self, now: Instant) -> Duration {
-        let full_at = self.full_at.filter(|at| *at > now).unwrap_or(now) + self.interval;
+        let full_at = self.full_at.map_or(now, |at| at.max(now)) + self.interval;
         self.full_at = Some(full_at);
         (full_at - now).saturating_sub(self.interval * self.burst)
     }

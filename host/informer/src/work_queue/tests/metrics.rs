@@ -31,6 +31,7 @@ async fn b46_counts_and_times_reach_the_metrics() {
     queue.add("a", Priority::Normal);
     queue.add("low", Priority::Low);
     queue.add_rate_limited("later", Priority::Normal);
+    assert_eq!((queue.snapshot().depth, queue.snapshot().delayed), (2, 1));
     advance(MS(3)).await;
     let item = queue.get().await.expect("open");
     advance(MS(4)).await;
