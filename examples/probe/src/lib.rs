@@ -1,0 +1,95 @@
+//! What the benchmark `guest` measures: a plugin that does next to nothing in each of its exports, so that what is left is the way to it and
+//! back. It says when it was told of objects with certain names, which the benchmark puts at the end of what it measures.
+
+use std::cell::Cell;
+
+use k8s_openapi::api::core::v1::Pod;
+use pilothouse_sdk::{
+    Config, Context, Describe, Error, Notification, Object, ObjectKey, Observer, Outcome, Plugin, Query,
+    Reconciler, Request, Watch, info,
+};
+
+const PODS: &str = "pods";
+/// Its work is told of.
+const MARK: &str = "mark";
+/// Its work is to queue every other object, the mark last.
+const FILL: &str = "fill";
+/// Its work is to read objects, as often as the annotation says.
+const READ: &str = "read";
+/// How many objects are read in turn.
+const READ_KEYS: usize = 1000;
+const FIELD: &str = "/spec/nodeName";
+
+#[derive(Default)]
+struct Probe {
+    reconciles: Cell<u64>,
+    found: Cell<u64>,
+    observed: u64,
+    batches: u64,
+}
+
+impl Describe for Probe {
+    fn describe(config: &Config) -> Result<Plugin, Error> {
+        let watch = Watch::of::<Pod>(PODS);
+        let predicate: Option<String> = config.get("predicate")?;
+        let watch = match (config.get::<bool>("observes")?, predicate) {
+            (Some(true), _) => watch.notify(),
+            (_, Some(predicate)) => watch.triggers_itself().predicate(predicate),
+            (_, None) => watch.triggers_itself(),
+        };
+        Ok(Plugin::new("probe", env!("CARGO_PKG_VERSION"))
+            .summary("What the benchmarks measure")
+            .watch(watch))
+    }
+}
+
+impl Observer for Probe {
+    fn observe(&mut self, _: &Context<'_>, notifications: &[Notification<'_>]) -> Result<(), Error> {
+        self.observed += notifications.len() as u64;
+        self.batches += 1;
+        if notifications.last().is_some_and(|last| last.key().name == MARK) {
+            info!("marked {} {}", self.observed, self.batches);
+        }
+        Ok(())
+    }
+}
+
+impl Reconciler for Probe {
+    fn reconcile(&self, ctx: &Context<'_>, request: &Request) -> Result<Outcome, Error> {
+        self.reconciles.set(self.reconciles.get() + 1);
+        let pods = ctx.cache::<Object>(PODS);
+        let Some(pod) = pods.get(&request.key)? else { return Ok(Outcome::Done) };
+        for pointer in ["/metadata/uid", FIELD, "/status/phase"] {
+            self.found.set(self.found.get() + u64::from(pod.text(pointer).is_some()));
+        }
+        match request.key.name.as_str() {
+            MARK => info!("marked {} {}", self.reconciles.get(), self.found.get()),
+            FILL => fill(ctx, &request.key),
+            READ => read(ctx, &pod),
+            _ => {}
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+fn fill(ctx: &Context<'_>, own: &ObjectKey) {
+    let queue = ctx.queue(PODS);
+    let pods = ctx.cache::<Object>(PODS).fields(&Query::all(), &[]);
+    for pod in pods.iter().filter(|pod| ![MARK, FILL, READ].contains(&pod.key.name.as_str())) {
+        queue.add(&pod.key);
+    }
+    queue.add(&own.sibling(MARK));
+    info!("filled");
+}
+
+fn read(ctx: &Context<'_>, own: &Object) {
+    let times = own.annotation("bench/reads").and_then(|times| times.parse().ok()).unwrap_or_default();
+    let key = |number| ObjectKey::new(format!("team-{}", number % 20), format!("web-{number}"));
+    let keys: Vec<_> = (0..READ_KEYS).map(key).collect();
+    let pods = ctx.cache::<Object>(PODS);
+    let read = |key| pods.get(key).ok().flatten().and_then(|pod| pod.text(FIELD)).is_some();
+    let found = keys.iter().cycle().take(times).filter(|key| read(key)).count();
+    info!("read {found}");
+}
+
+pilothouse_sdk::export!(Probe: Observer + Reconciler);
