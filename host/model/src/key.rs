@@ -19,9 +19,11 @@ impl ObjectKey {
         if namespace.is_empty() {
             return Self { text: Arc::from(name), namespace_len: 0 };
         }
-        let text = [namespace, "/", name].concat();
         let namespace_len = u32::try_from(namespace.len()).unwrap_or(u32::MAX);
-        Self { text: Arc::from(text), namespace_len }
+        let mut buffer = [0; USUAL];
+        let text = joined(namespace, name, &mut buffer);
+        let text = text.map_or_else(|| Arc::from([namespace, "/", name].concat()), Arc::from);
+        Self { text, namespace_len }
     }
 
     /// The key of a namespaced object.
@@ -56,6 +58,19 @@ impl ObjectKey {
     pub fn as_str(&self) -> &str {
         &self.text
     }
+}
+
+/// Bytes of most keys; longer ones cost a second allocation.
+const USUAL: usize = 128;
+
+/// The text of a key, if there is room for it.
+fn joined<'a>(namespace: &str, name: &str, buffer: &'a mut [u8; USUAL]) -> Option<&'a str> {
+    let end = namespace.len() + 1 + name.len();
+    let text = buffer.get_mut(..end)?;
+    text[..namespace.len()].copy_from_slice(namespace.as_bytes());
+    text[namespace.len()] = b'/';
+    text[namespace.len() + 1..].copy_from_slice(name.as_bytes());
+    std::str::from_utf8(text).ok()
 }
 
 impl PartialEq for ObjectKey {
@@ -111,6 +126,16 @@ mod tests {
     #[test]
     fn a_cluster_name_with_a_slash_is_another_key_than_the_namespaced_one() {
         assert_ne!(ObjectKey::cluster("a/b"), ObjectKey::new("a", "b"));
+    }
+
+    #[test]
+    fn keys_of_any_length_have_their_text() {
+        for length in 0..300 {
+            let (namespace, name) = ("é".repeat(length / 4 + 1), "n".repeat(length));
+            let key = ObjectKey::new(&namespace, &name);
+            assert_eq!(key.as_str(), format!("{namespace}/{name}"));
+            assert_eq!((key.namespace(), key.name()), (&*namespace, &*name));
+        }
     }
 
     #[test]

@@ -6,12 +6,78 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The raw text of the value at `pointer`.
+use super::scan::Cursor;
+
+/// The raw text of the value at `pointer`. The text is well formed: what is behind the value is not looked at.
 pub(super) fn find<'a>(json: &'a str, pointer: &str) -> Option<&'a str> {
     if pointer.is_empty() {
         return Some(json);
     }
     let tokens = pointer.strip_prefix('/')?;
+    let mut place = Cursor::new(json);
+    for token in tokens.split('/') {
+        match step(place, &unescape(token)?) {
+            Step::To(child) => place = child,
+            Step::Nowhere => return None,
+            Step::Unsure => return parse(json, tokens),
+        }
+    }
+    let (start, mut end) = (place.at(), place);
+    match end.value() {
+        Some(()) => json.get(start..end.at()),
+        None => parse(json, tokens),
+    }
+}
+
+/// Where a token leads.
+enum Step<'a> {
+    To(Cursor<'a>),
+    Nowhere,
+    /// Only a parser can tell.
+    Unsure,
+}
+
+/// From a value to a member or element of it, without looking at what comes after that.
+fn step<'a>(mut place: Cursor<'a>, token: &str) -> Step<'a> {
+    let mut found = None;
+    let scanned = match place.first() {
+        Some(b'{') => place.members(|cursor, name| {
+            if name == token {
+                found = Some(*cursor);
+                // Nothing more is to be read.
+                return None;
+            }
+            cursor.value()
+        }),
+        Some(b'[') => {
+            let wanted = index(token);
+            let mut position = 0;
+            place.elements(|cursor| {
+                if wanted == Some(position) {
+                    found = Some(*cursor);
+                    return None;
+                }
+                position += 1;
+                cursor.value()
+            })
+        }
+        _ => return Step::Nowhere,
+    };
+    match (found, scanned) {
+        (Some(child), _) => Step::To(child),
+        (None, Some(())) => Step::Nowhere,
+        (None, None) => Step::Unsure,
+    }
+}
+
+/// An element's position: digits, without zeros before them.
+fn index(token: &str) -> Option<usize> {
+    let is_well_formed = token == "0" || !token.starts_with('0');
+    if is_well_formed { token.parse().ok() } else { None }
+}
+
+/// As [`find`], by a parser: for names with escapes, and for what is nested deeper than a scan goes.
+pub(super) fn parse<'a>(json: &'a str, tokens: &str) -> Option<&'a str> {
     let mut value = json;
     for token in tokens.split('/') {
         value = child(value, &unescape(token)?)?;
@@ -78,8 +144,7 @@ impl<'de> Visitor<'de> for Child<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let well_formed = self.0 == "0" || !self.0.starts_with('0');
-        let wanted = if well_formed { self.0.parse::<usize>().ok() } else { None };
+        let wanted = index(self.0);
         let mut found = None;
         let mut position = 0;
         while let Some(value) = seq.next_element::<&'de RawValue>()? {

@@ -18,6 +18,7 @@ const MAX_DEPTH: u32 = 64;
 const BLOCK: usize = 16;
 
 /// A place in a text, with what is left to read behind it.
+#[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
     text: &'a str,
     rest: &'a [u8],
@@ -31,6 +32,11 @@ impl<'a> Cursor<'a> {
     /// How many bytes have been read.
     pub(super) fn at(&self) -> usize {
         self.text.len() - self.rest.len()
+    }
+
+    /// The byte at this place.
+    pub(super) fn first(&self) -> Option<u8> {
+        self.rest.first().copied()
     }
 
     /// What was read since `start`.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::object::{Inner, parse, usual};
+use crate::object::{Inner, parse, pointer, usual};
 
 /// Each kind of transform that the quick way knows, with and without a type from the list.
 fn all_options(check: impl Fn(&ParseOptions<'_>)) {
@@ -198,6 +198,37 @@ fn damaged(text: &str, damages: &[Damage]) -> String {
     letters.into_iter().collect()
 }
 
+/// Pointers to all that a value holds, and to what it does not.
+fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
+    found.push(at.to_owned());
+    found.push(format!("{at}/nothing"));
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                pointers(member, &format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")), found);
+            }
+        }
+        Value::Array(elements) => {
+            found.push(format!("{at}/{}", elements.len()));
+            for (position, element) in elements.iter().enumerate() {
+                pointers(element, &format!("{at}/{position}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn pointers_reach_through_deep_values_and_escaped_names() {
+    let deep = format!("{}7{}", "[".repeat(100), "]".repeat(100));
+    let json = format!(r#"{{"first":{deep},"\u0061b":{{"x\ny":[{deep},1]}},"z":2}}"#);
+    let inside = "/0".repeat(100);
+    assert_eq!(pointer::find(&json, "/z"), Some("2"));
+    assert_eq!(pointer::find(&json, "/ab/x\ny/1"), Some("1"));
+    assert_eq!(pointer::find(&json, &format!("/ab/x\ny/0{inside}")), Some("7"));
+    assert_eq!(pointer::find(&json, &format!("/ab{inside}")), None);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
@@ -212,5 +243,17 @@ proptest! {
         damages in proptest::collection::vec(damage(), 1..4),
     ) {
         agree(&damaged(&object.to_string(), &damages));
+    }
+
+    #[test]
+    fn pointers_find_what_a_parser_finds(object in object(), pretty in any::<bool>()) {
+        let text = if pretty { format!("{object:#}") } else { object.to_string() };
+        let mut all = Vec::new();
+        pointers(&object, "", &mut all);
+        for pointer in &all[1..] {
+            let parsed = pointer::parse(&text, &pointer[1..]);
+            prop_assert_eq!(pointer::find(&text, pointer), parsed, "{} of {}", pointer, text);
+            prop_assert_eq!(parsed.is_some(), object.pointer(pointer).is_some(), "{} of {}", pointer, text);
+        }
     }
 }
