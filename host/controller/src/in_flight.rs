@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use pilothouse_informer::{Priority, WorkItem};
 use tokio::sync::Notify;
 
-use crate::queue::Item;
+use crate::queue::{Item, Reasons};
 
 /// The requests of one plugin, all its versions. Cheap to clone.
 #[derive(Clone, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct InFlight {
 struct Sent {
     requests: usize,
     /// The key, once its worker is done with it.
-    held: Option<WorkItem<Item>>,
+    held: Option<WorkItem<Item, Reasons>>,
 }
 
 /// One request, until its outcome is known. Dropping it says so.
@@ -39,7 +39,7 @@ pub(crate) struct HeldItem {
     priority: Priority,
     attempts: u32,
     /// What holds the key; the drop moves it to where the requests are.
-    work: Option<WorkItem<Item>>,
+    work: Option<WorkItem<Item, Reasons>>,
     in_flight: InFlight,
 }
 
@@ -73,7 +73,7 @@ impl InFlight {
     }
 
     /// Gives a key to a worker.
-    pub(crate) fn hold(&self, work: WorkItem<Item>) -> HeldItem {
+    pub(crate) fn hold(&self, work: WorkItem<Item, Reasons>) -> HeldItem {
         HeldItem {
             key: work.key().clone(),
             priority: work.priority(),

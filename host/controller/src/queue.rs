@@ -2,12 +2,10 @@
 //!
 //! The queue belongs to the plugin's name: it outlives instances, versions and their failures.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use pilothouse_informer::{Priority, QueueMetrics, QueueSnapshot, WorkQueue, WorkQueueOptions};
+use pilothouse_informer::{Note, Priority, QueueMetrics, QueueSnapshot, WorkQueue, WorkQueueOptions};
 use pilothouse_model::ObjectKey;
 use pilothouse_plugin::Reason;
 
@@ -20,17 +18,16 @@ pub(crate) struct Item {
     pub(crate) key: ObjectKey,
 }
 
-/// The queue and the reasons of what is in it.
+/// The queue. What an add notes is why.
 #[derive(Clone)]
 pub(crate) struct PluginQueue {
-    queue: WorkQueue<Item>,
-    reasons: Arc<Mutex<HashMap<Item, Reasons>>>,
+    queue: WorkQueue<Item, Reasons>,
     in_flight: InFlight,
 }
 
 /// A set of reasons, in the order of the enum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Reasons(u16);
+pub(crate) struct Reasons(u16);
 
 const ALL: [Reason; 8] = [
     Reason::Created,
@@ -43,12 +40,20 @@ const ALL: [Reason; 8] = [
     Reason::Other,
 ];
 
-impl Reasons {
-    fn insert(&mut self, reason: Reason) {
-        let position = ALL.iter().position(|known| *known == reason).unwrap_or(ALL.len() - 1);
-        self.0 |= 1 << position;
+impl Note for Reasons {
+    fn merge(&mut self, other: Self) {
+        self.0 |= other.0;
     }
+}
 
+impl From<Reason> for Reasons {
+    fn from(reason: Reason) -> Self {
+        let position = ALL.iter().position(|known| *known == reason).unwrap_or(ALL.len() - 1);
+        Self(1 << position)
+    }
+}
+
+impl Reasons {
     fn to_vec(self) -> Vec<Reason> {
         ALL.iter()
             .enumerate()
@@ -61,31 +66,27 @@ impl Reasons {
 impl PluginQueue {
     pub(crate) fn new(metrics: Arc<dyn QueueMetrics>) -> Self {
         let options = WorkQueueOptions { metrics, ..WorkQueueOptions::default() };
-        Self { queue: WorkQueue::new(options), reasons: Arc::default(), in_flight: InFlight::default() }
+        Self { queue: WorkQueue::with_notes(options), in_flight: InFlight::default() }
     }
 
     pub(crate) fn add(&self, item: Item, reason: Reason, priority: Priority) {
-        self.note(&item, reason);
-        self.queue.add(item, priority);
+        self.queue.add_noted(item, reason.into(), priority);
     }
 
     pub(crate) fn add_after(&self, item: Item, delay: Duration, reason: Reason) {
-        self.note(&item, reason);
-        self.queue.add_after(item, delay, Priority::Normal);
+        self.queue.add_noted_after(item, reason.into(), delay, Priority::Normal);
     }
 
     /// Queues an item that a worker has taken for later, with the reasons that it was taken with.
     pub(crate) fn put_off(&self, item: &Item, reasons: &[Reason], delay: Duration) {
-        for reason in reasons {
-            self.note(item, *reason);
-        }
-        self.queue.add_after(item.clone(), delay, Priority::Normal);
+        let mut noted = Reasons::default();
+        reasons.iter().for_each(|reason| noted.merge((*reason).into()));
+        self.queue.add_noted_after(item.clone(), noted, delay, Priority::Normal);
     }
 
     /// Queues a failed item again, and answers after what delay it will come.
     pub(crate) fn retry(&self, item: Item, priority: Priority) -> Option<Duration> {
-        self.note(&item, Reason::Retry);
-        self.queue.add_rate_limited(item, priority)
+        self.queue.add_noted_rate_limited(item, Reason::Retry.into(), priority)
     }
 
     pub(crate) fn forget(&self, item: &Item) {
@@ -95,8 +96,8 @@ impl PluginQueue {
     /// The next item, with its reasons; `None` after shutdown. Cancellation safe: a dropped future takes nothing.
     pub(crate) async fn get(&self) -> Option<(HeldItem, Vec<Reason>)> {
         let item = self.queue.get().await?;
-        let reasons = self.reasons.lock().remove(item.key()).unwrap_or_default();
-        Some((self.in_flight.hold(item), reasons.to_vec()))
+        let reasons = item.note().to_vec();
+        Some((self.in_flight.hold(item), reasons))
     }
 
     /// The requests for which keys are held.
@@ -110,11 +111,6 @@ impl PluginQueue {
 
     pub(crate) fn snapshot(&self) -> QueueSnapshot {
         self.queue.snapshot()
-    }
-
-    /// Reasons are noted before the key is added, so that a worker never gets the key without them.
-    fn note(&self, item: &Item, reason: Reason) {
-        self.reasons.lock().entry(item.clone()).or_default().insert(reason);
     }
 }
 

@@ -103,6 +103,6 @@ pub use shared::{
 pub use status::{InformerPhase, InformerStatus};
 pub use store::{IndexError, IndexFn, Store, StoreReader};
 pub use work_queue::{
-    NoMetrics, PendingItem, Priority, QueueMetrics, QueueSnapshot, RateLimit, TokenBucket, WorkItem,
+    NoMetrics, Note, PendingItem, Priority, QueueMetrics, QueueSnapshot, RateLimit, TokenBucket, WorkItem,
     WorkQueue, WorkQueueOptions,
 };

@@ -46,6 +46,16 @@ impl Default for WorkQueueOptions {
     }
 }
 
+/// What adds say of a key beside its priority, for the worker that takes it: of several adds, merged.
+pub trait Note: Default + Send + 'static {
+    /// Takes in what a further add says.
+    fn merge(&mut self, other: Self);
+}
+
+impl Note for () {
+    fn merge(&mut self, (): Self) {}
+}
+
 /// A queue of keys for workers. Cloning makes another handle to the same queue.
 ///
 /// - A key that is added while it waits is there once; added while a worker holds it, it comes again when the worker is
@@ -53,6 +63,8 @@ impl Default for WorkQueueOptions {
 /// - A key has one time: of two adds the earlier wins, so that an immediate add takes the place of a delayed one (B42).
 /// - Only [`add_rate_limited`](Self::add_rate_limited) is limited (B43).
 /// - Ready keys leave in order of arrival, live changes before low-priority keys (B45).
+///
+/// What is noted with the adds of a key goes to the worker that takes it next; [`export`](Self::export) leaves it behind.
 ///
 /// Memory: one entry for each key that waits, is held, or has failed since it was last forgotten.
 ///
@@ -74,12 +86,12 @@ impl Default for WorkQueueOptions {
 /// assert!(queue.get().await.is_none());
 /// # });
 /// ```
-pub struct WorkQueue<K: Clone + Eq + Hash> {
-    shared: Arc<Shared<K>>,
+pub struct WorkQueue<K: Clone + Eq + Hash, N: Note = ()> {
+    shared: Arc<Shared<K, N>>,
 }
 
-struct Shared<K: Clone + Eq + Hash> {
-    state: Mutex<State<K>>,
+struct Shared<K: Clone + Eq + Hash, N: Note> {
+    state: Mutex<State<K, N>>,
     /// One permit for each thing that a waiter may have to do; every waiter that leaves with a key passes it on while
     /// there is more, so a permit is never lost in a waiter that had something else to do.
     work: Notify,
@@ -102,17 +114,41 @@ pub struct PendingItem<K> {
 
 /// A key that a worker holds. Dropping it is [`done`](Self::done), so that a worker that panics or is cancelled does
 /// not keep its key for ever.
-pub struct WorkItem<K: Clone + Eq + Hash> {
+pub struct WorkItem<K: Clone + Eq + Hash, N: Note = ()> {
     key: K,
+    note: N,
     priority: Priority,
     attempts: u32,
-    shared: Arc<Shared<K>>,
+    shared: Arc<Shared<K, N>>,
 }
 
 impl<K: Clone + Eq + Hash> WorkQueue<K> {
     /// An empty queue.
     #[must_use]
     pub fn new(options: WorkQueueOptions) -> Self {
+        Self::with_notes(options)
+    }
+
+    /// Makes a key ready now. A key that is queued with a lower priority is raised. Returns `false` after a shutdown.
+    pub fn add(&self, key: K, priority: Priority) -> bool {
+        self.add_noted(key, (), priority)
+    }
+
+    /// Makes a key ready after `delay`, unless it is ready before that anyway. Returns `false` after a shutdown.
+    pub fn add_after(&self, key: K, delay: Duration, priority: Priority) -> bool {
+        self.add_noted_after(key, (), delay, priority)
+    }
+
+    /// Makes a key ready after the wait that its retries have earned, and returns that wait; `None` after a shutdown.
+    pub fn add_rate_limited(&self, key: K, priority: Priority) -> Option<Duration> {
+        self.add_noted_rate_limited(key, (), priority)
+    }
+}
+
+impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
+    /// An empty queue whose adds are noted.
+    #[must_use]
+    pub fn with_notes(options: WorkQueueOptions) -> Self {
         Self {
             shared: Arc::new(Shared {
                 state: Mutex::new(State::new(options.rate_limit, options.metrics)),
@@ -122,24 +158,24 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
     }
 
-    /// Makes a key ready now. A key that is queued with a lower priority is raised. Returns `false` after a shutdown.
-    pub fn add(&self, key: K, priority: Priority) -> bool {
-        let added = self.shared.state.lock().add(key, priority, Instant::now());
+    /// [`add`](WorkQueue::add) with a note.
+    pub fn add_noted(&self, key: K, note: N, priority: Priority) -> bool {
+        let added = self.shared.state.lock().add(key, note, priority, Instant::now());
         self.shared.work.notify_one();
         added
     }
 
-    /// Makes a key ready after `delay`, unless it is ready before that anyway. Returns `false` after a shutdown.
-    pub fn add_after(&self, key: K, delay: Duration, priority: Priority) -> bool {
+    /// [`add_after`](WorkQueue::add_after) with a note, which counts also where the key is ready before that.
+    pub fn add_noted_after(&self, key: K, note: N, delay: Duration, priority: Priority) -> bool {
         let now = Instant::now();
-        let added = self.shared.state.lock().add_at(key, priority, now + delay, now);
+        let added = self.shared.state.lock().add_at(key, note, priority, now + delay, now);
         self.shared.work.notify_one();
         added
     }
 
-    /// Makes a key ready after the wait that its retries have earned, and returns that wait; `None` after a shutdown.
-    pub fn add_rate_limited(&self, key: K, priority: Priority) -> Option<Duration> {
-        let wait = self.shared.state.lock().add_rate_limited(key, priority, Instant::now());
+    /// [`add_rate_limited`](WorkQueue::add_rate_limited) with a note.
+    pub fn add_noted_rate_limited(&self, key: K, note: N, priority: Priority) -> Option<Duration> {
+        let wait = self.shared.state.lock().add_rate_limited(key, note, priority, Instant::now());
         self.shared.work.notify_one();
         wait
     }
@@ -171,7 +207,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     ///
     /// # Cancellation safety
     /// A call that is dropped has taken no key.
-    pub async fn get(&self) -> Option<WorkItem<K>> {
+    pub async fn get(&self) -> Option<WorkItem<K, N>> {
         loop {
             let work = self.shared.work.notified();
             tokio::pin!(work);
@@ -186,6 +222,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
                     drop(state);
                     return Some(WorkItem {
                         key: popped.key,
+                        note: popped.note,
                         priority: popped.priority,
                         attempts: popped.attempts,
                         shared: Arc::clone(&self.shared),
@@ -257,13 +294,13 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> Clone for WorkQueue<K> {
+impl<K: Clone + Eq + Hash, N: Note> Clone for WorkQueue<K, N> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
     }
 }
 
-impl<K: Clone + Eq + Hash> fmt::Debug for WorkQueue<K> {
+impl<K: Clone + Eq + Hash, N: Note> fmt::Debug for WorkQueue<K, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("WorkQueue").field(&self.snapshot()).finish()
     }
@@ -278,11 +315,17 @@ impl<K> PendingItem<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> WorkItem<K> {
+impl<K: Clone + Eq + Hash, N: Note> WorkItem<K, N> {
     /// The key.
     #[must_use]
     pub fn key(&self) -> &K {
         &self.key
+    }
+
+    /// What its adds noted.
+    #[must_use]
+    pub fn note(&self) -> &N {
+        &self.note
     }
 
     /// The priority with which it was taken.
@@ -301,7 +344,7 @@ impl<K: Clone + Eq + Hash> WorkItem<K> {
     pub fn done(self) {}
 }
 
-impl<K: Clone + Eq + Hash> Drop for WorkItem<K> {
+impl<K: Clone + Eq + Hash, N: Note> Drop for WorkItem<K, N> {
     fn drop(&mut self) {
         let (ready, draining) = {
             let mut state = self.shared.state.lock();
@@ -318,7 +361,7 @@ impl<K: Clone + Eq + Hash> Drop for WorkItem<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash + fmt::Debug> fmt::Debug for WorkItem<K> {
+impl<K: Clone + Eq + Hash + fmt::Debug, N: Note> fmt::Debug for WorkItem<K, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkItem")
             .field("key", &self.key)

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tokio::time::Instant;
 
 use super::state::State;
-use super::{NoMetrics, Priority, RateLimit};
+use super::{NoMetrics, Note, Priority, RateLimit};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -38,6 +38,16 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// The numbers of the operations that added a key.
+#[derive(Debug, Default, PartialEq)]
+struct Adds(Vec<usize>);
+
+impl Note for Adds {
+    fn merge(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+}
+
 #[derive(Default)]
 struct Model {
     /// In order of arrival.
@@ -47,6 +57,8 @@ struct Model {
     held: Vec<u8>,
     dirty: Vec<(u8, Priority)>,
     failures: [u32; 6],
+    /// By key: the adds since it was last taken.
+    adds: [Vec<usize>; 6],
     normal_pops: u32,
     now: u64,
 }
@@ -142,20 +154,24 @@ proptest! {
         let mut state = State::new(RateLimit::default(), Arc::new(NoMetrics));
         let mut model = Model::default();
         let start = Instant::now();
-        for op in ops {
+        for (number, op) in ops.into_iter().enumerate() {
             let now = start + Duration::from_millis(model.now);
+            let note = Adds(vec![number]);
+            if let Op::Add(key, _) | Op::AddAfter(key, ..) | Op::Retry(key, _) = &op {
+                model.adds[usize::from(*key)].push(number);
+            }
             match op {
                 Op::Add(key, priority) => {
-                    state.add(key, priority, now);
+                    state.add(key, note, priority, now);
                     model.add(key, priority);
                 }
                 Op::AddAfter(key, priority, wait) => {
-                    state.add_at(key, priority, now + Duration::from_millis(wait.into()), now);
+                    state.add_at(key, note, priority, now + Duration::from_millis(wait.into()), now);
                     model.add_after(key, priority, wait.into());
                 }
                 Op::Retry(key, priority) => {
                     let wait = RateLimit::default().per_key(model.failures[usize::from(key)]);
-                    prop_assert_eq!(state.add_rate_limited(key, priority, now), Some(wait));
+                    prop_assert_eq!(state.add_rate_limited(key, note, priority, now), Some(wait));
                     model.failures[usize::from(key)] += 1;
                     model.add_after(key, priority, u64::try_from(wait.as_millis()).expect("short"));
                 }
@@ -165,7 +181,9 @@ proptest! {
                 }
                 Op::Pop => {
                     let popped = state.pop(now).map(|popped| {
-                        assert_eq!(popped.attempts, model.failures[usize::from(popped.key)]);
+                        let key = usize::from(popped.key);
+                        assert_eq!(popped.attempts, model.failures[key]);
+                        assert_eq!(popped.note.0, std::mem::take(&mut model.adds[key]));
                         (popped.key, popped.priority)
                     });
                     prop_assert_eq!(popped, model.pop());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{PendingItem, Priority, QueueMetrics, QueueSnapshot, RateLimit};
+use super::{Note, PendingItem, Priority, QueueMetrics, QueueSnapshot, RateLimit};
 
 /// One pop in this many takes the oldest low-priority key while both kinds wait (B45).
 const LOW_PRIORITY_TURN: u32 = 10;
@@ -26,7 +26,7 @@ pub(super) enum Mode {
 /// Invariants: a key is never both ready and delayed (the earlier time wins, B42); a key that a worker holds is not
 /// ready (B41), it is `dirty` instead and becomes ready when the worker lets go (B40); `ready` and `delayed` are the
 /// only copies of the positions in `State::ready` and `State::delayed`.
-struct Entry {
+struct Entry<N> {
     ready: Option<Ready>,
     delayed: Option<Delayed>,
     held_since: Option<Instant>,
@@ -34,6 +34,8 @@ struct Entry {
     dirty: Option<(Instant, Priority)>,
     /// Rate-limited adds since the last `forget`.
     failures: u32,
+    /// Of the adds since a worker last took the key.
+    note: N,
 }
 
 #[derive(Clone, Copy)]
@@ -50,14 +52,15 @@ struct Delayed {
     priority: Priority,
 }
 
-pub(super) struct Popped<K> {
+pub(super) struct Popped<K, N> {
     pub(super) key: K,
+    pub(super) note: N,
     pub(super) priority: Priority,
     pub(super) attempts: u32,
 }
 
-pub(super) struct State<K> {
-    entries: HashMap<K, Entry>,
+pub(super) struct State<K, N> {
+    entries: HashMap<K, Entry<N>>,
     /// Ready keys by arrival, one map for each priority.
     ready: [BTreeMap<u64, K>; 2],
     delayed: BTreeMap<(Instant, u64), K>,
@@ -70,7 +73,7 @@ pub(super) struct State<K> {
     metrics: Arc<dyn QueueMetrics>,
 }
 
-impl<K: Clone + Eq + Hash> State<K> {
+impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
     pub(super) fn new(limit: RateLimit, metrics: Arc<dyn QueueMetrics>) -> Self {
         Self {
             entries: HashMap::new(),
@@ -86,23 +89,24 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     /// Returns whether the key was accepted.
-    pub(super) fn add(&mut self, key: K, priority: Priority, now: Instant) -> bool {
+    pub(super) fn add(&mut self, key: K, note: N, priority: Priority, now: Instant) -> bool {
         if self.mode != Mode::Open {
             return false;
         }
-        self.make_ready(key, priority, now);
+        self.make_ready(key, note, priority, now);
         true
     }
 
     /// Returns whether the key was accepted.
-    pub(super) fn add_at(&mut self, key: K, priority: Priority, at: Instant, now: Instant) -> bool {
+    pub(super) fn add_at(&mut self, key: K, note: N, priority: Priority, at: Instant, now: Instant) -> bool {
         if at <= now {
-            return self.add(key, priority, now);
+            return self.add(key, note, priority, now);
         }
         if self.mode != Mode::Open {
             return false;
         }
         let entry = self.entries.entry(key.clone()).or_insert_with(Entry::new);
+        entry.note.merge(note);
         if entry.ready.is_some() || entry.dirty.is_some() {
             return true;
         }
@@ -121,7 +125,13 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     /// Returns the wait, or `None` when the key was refused.
-    pub(super) fn add_rate_limited(&mut self, key: K, priority: Priority, now: Instant) -> Option<Duration> {
+    pub(super) fn add_rate_limited(
+        &mut self,
+        key: K,
+        note: N,
+        priority: Priority,
+        now: Instant,
+    ) -> Option<Duration> {
         if self.mode != Mode::Open {
             return None;
         }
@@ -131,7 +141,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         entry.failures = entry.failures.saturating_add(1);
         let overall = self.limit.overall.as_mut().map_or(Duration::ZERO, |bucket| bucket.reserve(now));
         let wait = per_key.max(overall);
-        self.add_at(key, priority, now + wait, now);
+        self.add_at(key, note, priority, now + wait, now);
         Some(wait)
     }
 
@@ -147,7 +157,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     /// Hands out the next key, or `None` when none is ready now.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<Popped<K>> {
+    pub(super) fn pop(&mut self, now: Instant) -> Option<Popped<K, N>> {
         if self.mode == Mode::Closed {
             return None;
         }
@@ -159,7 +169,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         entry.held_since = Some(now);
         self.held += 1;
         self.metrics.waited(now.saturating_duration_since(ready.since));
-        Some(Popped { attempts: entry.failures, key, priority })
+        Some(Popped { attempts: entry.failures, note: std::mem::take(&mut entry.note), key, priority })
     }
 
     /// Ends the hold on a key; it becomes ready when it was added meanwhile.
@@ -244,7 +254,7 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     pub(super) fn import(&mut self, items: Vec<PendingItem<K>>, now: Instant) {
         for item in items {
-            if self.add_at(item.key.clone(), item.priority, now + item.delay, now)
+            if self.add_at(item.key.clone(), N::default(), item.priority, now + item.delay, now)
                 && let Some(entry) = self.entries.get_mut(&item.key)
             {
                 entry.failures = entry.failures.max(item.attempts);
@@ -257,8 +267,9 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.entries.len()
     }
 
-    fn make_ready(&mut self, key: K, priority: Priority, since: Instant) {
+    fn make_ready(&mut self, key: K, note: N, priority: Priority, since: Instant) {
         let entry = self.entries.entry(key.clone()).or_insert_with(Entry::new);
+        entry.note.merge(note);
         let mut priority = priority;
         if let Some(delayed) = entry.delayed.take() {
             self.delayed.remove(&(delayed.at, delayed.position));
@@ -307,7 +318,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             let Some(delayed) = self.entries.get_mut(&key).and_then(|entry| entry.delayed.take()) else {
                 continue;
             };
-            self.make_ready(key, delayed.priority, at);
+            self.make_ready(key, N::default(), delayed.priority, at);
         }
     }
 
@@ -338,9 +349,9 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 }
 
-impl Entry {
+impl<N: Note> Entry<N> {
     fn new() -> Self {
-        Self { ready: None, delayed: None, held_since: None, dirty: None, failures: 0 }
+        Self { ready: None, delayed: None, held_since: None, dirty: None, failures: 0, note: N::default() }
     }
 
     fn is_idle(&self) -> bool {
