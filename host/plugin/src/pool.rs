@@ -73,16 +73,22 @@ impl InstancePool {
     ///
     /// Cancel safe: a dropped future leaves the pool as it was.
     pub async fn checkout(&self) -> Result<PooledInstance, Fault> {
-        let idle = self.shared.state.lock().idle.pop();
+        let idle = {
+            let mut state = self.shared.state.lock();
+            let idle = state.idle.pop();
+            state.in_use += usize::from(idle.is_some());
+            idle
+        };
         let instance = match idle {
             Some(idle) => idle.instance,
             None => {
                 let instance = self.instantiate().await?;
-                self.shared.state.lock().created += 1;
+                let mut state = self.shared.state.lock();
+                state.created += 1;
+                state.in_use += 1;
                 instance
             }
         };
-        self.shared.state.lock().in_use += 1;
         Ok(PooledInstance { instance: Some(instance), pool: self.shared.clone() })
     }
 

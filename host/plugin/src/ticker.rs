@@ -16,7 +16,7 @@ pub(crate) struct Ticker {
 #[derive(Default)]
 struct Calls {
     running: AtomicUsize,
-    /// Whether the thread waits to be woken, or is about to.
+    /// Whether the thread waits to be woken, or is about to, and nobody has woken it.
     asleep: AtomicBool,
 }
 
@@ -38,7 +38,9 @@ impl Ticker {
     pub(crate) fn enter(&self) -> Running {
         // Both are in one order for all threads. So either the thread sees the call before it sleeps, or this sees that it does.
         self.calls.running.fetch_add(1, Ordering::SeqCst);
+        // Only the first who comes wakes it: it may be long until it gets to run, and a wake-up costs more than a call.
         if self.calls.asleep.load(Ordering::SeqCst)
+            && self.calls.asleep.swap(false, Ordering::SeqCst)
             && let Some(wake) = &self.wake
         {
             // It ends only with this.

@@ -68,7 +68,11 @@ impl Console {
     pub(crate) fn end(&mut self) {
         self.flush(Stream::Stdout);
         self.flush(Stream::Stderr);
-        let dropped = self.gate.lock().account(Instant::now());
+        let dropped = {
+            let mut gate = self.gate.lock();
+            // Mostly there are none, and then it does not matter what time it is.
+            if gate.has_dropped() { gate.account(Instant::now()) } else { None }
+        };
         if let Some(dropped) = dropped {
             self.tell_dropped(dropped);
         }

@@ -66,6 +66,11 @@ impl LogGate {
         Verdict::Pass { dropped_before: self.take_dropped(now) }
     }
 
+    /// Whether there may be something to [`account`](Self::account) for.
+    pub(crate) fn has_dropped(&self) -> bool {
+        self.dropped > 0
+    }
+
     /// How many lines were dropped since it was last said, if there are any and it was not said a moment ago: a flood that ends with its
     /// call is told of there, because perhaps no line follows it.
     pub(crate) fn account(&mut self, now: Instant) -> Option<u64> {
