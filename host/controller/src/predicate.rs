@@ -4,6 +4,7 @@
 //! "updated", "deleted", "resync"). Functions: `generationChanged()`, `labelsChanged()`, `annotationsChanged()`,
 //! each true for additions and deletions, and those of Kubernetes' CEL libraries.
 
+mod quick;
 mod variables;
 
 use std::sync::LazyLock;
@@ -11,6 +12,7 @@ use std::sync::LazyLock;
 use kube_cel::KubeCelExt;
 use kube_cel::cel::{Context, ExecutionError, FunctionContext, Program, Value, objects::ResolveResult};
 use pilothouse_model::{Notification, Object};
+use quick::Quick;
 use variables::first_unknown;
 
 /// A compiled predicate; the empty text is true for every change.
@@ -18,6 +20,8 @@ pub struct Predicate(Option<Compiled>);
 
 struct Compiled {
     program: Program,
+    /// The same, where it takes no interpreter.
+    quick: Option<Quick>,
     needs_object: bool,
     needs_old: bool,
 }
@@ -77,7 +81,8 @@ impl Predicate {
             }
             (references.has_variable("object"), references.has_variable("old"))
         };
-        Ok(Self(Some(Compiled { program, needs_object, needs_old })))
+        let quick = Quick::of(program.expression(), &CHANGED);
+        Ok(Self(Some(Compiled { program, quick, needs_object, needs_old })))
     }
 
     /// Whether the change starts work.
@@ -86,23 +91,38 @@ impl Predicate {
     /// The expression failed or was not a boolean; the caller takes that for true, and tells (contract, "predicate").
     pub fn admits(&self, notification: &Notification) -> Result<bool, PredicateError> {
         let Some(compiled) = &self.0 else { return Ok(true) };
-        let mut context = ROOT.new_inner_scope();
         let old = match notification {
             Notification::Updated { old, .. } => Some(old),
             _ => None,
         };
         let object = notification.object();
-        if compiled.needs_object {
-            context.add_variable_from_value("object", tree(object)?);
+        let changed = |name| old.is_none_or(|old| differs(name, old, object));
+        match &compiled.quick {
+            Some(quick) => Ok(quick.holds(&changed)),
+            None => compiled.interpret(notification, old, &changed),
         }
-        if compiled.needs_old {
+    }
+}
+
+impl Compiled {
+    fn interpret(
+        &self,
+        notification: &Notification,
+        old: Option<&Object>,
+        changed: &impl Fn(&'static str) -> bool,
+    ) -> Result<bool, PredicateError> {
+        let mut context = ROOT.new_inner_scope();
+        if self.needs_object {
+            context.add_variable_from_value("object", tree(notification.object())?);
+        }
+        if self.needs_old {
             context.add_variable_from_value("old", old.map_or(Ok(Value::Null), tree)?);
         }
         context.add_variable_from_value("event", event(notification));
         for name in CHANGED {
-            context.add_variable_from_value(hidden(name), old.is_none_or(|old| differs(name, old, object)));
+            context.add_variable_from_value(hidden(name), changed(name));
         }
-        match compiled.program.execute(&context) {
+        match self.program.execute(&context) {
             Ok(Value::Bool(admitted)) => Ok(admitted),
             Ok(other) => Err(PredicateError(format!("the predicate gave {other:?}, not a boolean"))),
             Err(error) => Err(PredicateError(error.to_string())),
@@ -180,6 +200,32 @@ mod tests {
         }
         let resync = updated(object(1, "x"), object(1, "x"));
         assert!(admits("event == 'resync' && !generationChanged()", &resync));
+    }
+
+    #[test]
+    fn what_is_judged_without_cel_is_judged_as_cel_does() {
+        let states =
+            [(1, "x"), (2, "x"), (1, "y"), (2, "y")].map(|(generation, label)| object(generation, label));
+        for (predicate, is_quick) in [
+            ("generationChanged()", true),
+            ("!labelsChanged()", true),
+            ("generationChanged() || labelsChanged() || annotationsChanged()", true),
+            ("generationChanged() && (labelsChanged() || !annotationsChanged()) && !!labelsChanged()", true),
+            ("!(generationChanged() && labelsChanged())", true),
+            ("generationChanged() == labelsChanged()", false),
+            ("generationChanged() && true", false),
+            ("labelsChanged() ? true : generationChanged()", false),
+        ] {
+            let compiled = Predicate::compile(predicate).expect(predicate).0.expect("an expression");
+            assert_eq!(compiled.quick.is_some(), is_quick, "{predicate}");
+            let slow = Predicate(Some(Compiled { quick: None, ..compiled }));
+            for (old, new) in states.iter().flat_map(|old| states.iter().map(move |new| (old, new))) {
+                let change = updated(old.clone(), new.clone());
+                assert_eq!(admits(predicate, &change), slow.admits(&change).expect(predicate), "{predicate}");
+            }
+            let added = Notification::Added { object: states[0].clone(), initial: false };
+            assert_eq!(admits(predicate, &added), slow.admits(&added).expect(predicate), "{predicate}");
+        }
     }
 
     #[test]
