@@ -48,13 +48,14 @@ impl Pinned {
     pub(crate) async fn observe(
         &self,
         generation: u64,
-        batch: &[Observation],
+        batch: Vec<Observation>,
     ) -> Option<Result<(), Failure>> {
         let mut seat = self.seat.lock().await;
         if seat.generation != generation {
             return None;
         }
-        let outcome = seat.instance.as_mut().filter(|instance| instance.is_usable())?.observe(batch).await;
+        let usable = seat.instance.as_mut().filter(|instance| instance.is_usable())?;
+        let outcome = usable.observe_owned(batch).await;
         self.discard_unusable(&mut seat);
         Some(outcome)
     }

@@ -1,10 +1,15 @@
 //! A running plugin: one store, one instance, one call at a time.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use pilothouse_model::{Notification, Object};
+use tokio::task::unconstrained;
+use tokio::time::sleep;
 use wasmtime::Store;
 
 use crate::bindings::exports::pilothouse::controller as exports;
@@ -140,6 +145,11 @@ impl Instance {
 
     /// Delivers a batch of notifications, in order, all of one watch.
     pub async fn observe(&mut self, batch: &[Observation]) -> Result<(), Failure> {
+        self.observe_owned(batch.to_vec()).await
+    }
+
+    /// As [`observe`](Self::observe), of a batch that nobody needs afterwards.
+    pub async fn observe_owned(&mut self, batch: Vec<Observation>) -> Result<(), Failure> {
         let Some(guest) = self.guest.observe.clone() else {
             return Err(self.not_exported("observe").into());
         };
@@ -148,7 +158,7 @@ impl Instance {
         let watch = batch.first().map(|first| Arc::clone(&first.watch)).unwrap_or_default();
         let answer = self
             .call(Call::Observe(watch), limit, async |store| {
-                let handle = store.data_mut().handles.open_batch(batch.to_vec())?;
+                let handle = store.data_mut().handles.open_batch(batch)?;
                 let answer = guest.call_observe(&mut *store, &notifications, handle).await;
                 store.data_mut().handles.end_batch();
                 answer
@@ -232,32 +242,53 @@ async fn run<T>(
     state.waiting_in = None;
     state.console.lock().begin(call.clone());
     state.call = call;
-    let answer = tokio::time::timeout(limit.allowed, body(store)).await;
+    let answer = within(limit.allowed, body(store)).await;
     let state = store.data_mut();
     state.http.end_call();
     let last_lines = {
         let mut console = state.console.lock();
         console.end();
-        if matches!(answer, Ok(Ok(_))) { Vec::new() } else { console.take_last_lines() }
+        if matches!(answer, Some(Ok(_))) { Vec::new() } else { console.take_last_lines() }
     };
-    let timeout = |state: &GuestState| FaultKind::Timeout {
+    let timed_out = |state: &GuestState| FaultKind::Timeout {
         limit: limit.name,
         allowed: limit.allowed,
         computing: state.cpu.used().min(limit.allowed),
         waiting_in: state.waiting_in.map(str::to_owned),
     };
     let kind = match answer {
-        Ok(Ok(value)) => return Ok(value),
-        Ok(Err(error)) => describe_error(&error, store.data(), || timeout(store.data())),
-        Err(_elapsed) => {
+        Some(Ok(value)) => return Ok(value),
+        Some(Err(error)) => describe_error(&error, store.data(), || timed_out(store.data())),
+        None => {
             if state.waiting_in.is_none() && !state.cpu.is_computing() {
                 // Of WASI only sleeping and polling wait.
                 state.waiting_in = Some(WASI_WAIT);
             }
-            timeout(state)
+            timed_out(state)
         }
     };
     Err(Fault::new(name, kind, last_lines))
+}
+
+/// The answer; `None` if it takes longer. Most calls answer before they wait for anything: only for the others a timer is set, and it counts
+/// from where they first wait, which is a tick of the engine later at most.
+async fn within<T>(allowed: Duration, body: impl Future<Output = T>) -> Option<T> {
+    let mut body = pin!(body);
+    let mut timer = pin!(None);
+    poll_fn(|cx| {
+        if let Poll::Ready(answer) = body.as_mut().poll(cx) {
+            return Poll::Ready(Some(answer));
+        }
+        if timer.is_none() {
+            // A call that uses up its task's budget each time must not keep the timer from being looked at.
+            timer.set(Some(unconstrained(sleep(allowed))));
+        }
+        match timer.as_mut().as_pin_mut() {
+            Some(timer) => timer.poll(cx).map(|()| None),
+            None => Poll::Pending,
+        }
+    })
+    .await
 }
 
 fn wit_request(request: &Request) -> types::Request {

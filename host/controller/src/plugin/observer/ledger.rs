@@ -1,6 +1,6 @@
 //! What an observer is told next about one subscription, and what its instances have to be told again.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use pilothouse_informer::handler::{ATTEMPTS, AfterFailure, Redelivery};
 use pilothouse_model::{Notification, Object, ObjectKey};
@@ -16,7 +16,7 @@ const BATCH: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     /// The state of each object that was last told with success.
-    told: BTreeMap<ObjectKey, Object>,
+    told: HashMap<ObjectKey, Object>,
     /// What comes after the replay.
     fresh: Redelivery,
     /// What the present instance has to be told before; failures are counted over all instances that get it.
@@ -55,8 +55,10 @@ impl Ledger {
     /// There is a new instance.
     pub(super) fn restart(&mut self) {
         if !self.is_replaying() {
-            let added = |object: &Object| Notification::Added { object: object.clone(), initial: true };
-            let all: Vec<_> = self.told.values().map(added).collect();
+            let mut known: Vec<_> = self.told.values().cloned().collect();
+            known.sort_unstable_by(|a, b| a.key().cmp(b.key()));
+            let added = |object| Notification::Added { object, initial: true };
+            let all: Vec<_> = known.into_iter().map(added).collect();
             let batches = all.chunks(BATCH).map(|batch| Replay { batch: batch.to_vec(), failures: 0 });
             self.replay = batches.collect();
         }
@@ -81,9 +83,9 @@ impl Ledger {
         let mut here = HashSet::new();
         let mut told = Vec::with_capacity(batch.len());
         for notification in batch {
-            let is_first = here.insert(notification.key());
+            let is_new = !self.told.contains_key(notification.key()) && here.insert(notification.key());
             told.push(match notification {
-                Notification::Updated { new, .. } if is_first && !self.told.contains_key(new.key()) => {
+                Notification::Updated { new, .. } if is_new => {
                     Notification::Added { object: new.clone(), initial: false }
                 }
                 other => other.clone(),

@@ -85,7 +85,7 @@ impl Observer {
             }
             stillborn = 0;
             let goes_on = match self.next() {
-                Some((position, batch)) => self.deliver(position, &batch).await,
+                Some((position, batch)) => self.deliver(position, batch).await,
                 None => self.wait().await,
             };
             if !goes_on {
@@ -153,13 +153,12 @@ impl Observer {
     }
 
     /// Delivers one batch; `false` when the version is not the one that runs any more.
-    async fn deliver(&mut self, position: usize, batch: &[Notification]) -> bool {
+    async fn deliver(&mut self, position: usize, batch: Vec<Notification>) -> bool {
         let watch = Arc::clone(&self.version.feeds[position].watch);
-        let observation = |notification: &Notification| Observation {
-            watch: Arc::clone(&watch),
-            notification: notification.clone(),
-        };
-        let observations: Vec<_> = batch.iter().map(observation).collect();
+        let count = batch.len();
+        let only = if let [only] = &batch[..] { Some(only.key().clone()) } else { None };
+        let observation = |notification| Observation { watch: Arc::clone(&watch), notification };
+        let observations: Vec<_> = batch.into_iter().map(observation).collect();
         let (outcome, pass) = loop {
             // What it has not been told yet waits while the plugin backs off or lacks a right.
             self.version.health.opens().await;
@@ -169,23 +168,22 @@ impl Observer {
                 return false;
             }
             if let Some(pass) = self.version.health.enter() {
-                break (self.version.pinned.observe(self.generation, &observations).await, pass);
+                break (self.version.pinned.observe(self.generation, observations).await, pass);
             }
         };
         match &outcome {
             Some(Err(Failure::Fault(fault))) => {
-                let object = (batch.len() == 1).then(|| batch[0].key());
-                pass.failed(Activity::Observe, object.map(|object| object as &dyn DynHash), fault);
+                pass.failed(Activity::Observe, only.as_ref().map(|object| object as &dyn DynHash), fault);
             }
             Some(_) => pass.answered(Activity::Observe),
             None => drop(pass),
         }
         match outcome {
             Some(Ok(())) => {
-                self.guest.metrics.observed.inc_by(u64::try_from(batch.len()).unwrap_or(u64::MAX));
+                self.guest.metrics.observed.inc_by(u64::try_from(count).unwrap_or(u64::MAX));
                 self.ledgers[position].succeeded();
             }
-            Some(Err(failure)) => self.failed(position, &watch, batch.len(), &failure).await,
+            Some(Err(failure)) => self.failed(position, &watch, count, &failure).await,
             // The instance is gone meanwhile; the next one is told everything.
             None => {}
         }
