@@ -71,8 +71,9 @@ fn main() {
 fn run() -> Result<(), String> {
     let arguments = Arguments::read()?;
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/target/guests/probe.wasm");
-    let guest = std::fs::read(&path)
-        .map_err(|error| format!("{}: {error}; run `cargo xtask build-guests probe` first", path.display()))?;
+    let guest = std::fs::read(&path).map_err(|error| {
+        format!("{}: {error}; run `cargo xtask build-guests probe` first", path.display())
+    })?;
     let list = pods::list(arguments.objects);
     let mut native = Native::start(&list, arguments.objects)?;
     if arguments.wants("observe") {
@@ -145,7 +146,8 @@ fn predicates(
     }
     let entered = plugin.last_mark()?.0 - before - marks;
     let title = format!("an event that the {name} refuses, over ingest");
-    let figure = Figure::new(&title, "µs", median(&mut more)).with("times that it entered wasm", entered as f64);
+    let figure =
+        Figure::new(&title, "µs", median(&mut more)).with("times that it entered wasm", entered as f64);
     // A predicate that reads the object builds a tree of it, which has no target.
     if name == "predicate" { figure.target("at most", 1.0) } else { figure }.print();
     if entered > 0 {
@@ -194,9 +196,8 @@ fn reads(arguments: &Arguments, plugin: &mut Plugin, bare: &mut bare::Bare) -> R
     let (mut ours, mut ratios, mut at_hand) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..arguments.rounds {
         let full = cpu(|| plugin.read(READS + 1))? - cpu(|| plugin.read(1))?;
-        let of_bare = |bare: &mut bare::Bare, times| {
-            cpu(|| bare.read(times).map_err(|error| format!("{error:?}")))
-        };
+        let of_bare =
+            |bare: &mut bare::Bare, times| cpu(|| bare.read(times).map_err(|error| format!("{error:?}")));
         let same = of_bare(bare, READS + 1)? - of_bare(bare, 1)?;
         let core = cpu(|| floor.read(READS).map_err(|error| format!("{error:?}")))?;
         ours.push(full / READS as f64 * 1e6);

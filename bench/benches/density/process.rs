@@ -113,7 +113,7 @@ impl Running {
         Ok(Memory { resident: kib("Rss")?, private: kib("Anonymous")? })
     }
 
-    fn get(&self, path: &str) -> std::io::Result<String> {
+    pub(crate) fn get(&self, path: &str) -> std::io::Result<String> {
         let mut stream = TcpStream::connect(&self.status)?;
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.status)?;
         let mut answer = String::new();

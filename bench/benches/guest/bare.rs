@@ -169,7 +169,8 @@ fn export(store: &mut Store<State>, instance: &Instance) -> Result<Reconcile> {
     let missing = || format_err!("the guest has no reconcile");
     let interface = instance.get_export_index(&mut *store, None, "pilothouse:controller/reconcile@0.1.0");
     let interface = interface.ok_or_else(missing)?;
-    let function = instance.get_export_index(&mut *store, Some(&interface), "reconcile").ok_or_else(missing)?;
+    let function =
+        instance.get_export_index(&mut *store, Some(&interface), "reconcile").ok_or_else(missing)?;
     instance.get_typed_func(&mut *store, &function)
 }
 
@@ -183,20 +184,20 @@ fn imports(linker: &mut Linker<State>) -> Result<()> {
     objects.func_wrap("[method]object.text", |store: StoreContextMut<'_, State>, (of, pointer): Read| {
         Ok((store.data().handles.get(&of)?.text(&pointer).map(std::borrow::Cow::into_owned),))
     })?;
-    objects.func_wrap("[method]object.annotation", |store: StoreContextMut<'_, State>, (of, name): Read| {
-        Ok((store.data().handles.get(&of)?.annotation(&name).map(std::borrow::Cow::into_owned),))
-    })?;
+    objects.func_wrap(
+        "[method]object.annotation",
+        |store: StoreContextMut<'_, State>, (of, name): Read| {
+            Ok((store.data().handles.get(&of)?.annotation(&name).map(std::borrow::Cow::into_owned),))
+        },
+    )?;
     let mut cache = linker.instance("pilothouse:controller/cache@0.1.0")?;
     cache.func_wrap("get", |mut store: StoreContextMut<'_, State>, (_, key): (String, Key)| {
         let object = store.data().objects.read().get(&key).cloned();
         Ok((object.map(|object| store.data_mut().handles.push(object)).transpose()?,))
     })?;
     let mut log = linker.instance("pilothouse:controller/log@0.1.0")?;
-    log.func_wrap(
-        "log",
-        |mut store: StoreContextMut<'_, State>, (_, text, _): (Level, String, Vec<Pair>)| {
-            store.data_mut().said = Some(text);
-            Ok(())
-        },
-    )
+    log.func_wrap("log", |mut store: StoreContextMut<'_, State>, (_, text, _): (Level, String, Vec<Pair>)| {
+        store.data_mut().said = Some(text);
+        Ok(())
+    })
 }

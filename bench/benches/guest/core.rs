@@ -36,7 +36,8 @@ impl Core {
         let module = Module::new(&engine, MODULE)?;
         let mut linker = Linker::new(&engine);
         linker.func_wrap("host", "read", copy)?;
-        let values = (0..READ_KEYS).map(|number| (format!("web-{number:04}"), format!("node-{}", number % 100)));
+        let values =
+            (0..READ_KEYS).map(|number| (format!("web-{number:04}"), format!("node-{}", number % 100)));
         let mut store = Store::new(&engine, values.collect());
         let instance = linker.instantiate(&mut store, &module)?;
         let read = instance.get_typed_func(&mut store, "read")?;
@@ -55,7 +56,8 @@ fn copy(mut caller: Caller<'_, HashMap<String, String>>, key: u32, length: u32, 
     let memory = caller.get_export("memory").and_then(Extern::into_memory);
     let memory = memory.ok_or_else(|| format_err!("the module has no memory"))?;
     let (bytes, values) = memory.data_and_store_mut(&mut caller);
-    let key = bytes.get(key as usize..(key + length) as usize).ok_or_else(|| format_err!("outside of memory"))?;
+    let key =
+        bytes.get(key as usize..(key + length) as usize).ok_or_else(|| format_err!("outside of memory"))?;
     let Some(value) = values.get(std::str::from_utf8(key)?) else { return Ok(0) };
     let place = bytes.get_mut(to as usize..to as usize + value.len());
     place.ok_or_else(|| format_err!("outside of memory"))?.copy_from_slice(value.as_bytes());

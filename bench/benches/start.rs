@@ -1,0 +1,193 @@
+//! How long it takes until the host works: a start, a changed plugin, a large one from the cache.
+//!
+//! ```text
+//! cargo build --release --bin pilothouse
+//! cargo bench -p pilothouse-bench --bench start -- --binary target/release/pilothouse [--rounds 5] [--guest FILE.wasm] [--large FILE.wasm]
+//! ```
+//!
+//! The API server is a process of its own and has next to no objects, so that the first list costs nothing. Standard output has one line of
+//! JSON per figure, standard error the same for people. All times are of the wall clock.
+
+#[path = "start/bare.rs"]
+mod bare;
+#[path = "guest/figure.rs"]
+#[allow(dead_code, reason = "CPU time is for others")]
+mod figure;
+#[path = "density/files.rs"]
+#[allow(dead_code, reason = "names are for others")]
+mod files;
+#[path = "density/process.rs"]
+#[allow(dead_code, reason = "memory is for others")]
+mod process;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use figure::{Figure, median};
+use process::{Running, Server};
+use tokio::time::{Instant, sleep};
+
+/// How long a file has to look the same before the host takes it.
+const SETTLE: f64 = 0.2;
+
+struct Arguments {
+    binary: PathBuf,
+    rounds: usize,
+    guest: PathBuf,
+    large: PathBuf,
+}
+
+fn arguments() -> Result<Arguments, String> {
+    let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/target/guests");
+    let mut binary = None;
+    let mut rounds = 5;
+    let mut guest = guests.join("secret-replicator.wasm");
+    let mut large = guests.join("acceptance-python.wasm");
+    let mut given = std::env::args().skip(1);
+    while let Some(flag) = given.next() {
+        // What cargo itself adds.
+        if flag == "--bench" {
+            continue;
+        }
+        let value = given.next().ok_or_else(|| format!("{flag} needs a value"))?;
+        match flag.as_str() {
+            "--binary" => binary = Some(value.into()),
+            "--rounds" => rounds = value.parse().map_err(|_| format!("{flag} {value}: give a number"))?,
+            "--guest" => guest = value.into(),
+            "--large" => large = value.into(),
+            _ => return Err(format!("{flag} is unknown: see the top of bench/benches/start.rs")),
+        }
+    }
+    let binary = binary.ok_or("--binary FILE: the host, built in release mode")?;
+    Ok(Arguments { binary, rounds: rounds.max(1), guest, large })
+}
+
+#[tokio::main]
+async fn main() {
+    if let Err(problem) = run().await {
+        eprintln!("error: {problem}");
+        std::process::exit(1);
+    }
+}
+
+async fn run() -> Result<(), String> {
+    let arguments = arguments()?;
+    let folder = tempfile::tempdir().map_err(|error| format!("a folder: {error}"))?;
+    let server = Server::start(&arguments.binary, folder.path())?;
+    starts(&arguments, folder.path(), &server).await?;
+    changes(&arguments, folder.path(), &server).await?;
+    large(&arguments, folder.path(), &server).await
+}
+
+/// From the start of the process to `/readyz`, without plugins and with one that is in the cache.
+async fn starts(arguments: &Arguments, folder: &Path, server: &Server) -> Result<(), String> {
+    let (none, one, cache) = (folder.join("none"), folder.join("one"), folder.join("cache"));
+    fs::create_dir_all(&none).map_err(|error| format!("{}: {error}", none.display()))?;
+    files::distinct(&arguments.guest, &one, 1)?;
+    // Fills the cache.
+    start(arguments, &one, &cache, server).await?;
+    let (mut empty, mut cached) = (Vec::new(), Vec::new());
+    for _ in 0..arguments.rounds {
+        empty.push(start(arguments, &none, &cache, server).await? * 1e3);
+        cached.push(start(arguments, &one, &cache, server).await? * 1e3);
+    }
+    Figure::new("from the start of the process to ready", "ms", median(&mut empty))
+        .target("at most", 100.0)
+        .with("with a plugin in the cache, its settling of 200 ms included, ms", median(&mut cached))
+        .print();
+    Ok(())
+}
+
+async fn start(arguments: &Arguments, plugins: &Path, cache: &Path, server: &Server) -> Result<f64, String> {
+    let begun = Instant::now();
+    let host = Running::host(&arguments.binary, plugins, cache, server)?;
+    wait(|| host.get("/readyz").is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))).await?;
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+/// From a changed file to the version that runs, against compiling and instantiating the same bytes and no more.
+async fn changes(arguments: &Arguments, folder: &Path, server: &Server) -> Result<(), String> {
+    let (versions, plugins) = (folder.join("versions"), folder.join("changing"));
+    files::distinct(&arguments.guest, &versions, arguments.rounds + 1)?;
+    fs::create_dir_all(&plugins).map_err(|error| format!("{}: {error}", plugins.display()))?;
+    let put = |number: usize| {
+        let from = versions.join(format!("plugin-{number}.wasm"));
+        let beside = plugins.join("changing.tmp");
+        let copied =
+            fs::copy(&from, &beside).and_then(|_| fs::rename(&beside, plugins.join("changing.wasm")));
+        copied.map_err(|error| format!("{}: {error}", from.display()))
+    };
+    put(0)?;
+    let host = Running::host(&arguments.binary, &plugins, &folder.join("cache-of-changes"), server)?;
+    wait(|| runs(&host, 1)).await?;
+    let (mut served, mut ratios, mut without_settling) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 1..=arguments.rounds {
+        let wasm =
+            fs::read(versions.join(format!("plugin-{round}.wasm"))).map_err(|error| error.to_string())?;
+        let bare = bare::compile_and_instantiate(&wasm).map_err(|error| format!("{error:?}"))?.as_secs_f64();
+        let begun = Instant::now();
+        put(round)?;
+        wait(|| runs(&host, round + 1)).await?;
+        let took = begun.elapsed().as_secs_f64();
+        served.push(took * 1e3);
+        ratios.push(took / bare);
+        without_settling.push((took - SETTLE) / bare);
+    }
+    let size = fs::metadata(&arguments.guest).map_or(0, |metadata| metadata.len());
+    Figure::new(
+        "a changed plugin serves, against bare compile and instantiate, without the 200 ms that its file settles",
+        "×",
+        median(&mut without_settling),
+    )
+    .target("at most", 1.3)
+    .with("with them, ×", median(&mut ratios))
+    .with("with them, ms", median(&mut served))
+    .with("KiB", size as f64 / 1024.0)
+    .print();
+    Ok(())
+}
+
+/// A large plugin, from a cache that has its code.
+async fn large(arguments: &Arguments, folder: &Path, server: &Server) -> Result<(), String> {
+    let (plugins, cache) = (folder.join("large"), folder.join("cache-of-large"));
+    files::distinct(&arguments.large, &plugins, 1)?;
+    let serves = async || {
+        let begun = Instant::now();
+        let host = Running::host(&arguments.binary, &plugins, &cache, server)?;
+        wait(|| runs(&host, 1)).await?;
+        Ok::<_, String>(begun.elapsed().as_secs_f64())
+    };
+    let cold = serves().await?;
+    let mut warm = Vec::new();
+    for _ in 0..arguments.rounds {
+        warm.push(serves().await?);
+    }
+    let size = fs::metadata(&arguments.large).map_or(0, |metadata| metadata.len());
+    Figure::new(
+        "a large plugin serves, from the start of the process, with its code in the cache",
+        "s",
+        median(&mut warm),
+    )
+    .target("at most", 1.0)
+    .with("without the cache, s", cold)
+    .with("KiB", size as f64 / 1024.0)
+    .print();
+    Ok(())
+}
+
+fn runs(host: &Running, generation: usize) -> bool {
+    let answer = host.get("/api/plugins").unwrap_or_default();
+    answer.contains("\"state\":\"running\"") && answer.contains(&format!("\"generation\":{generation},"))
+}
+
+async fn wait(is_so: impl Fn() -> bool) -> Result<(), String> {
+    let begun = Instant::now();
+    while !is_so() {
+        if begun.elapsed() > Duration::from_secs(600) {
+            return Err("the host does not get ready".to_owned());
+        }
+        sleep(Duration::from_millis(1)).await;
+    }
+    Ok(())
+}
