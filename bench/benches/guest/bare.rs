@@ -175,11 +175,15 @@ fn export(store: &mut Store<State>, instance: &Instance) -> Result<Reconcile> {
 }
 
 fn imports(linker: &mut Linker<State>) -> Result<()> {
+    // Each interface that uses the type has it under its own name.
+    for interface in ["cache", "changes", "client", "events", "objects"] {
+        let mut interface = linker.instance(&format!("pilothouse:controller/{interface}@0.1.0"))?;
+        interface.resource("object", ResourceType::host::<Object>(), |mut store, handle| {
+            store.data_mut().handles.delete(Resource::<Object>::new_own(handle))?;
+            Ok(())
+        })?;
+    }
     let mut objects = linker.instance("pilothouse:controller/objects@0.1.0")?;
-    objects.resource("object", ResourceType::host::<Object>(), |mut store, handle| {
-        store.data_mut().handles.delete(Resource::<Object>::new_own(handle))?;
-        Ok(())
-    })?;
     type Read = (Resource<Object>, String);
     objects.func_wrap("[method]object.text", |store: StoreContextMut<'_, State>, (of, pointer): Read| {
         Ok((store.data().handles.get(&of)?.text(&pointer).map(std::borrow::Cow::into_owned),))

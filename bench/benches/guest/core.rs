@@ -33,7 +33,7 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new() -> Result<Self> {
         let engine = Engine::default();
-        let module = Module::new(&engine, MODULE)?;
+        let module = Module::new(&engine, wat::parse_str(MODULE).map_err(|error| format_err!("{error}"))?)?;
         let mut linker = Linker::new(&engine);
         linker.func_wrap("host", "read", copy)?;
         let values =

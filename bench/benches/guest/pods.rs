@@ -7,6 +7,8 @@ use pilothouse_bench::{pod_json, watch_chunks};
 
 /// How many objects the guest reads in turn.
 pub(crate) const READ_KEYS: usize = 1000;
+/// How many objects have names of their own.
+pub(crate) const SPECIAL: usize = 3;
 /// What a read of a connection brings.
 const CHUNK: usize = 64 << 10;
 /// The end of the list of a streaming list.
@@ -40,7 +42,7 @@ fn event(kind: &str, object: &str) -> String {
 /// What a watch begins with: so many objects, and those with names of their own.
 pub(crate) fn list(objects: usize) -> Vec<Bytes> {
     let usual = (0..objects).map(|number| pod_json(number, 1));
-    let special = ["fill", "read", "mark"].map(|name| special(name, 0, 1, 0));
+    let special: [String; SPECIAL] = ["fill", "read", "mark"].map(|name| special(name, 0, 1, 0));
     let events = usual.chain(special).map(|object| event("ADDED", &object));
     watch_chunks(events.chain([format!("{BOOKMARK}\n")]), CHUNK)
 }

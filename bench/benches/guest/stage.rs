@@ -13,10 +13,10 @@ use pilothouse_informer::{
 use pilothouse_plugin::{Engine, EngineOptions};
 use prometheus_client::registry::Registry;
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::pods::change;
+use crate::pods::{SPECIAL, change};
 use crate::server::{self, Feed};
 
 /// How long anything may take before it is taken for stuck.
@@ -45,7 +45,7 @@ impl Native {
             (subscribe(client), feed)
         });
         let mut native = Self { runtime, subscription: subscription?, feed };
-        native.take(objects)?;
+        native.take(objects + SPECIAL)?;
         Ok(native)
     }
 
@@ -55,14 +55,16 @@ impl Native {
         self.take(usize::MAX)
     }
 
-    fn take(&mut self, mut count: usize) -> Result<(), String> {
+    /// Takes so many notifications, or until that of the mark.
+    fn take(&mut self, count: usize) -> Result<(), String> {
+        let mut left = count;
         let taken = async {
-            while count > 0 {
+            while left > 0 {
                 let Some(batch) = self.subscription.next_batch().await else {
                     return Err("the informer has ended".to_owned());
                 };
-                count = count.saturating_sub(batch.len());
-                if batch.last().is_some_and(|last| last.key().name() == "mark") {
+                left = left.saturating_sub(batch.len());
+                if count == usize::MAX && batch.last().is_some_and(|last| last.key().name() == "mark") {
                     return Ok(());
                 }
             }
@@ -120,8 +122,22 @@ impl Plugin {
             (host, feed)
         });
         let mut plugin = Self { runtime, host, feed, seen: 0, mark: None, _directory: directory };
-        plugin.wait_for_mark()?;
+        plugin.settle()?;
         Ok(plugin)
+    }
+
+    /// Waits until the first list is dealt with. Its mark is somewhere among the others, so further ones are sent until one is answered and
+    /// no key is left.
+    fn settle(&mut self) -> Result<(), String> {
+        for _ in 0..PATIENCE.as_secs() {
+            self.change("mark", 0)?;
+            self.runtime.block_on(async { sleep(Duration::from_secs(1)).await });
+            let has_marked = self.take_lines("marked ").is_some();
+            if has_marked && self.host.status().iter().all(|plugin| plugin.queue_depth == 0) {
+                return Ok(());
+            }
+        }
+        Err(format!("the plugin does not come to rest: {:?}", self.host.status()))
     }
 
     /// Feeds a round, and waits until the plugin has worked on its mark.
@@ -171,22 +187,29 @@ impl Plugin {
     }
 
     fn wait_for(&mut self, prefix: &str) -> Result<String, String> {
-        let (logs, seen) = (self.host.logs(), &mut self.seen);
-        let said = async {
-            loop {
-                for line in logs.after(*seen, None) {
-                    *seen = line.sequence;
-                    if line.message.starts_with(prefix) {
-                        return line.message;
-                    }
-                    if line.level == "warn" || line.level == "error" {
-                        eprintln!("the guest says: {}", line.message);
-                    }
-                }
-                logs.wait_after(*seen).await;
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if let Some(said) = self.take_lines(prefix) {
+                return Ok(said);
             }
-        };
-        let said = self.runtime.block_on(async { timeout(PATIENCE, said).await });
-        said.map_err(|_| format!("the guest never said {prefix:?}; {:?}", self.host.status()))
+            let (logs, seen) = (self.host.logs(), self.seen);
+            // An error is patience that has ended.
+            let _ = self.runtime.block_on(async { timeout(PATIENCE, logs.wait_after(seen)).await });
+        }
+        Err(format!("the guest never said {prefix:?}: {:?}", self.host.status()))
+    }
+
+    /// The last new line of the log that begins so.
+    fn take_lines(&mut self, prefix: &str) -> Option<String> {
+        let mut said = None;
+        for line in self.host.logs().after(self.seen, None) {
+            self.seen = line.sequence;
+            if line.message.starts_with(prefix) {
+                said = Some(line.message);
+            } else if line.level == "warn" || line.level == "error" {
+                eprintln!("the guest says: {}", line.message);
+            }
+        }
+        said
     }
 }
