@@ -171,7 +171,7 @@ fn export(store: &mut Store<State>, instance: &Instance) -> Result<Reconcile> {
     let interface = interface.ok_or_else(missing)?;
     let function =
         instance.get_export_index(&mut *store, Some(&interface), "reconcile").ok_or_else(missing)?;
-    instance.get_typed_func(&mut *store, &function)
+    instance.get_typed_func(&mut *store, function)
 }
 
 fn imports(linker: &mut Linker<State>) -> Result<()> {

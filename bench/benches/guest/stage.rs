@@ -109,6 +109,7 @@ impl Plugin {
             review_every: Duration::from_secs(30),
             requeue_on_reload: true,
             file_events: true,
+            informer_runtime: None,
             namespace: "default".into(),
         };
         let runtime = runtime()?;
