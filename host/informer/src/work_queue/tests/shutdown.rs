@@ -94,6 +94,34 @@ async fn pending_work_moves_to_another_queue_with_delays_and_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn imported_work_wakes_one_waiter_after_the_other_while_there_is_more() {
+    let queue = queue();
+    let pending = |key, delay| PendingItem { key, priority: Priority::Normal, delay, attempts: 0 };
+    let mut waiters: Vec<_> = (0..4).map(|_| task::spawn(queue.get())).collect();
+    for waiter in &mut waiters {
+        assert_pending!(waiter.poll());
+    }
+    // Held to the end: letting go of a key wakes, too.
+    let mut held = Vec::new();
+    queue.import(vec![pending("a", MS(0)), pending("b", MS(0))]);
+    assert!(waiters[0].is_woken() && !waiters[1].is_woken());
+    held.push(assert_ready!(waiters[0].poll()));
+    assert!(waiters[1].is_woken() && !waiters[2].is_woken());
+    held.push(assert_ready!(waiters[1].poll()));
+    assert!(!waiters[2].is_woken(), "nothing is left");
+    queue.import(vec![pending("c", MS(0)), pending("later", MS(10))]);
+    assert!(waiters[2].is_woken() && !waiters[3].is_woken());
+    held.push(assert_ready!(waiters[2].poll()));
+    assert!(waiters[3].is_woken(), "somebody has to wait for the later one");
+    assert_pending!(waiters[3].poll());
+    advance(MS(10)).await;
+    assert!(waiters[3].is_woken());
+    held.push(assert_ready!(waiters[3].poll()));
+    let taken: Vec<_> = held.iter().flatten().map(|item| *item.key()).collect();
+    assert_eq!(taken, ["a", "b", "c", "later"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_worker_that_is_dropped_lets_go_of_its_key() {
     let queue = queue();
     queue.add("a", Priority::Normal);
