@@ -104,6 +104,11 @@ impl DeltaQueue {
         }
     }
 
+    /// The store that it is in front of.
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// Appends a delta. Does nothing after [`close`](Self::close).
     pub fn push(&self, delta: Delta) {
         self.push_all(std::iter::once(delta));

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::idle::{IdleTimer, silent};
 use super::machine::{Action, Input, Machine};
+use super::share::share_with;
 use crate::InformerKey;
 use crate::decode::{DecodeError, LineSplitter, ListDecoder, ObjectFormat, WatchEvent, decode_event};
 use crate::delta_queue::DeltaQueue;
@@ -150,7 +151,9 @@ impl Reflector {
         let mut decoder = ListDecoder::new(self.options.max_object_bytes);
         let mut items = Vec::new();
         while let Some(chunk) = timeout(idle, body.next()).await.map_err(|_| silent(idle))? {
+            let known = items.len();
             decoder.feed(&chunk?, &self.format, &mut items)?;
+            share_with(self.queue.store(), &mut items[known..]);
         }
         Ok(Input::Page { page: decoder.finish()?, items })
     }
@@ -208,11 +211,16 @@ impl Reflector {
         }
         let now = Instant::now();
         let mut events = 0;
-        let (machine, deltas, format, request) =
-            (&mut self.machine, &mut self.deltas, &self.format, &self.watch_name);
+        let (machine, deltas, format, request, queue) =
+            (&mut self.machine, &mut self.deltas, &self.format, &self.watch_name, &self.queue);
         let result = lines.feed(chunk, |line| {
             events += 1;
             let mut event = decode_event(line, format)?;
+            if let WatchEvent::Added(object) = &mut event
+                && machine.is_streaming()
+            {
+                share_with(queue.store(), std::slice::from_mut(object));
+            }
             if let WatchEvent::Error(failure) = event {
                 let failure = failure.in_request(request);
                 tracing::debug!("{failure}");

@@ -77,6 +77,7 @@ mod idle;
 mod machine;
 mod order;
 mod phase;
+mod share;
 mod streaming;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,53 @@
+//! What a further list brings once more is kept once.
+//!
+//! While a list is read, the store still holds the state before it. Most objects of a further list are the same as there: those
+//! are dropped at once in favour of the stored ones, so that a relist needs memory for what has changed and not for everything
+//! twice.
+//!
+//! The bytes decide. UID and version would not do: a server that was restored from a backup gives out versions anew.
+
+use pilothouse_model::Object;
+
+use crate::store::Store;
+
+/// Puts the stored object in the place of each that has the same bytes.
+pub(super) fn share_with(store: &Store, objects: &mut [Object]) {
+    if store.is_empty() {
+        return;
+    }
+    for object in objects {
+        if let Some(stored) = store.get(object.key())
+            && stored == *object
+        {
+            *object = stored;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::pod;
+
+    #[test]
+    fn an_object_with_the_same_bytes_is_the_stored_one_and_another_is_not() {
+        let store = Store::new();
+        store.update(pod("same", 1).object());
+        store.update(pod("newer", 1).object());
+        let restored = pod("restored", 1).object();
+        let other = restored.json().replacen(
+            "\"resourceVersion\":\"1\"",
+            "\"resourceVersion\":\"1\",\"generation\":7",
+            1,
+        );
+        let other = Object::from_json(other).expect("an object");
+        assert_ne!(restored, other, "the same version of the same object, in other bytes");
+        store.update(restored);
+        let mut listed = [pod("same", 1).object(), pod("newer", 2).object(), other, pod("new", 3).object()];
+        let before = listed.clone();
+        share_with(&store, &mut listed);
+        let shared = listed.iter().map(|object| store.list().iter().any(|stored| stored.ptr_eq(object)));
+        assert_eq!(shared.collect::<Vec<_>>(), [true, false, false, false]);
+        assert_eq!(listed, before, "nothing but the allocation changes");
+    }
+}
