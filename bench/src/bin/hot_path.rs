@@ -1,7 +1,7 @@
 //! The hot paths, so many times and nothing else: for instruction counts by callgrind, which are the same whatever else
 //! the machine does.
 //!
-//! `hot_path parse|list|watch COUNT`
+//! `hot_path parse|list|watch COUNT`; `fixture` is what `list` takes to make its server.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -25,6 +25,7 @@ fn main() -> ExitCode {
     let Ok(runtime) = runtime else { return ExitCode::FAILURE };
     match what.as_str() {
         "parse" => parse(count),
+        "fixture" => drop(CannedServer::with_pods(count)),
         "list" => drop(runtime.block_on(list(count))),
         "watch" => runtime.block_on(watch(count)),
         _ => return usage(),
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: hot_path parse|list|watch COUNT");
+    eprintln!("usage: hot_path parse|fixture|list|watch COUNT");
     ExitCode::from(2)
 }
 
