@@ -114,9 +114,11 @@ async fn there_are_no_files_variables_or_arguments_and_sleeping_and_exiting_have
     let host = Arc::new(FakeHost::default());
     let mut instance = instance_of("outside", &host, &Limits::default()).await;
     let slept = fault(instance.reconcile(request("a")).await);
-    let expected =
-        "reconcile exceeded limits.reconcileTimeout of 30s (computed for 0ns, then waited in wasi:io/poll)";
-    assert_eq!(slept.to_string(), expected);
+    // How long it computed is real time, which a loaded machine may make more than nothing.
+    let slept = slept.to_string();
+    let (before, after) = slept.split_once("computed for ").expect("it says how long it computed");
+    assert_eq!(before, "reconcile exceeded limits.reconcileTimeout of 30s (");
+    assert!(after.ends_with(", then waited in wasi:io/poll)"), "{slept}");
     // 08 is a bad descriptor, 58 what is not supported; the others are counts.
     let seen =
         ["prestat 08", "open    08", "unlink  08", "read    00", "environ 00", "args    00", "clock   08"];
