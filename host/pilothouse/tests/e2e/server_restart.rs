@@ -17,8 +17,9 @@ async fn a_server_that_comes_back_empty_is_watched_anew() {
         // The first server's versions get ahead of those that the second will give.
         host.server.script(&format!("old-{number}"), "copy:old-record").await;
     }
+    // Each of them: a server that goes before the host has heard of an object leaves nothing to be told of its deletion.
     host.wait("the first server's objects to be reconciled", || async {
-        host.server.data("old-record").await.contains_key("version").then_some(())
+        said_of_each_old_object(&host, "reconcile").await.then_some(())
     })
     .await;
 
@@ -39,13 +40,19 @@ async fn a_server_that_comes_back_empty_is_watched_anew() {
     host.wait_for_plugin("conformance", "no trouble", |plugin| plugin["error"] == json!("")).await;
     // What the first server had is gone from the cache, and the plugin was told.
     host.wait("the deletions in the plugin's log", || async {
-        let log = String::from_utf8(host.pilothouse(&["logs", "conformance"]).stdout).expect("text");
-        let gone = |number| {
-            log.lines().any(|line| line.contains(": gone") && line.contains(&format!("/old-{number}\"")))
-        };
-        (0..20).all(gone).then_some(())
+        said_of_each_old_object(&host, "gone").await.then_some(())
     })
     .await;
+}
+
+/// Whether the plugin has logged the message for each of the first server's twenty objects.
+async fn said_of_each_old_object(host: &Host, message: &str) -> bool {
+    let log = String::from_utf8(host.pilothouse(&["logs", "conformance"]).stdout).expect("text");
+    let of = |number| {
+        let object = format!("/old-{number}\"");
+        log.lines().any(|line| line.contains(&format!(": {message}")) && line.contains(&object))
+    };
+    (0..20).all(of)
 }
 
 /// A layer below that repeats a write would hide that the first one may have happened: the plugin has to learn of it.
