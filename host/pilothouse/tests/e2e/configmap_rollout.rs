@@ -9,10 +9,12 @@ use crate::harness::{Guest, Host};
 const PLUGIN: &str = "configmap-rollout";
 const ANNOTATION: &str = "configmap-rollout.pilothouse.dev/hash";
 
-async fn config_map(host: &Host, name: &str, value: &str) {
+/// Makes one; its version.
+async fn config_map(host: &Host, name: &str, value: &str) -> String {
     let manifest = json!({"metadata": {"name": name}, "data": {"mode": value}});
     let map = serde_json::from_value(manifest).expect("a config map");
-    host.server.config_maps().create(&PostParams::default(), &map).await.expect("created");
+    let made = host.server.config_maps().create(&PostParams::default(), &map).await.expect("created");
+    made.metadata.resource_version.expect("a version")
 }
 
 /// A Deployment whose Pods use the ConfigMap.
@@ -56,10 +58,14 @@ async fn another_hash(host: &Host, name: &str, before: Option<&str>) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_config_map_rolls_out_the_deployments_that_use_it() {
     let host = Host::start().await;
+    // An object that a busy machine takes too long for would be left out of the index.
+    host.sidecar(PLUGIN, "limits: {indexTimeout: 5m}\n");
     host.drop_in(PLUGIN, &Guest::ConfigmapRollout.wasm());
     host.wait_for_state(PLUGIN, "running").await;
     config_map(&host, "used", "slow").await;
-    config_map(&host, "unused", "slow").await;
+    let last = config_map(&host, "unused", "slow").await;
+    // A Deployment that comes before its ConfigMap has another hash first.
+    host.wait_until_cached("/api/v1/configmaps", &last).await;
     deployment(&host, "web", true, "used").await;
     deployment(&host, "other", true, "comes-later").await;
     deployment(&host, "plain", false, "used").await;

@@ -52,7 +52,9 @@ async fn a_reconcile_that_is_cut_off_leaves_its_key_to_the_request_that_it_sent(
     host.server.set_data("one", "action", "create:record").await;
     let plugin = host
         .wait_for_plugin("conformance", "a success after a time-out", |plugin| {
-            plugin["counters"]["timeouts"] == 1 && plugin["counters"]["succeeded"].as_u64() >= Some(2)
+            // A machine that is busy may make other attempts late, too.
+            plugin["counters"]["timeouts"].as_u64() >= Some(1)
+                && plugin["counters"]["succeeded"].as_u64() >= Some(2)
         })
         .await;
     assert_eq!(plugin["counters"]["terminalErrors"], 0, "{plugin:#}");
@@ -71,7 +73,10 @@ async fn a_plugin_that_comes_back_waits_for_the_requests_of_the_one_before() {
     host.wait_until_said("conformance", "ready", 1).await;
     arm(&host, json!({"verb": "create", "resource": "configmaps", "delayMillis": 4000})).await;
     host.server.set_data("one", "action", "create:record").await;
-    host.wait_for_plugin("conformance", "a time-out", |plugin| plugin["counters"]["timeouts"] == 1).await;
+    host.wait_for_plugin("conformance", "a time-out", |plugin| {
+        plugin["counters"]["timeouts"].as_u64() >= Some(1)
+    })
+    .await;
     let file = host.plugins().join("conformance.wasm");
     std::fs::remove_file(&file).expect("removed");
     host.wait_for_state("conformance", "stopped").await;

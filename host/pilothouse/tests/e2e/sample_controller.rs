@@ -101,9 +101,14 @@ async fn a_foo_gets_its_deployment_and_keeps_it(guest: Guest) {
     deployment(&host, "web-deployment", "3 replicas", |found| found["spec"]["replicas"] == 3).await;
     if !server.skips_pods().await {
         let available = "--for=jsonpath={.status.availableReplicas}=3";
-        server.kubectl(&["wait", "foo/web", available, "--timeout=60s"]);
+        server.kubectl(&["wait", "foo/web", available, "--timeout=300s"]);
     }
 
+    let synced = || async {
+        let events = server.events().await;
+        events.iter().any(|event| event.reason.as_deref() == Some("Synced")).then_some(())
+    };
+    host.wait("the Event about the Foo", synced).await;
     let described = server.kubectl(&["describe", "foo", "web"]).expect("kubectl is there");
     assert!(described.contains("Synced"), "{described}");
     let listed = server.kubectl(&["get", "foos"]).expect("kubectl is there");
@@ -111,7 +116,7 @@ async fn a_foo_gets_its_deployment_and_keeps_it(guest: Guest) {
 
     // What the Foo owns goes with it.
     server.kubectl(&["delete", "foo", "web"]);
-    server.kubectl(&["wait", "deployment/web-deployment", "--for=delete", "--timeout=60s"]);
+    server.kubectl(&["wait", "deployment/web-deployment", "--for=delete", "--timeout=300s"]);
 }
 
 async fn a_deployment_of_somebody_else_is_left_alone(guest: Guest) {

@@ -21,11 +21,16 @@ async fn the_surface_shows_the_plugins() {
     assert!(status == 200 && page.contains("conformance") && page.contains("running"), "{page}");
 
     host.server.script("one", "copy:record\nevent:hello").await;
-    host.wait_for_plugin("conformance", "a reconcile", |plugin| {
-        plugin["counters"]["reconciles"].as_u64() >= Some(1)
-    })
-    .await;
-    let (_, metrics) = host.get("/metrics").await;
+    // The queue measures a reconcile once it has let go of the key, after the reconcile is counted.
+    let metrics = host
+        .wait("a reconcile that was measured", || async {
+            let (_, metrics) = host.get("/metrics").await;
+            let count = metrics.lines().find_map(|line| {
+                line.strip_prefix("workqueue_work_duration_seconds_count{")?.rsplit_once(' ')?.1.parse().ok()
+            });
+            (count >= Some(1_u64)).then_some(metrics)
+        })
+        .await;
     for name in [
         "workqueue_depth{",
         "workqueue_adds_total{",

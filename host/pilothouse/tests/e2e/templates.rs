@@ -79,11 +79,11 @@ async fn works(language: &str) {
             "wait",
             "foo/example-foo",
             "--for=jsonpath={.status.availableReplicas}=3",
-            "--timeout=60s",
+            "--timeout=300s",
         ]);
     }
     server.kubectl(&["delete", "foo", "example-foo"]);
-    server.kubectl(&["wait", "deployment/example-foo", "--for=delete", "--timeout=60s"]);
+    server.kubectl(&["wait", "deployment/example-foo", "--for=delete", "--timeout=300s"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -34,6 +34,8 @@ async fn b52_both_observers_of_one_watch_hear_what_they_selected() {
     // The asynchronous one is tried again until it can do its work; the synchronous one has heard everything once.
     make("tim", "blue", json!({})).await;
     wait_for_line(&host, &format!("{} has no greeting yet", key("tim"))).await;
+    // The two hear of it each in its own time, and what one has not heard of yet is merged with what follows.
+    wait_for_line(&host, &format!("sync: blue {} added", key("tim"))).await;
     host.server.set_data("tim", "greeting", "hello").await;
     wait_for_line(&host, &format!("sync: blue {} updated", key("tim"))).await;
     wait_for_line(&host, &format!("async: blue {} greets 1 of its team", key("tim"))).await;

@@ -1,5 +1,5 @@
 ;; Tries to get out through WASI preview 1, as a language runtime would: for each thing that it reaches or not it logs a line, the name and
-;; the error number in two digits, such as "open 08" (bad descriptor). Then does as `attempt` says: 0 sleeps for an hour, 1 exits, else done.
+;; the error number in two digits, such as "open 08" (bad descriptor). Then does as `attempt` says: 0 sleeps for an hour, else exits.
 (module
   (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_read" (func $fd_read (param i32 i32 i32 i32) (result i32)))
@@ -70,7 +70,7 @@
     ;; The clock of the process's CPU time, which would tell of its neighbours.
     (call $say (i32.const 1120) (call $clock_time_get (i32.const 2) (i64.const 1) (i32.const 640)))
     (if (i32.eqz (local.get $attempt)) (then (call $sleep)))
-    (if (i32.eq (local.get $attempt) (i32.const 1)) (then (call $proc_exit (i32.const 3))))
+    (if (local.get $attempt) (then (call $proc_exit (i32.const 3))))
     (i32.const 48))
 
   ;; poll_oneoff with one subscription of the monotonic clock: 48 bytes at 1200, of which the clock's id is at 16 and the time at 24.

@@ -21,7 +21,7 @@ pub(super) struct Faulty {
     pub(super) place: In,
     /// The function of the guest; none for `outside.wat`, which is a guest of its own.
     fault: Option<&'static str>,
-    /// Further limits, as they stand in the sidecar.
+    /// Further limits, as they stand in the sidecar: short times only for what would go on, or other faults might not be done in time.
     limits: &'static str,
     /// What must be said of it.
     pub(super) complaint: &'static str,
@@ -65,7 +65,7 @@ pub(super) const FAILING: [Faulty; 19] = [
         "loop",
         In::Reconcile,
         "$loops",
-        "",
+        ", reconcileTimeout: 300ms",
         "reconcile exceeded limits.reconcileTimeout of 300ms (computed for",
     ),
     faulty(
@@ -129,27 +129,39 @@ pub(super) const FAILING: [Faulty; 19] = [
         "storm-on-cache",
         In::Reconcile,
         "$storms-cache",
-        "",
+        ", reconcileTimeout: 300ms",
         "reconcile exceeded limits.reconcileTimeout of 300ms",
     ),
     faulty(
         "storm-on-client",
         In::Reconcile,
         "$storms-client",
-        ", clientQps: 5, clientBurst: 10",
+        ", reconcileTimeout: 300ms, clientQps: 5, clientBurst: 10",
         "then waited in client.get",
     ),
-    faulty("loop-in-observe", In::Observe, "$loops", "", "observe exceeded limits.observeTimeout of 300ms"),
+    faulty(
+        "loop-in-observe",
+        In::Observe,
+        "$loops",
+        ", observeTimeout: 300ms",
+        "observe exceeded limits.observeTimeout of 300ms",
+    ),
     faulty("trap-in-observe", In::Observe, "$traps", "", "observe trapped: wasm trap: wasm `unreachable`"),
-    faulty("loop-in-index", In::Index, "$loops", "", "index.values exceeded limits.indexTimeout of 300ms"),
+    faulty(
+        "loop-in-index",
+        In::Index,
+        "$loops",
+        ", indexTimeout: 300ms",
+        "index.values exceeded limits.indexTimeout of 300ms",
+    ),
 ];
 
-/// Sleeps in its first attempt and exits in its second.
+/// Sleeps in its first attempt and exits in the others.
 pub(super) const OUTSIDE: Faulty = Faulty {
     name: "outside",
     place: In::Reconcile,
     fault: None,
-    limits: "",
+    limits: ", reconcileTimeout: 300ms",
     complaint: "exited with code 1",
 };
 
@@ -217,10 +229,8 @@ impl Faulty {
     pub(super) fn drop_into(&self, host: &Host) {
         // A later member would be the same twice: what the fault wants takes the place of the default.
         let memory = if self.limits.contains("memory:") { "" } else { ", memory: 4Mi" };
-        let limits = format!(
-            "{{reconcileTimeout: 300ms, observeTimeout: 300ms, indexTimeout: 300ms{memory}{}}}",
-            self.limits
-        );
+        let limits = format!("{memory}{}", self.limits);
+        let limits = format!("{{{}}}", limits.trim_start_matches(", "));
         host.sidecar(
             self.name,
             &format!("limits: {limits}\nconfig: {}\n", self.descriptor(&host.server.namespace)),

@@ -25,6 +25,8 @@ pub(super) fn run(kubeconfig: &Path, arguments: &[&str], input: &str) -> Result<
         .arg("--kubeconfig")
         .arg(kubeconfig)
         .args(arguments)
+        // The usual cache is by address, and the next server may have the port of one before it.
+        .env("KUBECACHEDIR", kubeconfig.with_file_name("kubectl-cache"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

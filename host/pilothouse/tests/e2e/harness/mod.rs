@@ -20,8 +20,9 @@ pub(crate) use api_server::ApiServer;
 pub(crate) use guests::{Guest, another_version, wat, wat_with};
 pub(crate) use server::Server;
 
-/// How long a test waits for one thing to come true before it fails: a busy machine takes minutes to compile a plugin in Python.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// How long a test waits for one thing to come true before it fails: longer than the host waits for a compiler, which takes minutes for a
+/// plugin in Python on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(900);
 
 /// A running `pilothouse dev`, or `pilothouse run` against the server that the tests were given.
 pub(crate) struct Host {
@@ -128,9 +129,11 @@ impl Host {
         fs::rename(&partial, self.plugins().join(format!("{name}.wasm"))).expect("renamed");
     }
 
-    /// Puts a sidecar in place. Before its plugin, or the plugin loads twice.
+    /// Puts a sidecar in place, whole. Before its plugin, or the plugin loads twice.
     pub(crate) fn sidecar(&self, name: &str, text: &str) {
-        fs::write(self.plugins().join(format!("{name}.yaml")), text).expect("written");
+        let partial = self.plugins().join(format!(".{name}.yaml.incoming"));
+        fs::write(&partial, text).expect("written");
+        fs::rename(&partial, self.plugins().join(format!("{name}.yaml"))).expect("renamed");
     }
 
     /// The plugin's entry in `/api/plugins`, null when it has none.
@@ -193,6 +196,19 @@ impl Host {
         }
     }
 
+    /// Waits until the cache behind all watches of this URL path has that version. Watches bring what they see each at its
+    /// own time: an object of one may be reconciled before another, made earlier, is there.
+    pub(crate) async fn wait_until_cached(&self, path: &str, version: &str) {
+        let number = |text: &str| text.parse::<u64>().ok();
+        let wanted = number(version).expect("a number");
+        self.wait(&format!("version {version} of {path} in the cache"), || async {
+            let dump: Value = serde_json::from_str(&self.get("/debug/informers").await.1).expect("JSON");
+            let informer = dump["informers"].as_array()?.iter().find(|informer| informer["path"] == path)?;
+            (number(informer["store"]["resourceVersion"].as_str()?)? >= wanted).then_some(())
+        })
+        .await;
+    }
+
     /// GET from the status surface: the HTTP status and the body.
     pub(crate) async fn get(&self, path: &str) -> (u16, String) {
         server::get(&format!("{}{path}", self.status_url)).await
@@ -245,10 +261,17 @@ impl Host {
     }
 
     /// Sends SIGTERM and waits for the end.
-    pub(crate) fn terminate(mut self) -> ExitStatus {
+    pub(crate) async fn terminate(mut self) -> ExitStatus {
         let sent = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill runs");
         assert!(sent.success());
-        self.child.wait().expect("the host ends")
+        let ended = wait(|| {
+            let ended = self.child.try_wait().expect("its state is known");
+            async move { (ended, ()) }
+        });
+        match ended.await {
+            Ok(status) => status,
+            Err(()) => panic!("the host does not end\n{}", self.log_tail()),
+        }
     }
 }
 
@@ -265,7 +288,7 @@ fn say_loudly(message: &str) {
 }
 
 /// Looks again and again until something is found; else what was seen last.
-async fn wait<T, S, F>(mut look: impl FnMut() -> F) -> Result<T, S>
+pub(crate) async fn wait<T, S, F>(mut look: impl FnMut() -> F) -> Result<T, S>
 where
     F: Future<Output = (Option<T>, S)>,
 {

@@ -33,15 +33,18 @@ async fn a_watch_waits_for_its_grant_and_works_as_far_as_that_goes() {
     // What is taken away counts at once, though there is no version yet that could do without.
     host.sidecar("narrow", &secrets);
     waiting(&host, "narrow", &lacks).await;
-    host.server.script("two", "copy:second").await;
+    let made = host.server.script("two", "copy:second").await;
+    let version = made.metadata.resource_version.expect("a version");
     // The other plugin has seen it, and the one that waits has not.
-    host.drop_in("free", &wasm);
     host.sidecar("free", &json!({"grants": {"writes": []}}).to_string());
+    host.drop_in("free", &wasm);
     host.wait("the other plugin to see it", || async {
-        (host.plugin("free").await["counters"]["reconciles"].as_u64() >= Some(1)).then_some(())
+        let log = String::from_utf8(host.pilothouse(&["logs", "free"]).stdout).expect("text");
+        log.lines().any(|line| line.contains(": reconcile") && line.contains(&version)).then_some(())
     })
     .await;
     assert_eq!(host.plugin("narrow").await["generation"], 2);
+    assert_eq!(recorded("second").await, None);
     host.sidecar("narrow", &granting(&json!([namespace])));
     host.wait_for_state("narrow", "running").await;
     host.wait("the second record", || recorded("second")).await;

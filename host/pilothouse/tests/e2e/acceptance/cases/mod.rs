@@ -27,8 +27,10 @@ macro_rules! cases {
     };
 }
 
-/// In the order of the table. `describe-error` comes last: it leaves the plugin with a sidecar that refuses to load.
+/// In the order of the table. `time-out` comes first: it is the only one that wants little time for a call. `describe-error` comes
+/// last: it leaves the plugin with a sidecar that refuses to load.
 pub(super) const ALL: &[Case] = cases! {
+    "time-out" => faults::time_out,
     "describe" => outcomes::describe,
     "reconcile" => outcomes::reconcile,
     "requeue-after" => outcomes::requeue_after,
@@ -36,7 +38,6 @@ pub(super) const ALL: &[Case] = cases! {
     "terminal" => outcomes::terminal,
     "finalizer" => outcomes::finalizer,
     "trap" => faults::trap,
-    "time-out" => faults::time_out,
     "memory" => faults::memory,
     "unknown-watch" => faults::unknown_watch,
     "cache-get" => cache::get,
