@@ -122,14 +122,14 @@ fn foo(spec: &str) -> String {
 async fn deployments_are_created_changed_and_rolled_out() {
     let Some(kubectl) = Kubectl::start("deployments").await else { return };
     kubectl.ok("create deployment web --image=nginx:1 --replicas=2").await;
-    kubectl.ok("rollout status deployment/web --timeout=20s").await;
-    kubectl.ok("wait --for=condition=Available deployment/web --timeout=20s").await;
+    kubectl.ok("rollout status deployment/web --timeout=300s").await;
+    kubectl.ok("wait --for=condition=Available deployment/web --timeout=300s").await;
     assert!(kubectl.ok("get deployment web").await.contains("2/2"));
     kubectl.ok("scale deployment web --replicas=3").await;
     kubectl.ok("set image deployment/web nginx=nginx:2").await;
     kubectl.ok("label deployment web tier=front").await;
     kubectl.ok("annotate deployment web note=hello").await;
-    kubectl.ok("rollout status deployment/web --timeout=20s").await;
+    kubectl.ok("rollout status deployment/web --timeout=300s").await;
     let json = kubectl.ok("get deployment web -o json").await;
     let web: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(web["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:2");
@@ -144,7 +144,7 @@ async fn deployments_are_created_changed_and_rolled_out() {
     let autoscaler = kubectl.ok("get hpa web").await;
     assert!(autoscaler.contains("Deployment/web") && autoscaler.contains("/50%"), "{autoscaler}");
     assert!(kubectl.ok("get hpa.v1.autoscaling web").await.contains("/50%"));
-    kubectl.ok("delete deployment web --timeout=20s").await;
+    kubectl.ok("delete deployment web --timeout=300s").await;
     assert!(kubectl.fails("get deployment web", "").await.contains("\"web\" not found"));
 }
 
@@ -199,7 +199,7 @@ async fn a_kind_that_is_not_there_yet_is_explained_and_lists_are_applied() {
 async fn custom_resources_are_defined_explained_and_validated() {
     let Some(kubectl) = Kubectl::start("custom").await else { return };
     kubectl.ok_with("apply -f -", CRD).await;
-    kubectl.ok("wait --for=condition=Established crd/foos.example.com --timeout=20s").await;
+    kubectl.ok("wait --for=condition=Established crd/foos.example.com --timeout=300s").await;
     kubectl.ok_with("apply -f -", &foo("{name: x}")).await;
     let shown = kubectl.ok("get fo").await;
     assert!(shown.contains("REPLICAS") && shown.contains('1'), "{shown}");
@@ -211,7 +211,7 @@ async fn custom_resources_are_defined_explained_and_validated() {
         kubectl.fails("apply -f -", &foo("{name: x, size: 1}")).await.contains("unknown field \"spec.size\"")
     );
     kubectl.ok_with("apply --server-side -f -", &foo("{name: z}")).await;
-    kubectl.ok("delete crd foos.example.com --timeout=20s").await;
+    kubectl.ok("delete crd foos.example.com --timeout=300s").await;
     kubectl.fails("get foos", "").await;
 }
 
@@ -227,7 +227,7 @@ async fn namespaces_end_and_the_server_answers_about_itself() {
         assert!(refused.contains("runs no containers"), "kubectl {command}: {refused}");
     }
     assert_eq!(kubectl.ok("create token default").await.trim().matches('.').count(), 2);
-    kubectl.ok("delete namespace n --timeout=20s").await;
+    kubectl.ok("delete namespace n --timeout=300s").await;
     assert!(kubectl.fails("-n n create configmap b", "").await.contains("namespaces \"n\" not found"));
     assert_eq!(kubectl.ok("auth can-i create pods").await.trim(), "yes");
     assert!(kubectl.ok("version").await.contains("Server Version: v1.32"));

@@ -62,10 +62,13 @@ impl Stage {
 
     /// Puts the plugin's file there at once.
     pub(crate) fn drop_in(&self, wasm: &[u8]) {
-        let path = self.folder.path().join("recorder.wasm");
+        self.put("recorder.wasm", wasm);
+    }
+
+    fn put(&self, name: &str, content: &[u8]) {
         let new = self.folder.path().join("new");
-        std::fs::write(&new, wasm).expect("written");
-        std::fs::rename(new, path).expect("renamed");
+        std::fs::write(&new, content).expect("written");
+        std::fs::rename(new, self.folder.path().join(name)).expect("renamed");
     }
 
     pub(crate) fn remove(&self) {
@@ -73,7 +76,7 @@ impl Stage {
     }
 
     pub(crate) fn sidecar(&self, text: &str) {
-        std::fs::write(self.folder.path().join("recorder.yaml"), text).expect("written");
+        self.put("recorder.yaml", text.as_bytes());
     }
 
     pub(crate) fn status(&self) -> Option<PluginStatus> {

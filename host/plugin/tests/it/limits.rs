@@ -22,6 +22,7 @@ async fn an_endless_loop_ends_at_the_time_limit_and_gives_the_thread_back_meanwh
         }
     };
     let answer = tokio::select! {
+        biased;
         answer = instance.reconcile(request("a")) => answer,
         () = others => unreachable!("it never ends"),
     };
@@ -32,7 +33,8 @@ async fn an_endless_loop_ends_at_the_time_limit_and_gives_the_thread_back_meanwh
     };
     assert_eq!((*limit, *allowed, waiting_in), ("reconcileTimeout", limits.reconcile_timeout, &None));
     assert!(*computing > Duration::ZERO, "{computing:?}");
-    assert!(turns > 1, "{turns}");
+    // The guest always comes first, so this is a turn that it gave away.
+    assert!(turns > 0, "{turns}");
     assert!(!instance.is_usable());
 }
 
