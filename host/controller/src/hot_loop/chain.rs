@@ -40,6 +40,8 @@ pub(super) struct Chain {
     cause: Cause,
     /// What that reconcile has written last.
     wrote: Option<ObjectKey>,
+    /// The version of the last write of all, where versions are numbers.
+    latest: Option<u64>,
     /// What the rounds have written.
     subject: Option<ObjectKey>,
     rounds: u32,
@@ -58,6 +60,8 @@ pub(super) struct Chain {
 #[derive(Debug)]
 struct Wake {
     version: Version,
+    /// The same as a number, of what the rounds have written.
+    number: Option<u64>,
     object: Option<Object>,
 }
 
@@ -65,6 +69,8 @@ struct Wake {
 enum Cause {
     Own,
     Plugin(Arc<str>),
+    /// A write of another plugin that this one has answered already: its cache had it before the event came.
+    Answered(Arc<str>),
     Other,
 }
 
@@ -93,6 +99,7 @@ impl Chain {
             woken_otherwise: false,
             cause: Cause::Other,
             wrote: None,
+            latest: None,
             subject: None,
             rounds: 0,
             answers: 0,
@@ -105,8 +112,9 @@ impl Chain {
     }
 
     /// The reconcile that runs has written to an object.
-    pub(super) fn wrote(&mut self, key: &ObjectKey) {
+    pub(super) fn wrote(&mut self, key: &ObjectKey, resource_version: &str) {
         self.wrote = Some(key.clone());
+        self.latest = resource_version.parse().ok();
     }
 
     /// An event has queued the key.
@@ -117,7 +125,8 @@ impl Chain {
         }
         let is_of_it = self.subject.as_ref() == Some(notification.key());
         let object = (is_of_it && self.count() + 4 >= FLIPS).then(|| notification.object().clone());
-        self.wakes.push(Wake { version, object });
+        let number = if is_of_it { notification.object().resource_version().parse().ok() } else { None };
+        self.wakes.push(Wake { version, number, object });
     }
 
     /// A worker has the key. How long it has to wait, if the reconcile would be another round of a loop.
@@ -158,11 +167,18 @@ impl Chain {
         for wake in &self.wakes {
             match authors.of(wake.version) {
                 None => return Cause::Other,
-                Some(author) if *author != *plugin => cause = Cause::Plugin(author),
+                Some(author) if *author == *plugin => {}
+                Some(author) if !self.has_answered(wake) => cause = Cause::Plugin(author),
+                Some(author) if cause == Cause::Own => cause = Cause::Answered(author),
                 Some(_) => {}
             }
         }
         cause
+    }
+
+    /// Whether a write of its own came after the version that woke it.
+    fn has_answered(&self, wake: &Wake) -> bool {
+        wake.number.zip(self.latest).is_some_and(|(told, latest)| told < latest)
     }
 
     /// The reconcile has ended; the loop that it is a round of.
@@ -171,9 +187,18 @@ impl Chain {
             self.rest();
         }
         let Some(wrote) = self.wrote.take() else {
-            // Its own writes wake it between two rounds with a rival.
-            if self.cause != Cause::Own || self.answers == 0 {
-                self.rest();
+            match &self.cause {
+                // That there is nothing to do now says nothing; but what counted as its own round was an answer.
+                Cause::Answered(rival) => {
+                    self.rival = Some(Arc::clone(rival));
+                    if self.rounds > 0 {
+                        self.rounds -= 1;
+                        self.answers += 1;
+                    }
+                }
+                // Its own writes wake it between two rounds with a rival.
+                Cause::Own if self.answers > 0 => {}
+                _ => self.rest(),
             }
             return None;
         };
@@ -183,7 +208,7 @@ impl Chain {
         }
         match &self.cause {
             Cause::Other => return None,
-            Cause::Own => self.rounds += 1,
+            Cause::Own | Cause::Answered(_) => self.rounds += 1,
             Cause::Plugin(rival) => {
                 self.rival = Some(Arc::clone(rival));
                 self.answers += 1;

@@ -65,7 +65,11 @@ impl HotLoops {
             }
         }
         let new = || Watched { chain: Chain::new(now), trouble: None };
-        chains.entry(item.clone()).or_insert_with(new).chain.wrote(written.key());
+        let version = match written {
+            Written::Object(_, object) | Written::Ended(_, object) => object.resource_version(),
+            Written::Deleted(..) => "",
+        };
+        chains.entry(item.clone()).or_insert_with(new).chain.wrote(written.key(), version);
         self.count.store(chains.len(), Ordering::Relaxed);
     }
 
