@@ -29,21 +29,30 @@ pub fn pods() -> InformerKey {
     })
 }
 
-/// The JSON of a Pod as a server sends it: about 3.5 KB, a third of it managed fields.
+/// The JSON of a Pod as a server sends it: about 3.5 KB, a third of it managed fields. There are five workloads, whose Pods
+/// have different settings; versions of one Pod differ by their version and by two times, as after a kubelet's report.
 #[must_use]
 pub fn pod_json(number: usize, version: usize) -> String {
-    let managed: Vec<_> = (0..24).map(|i| format!(r#""f:field-{i}":{{".":{{}},"f:value":{{}}}}"#)).collect();
-    let env: Vec<_> = (0..25)
+    let workload = number % 5;
+    let managed: Vec<_> =
+        (0..22 + workload).map(|i| format!(r#""f:field-{i}":{{".":{{}},"f:value":{{}}}}"#)).collect();
+    let env: Vec<_> = (0..23 + workload)
         .map(|i| format!(r#"{{"name":"SETTING_{i}","value":"some value of moderate length {i}"}}"#))
         .collect();
     format!(
-        r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"web-{number}","generateName":"web-","namespace":"team-{team}","uid":"00000000-0000-4000-8000-{number:012}","resourceVersion":"{version}","creationTimestamp":"2026-01-01T00:00:00Z","labels":{{"app":"web","shard":"s{shard}","pod-template-hash":"5d59d67564"}},"annotations":{{"checksum/config":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}},"ownerReferences":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web","uid":"11111111-0000-4000-8000-000000000000","controller":true,"blockOwnerDeletion":true}}],"managedFields":[{{"manager":"kubelet","operation":"Update","apiVersion":"v1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{{"f:status":{{{managed}}}}}}}]}},"spec":{{"containers":[{{"name":"web","image":"registry.example.com/web:1.2.3","env":[{env}],"resources":{{"limits":{{"cpu":"500m","memory":"128Mi"}}}}}}],"nodeName":"node-{node}","restartPolicy":"Always","terminationGracePeriodSeconds":30}},"status":{{"phase":"Running","podIP":"10.0.0.1","conditions":[{{"type":"Ready","status":"True","lastTransitionTime":"2026-01-01T00:00:05Z"}}]}}}}"#,
+        r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"web-{number}","generateName":"web-","namespace":"team-{team}","uid":"00000000-0000-4000-8000-{number:012}","resourceVersion":"{version}","creationTimestamp":"2026-01-01T00:00:00Z","labels":{{"app":"web","shard":"s{shard}","pod-template-hash":"5d59d67564"}},"annotations":{{"checksum/config":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}},"ownerReferences":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-{workload}","uid":"11111111-0000-4000-8000-00000000000{workload}","controller":true,"blockOwnerDeletion":true}}],"managedFields":[{{"manager":"kubelet","operation":"Update","apiVersion":"v1","time":"{time}","fieldsType":"FieldsV1","fieldsV1":{{"f:status":{{{managed}}}}}}}]}},"spec":{{"containers":[{{"name":"web","image":"registry.example.com/web:1.2.3","env":[{env}],"resources":{{"limits":{{"cpu":"500m","memory":"128Mi"}}}}}}],"nodeName":"node-{node}","restartPolicy":"Always","terminationGracePeriodSeconds":30}},"status":{{"phase":"Running","podIP":"10.0.0.1","conditions":[{{"type":"Ready","status":"True","lastTransitionTime":"{time}"}}]}}}}"#,
         team = number % 20,
         shard = number % 8,
         node = number % 100,
+        time = time_of(version),
         managed = managed.join(","),
         env = env.join(","),
     )
+}
+
+/// A time within an hour of 2026 that goes with a version, a second later for each.
+fn time_of(version: usize) -> String {
+    format!("2026-01-02T03:{:02}:{:02}Z", version / 60 % 60, version % 60)
 }
 
 /// A Pod as the cache has it.

@@ -59,14 +59,22 @@ async fn list(count: usize) -> (Subscription, tokio::sync::mpsc::UnboundedSender
     (subscription, feed)
 }
 
-/// So many events about a thousand objects, to one subscriber with the index by namespace.
+/// So many events about a thousand objects, to one subscriber with the index by namespace. Each differs from the one before it
+/// of its object by the version and by two times.
 async fn watch(count: usize) {
     let (subscription, feed) = list(OBJECTS).await;
     let first = 10_000_000;
-    let events = (0..OBJECTS).map(|number| modified(number, first)).collect::<String>();
-    let versions: Vec<_> = events.match_indices(&first.to_string()).map(|(at, _)| at).collect();
-    let mut events = events.into_bytes();
+    let of_round =
+        |round: usize| (0..OBJECTS).map(move |number| modified(number, first + round)).collect::<String>();
+    let mut rounds: Vec<_> = (0..4).map(|round| of_round(round).into_bytes()).collect();
+    let versions: Vec<_> = (0..4)
+        .map(|round| {
+            let digits = (first + round).to_string();
+            of_round(round).match_indices(&digits).map(|(at, _)| at).collect::<Vec<_>>()
+        })
+        .collect();
     for round in 0..count / OBJECTS {
+        let (events, versions) = (&mut rounds[round % 4], &versions[round % 4]);
         for (number, &at) in versions.iter().enumerate() {
             let version = (first + round * OBJECTS + number).to_string();
             events[at..at + version.len()].copy_from_slice(version.as_bytes());

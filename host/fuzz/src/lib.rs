@@ -9,7 +9,7 @@ mod loader;
 
 use pilothouse_controller::descriptor::Descriptor;
 use pilothouse_controller::sidecar::Sidecar;
-use pilothouse_model::{FieldSelector, JsonPath, LabelSelector, Object};
+use pilothouse_model::{FieldSelector, JsonPath, LabelSelector, Object, ObjectReader, ParseOptions, Transform};
 
 pub use corpus::seeds;
 
@@ -26,7 +26,7 @@ pub enum Target {
     Selector,
     /// A JSONPath in the first line, and the object that it is looked up in.
     JsonPath,
-    /// An object of an API server.
+    /// An object of an API server; of two lines, the second is a version after the first.
     Object,
 }
 
@@ -110,6 +110,9 @@ const OBJECT: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name"
 
 fn object(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
+    if let Some((known, next)) = text.split_once('\n') {
+        successor(known, next);
+    }
     match Object::from_json(text) {
         Ok(object) => {
             // What was read once reads as the same again.
@@ -118,4 +121,15 @@ fn object(input: &[u8]) {
         }
         Err(error) => is_one_line(error),
     }
+}
+
+/// A reader that knows an earlier version reads, and refuses, what one that knows nothing does.
+fn successor(known: &str, next: &str) {
+    let options = ParseOptions { transform: &Transform::standard(), ..ParseOptions::default() };
+    let Ok(stored) = Object::parse(known.as_bytes(), &options) else { return };
+    let mut reader = ObjectReader::default();
+    let _ = reader.read(known.as_bytes(), &options, |_, _| None);
+    let read = reader.read(next.as_bytes(), &options, |_, _| Some(stored.clone()));
+    let parsed = Object::parse(next.as_bytes(), &options);
+    assert_eq!(read.map(|object| object.json().to_owned()).ok(), parsed.map(|object| object.json().to_owned()).ok());
 }

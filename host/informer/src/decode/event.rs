@@ -1,11 +1,12 @@
 use std::borrow::Cow;
 
-use pilothouse_model::Object;
+use pilothouse_model::{Object, ObjectKey, ObjectReader};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{DecodeError, ObjectFormat};
 use crate::failure::Failure;
+use crate::store::Store;
 
 /// One event of a watch.
 #[derive(Debug)]
@@ -46,45 +47,56 @@ struct BookmarkMeta<'a> {
 
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Reads one line of a watch.
-pub(crate) fn decode_event(line: &[u8], format: &ObjectFormat) -> Result<WatchEvent, DecodeError> {
-    if let Some((kind, object)) = split_usual_form(line)
-        && let Ok(event) = decode(kind, object, format)
-    {
-        return Ok(event);
-    }
-    let envelope: Envelope<'_> = serde_json::from_slice(line)?;
-    decode(&envelope.kind, envelope.object.get().as_bytes(), format)
+/// Reads the lines of a watch.
+pub(crate) struct EventDecoder<'a> {
+    pub(crate) format: &'a ObjectFormat,
+    pub(crate) reader: &'a mut ObjectReader,
+    /// What is like the objects to come: their stored versions.
+    pub(crate) store: &'a Store,
 }
 
-fn decode(kind: &str, object: &[u8], format: &ObjectFormat) -> Result<WatchEvent, DecodeError> {
-    let with_version = |object: Object| {
-        if object.resource_version().is_empty() {
-            Err(DecodeError::NoResourceVersion(object.key().to_string()))
-        } else {
-            Ok(object)
+impl EventDecoder<'_> {
+    /// Reads one line.
+    pub(crate) fn decode(&mut self, line: &[u8]) -> Result<WatchEvent, DecodeError> {
+        if let Some((kind, object)) = split_usual_form(line)
+            && let Ok(event) = self.event(kind, object)
+        {
+            return Ok(event);
         }
-    };
-    match kind {
-        "ADDED" => format.object(object).and_then(with_version).map(WatchEvent::Added),
-        "MODIFIED" => format.object(object).and_then(with_version).map(WatchEvent::Modified),
-        "DELETED" => format.object(object).and_then(with_version).map(WatchEvent::Deleted),
-        "BOOKMARK" => {
-            let Bookmark { metadata } = serde_json::from_slice(object)?;
-            if metadata.resource_version.is_empty() {
-                return Err(DecodeError::NoResourceVersion("of a bookmark".to_owned()));
-            }
-            Ok(WatchEvent::Bookmark {
-                resource_version: metadata.resource_version.into_owned(),
-                initial_events_end: metadata
-                    .annotations
-                    .get(INITIAL_EVENTS_END)
-                    .is_some_and(|value| value == "true"),
-            })
-        }
-        "ERROR" => Ok(WatchEvent::Error(Failure::status(object)?)),
-        other => Err(DecodeError::EventType(other.chars().take(40).collect())),
+        let envelope: Envelope<'_> = serde_json::from_slice(line)?;
+        self.event(&envelope.kind, envelope.object.get().as_bytes())
     }
+
+    fn object(&mut self, object: &[u8]) -> Result<Object, DecodeError> {
+        let stored = |namespace: &str, name: &str| self.store.get(&ObjectKey::new(namespace, name));
+        let object = self.format.object(object, self.reader, stored)?;
+        if object.resource_version().is_empty() {
+            return Err(DecodeError::NoResourceVersion(object.key().to_string()));
+        }
+        Ok(object)
+    }
+
+    fn event(&mut self, kind: &str, object: &[u8]) -> Result<WatchEvent, DecodeError> {
+        match kind {
+            "ADDED" => self.object(object).map(WatchEvent::Added),
+            "MODIFIED" => self.object(object).map(WatchEvent::Modified),
+            "DELETED" => self.object(object).map(WatchEvent::Deleted),
+            "BOOKMARK" => bookmark(object),
+            "ERROR" => Ok(WatchEvent::Error(Failure::status(object)?)),
+            other => Err(DecodeError::EventType(other.chars().take(40).collect())),
+        }
+    }
+}
+
+fn bookmark(object: &[u8]) -> Result<WatchEvent, DecodeError> {
+    let Bookmark { metadata } = serde_json::from_slice(object)?;
+    if metadata.resource_version.is_empty() {
+        return Err(DecodeError::NoResourceVersion("of a bookmark".to_owned()));
+    }
+    Ok(WatchEvent::Bookmark {
+        resource_version: metadata.resource_version.into_owned(),
+        initial_events_end: metadata.annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true"),
+    })
 }
 
 /// The type and the object of an event written as Kubernetes writes it, found without a parse of the whole line: the
@@ -103,7 +115,8 @@ mod tests {
     use crate::decode::tests_support::{pod_format, pod_item};
 
     fn read(line: &str) -> Result<WatchEvent, DecodeError> {
-        decode_event(line.as_bytes(), &pod_format())
+        let (format, mut reader, store) = (pod_format(), ObjectReader::default(), Store::new());
+        EventDecoder { format: &format, reader: &mut reader, store: &store }.decode(line.as_bytes())
     }
 
     fn pod() -> String {
@@ -145,7 +158,9 @@ mod tests {
         else {
             panic!("not an event");
         };
-        let by_list = pod_format().object(pod_item("a", "5").as_bytes()).expect("an item");
+        let by_list = pod_format()
+            .object(pod_item("a", "5").as_bytes(), &mut ObjectReader::default(), |_, _| None)
+            .expect("an item");
         assert_eq!(by_watch.json(), by_list.json());
     }
 

@@ -1,4 +1,4 @@
-use pilothouse_model::Object;
+use pilothouse_model::{Object, ObjectReader};
 use serde::Deserialize;
 
 use super::{DecodeError, ObjectFormat};
@@ -29,6 +29,7 @@ pub(crate) struct ListDecoder {
     last_name: (usize, usize),
     place: Place,
     limit: usize,
+    reader: ObjectReader,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +72,7 @@ impl ListDecoder {
             last_name: (0, 0),
             place: Place::Envelope,
             limit,
+            reader: ObjectReader::default(),
         }
     }
 
@@ -97,7 +99,9 @@ impl ListDecoder {
                     b'{' => {
                         // Nearly always the item ends in this chunk, and one pass finds its end and reads it.
                         let rest = at.checked_sub(text_start).and_then(|at| text.get(at..));
-                        if let Some((item, len)) = rest.map_or(Ok(None), |rest| format.first_object(rest))? {
+                        let reader = &mut self.reader;
+                        let first = rest.map_or(Ok(None), |rest| format.first_object(rest, reader));
+                        if let Some((item, len)) = first? {
                             items.push(item);
                             next = at + len;
                             continue;
@@ -118,10 +122,10 @@ impl ListDecoder {
                     if self.scan_item(byte) {
                         let tail = &chunk[start..=at];
                         if self.item.is_empty() {
-                            items.push(format.object(tail)?);
+                            items.push(format.object(tail, &mut self.reader, |_, _| None)?);
                         } else {
                             self.item.extend_from_slice(tail);
-                            items.push(format.object(&self.item)?);
+                            items.push(format.object(&self.item, &mut self.reader, |_, _| None)?);
                             self.item.clear();
                         }
                         self.place = Place::Between;

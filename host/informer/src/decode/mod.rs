@@ -4,11 +4,11 @@ mod event;
 mod lines;
 mod list;
 
-pub(crate) use event::{WatchEvent, decode_event};
+pub(crate) use event::{EventDecoder, WatchEvent};
 pub(crate) use lines::LineSplitter;
 pub(crate) use list::{ListDecoder, ListPage};
 
-use pilothouse_model::{Object, ObjectError, ParseOptions, Transform};
+use pilothouse_model::{Object, ObjectError, ObjectReader, ParseOptions, Transform};
 
 use crate::InformerKey;
 
@@ -48,17 +48,27 @@ impl ObjectFormat {
         }
     }
 
-    /// Reads one object; its type is put in where it has none, and must be the informer's.
-    pub(crate) fn object(&self, json: &[u8]) -> Result<Object, DecodeError> {
-        let object = Object::parse(json, &self.options())?;
+    /// Reads one object; its type is put in where it has none, and must be the informer's. `stored` is as in
+    /// [`ObjectReader::read`].
+    pub(crate) fn object(
+        &self,
+        json: &[u8],
+        reader: &mut ObjectReader,
+        stored: impl FnMut(&str, &str) -> Option<Object>,
+    ) -> Result<Object, DecodeError> {
+        let object = reader.read(json, &self.options(), stored)?;
         self.check_type(&object)?;
         Ok(object)
     }
 
     /// As [`object`](Self::object), of the object that `text` starts with, and its length; `None` when that cannot be told in
     /// one pass.
-    pub(crate) fn first_object(&self, text: &str) -> Result<Option<(Object, usize)>, DecodeError> {
-        let first = Object::parse_first(text, &self.options());
+    pub(crate) fn first_object(
+        &self,
+        text: &str,
+        reader: &mut ObjectReader,
+    ) -> Result<Option<(Object, usize)>, DecodeError> {
+        let first = reader.read_first(text, &self.options());
         if let Some((object, _)) = &first {
             self.check_type(object)?;
         }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use pilothouse_model::Delta;
+use pilothouse_model::{Delta, ObjectReader};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -10,7 +10,7 @@ use super::idle::{IdleTimer, silent};
 use super::machine::{Action, Input, Machine};
 use super::share::share_with;
 use crate::InformerKey;
-use crate::decode::{DecodeError, LineSplitter, ListDecoder, ObjectFormat, WatchEvent, decode_event};
+use crate::decode::{DecodeError, EventDecoder, LineSplitter, ListDecoder, ObjectFormat, WatchEvent};
 use crate::delta_queue::DeltaQueue;
 use crate::failure::{Failure, FailureKind, RequestName};
 use crate::list_watch::{ListParams, ListWatch, WatchParams};
@@ -58,6 +58,8 @@ pub struct Reflector {
     list_watch: Arc<dyn ListWatch>,
     queue: Arc<DeltaQueue>,
     format: ObjectFormat,
+    /// What the events of the watch are like.
+    reader: ObjectReader,
     options: InformerOptions,
     status: watch::Sender<InformerStatus>,
     machine: Machine,
@@ -85,6 +87,7 @@ impl Reflector {
             list_watch,
             queue,
             format: ObjectFormat::new(key),
+            reader: ObjectReader::default(),
             options: options.clone(),
             status,
             machine: Machine::new(options.streaming_list, options.page_size, seed, Arc::clone(&watch_name)),
@@ -211,15 +214,16 @@ impl Reflector {
         }
         let now = Instant::now();
         let mut events = 0;
-        let (machine, deltas, format, request, queue) =
-            (&mut self.machine, &mut self.deltas, &self.format, &self.watch_name, &self.queue);
+        let (machine, deltas, request, store) =
+            (&mut self.machine, &mut self.deltas, &self.watch_name, self.queue.store());
+        let mut decoder = EventDecoder { format: &self.format, reader: &mut self.reader, store };
         let result = lines.feed(chunk, |line| {
             events += 1;
-            let mut event = decode_event(line, format)?;
+            let mut event = decoder.decode(line)?;
             if let WatchEvent::Added(object) = &mut event
                 && machine.is_streaming()
             {
-                share_with(queue.store(), std::slice::from_mut(object));
+                share_with(store, std::slice::from_mut(object));
             }
             if let WatchEvent::Error(failure) = event {
                 let failure = failure.in_request(request);

@@ -61,6 +61,8 @@ pub(super) struct Metadata {
     pub(super) labels: Pairs,
     pub(super) annotations: Pairs,
     pub(super) owners: Span,
+    /// All members behind the metadata, each with a comma before it.
+    pub(super) behind: Span,
 }
 
 impl Span {
@@ -86,6 +88,10 @@ impl Span {
 
     pub(super) fn len(self) -> usize {
         self.len as usize
+    }
+
+    fn end(self) -> usize {
+        (self.start + self.len) as usize
     }
 
     /// What is between the quotes of a string.
@@ -127,6 +133,11 @@ impl Pairs {
     /// The map whose text, known to be a map of strings, is there.
     pub(super) fn at(place: Span) -> Self {
         Self(place)
+    }
+
+    /// Where it is.
+    pub(super) fn place(self) -> Span {
+        self.0
     }
 
     fn read(whole: &str, path: &'static str, raw: Option<&str>) -> Result<Self, ObjectError> {
@@ -203,6 +214,7 @@ impl Metadata {
             labels: Pairs::read(json, "metadata.labels", members.get("labels"))?,
             annotations: Pairs::read(json, "metadata.annotations", members.get("annotations"))?,
             owners,
+            behind: Span::of_range(Span::of_slice(json, raw).end(), json.len() - 1),
         })
     }
 

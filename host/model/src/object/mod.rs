@@ -1,9 +1,12 @@
 //! An object as immutable JSON text, with its metadata found once.
 
+mod familiar;
+mod follow;
 mod members;
 mod metadata;
 mod parse;
 mod pointer;
+mod reader;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -16,9 +19,11 @@ use std::sync::Arc;
 
 pub use metadata::OwnerReference;
 pub use parse::{ObjectError, ParseOptions};
+pub use reader::ObjectReader;
 pub use transform::{Projection, Transform};
 
 use crate::ObjectKey;
+use familiar::Familiar;
 use metadata::Metadata;
 
 /// One version of a Kubernetes object. Immutable (B24); cloning copies a pointer.
@@ -56,8 +61,8 @@ impl Object {
     /// an unusual form, or is malformed. Then find its end, and [`parse`](Self::parse) it.
     #[must_use]
     pub fn parse_first(text: &str, options: &ParseOptions<'_>) -> Option<(Self, usize)> {
-        let (json, metadata, len) = usual::parse_first(text, options)?;
-        Some((Self(Arc::new(Inner { json, metadata })), len))
+        let read = usual::parse_first(text, options, &mut Familiar::nothing(&mut |_, _| None))?;
+        Some((Self(Arc::new(Inner { json: read.json, metadata: read.metadata })), read.len))
     }
 
     /// Where the object is.
@@ -159,6 +164,11 @@ impl Object {
     #[must_use]
     pub fn json(&self) -> &str {
         &self.0.json
+    }
+
+    /// The text of all members behind the metadata, each with a comma before it.
+    fn behind_metadata(&self) -> &str {
+        self.0.metadata.behind.of(&self.0.json)
     }
 
     /// The raw JSON text at an RFC 6901 pointer (`3`, `"web"`, `{…}`); `None` when absent or when the pointer is not

@@ -1,5 +1,6 @@
 //! From the server's bytes to the canonical text.
 
+use super::familiar::Familiar;
 use super::members::Members;
 use super::metadata::Metadata;
 use super::transform::{Transform, write_member, write_string};
@@ -71,14 +72,19 @@ impl Default for ParseOptions<'_> {
 }
 
 pub(super) fn parse(bytes: &[u8], options: &ParseOptions<'_>) -> Result<(Box<str>, Metadata), ObjectError> {
+    let text = text(bytes)?;
+    if let Some(read) = usual::parse(text, options, &mut Familiar::nothing(&mut |_, _| None)) {
+        return Ok((read.json, read.metadata));
+    }
+    parse_any(text, options)
+}
+
+/// The bytes as text, if there are not too many.
+pub(super) fn text(bytes: &[u8]) -> Result<&str, ObjectError> {
     if u32::try_from(bytes.len()).is_err() {
         return Err(ObjectError::TooLarge(bytes.len()));
     }
-    let text = std::str::from_utf8(bytes)?;
-    if let Some(read) = usual::parse(text, options) {
-        return Ok(read);
-    }
-    parse_any(text, options)
+    Ok(std::str::from_utf8(bytes)?)
 }
 
 /// The general way: any object, and the errors.

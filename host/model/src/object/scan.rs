@@ -29,6 +29,11 @@ impl<'a> Cursor<'a> {
         Self { text, rest: text.as_bytes() }
     }
 
+    /// All of the text.
+    pub(super) fn text(&self) -> &'a str {
+        self.text
+    }
+
     /// How many bytes have been read.
     pub(super) fn at(&self) -> usize {
         self.text.len() - self.rest.len()
@@ -106,6 +111,23 @@ impl<'a> Cursor<'a> {
         Some(())
     }
 
+    /// What has not been read.
+    pub(super) fn rest(&self) -> &'a str {
+        self.text.get(self.at()..).unwrap_or_default()
+    }
+
+    /// Goes on by bytes that are known to be well formed.
+    pub(super) fn skip(&mut self, len: usize) -> Option<()> {
+        self.rest = self.rest.get(len..)?;
+        Some(())
+    }
+
+    /// Reads the value if it has this very text.
+    pub(super) fn same(&mut self, value: &str) -> Option<()> {
+        self.rest = self.rest.strip_prefix(value.as_bytes())?;
+        Some(())
+    }
+
     fn take(&mut self, wanted: u8) -> Option<()> {
         self.rest = take(self.rest, wanted)?;
         Some(())
@@ -138,7 +160,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-fn is_white(byte: u8) -> bool {
+pub(super) fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\t' | b'\r')
 }
 
@@ -160,6 +182,15 @@ fn take(rest: &[u8], wanted: u8) -> Option<&[u8]> {
     match token(rest)? {
         (byte, tail) if byte == wanted => Some(tail),
         _ => None,
+    }
+}
+
+/// What follows the string, number or literal that `text` starts with.
+pub(super) fn scalar(text: &[u8]) -> Option<&[u8]> {
+    match text.first()? {
+        b'{' | b'[' => None,
+        byte if is_white(*byte) => None,
+        _ => value(text, 0),
     }
 }
 

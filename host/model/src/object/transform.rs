@@ -58,6 +58,11 @@ impl Transform {
             && (self.keep.is_empty() || self.keep.iter().any(|kept| kept == name))
     }
 
+    /// Whether all top-level members stay.
+    pub(super) fn keeps_members(&self) -> bool {
+        self.projection == Projection::Full && self.keep.is_empty()
+    }
+
     /// Whether metadata can be copied as it is.
     pub(super) fn keeps_metadata(&self) -> bool {
         !self.drop_managed_fields && !self.drop_last_applied

@@ -5,9 +5,12 @@
 //! included, is left to `parse`'s general way, which also words the errors. Both ways must agree: `tests/agreement.rs`
 //! holds them together.
 
+use super::familiar::{Familiar, Owners};
+use super::follow::{Names, follow};
 use super::metadata::{Metadata, Pairs, Span, Text};
 use super::parse::ParseOptions;
 use super::scan::Cursor;
+use super::{Object, Transform};
 use crate::ObjectKey;
 
 /// Members of one object in their order, in place: names, and where the values are.
@@ -43,27 +46,45 @@ impl<'a, const N: usize> Members<'a, N> {
 type Top<'a> = Members<'a, 16>;
 type Meta<'a> = Members<'a, 24>;
 
-/// What `parse` does, for objects of the usual form; `None` for others.
-pub(super) fn parse(text: &str, options: &ParseOptions<'_>) -> Option<(Box<str>, Metadata)> {
-    let (json, metadata, len) = parse_first(text, options)?;
-    let is_alone = text.as_bytes()[len..].iter().all(|byte| matches!(byte, b' ' | b'\n' | b'\t' | b'\r'));
-    is_alone.then_some((json, metadata))
+/// An object of the usual form.
+pub(super) struct Read {
+    pub(super) json: Box<str>,
+    pub(super) metadata: Metadata,
+    /// How much of the text it is.
+    pub(super) len: usize,
+    /// Where it belongs when it was like nothing that is remembered.
+    pub(super) unlike: Option<Owners>,
 }
 
-/// The object that `text` starts with, and its length; `None` as for `parse`, and when it has no end.
-pub(super) fn parse_first(text: &str, options: &ParseOptions<'_>) -> Option<(Box<str>, Metadata, usize)> {
-    if options.transform.drop_last_applied || u32::try_from(text.len()).is_err() {
+/// What `parse` does, for objects of the usual form; `None` for others.
+pub(super) fn parse(text: &str, options: &ParseOptions<'_>, familiar: &mut Familiar<'_>) -> Option<Read> {
+    let read = parse_first(text, options, familiar)?;
+    let is_alone =
+        text.as_bytes()[read.len..].iter().all(|byte| matches!(byte, b' ' | b'\n' | b'\t' | b'\r'));
+    is_alone.then_some(read)
+}
+
+/// The object that `text` starts with; `None` as for `parse`, and when it has no end.
+pub(super) fn parse_first(
+    text: &str,
+    options: &ParseOptions<'_>,
+    familiar: &mut Familiar<'_>,
+) -> Option<Read> {
+    let transform = options.transform;
+    if transform.drop_last_applied || u32::try_from(text.len()).is_err() {
         return None;
     }
-    let (top, meta, len) = scan(text)?;
+    let mut scan = Scan { meta: Meta::new(), precedent: Precedent::default(), transform, familiar };
+    let (top, tail, len) = scan.object(text)?;
+    let Scan { meta, precedent, .. } = scan;
     let api_version = type_text(text, &top, "apiVersion", options.api_version)?;
     let kind = type_text(text, &top, "kind", options.kind)?;
-    let drops_managed = options.transform.drop_managed_fields;
+    let drops_managed = transform.drop_managed_fields;
     let keeps = |name: &str| !(drops_managed && name == "managedFields");
     let others = || {
         let others =
             top.all().iter().filter(|(name, _)| !matches!(*name, "apiVersion" | "kind" | "metadata"));
-        others.filter(|(name, _)| options.transform.keeps(name))
+        others.filter(|(name, _)| transform.keeps(name))
     };
     let whole_meta = top.get("metadata")?;
 
@@ -75,6 +96,7 @@ pub(super) fn parse_first(text: &str, options: &ParseOptions<'_>) -> Option<(Box
     };
     let fixed = r#"{"apiVersion":"","kind":"","metadata":}"#.len();
     let others_len: usize = others().map(|(name, value)| name.len() + value.len() + 4).sum();
+    let others_len = others_len + tail.map_or(0, Span::len);
     let mut out = Out(String::with_capacity(fixed + api_version.len() + kind.len() + meta_len + others_len));
 
     out.push("{\"apiVersion\":\"");
@@ -96,40 +118,129 @@ pub(super) fn parse_first(text: &str, options: &ParseOptions<'_>) -> Option<(Box
             found.note(name, value.moved(whole_meta, moved));
         }
     }
+    let behind_metadata = out.0.len();
+    if let Some(tail) = tail {
+        out.push(tail.of(text));
+    }
     for (name, value) in others() {
         out.member(",", name, value.of(text));
     }
     out.push("}");
     let json = out.0.into_boxed_str();
-    let metadata = found.metadata(&json, api_version, kind)?;
-    Some((json, metadata, len))
+    let known = precedent.stored.flatten();
+    let metadata = found.metadata(&json, api_version, kind, behind_metadata, known.as_ref())?;
+    let unlike = (tail.is_none() && known.is_none()).then_some(precedent.owners);
+    Some(Read { json, metadata, len, unlike })
 }
 
-fn scan(text: &str) -> Option<(Top<'_>, Meta<'_>, usize)> {
-    let mut cursor = Cursor::new(text);
-    let mut top = Top::new();
-    let mut meta = Meta::new();
-    cursor.members(|cursor, name| {
-        let start = cursor.at();
-        match name {
-            "metadata" => read_metadata(cursor, &mut meta)?,
-            _ => cursor.value()?,
-        }
-        top.push(name, cursor.since(start))
-    })?;
-    Some((top, meta, cursor.at()))
+/// What the object being read is compared with.
+#[derive(Default)]
+struct Precedent {
+    owners: Owners,
+    /// The version that the caller has, once asked for.
+    stored: Option<Option<Object>>,
 }
 
-fn read_metadata<'a>(cursor: &mut Cursor<'a>, meta: &mut Meta<'a>) -> Option<()> {
-    cursor.members(|cursor, name| {
-        let start = cursor.at();
-        match name {
-            "labels" | "annotations" => read_strings(cursor)?,
-            "ownerReferences" => cursor.elements(read_owner)?,
-            _ => cursor.value()?,
+struct Scan<'a, 'f, 'c> {
+    meta: Meta<'a>,
+    precedent: Precedent,
+    transform: &'f Transform,
+    familiar: &'f mut Familiar<'c>,
+}
+
+impl<'a> Scan<'a, '_, '_> {
+    /// The members at the top, and their text behind the metadata instead where that could be followed; and the object's length.
+    fn object(&mut self, text: &'a str) -> Option<(Top<'a>, Option<Span>, usize)> {
+        let mut cursor = Cursor::new(text);
+        let mut top = Top::new();
+        let mut tail = None;
+        cursor.members(|cursor, name| {
+            let start = cursor.at();
+            if name != "metadata" {
+                cursor.value()?;
+                return top.push(name, cursor.since(start));
+            }
+            self.metadata(cursor)?;
+            top.push(name, cursor.since(start))?;
+            let only_type =
+                top.all().iter().all(|(name, _)| matches!(*name, "apiVersion" | "kind" | "metadata"));
+            if only_type && self.transform.keeps_members() {
+                tail = self.tail(cursor);
+            }
+            Some(())
+        })?;
+        Some((top, tail, cursor.at()))
+    }
+
+    fn metadata(&mut self, cursor: &mut Cursor<'a>) -> Option<()> {
+        cursor.members(|cursor, name| {
+            let start = cursor.at();
+            match name {
+                "labels" => {
+                    self.same(cursor, |known| known.labels.place()).or_else(|| read_strings(cursor))?
+                }
+                "annotations" => {
+                    self.same(cursor, |known| known.annotations.place()).or_else(|| read_strings(cursor))?;
+                }
+                "ownerReferences" => {
+                    self.same(cursor, |known| known.owners).or_else(|| cursor.elements(read_owner))?;
+                    self.precedent.owners = Owners::of(cursor.since(start).of(cursor.text()));
+                }
+                "managedFields" if self.transform.drop_managed_fields => self.managed_fields(cursor)?,
+                _ => cursor.value()?,
+            }
+            self.meta.push(name, cursor.since(start))
+        })
+    }
+
+    /// Reads a value that is the same in the version that the caller has.
+    fn same(&mut self, cursor: &mut Cursor<'a>, place: impl Fn(&Metadata) -> Span) -> Option<()> {
+        let known = self.stored(cursor)?;
+        let value = place(&known.0.metadata).of(known.json());
+        // It must end by itself.
+        let is_whole = value.ends_with(['}', ']']);
+        is_whole.then(|| cursor.same(value))?
+    }
+
+    fn stored(&mut self, cursor: &Cursor<'a>) -> Option<&Object> {
+        let (meta, familiar) = (&self.meta, &mut *self.familiar);
+        let look = || {
+            let text = |name| meta.get(name).and_then(|raw| plain(raw.of(cursor.text())));
+            familiar.stored(text("namespace").unwrap_or_default(), text("name")?)
+        };
+        self.precedent.stored.get_or_insert_with(look).as_ref()
+    }
+
+    /// They are dropped: that they are well formed is all that counts, whatever the names in them.
+    fn managed_fields(&mut self, cursor: &mut Cursor<'a>) -> Option<()> {
+        let Some(shapes) = &mut self.familiar.shapes else { return cursor.value() };
+        let owners = self.precedent.owners;
+        let known = shapes.managed(owners);
+        if !known.is_empty()
+            && let Some(len) = follow(known, cursor.rest(), Names::Any)
+        {
+            return cursor.skip(len);
         }
-        meta.push(name, cursor.since(start))
-    })
+        let start = cursor.at();
+        cursor.value()?;
+        let text = cursor.since(start).of(cursor.text());
+        if text.ends_with(']') {
+            shapes.learn_managed(owners, text);
+        }
+        Some(())
+    }
+
+    /// All members behind the metadata, where they are as in an object that is known.
+    fn tail(&mut self, cursor: &mut Cursor<'a>) -> Option<Span> {
+        self.stored(cursor);
+        let stored = self.precedent.stored.as_ref().and_then(Option::as_ref);
+        let example = || self.familiar.shapes.as_deref()?.example(self.precedent.owners);
+        let known = stored.or_else(example)?;
+        let len = follow(known.behind_metadata(), cursor.rest(), Names::Same)?;
+        let start = cursor.at();
+        cursor.skip(len)?;
+        Some(cursor.since(start))
+    }
 }
 
 /// A map of strings, no name twice.
@@ -223,7 +334,15 @@ impl Found {
         *place = Some(value);
     }
 
-    fn metadata(&self, json: &str, api_version: Span, kind: Span) -> Option<Metadata> {
+    /// `known` is an earlier version, whose key is taken if it is the same.
+    fn metadata(
+        &self,
+        json: &str,
+        api_version: Span,
+        kind: Span,
+        behind_metadata: usize,
+        known: Option<&Object>,
+    ) -> Option<Metadata> {
         let text = |place: Option<Span>| match place {
             None => Some(Span::default()),
             Some(raw) => plain(raw.of(json)).map(|_| raw.inner()),
@@ -236,8 +355,11 @@ impl Found {
             None => 0,
             Some(raw) => raw.of(json).parse().ok()?,
         };
+        let namespace = text(self.namespace)?.of(json);
+        let known = known.map(Object::key).filter(|key| key.namespace() == namespace && key.name() == name);
         Some(Metadata {
-            key: ObjectKey::new(text(self.namespace)?.of(json), name),
+            key: known.cloned().unwrap_or_else(|| ObjectKey::new(namespace, name)),
+            behind: Span::of_range(behind_metadata, json.len() - 1),
             api_version: Text::Inside(api_version),
             kind: Text::Inside(kind),
             uid: Text::Inside(text(self.uid)?),

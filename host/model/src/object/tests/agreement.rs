@@ -6,10 +6,11 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::object::familiar::Familiar;
 use crate::object::{Inner, parse, pointer, usual};
 
 /// Each kind of transform that the quick way knows, with and without a type from the list.
-fn all_options(check: impl Fn(&ParseOptions<'_>)) {
+pub(super) fn all_options(check: impl Fn(&ParseOptions<'_>)) {
     let plain = Transform::default();
     let standard = Transform::standard();
     let metadata = Transform { projection: Projection::Metadata, ..Transform::standard() };
@@ -19,7 +20,7 @@ fn all_options(check: impl Fn(&ParseOptions<'_>)) {
 }
 
 /// All that can be asked of an object.
-fn facts(object: &Object) -> String {
+pub(super) fn facts(object: &Object) -> String {
     format!(
         "{} {} {:?} {} {} {} {:?} {:?} {:?} {:?} {:?}",
         object.json(),
@@ -40,12 +41,14 @@ fn facts(object: &Object) -> String {
 fn agree(text: &str) -> bool {
     let answered = Cell::new(false);
     all_options(|options| {
-        let Some((json, metadata)) = usual::parse(text, options) else { return };
+        let nobody = &mut |_: &str, _: &str| None;
+        let Some(read) = usual::parse(text, options, &mut Familiar::nothing(nobody)) else { return };
         answered.set(true);
         let followed = format!("{text},{{");
-        let (first, _, len) = usual::parse_first(&followed, options).expect("what follows changes nothing");
-        assert_eq!((&first, text[len..].trim()), (&json, ""), "of {text}");
-        let quick = Object(Arc::new(Inner { json, metadata }));
+        let first = usual::parse_first(&followed, options, &mut Familiar::nothing(nobody));
+        let first = first.expect("what follows changes nothing");
+        assert_eq!((&first.json, text[first.len..].trim()), (&read.json, ""), "of {text}");
+        let quick = Object(Arc::new(Inner { json: read.json, metadata: read.metadata }));
         match parse::parse_any(text, options) {
             Ok((json, metadata)) => {
                 let general = Object(Arc::new(Inner { json, metadata }));
@@ -104,14 +107,14 @@ fn unusual_and_malformed_objects_are_left_to_the_general_way() {
 }
 
 /// Text for names and strings, some with what must be escaped or has several bytes.
-fn word() -> impl Strategy<Value = String> {
+pub(super) fn word() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => "[a-zA-Z0-9./ -]{0,20}",
         1 => proptest::collection::vec(any::<char>(), 0..6).prop_map(String::from_iter),
     ]
 }
 
-fn value() -> impl Strategy<Value = Value> {
+pub(super) fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -132,7 +135,7 @@ fn strings() -> impl Strategy<Value = Value> {
     proptest::collection::btree_map(word(), word(), 0..4).prop_map(|strings| json!(strings))
 }
 
-fn object() -> impl Strategy<Value = Value> {
+pub(super) fn object() -> impl Strategy<Value = Value> {
     let metadata = (word(), "[a-z]{0,3}", strings(), strings(), 0..100_u64, value(), any::<bool>());
     let metadata = metadata.prop_map(|(name, namespace, labels, annotations, generation, managed, owned)| {
         let mut metadata = json!({
@@ -156,14 +159,14 @@ fn object() -> impl Strategy<Value = Value> {
 
 /// What may happen to a text on its way.
 #[derive(Clone, Debug)]
-enum Damage {
+pub(super) enum Damage {
     Drop(prop::sample::Index),
     Replace(prop::sample::Index, char),
     Insert(prop::sample::Index, char),
     Cut(prop::sample::Index),
 }
 
-fn damage() -> impl Strategy<Value = Damage> {
+pub(super) fn damage() -> impl Strategy<Value = Damage> {
     let piece = prop_oneof![
         prop::sample::select(r#"{}[]",:\ 01-.eEtfnu"#.chars().collect::<Vec<_>>()),
         Just('\u{1}'),
@@ -179,7 +182,7 @@ fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-fn damaged(text: &str, damages: &[Damage]) -> String {
+pub(super) fn damaged(text: &str, damages: &[Damage]) -> String {
     let mut letters: Vec<char> = text.chars().collect();
     for damage in damages {
         if letters.is_empty() {

@@ -1,4 +1,5 @@
 mod agreement;
+mod reader;
 
 use super::*;
 

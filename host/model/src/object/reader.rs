@@ -1,0 +1,75 @@
+//! Reading many objects one after another.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::familiar::{Familiar, Shapes};
+use super::parse::{self, ObjectError, ParseOptions};
+use super::{Inner, Object, usual};
+
+/// Reads objects of one resource and one transform, one after another; quick where they resemble what it has read or what the
+/// caller has. The objects are the same, byte for byte, as those that [`Object::parse`] reads, and the same texts are refused.
+///
+/// Only `metadata.managedFields`, where they are dropped, may differ more from what was read before than comparing can follow.
+///
+/// ```
+/// use pilothouse_model::{Object, ObjectReader, ParseOptions};
+///
+/// let pod = |version: u32| format!(
+///     r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"web","resourceVersion":"{version}"}},"spec":{{"nodeName":"n"}}}}"#
+/// );
+/// let mut reader = ObjectReader::default();
+/// let mut stored = None;
+/// for version in 1..4 {
+///     let read = reader.read(pod(version).as_bytes(), &ParseOptions::default(), |_, _| stored.clone()).unwrap();
+///     assert_eq!(read, Object::from_json(pod(version)).unwrap());
+///     stored = Some(read);
+/// }
+/// ```
+#[derive(Default)]
+pub struct ObjectReader {
+    shapes: Shapes,
+}
+
+impl ObjectReader {
+    /// As [`Object::parse`]. `stored` is asked for the version of the object that the caller has, by namespace and name; it
+    /// need not be the latest, nor one at all.
+    ///
+    /// # Errors
+    /// See [`ObjectError`].
+    pub fn read(
+        &mut self,
+        json: &[u8],
+        options: &ParseOptions<'_>,
+        mut stored: impl FnMut(&str, &str) -> Option<Object>,
+    ) -> Result<Object, ObjectError> {
+        let text = parse::text(json)?;
+        let read = usual::parse(text, options, &mut Familiar::new(&mut stored, &mut self.shapes));
+        let Some(read) = read else {
+            let (json, metadata) = parse::parse_any(text, options)?;
+            return Ok(Object(Arc::new(Inner { json, metadata })));
+        };
+        Ok(self.keep(read))
+    }
+
+    /// As [`Object::parse_first`].
+    pub fn read_first(&mut self, text: &str, options: &ParseOptions<'_>) -> Option<(Object, usize)> {
+        let read = usual::parse_first(text, options, &mut Familiar::new(&mut |_, _| None, &mut self.shapes))?;
+        let len = read.len;
+        Some((self.keep(read), len))
+    }
+
+    fn keep(&mut self, read: usual::Read) -> Object {
+        let object = Object(Arc::new(Inner { json: read.json, metadata: read.metadata }));
+        if let Some(owners) = read.unlike {
+            self.shapes.learn_example(owners, &object);
+        }
+        object
+    }
+}
+
+impl fmt::Debug for ObjectReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectReader").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,118 @@
+//! A reader that knows earlier versions against one that knows nothing: they read the same and refuse the same.
+
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::agreement::{all_options, damage, damaged, facts, object, value};
+use super::*;
+
+/// Reads `text` after `known`, by version and by shape, and holds what comes out to what a parse gives.
+fn reads_the_same(known: &str, text: &str) {
+    all_options(|options| {
+        let Ok(stored) = Object::parse(known.as_bytes(), options) else { return };
+        let parsed = Object::parse(text.as_bytes(), options);
+        let mut reader = ObjectReader::default();
+        for (way, stored) in [("new", None), ("by version", Some(&stored)), ("by shape", None)] {
+            reader.read(known.as_bytes(), options, |_, _| None).expect("it is well formed");
+            let read = reader.read(text.as_bytes(), options, |_, _| stored.cloned());
+            match (&parsed, &read) {
+                (Ok(parsed), Ok(read)) => {
+                    assert_eq!(facts(parsed), facts(read), "{way}: {text}\nafter {known}");
+                }
+                (Err(parsed), Err(read)) => assert_eq!(parsed.to_string(), read.to_string()),
+                (Ok(_), Err(error)) => panic!("{way}: {text}\nafter {known}: refused: {error}"),
+                (Err(error), Ok(_)) => panic!("{way}: {text}\nafter {known}: accepted, but {error}"),
+            }
+            let listed = format!("{text},{{");
+            if let Some((first, len)) = reader.read_first(&listed, options) {
+                let parsed = Object::parse(&listed.as_bytes()[..len], options);
+                let parsed = parsed.unwrap_or_else(|error| panic!("{text}: accepted, but {error}"));
+                assert_eq!(facts(&first), facts(&parsed), "{way}: {text}");
+            }
+        }
+    });
+}
+
+/// Puts other scalars in the place of some.
+fn changed(value: &mut Value, changes: &mut impl Iterator<Item = Option<Value>>) {
+    match value {
+        Value::Array(elements) => elements.iter_mut().for_each(|element| changed(element, changes)),
+        Value::Object(members) => members.values_mut().for_each(|member| changed(member, changes)),
+        scalar => {
+            if let Some(Some(other)) = changes.next() {
+                *scalar = other;
+            }
+        }
+    }
+}
+
+/// The known object and one in which some values are others, as text.
+fn pair() -> impl Strategy<Value = (String, String)> {
+    let changes = proptest::collection::vec(proptest::option::weighted(0.3, value()), 0..40);
+    (object(), changes, any::<bool>()).prop_map(|(known, changes, pretty)| {
+        let mut next = known.clone();
+        let mut changes = changes.into_iter();
+        for member in ["spec", "status"] {
+            changed(&mut next[member], &mut changes);
+        }
+        changed(&mut next["metadata"]["managedFields"], &mut changes);
+        let text = |value: &Value| if pretty { format!("{value:#}") } else { value.to_string() };
+        (text(&known), text(&next))
+    })
+}
+
+#[test]
+fn a_new_version_is_read_by_what_it_has_in_common_with_the_stored_one() {
+    let known = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"n","labels":{"x":"y"},"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"n","uid":"u"}],"managedFields":[{"f:spec":{"k:{\"a\":1}":{}}}]},"spec":{"a":[1,"two",null]},"status":{"phase":"Running"}}"#;
+    for (from, to) in [
+        ("\"two\"", "\"three\""),
+        ("null", "{}"),
+        ("[1,", "[01,"),
+        ("[1,", "[1 ,"),
+        ("\"status\"", "\"kind\""),
+        ("\"status\"", "\"spec\""),
+        ("Running\"}", "Running\"},\"kind\":\"Pod\""),
+        ("Running\"}}", "Running\"}"),
+        ("Running\"}}", "Running\"}}}"),
+        ("\"x\":\"y\"", "\"x\":\"z\""),
+        ("\"x\":\"y\"", "\"x\":1"),
+        ("\"x\":\"y\"", "\"x\":\"y\",\"x\":\"y\""),
+        ("f:spec", "f:status"),
+        ("{}}}]", "{}}]"),
+        ("[{\"f:spec\"", "[{1"),
+        ("\"name\":\"a\"", "\"name\":\"b\""),
+        ("\"name\":\"a\",", ""),
+    ] {
+        assert!(known.contains(from), "{from}");
+        reads_the_same(known, &known.replacen(from, to, 1));
+    }
+}
+
+#[test]
+fn the_key_of_the_stored_version_is_shared() {
+    let text = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"n"}}"#;
+    let stored = Object::from_json(text).expect("an object");
+    let mut reader = ObjectReader::default();
+    let options = ParseOptions::default();
+    let read = reader.read(text.as_bytes(), &options, |_, _| Some(stored.clone())).expect("an object");
+    assert_eq!(read.key().as_str().as_ptr(), stored.key().as_str().as_ptr());
+    let wrong = reader.read(text.replace("\"n\"", "\"m\"").as_bytes(), &options, |_, _| Some(stored.clone()));
+    assert_eq!(wrong.expect("an object").namespace(), "m", "whatever the caller has");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn a_version_after_another_reads_as_it_does_alone((known, text) in pair()) {
+        reads_the_same(&known, &text);
+    }
+
+    #[test]
+    fn a_damaged_version_is_refused_as_it_is_alone(
+        (known, text) in pair(),
+        damages in proptest::collection::vec(damage(), 1..4),
+    ) {
+        reads_the_same(&known, &damaged(&text, &damages));
+    }
+}
