@@ -9,7 +9,9 @@ mod loader;
 
 use pilothouse_controller::descriptor::Descriptor;
 use pilothouse_controller::sidecar::Sidecar;
-use pilothouse_model::{FieldSelector, JsonPath, LabelSelector, Object, ObjectReader, ParseOptions, Transform};
+use pilothouse_model::{
+    FieldSelector, JsonPath, LabelSelector, Object, ObjectReader, ParseOptions, Transform,
+};
 
 pub use corpus::seeds;
 
@@ -131,5 +133,8 @@ fn successor(known: &str, next: &str) {
     let _ = reader.read(known.as_bytes(), &options, |_, _| None);
     let read = reader.read(next.as_bytes(), &options, |_, _| Some(stored.clone()));
     let parsed = Object::parse(next.as_bytes(), &options);
-    assert_eq!(read.map(|object| object.json().to_owned()).ok(), parsed.map(|object| object.json().to_owned()).ok());
+    assert_eq!(
+        read.map(|object| object.json().to_owned()).ok(),
+        parsed.map(|object| object.json().to_owned()).ok()
+    );
 }

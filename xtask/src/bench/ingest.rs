@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use super::Scale;
-use super::process::{Run, Work, run};
+use super::process::{Relist, Run, Work, relist, run, write_protobuf};
 use super::programs::Programs;
 
 /// A consumer as the report names it.
@@ -29,6 +29,10 @@ pub(super) struct Ingest {
     pub(super) rows: Vec<Row>,
     pub(super) latencies: Vec<Row>,
     pub(super) curves: Vec<Point>,
+    /// A consumer, the percentage of objects that have changed, and what the further list takes.
+    pub(super) relists: Vec<(&'static str, usize, Relist)>,
+    /// Many times the events, for what grows with them.
+    pub(super) long: Option<Row>,
 }
 
 struct Contestant<'a> {
@@ -39,6 +43,8 @@ struct Contestant<'a> {
     /// Of the events, one of so many: the slow ones would take minutes.
     share: usize,
 }
+
+const PROTOBUF: &[&str] = &["--mode", "protobuf"];
 
 pub(super) const OURS: &str = "Pilothouse, every event";
 pub(super) const OURS_MERGED: &str = "Pilothouse, updates merge";
@@ -52,6 +58,8 @@ impl Ingest {
             rows: rows(programs, scale)?,
             latencies: latencies(programs, scale)?,
             curves: curves(programs, scale)?,
+            relists: relists(programs, scale)?,
+            long: long(programs, scale)?,
         })
     }
 
@@ -106,6 +114,7 @@ fn contestants(programs: &Programs) -> Vec<Contestant<'_>> {
         }
     }
     if let Some(go) = &programs.client_go {
+        all.push(one("client-go informer, typed, protobuf", go, PROTOBUF, "packed", 20));
         let mode = &["--mode", "typed", "--strip-managed-fields"];
         all.push(one("client-go informer, typed, managedFields stripped", go, mode, "packed", 20));
     }
@@ -151,17 +160,22 @@ fn contestants(programs: &Programs) -> Vec<Contestant<'_>> {
 fn rows(programs: &Programs, scale: Scale) -> Result<Vec<Row>> {
     let contestants = contestants(programs);
     let mut runs: Vec<Vec<Run>> = contestants.iter().map(|_| Vec::new()).collect();
+    let of = |contestant: &Contestant<'_>| Work {
+        objects: scale.objects,
+        events: events(scale, contestant),
+        framing: contestant.framing,
+        rate: None,
+        small: false,
+        protobuf: (contestant.mode == PROTOBUF).then(|| programs.protobuf.clone()),
+    };
+    if let Some(contestant) = contestants.iter().find(|contestant| contestant.mode == PROTOBUF) {
+        println!("bench: writing the fixture as protobuf");
+        write_protobuf(&programs.fixture, contestant.program, &of(contestant), &programs.protobuf)?;
+    }
     for round in 1..=scale.rounds {
         for (contestant, runs) in contestants.iter().zip(&mut runs) {
             println!("bench: round {round}: {}, {}", contestant.name, contestant.framing);
-            let work = Work {
-                objects: scale.objects,
-                events: events(scale, contestant),
-                framing: contestant.framing,
-                rate: None,
-                small: false,
-            };
-            let measured = run(&programs.fixture, contestant.program, contestant.mode, &work);
+            let measured = run(&programs.fixture, contestant.program, contestant.mode, &of(contestant));
             runs.push(measured.with_context(|| contestant.name)?);
         }
     }
@@ -198,6 +212,7 @@ fn latencies(programs: &Programs, scale: Scale) -> Result<Vec<Row>> {
             framing: "chunked",
             rate: Some(20_000),
             small: false,
+            protobuf: None,
         };
         let median = run(&programs.fixture, program, mode, &work).context(name)?;
         rows.push(Row { name, framing: "chunked", median, events });
@@ -209,6 +224,38 @@ fn latencies(programs: &Programs, scale: Scale) -> Result<Vec<Row>> {
         measure("client-go informer and work queue, worker", go, &["--mode", "controller", "--latency"])?;
     }
     Ok(rows)
+}
+
+fn relists(programs: &Programs, scale: Scale) -> Result<Vec<(&'static str, usize, Relist)>> {
+    let mut results = Vec::new();
+    let work = Work {
+        objects: scale.objects,
+        events: 0,
+        framing: "packed",
+        rate: None,
+        small: false,
+        protobuf: None,
+    };
+    for (name, program, mode) in
+        [(OURS, &programs.pilothouse, "every"), (KUBE_TYPED, &programs.kube_rs, "typed")]
+    {
+        for percent in [0, 10, 100] {
+            println!("bench: a further list, {percent} % changed: {name}");
+            let measured = relist(&programs.fixture, program, &["--mode", mode], &work, percent);
+            results.push((name, percent, measured.context(name)?));
+        }
+    }
+    Ok(results)
+}
+
+/// The memory after many events.
+fn long(programs: &Programs, scale: Scale) -> Result<Option<Row>> {
+    let Some(events) = scale.long else { return Ok(None) };
+    println!("bench: {events} events: {OURS}");
+    let work =
+        Work { objects: scale.objects, events, framing: "packed", rate: None, small: false, protobuf: None };
+    let median = run(&programs.fixture, &programs.pilothouse, &["--mode", "every"], &work).context(OURS)?;
+    Ok(Some(Row { name: OURS, framing: "packed", median, events }))
 }
 
 fn curves(programs: &Programs, scale: Scale) -> Result<Vec<Point>> {
@@ -223,7 +270,7 @@ fn curves(programs: &Programs, scale: Scale) -> Result<Vec<Point>> {
             }
             println!("bench: {objects} small objects: {name}");
             let events = scale.events / 2;
-            let work = Work { objects, events, framing: "packed", rate: None, small: true };
+            let work = Work { objects, events, framing: "packed", rate: None, small: true, protobuf: None };
             let run = run(&programs.fixture, program, &["--mode", mode], &work).context(name)?;
             points.push(Point { name, objects, run, events });
         }

@@ -28,6 +28,8 @@ pub(crate) struct Scale {
     rounds: usize,
     /// Foos of the end-to-end run.
     foos: usize,
+    /// Events of the long run.
+    long: Option<usize>,
     /// Objects of each point of the curves.
     curve: &'static [usize],
 }
@@ -37,10 +39,12 @@ const FULL: Scale = Scale {
     events: 200_000,
     rounds: 3,
     foos: 10_000,
+    long: Some(10_000_000),
     curve: &[1_000, 10_000, 100_000, 1_000_000],
 };
 /// Enough to see that everything runs, and which way the ratios point.
-const QUICK: Scale = Scale { objects: 2_000, events: 10_000, rounds: 1, foos: 100, curve: &[1_000] };
+const QUICK: Scale =
+    Scale { objects: 2_000, events: 10_000, rounds: 1, foos: 100, long: None, curve: &[1_000] };
 
 /// Builds everything, measures, and writes `bench/REPORT.md` with its plots; a quick run writes nothing and checks the
 /// direction of the ratios.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
@@ -20,6 +20,8 @@ pub(super) struct Work {
     pub(super) framing: &'static str,
     pub(super) rate: Option<usize>,
     pub(super) small: bool,
+    /// Where the bodies for a client that speaks protobuf are.
+    pub(super) protobuf: Option<PathBuf>,
 }
 
 /// What a process has used.
@@ -128,39 +130,124 @@ impl Drop for Running {
     }
 }
 
-/// Lets a consumer list, then sends it the events.
-pub(super) fn run(fixture: &Path, consumer: &Path, mode: &[&str], work: &Work) -> Result<Run> {
+/// Has the fixture's objects and events written as protobuf, by the program that reads them so.
+pub(super) fn write_protobuf(fixture: &Path, writer: &Path, work: &Work, folder: &Path) -> Result<()> {
     let (objects, events) = (work.objects.to_string(), work.events.to_string());
-    let mut served: Vec<String> =
-        ["--objects", &objects, "--events", &events, "--framing", work.framing].map(str::to_owned).into();
-    if let Some(rate) = work.rate {
-        served.extend(["--rate".to_owned(), rate.to_string()]);
-    }
-    if work.small {
-        served.push("--small".to_owned());
-    }
+    let served = ["--objects", &objects, "--events", &events].map(str::to_owned);
     let mut fixture = Running::start(fixture, &served)?;
     let listening = fixture.line()?;
-    let Some(server) = listening["listening"].as_str() else { bail!("the fixture server said {listening}") };
+    let server = listening["listening"].as_str().context("the fixture server does not say where it is")?;
+    let written = Command::new(writer)
+        .args(["--server", server, "--objects", &objects, "--events", &events, "--write-protobuf"])
+        .arg(folder)
+        .status()
+        .with_context(|| format!("start {}", writer.display()))?;
+    ensure!(written.success(), "{} could not write the fixture as protobuf: {written}", writer.display());
+    Ok(())
+}
 
-    let mut arguments: Vec<String> =
-        ["--server", server, "--objects", &objects, "--events", &events].map(str::to_owned).into();
-    arguments.extend(mode.iter().map(|&word| word.to_owned()));
-    let begun = SystemTime::now();
-    let mut consumer = Running::start(consumer, &arguments)?;
-    ensure!(consumer.line()?["at"] == "listed", "it did not say that it has listed");
-    let list_seconds = begun.elapsed().unwrap_or_default().as_secs_f64();
-    settle();
-    let listed = consumer.usage()?;
+/// A fixture server and a consumer whose cache is in sync.
+pub(super) struct Listed {
+    // The consumer ends before its server.
+    consumer: Running,
+    _fixture: Running,
+    server: String,
+    list_seconds: f64,
+    usage: Usage,
+}
 
+impl Listed {
+    fn start(fixture: &Path, consumer: &Path, mode: &[&str], work: &Work) -> Result<Self> {
+        let (objects, events) = (work.objects.to_string(), work.events.to_string());
+        let mut served: Vec<String> =
+            ["--objects", &objects, "--events", &events, "--framing", work.framing].map(str::to_owned).into();
+        if let Some(rate) = work.rate {
+            served.extend(["--rate".to_owned(), rate.to_string()]);
+        }
+        if work.small {
+            served.push("--small".to_owned());
+        }
+        if let Some(folder) = &work.protobuf {
+            served.extend(["--protobuf-dir".to_owned(), folder.display().to_string()]);
+        }
+        let mut fixture = Running::start(fixture, &served)?;
+        let listening = fixture.line()?;
+        let Some(server) = listening["listening"].as_str() else {
+            bail!("the fixture server said {listening}")
+        };
+        let server = server.to_owned();
+
+        let mut arguments: Vec<String> =
+            ["--server", &server, "--objects", &objects, "--events", &events].map(str::to_owned).into();
+        arguments.extend(mode.iter().map(|&word| word.to_owned()));
+        let begun = SystemTime::now();
+        let mut consumer = Running::start(consumer, &arguments)?;
+        ensure!(consumer.line()?["at"] == "listed", "it did not say that it has listed");
+        let list_seconds = begun.elapsed().unwrap_or_default().as_secs_f64();
+        settle();
+        let usage = consumer.usage()?;
+        Ok(Self { consumer, _fixture: fixture, server, list_seconds, usage })
+    }
+}
+
+/// Lets a consumer list, then sends it the events.
+pub(super) fn run(fixture: &Path, consumer: &Path, mode: &[&str], work: &Work) -> Result<Run> {
+    let mut at_work = Listed::start(fixture, consumer, mode, work)?;
     let begun = SystemTime::now();
-    ureq::post(&format!("{server}/fixture/start")).send_empty().context("start the events")?;
-    let said = consumer.line()?;
+    ureq::post(&format!("{}/fixture/start", at_work.server)).send_empty().context("start the events")?;
+    let said = at_work.consumer.line()?;
     let event_seconds = begun.elapsed().unwrap_or_default().as_secs_f64();
     settle();
-    let done = consumer.usage()?;
+    let done = at_work.consumer.usage()?;
     let delivered = said["delivered"].as_f64().unwrap_or_default();
+    let Listed { list_seconds, usage: listed, .. } = at_work;
     Ok(Run { list_seconds, event_seconds, delivered, listed, done, said })
+}
+
+/// What a consumer uses before, during and after a further list.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Relist {
+    pub(super) before_mib: f64,
+    pub(super) peak_mib: f64,
+    pub(super) after_mib: f64,
+}
+
+/// Lets a consumer list, and list again when so many percent of the objects have changed.
+#[expect(clippy::disallowed_methods, reason = "another process works meanwhile, in real time")]
+pub(super) fn relist(
+    fixture: &Path,
+    consumer: &Path,
+    mode: &[&str],
+    work: &Work,
+    percent: usize,
+) -> Result<Relist> {
+    let at_work = Listed::start(fixture, consumer, mode, work)?;
+    // The peak counts from here.
+    let peak = format!("/proc/{}/clear_refs", at_work.consumer.child.id());
+    fs::write(&peak, "5").with_context(|| format!("write {peak}"))?;
+    let opened = || -> Result<u64> {
+        let url = format!("{}/fixture/watches", at_work.server);
+        let mut answer = ureq::get(&url).call().with_context(|| format!("get {url}"))?;
+        let answer = answer.body_mut().read_to_string().context("read its answer")?;
+        let answer: Value = serde_json::from_str(&answer).context("its answer is not JSON")?;
+        answer["opened"].as_u64().context("its answer tells no number of watches")
+    };
+    let before = opened()?;
+    let url = format!("{}/fixture/expire?changed={percent}", at_work.server);
+    ureq::post(&url).send_empty().context("let the watch expire")?;
+    for _ in 0..1200 {
+        if opened()? > before {
+            settle();
+            let usage = at_work.consumer.usage()?;
+            return Ok(Relist {
+                before_mib: at_work.usage.resident_mib,
+                peak_mib: usage.peak_mib,
+                after_mib: usage.resident_mib,
+            });
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    bail!("it did not watch again within 60 s")
 }
 
 /// Waits until another process has written a file.

@@ -25,12 +25,15 @@ pub(super) struct Programs {
     /// None on a machine without Go: the report says so.
     pub(super) client_go: Option<PathBuf>,
     pub(super) controller_runtime: Option<PathBuf>,
+    /// The folder of the fixture as protobuf.
+    pub(super) protobuf: PathBuf,
 }
 
 impl Programs {
     pub(super) fn build(root: &Path, quick: bool) -> Result<Self> {
         let folder = root.join("target/bench");
-        fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+        let protobuf = folder.join("protobuf");
+        fs::create_dir_all(&protobuf).with_context(|| format!("make {}", protobuf.display()))?;
         let own = |name: &str, allocator: &str| {
             rust(root, &["--package", "pilothouse-bench"], name, allocator, &folder)
         };
@@ -43,6 +46,7 @@ impl Programs {
         // A quick run compares the system's allocator only.
         let [mimalloc, jemalloc] = if quick { ["", ""] } else { ["mimalloc", "jemalloc"] };
         Ok(Self {
+            protobuf,
             fixture: own("fixture_server", "")?,
             pilothouse_mimalloc: own("ingest_consumer", mimalloc)?,
             pilothouse_jemalloc: own("ingest_consumer", jemalloc)?,
