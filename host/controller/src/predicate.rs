@@ -158,7 +158,7 @@ fn event(notification: &Notification) -> &'static str {
 fn differs(name: &str, old: &Object, new: &Object) -> bool {
     match name {
         "generationChanged" => old.generation() != new.generation(),
-        "labelsChanged" => !old.labels().eq(new.labels()),
+        "labelsChanged" => !old.same_labels(new) && !old.labels().eq(new.labels()),
         _ => !old.annotations().eq(new.annotations()),
     }
 }

@@ -44,6 +44,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use pilothouse_model::ObjectKey;
 
+use crate::key::FastHash;
+
 /// An item that can be merged with later items of the same key.
 pub(crate) trait Coalesce: Sized {
     fn key(&self) -> &ObjectKey;
@@ -73,7 +75,7 @@ pub(crate) struct CoalescingQueue<T> {
     exact_start: u64,
     merging: bool,
     merged: BTreeMap<u64, Pending<T>>,
-    places: HashMap<ObjectKey, u64>,
+    places: HashMap<ObjectKey, u64, FastHash>,
     next_position: u64,
     len: usize,
     /// Items that were merged away since the last [`take_merged`](CoalescingQueue::take_merged).
@@ -90,7 +92,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
             exact_start: 0,
             merging: false,
             merged: BTreeMap::new(),
-            places: HashMap::new(),
+            places: HashMap::default(),
             next_position: 0,
             len: 0,
             merged_away: 0,
@@ -230,7 +232,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
     fn stop_merging(&mut self) {
         if self.merging {
             self.merging = false;
-            self.places = HashMap::new();
+            self.places = HashMap::default();
         }
     }
 

@@ -2,6 +2,10 @@ use std::fmt;
 
 use pilothouse_model::{FieldSelector, LabelSelector, Object, ResourceType, Transform};
 
+/// Hashes keys many times for each event, so it has to be quick. Its seed is random for each process: who may only choose names cannot
+/// choose those that collide.
+pub(crate) type FastHash = foldhash::fast::RandomState;
+
 /// What a shared informer watches. Subscribers with equal keys share one reflector and one cache (B30).
 ///
 /// ```

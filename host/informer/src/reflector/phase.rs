@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use pilothouse_model::{Object, ObjectKey};
 use tokio::time::Instant;
 
+use crate::key::FastHash;
 use crate::list_watch::ListParams;
 
 #[derive(Debug)]
@@ -40,7 +41,7 @@ pub(super) struct Listing {
 #[derive(Debug, Default)]
 pub(super) struct Collected {
     pub(super) items: Vec<Option<Object>>,
-    pub(super) places: HashMap<ObjectKey, usize>,
+    pub(super) places: HashMap<ObjectKey, usize, FastHash>,
 }
 
 #[derive(Debug)]

@@ -1,4 +1,3 @@
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use crate::metrics::Counters;
 use crate::options::InformerOptions;
 use crate::reflector::Reflector;
 use crate::status::{InformerPhase, InformerStatus};
-use crate::store::{ByKey, Scope, Store};
+use crate::store::{ByKey, Objects, Scope, Store};
 
 /// After so many deltas without a wait, other tasks get their turn.
 const DELTAS_PER_TURN: usize = 256;
@@ -280,12 +279,7 @@ impl Informer {
     }
 
     /// From `previous` to `items`, which the store holds now: tombstones first, by key, then the items in order (B14, B32).
-    fn difference<'a>(
-        &self,
-        previous: &'a HashSet<ByKey>,
-        items: &'a [Object],
-        initial: bool,
-    ) -> Vec<Change<'a>> {
+    fn difference<'a>(&self, previous: &'a Objects, items: &'a [Object], initial: bool) -> Vec<Change<'a>> {
         let mut gone: Vec<_> = previous
             .iter()
             .map(|ByKey(object)| object)

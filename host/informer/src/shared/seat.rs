@@ -1,4 +1,3 @@
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +6,7 @@ use tokio::time::Instant;
 
 use super::outlet::Outlet;
 use crate::key::Restriction;
-use crate::store::ByKey;
+use crate::store::Objects;
 
 /// A subscriber's place at an informer.
 pub(super) struct Seat {
@@ -33,7 +32,7 @@ pub(super) struct Luggage {
 
 /// What a subscriber was told of by another informer.
 pub(super) struct Knowledge {
-    pub(super) objects: HashSet<ByKey>,
+    pub(super) objects: Objects,
     /// Whether that was all that there was.
     pub(super) synced: bool,
 }

@@ -23,6 +23,8 @@ pub struct IndexFn {
     /// Equal texts mean equal functions, so that subscribers share the index. `None`: nobody can tell.
     identity: Option<Arc<str>>,
     function: Arc<Function>,
+    /// Whether two versions of one object are sure to have the same values, without finding them.
+    same: fn(&Object, &Object) -> bool,
 }
 
 /// Why an index could not be added or read.
@@ -54,24 +56,32 @@ fn known(indexes: &[String]) -> String {
 }
 
 impl IndexFn {
-    fn declared(identity: String, function: impl Fn(&Object) -> Vec<String> + Send + Sync + 'static) -> Self {
-        Self { identity: Some(identity.into()), function: Arc::new(function) }
+    fn declared(
+        identity: String,
+        same: fn(&Object, &Object) -> bool,
+        function: impl Fn(&Object) -> Vec<String> + Send + Sync + 'static,
+    ) -> Self {
+        Self { identity: Some(identity.into()), function: Arc::new(function), same }
     }
 
     /// By namespace. Cluster-scoped objects have no value.
     #[must_use]
     pub fn namespace() -> Self {
-        Self::declared("namespace".to_owned(), |object| {
-            let namespace = object.namespace();
-            if namespace.is_empty() { Vec::new() } else { vec![namespace.to_owned()] }
-        })
+        Self::declared(
+            "namespace".to_owned(),
+            |_, _| true,
+            |object| {
+                let namespace = object.namespace();
+                if namespace.is_empty() { Vec::new() } else { vec![namespace.to_owned()] }
+            },
+        )
     }
 
     /// By the value of a label.
     #[must_use]
     pub fn label(key: impl Into<String>) -> Self {
         let key = key.into();
-        Self::declared(format!("label:{key}"), move |object| {
+        Self::declared(format!("label:{key}"), Object::same_labels, move |object| {
             object.label(&key).map(std::borrow::Cow::into_owned).into_iter().collect()
         })
     }
@@ -80,7 +90,7 @@ impl IndexFn {
     #[must_use]
     pub fn annotation(key: impl Into<String>) -> Self {
         let key = key.into();
-        Self::declared(format!("annotation:{key}"), move |object| {
+        Self::declared(format!("annotation:{key}"), Object::same_annotations, move |object| {
             object.annotation(&key).map(std::borrow::Cow::into_owned).into_iter().collect()
         })
     }
@@ -88,7 +98,7 @@ impl IndexFn {
     /// By the UID of every owner.
     #[must_use]
     pub fn owner_uid() -> Self {
-        Self::declared("owner-uid".to_owned(), |object| {
+        Self::declared("owner-uid".to_owned(), Object::same_owner_references, |object| {
             object.owner_references().into_iter().map(|owner| owner.uid).collect()
         })
     }
@@ -100,7 +110,7 @@ impl IndexFn {
     /// Says where the path is malformed.
     pub fn field(path: &str) -> Result<Self, JsonPathError> {
         let path = JsonPath::parse(path)?;
-        Ok(Self::declared(format!("field:{path}"), move |object| path.values(object)))
+        Ok(Self::declared(format!("field:{path}"), Object::ptr_eq, move |object| path.values(object)))
     }
 
     /// By a function. It runs for every change of every object, on the informer's task: it should take microseconds. If
@@ -117,7 +127,7 @@ impl IndexFn {
                 Vec::new()
             }
         };
-        Self { identity: None, function: Arc::new(guarded) }
+        Self { identity: None, function: Arc::new(guarded), same: |_, _| false }
     }
 
     /// The values of one object, sorted, each once.
@@ -127,6 +137,11 @@ impl IndexFn {
         values.sort_unstable();
         values.dedup();
         values
+    }
+
+    /// Whether two versions of one object are sure to have the same values.
+    pub(super) fn is_unchanged(&self, old: &Object, new: &Object) -> bool {
+        (self.same)(old, new)
     }
 
     /// Whether both are known to give the same values.

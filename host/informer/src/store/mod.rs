@@ -13,7 +13,6 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,7 +22,7 @@ use pilothouse_model::{Object, ObjectKey};
 pub use index::{IndexError, IndexFn};
 pub use reader::StoreReader;
 pub(crate) use reader::{ReaderSource, Scope};
-pub(crate) use state::ByKey;
+pub(crate) use state::{ByKey, Objects};
 use state::{IndexId, State};
 
 /// Whose index names are meant: each subscriber of a shared informer has its own.
@@ -86,7 +85,7 @@ impl Store {
     /// Swaps the whole content for `items` in one step: a reader sees all of the old state or all of the new, indexes
     /// included, and never waits for the building of the new. Returns the old objects. Of two items with one key the
     /// later counts.
-    pub(crate) fn replace(&self, items: &[Object], resource_version: &str) -> HashSet<ByKey> {
+    pub(crate) fn replace(&self, items: &[Object], resource_version: &str) -> Objects {
         let state = self.state.upgradable_read();
         let mut fresh = state.rebuilt(items, resource_version);
         let mut state = RwLockUpgradableReadGuard::upgrade(state);

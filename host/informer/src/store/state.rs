@@ -1,7 +1,7 @@
 //! What the store's lock protects.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{Hash, Hasher};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use pilothouse_model::{Object, ObjectKey};
 use tokio::time::Instant;
 
 use super::{IndexFn, ScopeId};
+use crate::key::FastHash;
 
 pub(crate) type IndexId = u64;
 
@@ -17,12 +18,15 @@ pub(crate) type IndexId = u64;
 #[derive(Clone)]
 pub(crate) struct ByKey(pub(crate) Object);
 
+/// Objects by key.
+pub(crate) type Objects = std::collections::HashSet<ByKey, FastHash>;
+
 /// Invariants: `order` holds exactly the keys of `objects`; each index holds exactly the values that its function gives
 /// for the objects, and no value without an object; each name leads to an index, and each index has a name; `bytes` is
 /// the sum of the objects' sizes.
 #[derive(Default)]
 pub(crate) struct State {
-    objects: HashSet<ByKey>,
+    objects: Objects,
     order: BTreeSet<ObjectKey>,
     bytes: usize,
     resource_version: String,
@@ -121,7 +125,7 @@ impl State {
 
     /// The same indexes and names over other objects.
     pub(super) fn rebuilt(&self, items: &[Object], resource_version: &str) -> Self {
-        let mut objects = HashSet::with_capacity(items.len());
+        let mut objects = Objects::with_capacity_and_hasher(items.len(), FastHash::default());
         for object in items {
             objects.replace(ByKey(object.clone()));
         }
@@ -143,13 +147,16 @@ impl State {
         }
     }
 
-    pub(super) fn into_objects(self) -> HashSet<ByKey> {
+    pub(super) fn into_objects(self) -> Objects {
         self.objects
     }
 
     pub(super) fn index_changes(&self, old: Option<&Object>, new: Option<&Object>) -> Vec<IndexChange> {
         let mut changes = Vec::new();
         for (id, index) in &self.indexes {
+            if old.zip(new).is_some_and(|(old, new)| index.function.is_unchanged(old, new)) {
+                continue;
+            }
             let mut removed = old.map_or_else(Vec::new, |object| index.function.values(object));
             let mut added = new.map_or_else(Vec::new, |object| index.function.values(object));
             // Both are sorted; most updates change no value.

@@ -131,6 +131,25 @@ impl Object {
         self.0.metadata.labels.value(&self.0.json, key)
     }
 
+    /// Whether both have the same text of labels.
+    #[must_use]
+    pub fn same_labels(&self, other: &Self) -> bool {
+        self.0.metadata.labels.place().of(&self.0.json) == other.0.metadata.labels.place().of(&other.0.json)
+    }
+
+    /// Whether both have the same text of annotations.
+    #[must_use]
+    pub fn same_annotations(&self, other: &Self) -> bool {
+        self.0.metadata.annotations.place().of(&self.0.json)
+            == other.0.metadata.annotations.place().of(&other.0.json)
+    }
+
+    /// Whether both have the same text of owner references.
+    #[must_use]
+    pub fn same_owner_references(&self, other: &Self) -> bool {
+        self.0.metadata.owners.of(&self.0.json) == other.0.metadata.owners.of(&other.0.json)
+    }
+
     /// All annotations, in the server's order.
     pub fn annotations(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
         self.0.metadata.annotations.pairs(&self.0.json).into_iter()
