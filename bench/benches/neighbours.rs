@@ -91,6 +91,7 @@ async fn latencies(beside: &str) -> Vec<Duration> {
         settle: Duration::from_millis(50),
         review_every: Duration::from_secs(30),
         informer_runtime: None,
+        compress_caches: false,
         requeue_on_reload: true,
         file_events: true,
         namespace: "default".into(),

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use pilothouse_bench::pod;
-use pilothouse_informer::{IndexFn, Store};
+use pilothouse_informer::{Compression, IndexFn, Store};
 use pilothouse_model::Object;
 
 const OBJECTS: usize = 10_000;
@@ -45,6 +45,45 @@ fn store(criterion: &mut Criterion) {
         bencher.iter(|| store.page(Some("team-7"), None, black_box(500)));
     });
     group.bench_function("replace 10,000", |bencher| bencher.iter(|| store.replace_all(&objects, "3")));
+    group.finish();
+    compressed(criterion, &objects, &changed);
+}
+
+/// The same store packed. A get by itself unpacks nothing; reading the text does.
+fn compressed(criterion: &mut Criterion, objects: &[Object], changed: &[Object]) {
+    let mut group = criterion.benchmark_group("store, get and read the text");
+    let plain = Store::new();
+    let packed = Store::compressed(Compression::default());
+    for (name, store) in [("plain", &plain), ("zstd", &packed)] {
+        store.replace_all(objects, "1");
+        eprintln!("{name}: {} bytes for each cached pod, beside the map", store.memory_size() / OBJECTS);
+        let mut turn = 0;
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                turn += 1;
+                store.get(black_box(objects[turn % OBJECTS].key())).map(|object| object.json().len())
+            });
+        });
+        group.bench_function(format!("{name}, the key and the version alone"), |bencher| {
+            bencher.iter(|| {
+                turn += 1;
+                let object = store.get(black_box(objects[turn % OBJECTS].key()));
+                object.map(|object| object.resource_version().len() + object.name().len())
+            });
+        });
+        group.bench_function(format!("{name}, update"), |bencher| {
+            bencher.iter_batched(
+                || {
+                    turn += 1;
+                    let generation = if (turn / OBJECTS).is_multiple_of(2) { changed } else { objects };
+                    generation[turn % OBJECTS].clone()
+                },
+                |object| store.update(object),
+                BatchSize::SmallInput,
+            );
+        });
+    }
+    assert_eq!((plain.packed(), packed.packed()), (0, OBJECTS));
     group.finish();
 }
 

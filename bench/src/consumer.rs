@@ -8,8 +8,8 @@ use bytes::Bytes;
 use clap::{Parser, ValueEnum};
 use futures::StreamExt;
 use pilothouse_informer::{
-    IndexFn, InformerOptions, InformerRegistry, KubeListWatch, KubeListWatches, ListParams, ListWatch,
-    SubscribeOptions, Subscription, WatchParams,
+    Compression, IndexFn, InformerOptions, InformerRegistry, KubeListWatch, KubeListWatches, ListParams,
+    ListWatch, SubscribeOptions, Subscription, WatchParams,
 };
 use pilothouse_model::Notification;
 use tokio::runtime::Handle;
@@ -35,6 +35,18 @@ pub struct Consumer {
     /// Whether to read from each event when it was sent.
     #[arg(long)]
     latency: bool,
+    /// Whether the cache is compressed.
+    #[arg(long, default_value = "none")]
+    compression: CacheCompression,
+}
+
+/// How the cache is kept.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum CacheCompression {
+    /// Objects as they are.
+    None,
+    /// Packed by zstd with a dictionary.
+    Zstd,
 }
 
 /// What is done with the events.
@@ -78,7 +90,8 @@ fn say(line: &str) {
 }
 
 async fn ingest(consumer: &Consumer, client: kube::Client, runtime: Handle) -> Result<Subscription, String> {
-    let options = InformerOptions { runtime: Some(runtime), ..InformerOptions::default() };
+    let compression = (consumer.compression == CacheCompression::Zstd).then(Compression::default);
+    let options = InformerOptions { runtime: Some(runtime), compression, ..InformerOptions::default() };
     let registry = InformerRegistry::new(KubeListWatches::new(client), options);
     let backlog = match consumer.mode {
         Mode::Merge => 1,

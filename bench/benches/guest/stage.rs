@@ -110,6 +110,7 @@ impl Plugin {
             requeue_on_reload: true,
             file_events: true,
             informer_runtime: None,
+            compress_caches: false,
             namespace: "default".into(),
         };
         let runtime = runtime()?;

@@ -1,5 +1,5 @@
 //! Pilothouse's informer as a consumer of the fixture server, in the form that the benchmark's peers have, too:
-//! `ingest_consumer --server URL --objects N --events M --mode every|merge|drain [--latency]`.
+//! `ingest_consumer --server URL --objects N --events M --mode every|merge|drain [--latency] [--compression none|zstd]`.
 //!
 //! Prints `{"at":"listed"}` when its cache is synced and has all objects, and `{"at":"done",…}` when it has been told of the
 //! last event. Then it keeps its cache until its input ends.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecursiveMode, Watcher};
 use parking_lot::{Mutex, RwLock};
-use pilothouse_informer::{InformerDump, InformerOptions, InformerRegistry, KubeListWatches};
+use pilothouse_informer::{Compression, InformerDump, InformerOptions, InformerRegistry, KubeListWatches};
 use pilothouse_plugin::Engine;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
@@ -58,6 +58,8 @@ pub struct HostOptions {
     pub review_every: Duration,
     /// The runtime that informers run on, if not that of the plugins.
     pub informer_runtime: Option<Handle>,
+    /// Whether cached objects are compressed.
+    pub compress_caches: bool,
     /// Whether a reload queues every object again. Off only in tests.
     pub requeue_on_reload: bool,
 }
@@ -103,8 +105,11 @@ impl PluginHost {
     pub fn new(options: HostOptions, client: kube::Client, engine: Engine, metrics: Metrics) -> Self {
         let client = metrics.rest.measure(client, &options.api_server);
         let server = Server::new(client.clone());
-        let informer_options =
-            InformerOptions { runtime: options.informer_runtime.clone(), ..InformerOptions::default() };
+        let informer_options = InformerOptions {
+            runtime: options.informer_runtime.clone(),
+            compression: options.compress_caches.then(Compression::default),
+            ..InformerOptions::default()
+        };
         let informers = InformerRegistry::new(KubeListWatches::new(client), informer_options);
         let services = LoadServices {
             engine,

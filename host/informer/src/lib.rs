@@ -94,7 +94,7 @@ pub use list_watch::{
     ByteStream, KubeListWatch, KubeListWatches, ListParams, ListWatch, ListWatchFactory, WatchParams,
 };
 pub use metrics::{HistogramSnapshot, InformerMetrics};
-pub use options::InformerOptions;
+pub use options::{Compression, InformerOptions};
 pub use reflector::Reflector;
 pub use shared::{
     FailureDump, InformerDump, InformerRegistry, StoreDump, SubscribeError, SubscribeOptions, SubscriberDump,

@@ -23,11 +23,26 @@ pub struct InformerOptions {
     pub initial_events_timeout: Duration,
     /// The largest object that is read, in bytes of JSON. It bounds the memory that a broken server can take.
     pub max_object_bytes: usize,
+    /// Whether caches are compressed. It makes them several times smaller; what is read has to be unpacked first.
+    pub compression: Option<Compression>,
     /// The runtime that informers run on; that of whoever subscribes when there is none. On one with a single thread, a
     /// connection and its informer take turns without waking another thread for each chunk.
     pub runtime: Option<tokio::runtime::Handle>,
     /// Seed of the jitter, so that a test or a replay repeats. `None` draws one.
     pub seed: Option<u64>,
+}
+
+/// How caches are compressed: each object for itself, by zstd with a dictionary of what a cache's objects have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compression {
+    /// Bytes of objects, in JSON, that a dictionary is made of. A cache with fewer stays as it is.
+    pub learn_from: usize,
+}
+
+impl Default for Compression {
+    fn default() -> Self {
+        Self { learn_from: 1024 * 1024 }
+    }
 }
 
 impl Default for InformerOptions {
@@ -39,6 +54,7 @@ impl Default for InformerOptions {
             idle_timeout: Duration::from_secs(120),
             initial_events_timeout: Duration::from_secs(10),
             max_object_bytes: 32 * 1024 * 1024,
+            compression: None,
             runtime: None,
             seed: None,
         }

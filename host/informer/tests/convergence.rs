@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use chaos::{Counts, FAULTS, Server, State, Stored};
 use pilothouse_informer::{
-    InformerKey, InformerOptions, InformerRegistry, ListWatch, StoreReader, SubscribeOptions,
+    Compression, InformerKey, InformerOptions, InformerRegistry, ListWatch, StoreReader, SubscribeOptions,
 };
 use pilothouse_model::{LabelSelector, Object, ResourceType};
 use rand::rngs::SmallRng;
@@ -57,6 +57,10 @@ async fn converge(seed: u64) -> Counts {
         seed: Some(seed),
         page_size: 3,
         delta_capacity: 1 + rng.random_range(0..8),
+        // From the first object on, or from the second list.
+        compression: seed
+            .is_multiple_of(4)
+            .then_some(Compression { learn_from: if seed.is_multiple_of(8) { 1 } else { 700 } }),
         ..InformerOptions::default()
     };
     let registry = InformerRegistry::new(factory, options);

@@ -16,7 +16,10 @@ pub use delta::*;
 pub use json_path::{JsonPath, JsonPathError};
 pub use key::ObjectKey;
 pub use notification::Notification;
-pub use object::{Object, ObjectError, ObjectReader, OwnerReference, ParseOptions, Projection, Transform};
+pub use object::{
+    Dictionary, Object, ObjectError, ObjectReader, OwnerReference, PackedObject, ParseOptions, Projection,
+    Transform,
+};
 pub use resource::ResourceType;
 pub use selector::{FieldSelector, LabelSelector, SelectorError};
 pub use version::{ResourceVersion, Uid};

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Deserialize;
 
 use crate::build::Language;
 
@@ -237,6 +238,20 @@ pub(crate) struct CacheFlags {
     /// Where compiled plugins are kept between runs; without it, `pilothouse` in $XDG_CACHE_HOME or ~/.cache.
     #[arg(long, env = "PILOTHOUSE_CACHE_DIR", value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
+    /// Whether cached objects are compressed in memory: `none`, or `zstd`. Wins over `cache.compression` of --config.
+    #[arg(long, env = "PILOTHOUSE_CACHE_COMPRESSION", value_enum, value_name = "HOW")]
+    pub(crate) cache_compression: Option<CacheCompression>,
+}
+
+/// How cached objects are kept in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CacheCompression {
+    /// As they are.
+    #[default]
+    None,
+    /// By zstd, with a dictionary for each watch.
+    Zstd,
 }
 
 #[derive(Debug, Args)]

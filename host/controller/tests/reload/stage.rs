@@ -47,6 +47,7 @@ impl Stage {
             review_every: Duration::from_secs(30),
             // A lost key must not be found again by this.
             informer_runtime: None,
+            compress_caches: false,
             requeue_on_reload: false,
         };
         let metrics = Metrics::register(&mut Registry::default());

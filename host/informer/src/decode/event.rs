@@ -68,7 +68,7 @@ impl EventDecoder<'_> {
     }
 
     fn object(&mut self, object: &[u8]) -> Result<Object, DecodeError> {
-        let stored = |namespace: &str, name: &str| self.store.get(&ObjectKey::new(namespace, name));
+        let stored = |namespace: &str, name: &str| self.store.get_plain(&ObjectKey::new(namespace, name));
         let object = self.format.object(object, self.reader, stored)?;
         if object.resource_version().is_empty() {
             return Err(DecodeError::NoResourceVersion(object.key().to_string()));

@@ -384,7 +384,7 @@ impl Inner {
 fn known(earlier: &VecDeque<Segment>, store: &Store, key: &ObjectKey) -> bool {
     match earlier.back() {
         Some(Segment::Replacement(replacement)) => replacement.items.iter().any(|item| item.key() == key),
-        Some(Segment::Changes(_)) | None => store.get(key).is_some(),
+        Some(Segment::Changes(_)) | None => store.contains(key),
     }
 }
 

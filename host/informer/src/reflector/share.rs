@@ -4,34 +4,40 @@
 //! are dropped at once in favour of the stored ones, so that a relist needs memory for what has changed and not for everything
 //! twice.
 //!
+//! Where the store compresses, what is new is packed as it is read, for the same reason.
+//!
 //! The bytes decide. UID and version would not do: a server that was restored from a backup gives out versions anew.
 
 use pilothouse_model::Object;
 
 use crate::store::Store;
 
-/// Puts the stored object in the place of each that has the same bytes.
+/// Puts the stored object in the place of each that has the same bytes, and packs the others if the store does.
 pub(super) fn share_with(store: &Store, objects: &mut [Object]) {
-    if store.is_empty() {
-        return;
-    }
-    for object in objects {
-        if let Some(stored) = store.get(object.key())
-            && stored == *object
-        {
-            *object = stored;
+    if !store.is_empty() {
+        for object in &mut *objects {
+            if let Some(stored) = store.same(object) {
+                *object = stored;
+            }
         }
     }
+    store.pack(objects);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Compression;
     use crate::scripted::pod;
 
     #[test]
     fn an_object_with_the_same_bytes_is_the_stored_one_and_another_is_not() {
-        let store = Store::new();
+        for store in [Store::new(), Store::compressed(Compression { learn_from: 1 })] {
+            check(&store);
+        }
+    }
+
+    fn check(store: &Store) {
         store.update(pod("same", 1).object());
         store.update(pod("newer", 1).object());
         let restored = pod("restored", 1).object();
@@ -45,7 +51,7 @@ mod tests {
         store.update(restored);
         let mut listed = [pod("same", 1).object(), pod("newer", 2).object(), other, pod("new", 3).object()];
         let before = listed.clone();
-        share_with(&store, &mut listed);
+        share_with(store, &mut listed);
         let shared = listed.iter().map(|object| store.list().iter().any(|stored| stored.ptr_eq(object)));
         assert_eq!(shared.collect::<Vec<_>>(), [true, false, false, false]);
         assert_eq!(listed, before, "nothing but the allocation changes");

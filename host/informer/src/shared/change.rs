@@ -22,10 +22,30 @@ pub(super) enum Change<'a> {
     },
 }
 
+/// What a list says of objects that were known.
+pub(super) struct Difference<'a> {
+    /// Those that are not in it, by key.
+    pub(super) gone: Vec<Object>,
+    /// Those that are in it, in its order, each with what was known of it.
+    pub(super) present: Vec<(Option<Object>, &'a Object)>,
+}
+
+impl Difference<'_> {
+    /// Tombstones first, then the items (B14, B32).
+    pub(super) fn changes(&self, initial: bool) -> impl Iterator<Item = Change<'_>> {
+        let gone = self.gone.iter();
+        let gone = gone.map(|last| Change::Deleted { stored: last, last, final_state_unknown: true });
+        let present = self.present.iter();
+        gone.chain(present.flat_map(move |(old, new)| transition(old.as_ref(), new, initial)))
+    }
+}
+
 impl Change<'_> {
     /// What a subscriber is told: an object that leaves its restriction is deleted for it, one that enters is added (B30).
     pub(super) fn seen_through(&self, restriction: Option<&Restriction>) -> Option<Notification> {
-        let sees = |object: &Object| restriction.is_none_or(|restriction| restriction.matches(object));
+        // What looking unpacks is not to wait in a backlog.
+        let sees =
+            |object: &Object| restriction.is_none_or(|restriction| restriction.matches(&object.closed()));
         match *self {
             Self::Added { object, initial } => {
                 sees(object).then(|| Notification::Added { object: object.clone(), initial })
@@ -72,4 +92,30 @@ pub(super) fn same_uid(left: &Object, right: &Object) -> bool {
 pub(super) fn is_stale(event: &Object, stored: &Object) -> bool {
     let order = ResourceVersion::compare_text(event.resource_version(), stored.resource_version());
     order == Some(std::cmp::Ordering::Less) && event.uid() == stored.uid()
+}
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_model::{LabelSelector, PackedObject};
+
+    use super::*;
+    use crate::options::Compression;
+    use crate::scripted::{pod, pods_key};
+    use crate::store::Store;
+
+    #[test]
+    fn what_waits_for_a_narrowed_subscriber_is_packed() {
+        let store = Store::compressed(Compression { learn_from: 1 });
+        let mut objects: Vec<_> = (1..4).map(|i| pod("a", i).app(&"web".repeat(20)).object()).collect();
+        store.pack(&mut objects);
+        let object = objects.pop().expect("three");
+        assert!(PackedObject::of(&object).is_some());
+        let before = object.memory_size();
+        let wanted = LabelSelector::parse(&format!("app={}", "web".repeat(20))).expect("labels");
+        let restriction = pods_key().restriction_for(&pods_key().with_labels(wanted));
+        let told = Change::Added { object: &object, initial: true }.seen_through(restriction.as_ref());
+        let told = told.expect("it has the label");
+        assert_eq!((told.object().memory_size(), object.memory_size()), (before, before));
+        assert!(told.object().json().contains("webweb") && told.object().memory_size() > before);
+    }
 }

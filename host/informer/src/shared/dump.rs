@@ -55,6 +55,8 @@ pub struct StoreDump {
     pub objects: usize,
     /// Their heap bytes, approximately.
     pub bytes: usize,
+    /// How many of them are compressed.
+    pub packed: usize,
     /// The version up to which the cache has seen everything; behind the reflector's while deltas wait.
     pub resource_version: String,
     /// Indexes, those that subscribers share counted once.
@@ -116,6 +118,7 @@ impl InformerDump {
             store: StoreDump {
                 objects: informer.store.len(),
                 bytes: informer.store.memory_size(),
+                packed: informer.store.packed(),
                 resource_version: informer.store.resource_version(),
                 indexes: informer.store.index_count(),
             },

@@ -7,7 +7,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::change::{Change, is_stale, same_uid, transition};
+use super::change::{Change, Difference, is_stale, same_uid, transition};
 use super::outlet::Outlet;
 use super::seat::{Knowledge, Luggage, Seat};
 use crate::delta_queue::DeltaQueue;
@@ -17,7 +17,7 @@ use crate::metrics::Counters;
 use crate::options::InformerOptions;
 use crate::reflector::Reflector;
 use crate::status::{InformerPhase, InformerStatus};
-use crate::store::{ByKey, Objects, Scope, Store};
+use crate::store::{Kept, Objects, Scope, Store};
 
 /// After so many deltas without a wait, other tasks get their turn.
 const DELTAS_PER_TURN: usize = 256;
@@ -54,7 +54,7 @@ pub(super) struct Stopped;
 
 impl Informer {
     pub(super) fn new(key: InformerKey, options: &InformerOptions, counters: Arc<Counters>) -> Self {
-        let store = Arc::new(Store::new());
+        let store = Arc::new(options.compression.map_or_else(Store::new, Store::compressed));
         Self {
             key,
             queue: Arc::new(DeltaQueue::new(Arc::clone(&store), options.delta_capacity)),
@@ -176,7 +176,7 @@ impl Informer {
         let objects = self.store.list();
         let synced = hub.synced;
         let luggage = |seat: Seat| {
-            let objects = objects.iter().filter(|object| seat.sees(object)).cloned().map(ByKey).collect();
+            let objects = objects.iter().filter(|object| seat.sees(object)).cloned().map(Kept::of).collect();
             let resync = seat.resync.map(|resync| resync.period);
             (seat.outlet, Luggage { knowledge: Knowledge { objects, synced }, resync })
         };
@@ -202,7 +202,7 @@ impl Informer {
             Delta::Added(object) | Delta::Updated(object) => self.apply_present(&hub, object),
             Delta::Deleted(deletion) => self.apply_deletion(&hub, &deletion),
             Delta::Sync(object) => self.apply_sync(&hub, &object),
-            Delta::Replaced(replacement) => self.apply_replacement(&mut hub, &replacement),
+            Delta::Replaced(replacement) => self.apply_replacement(&mut hub, replacement),
         }
     }
 
@@ -242,16 +242,18 @@ impl Informer {
         }
     }
 
-    fn apply_replacement(&self, hub: &mut Hub, replacement: &Replacement) {
+    fn apply_replacement(&self, hub: &mut Hub, mut replacement: Replacement) {
         self.counters.items_per_list.observe_items(replacement.items.len() as u64);
         let initial = !hub.synced;
+        // Those that were read before the store knew how.
+        self.store.pack(&mut replacement.items);
         let previous = self.store.replace(&replacement.items, &replacement.resource_version);
         for seat in &mut hub.seats {
             match seat.moved_from.take() {
                 Some(knowledge) => self.move_in(seat, &knowledge, &replacement.items),
                 None => {
-                    let changes = self.difference(&previous, &replacement.items, initial);
-                    seat.outlet.offer(changes, seat.restriction.as_ref());
+                    let difference = self.difference(&previous, &replacement.items);
+                    seat.outlet.offer(difference.changes(initial), seat.restriction.as_ref());
                 }
             }
             seat.outlet.end_initial();
@@ -274,28 +276,22 @@ impl Informer {
             let old = outlet.source.swap(Arc::new(self.scope(outlet.id, None)));
             old.store.drop_scope(outlet.id);
         }
-        outlet.offer(self.difference(&knowledge.objects, items, !knowledge.synced), None);
+        outlet.offer(self.difference(&knowledge.objects, items).changes(!knowledge.synced), None);
         outlet.end_initial();
     }
 
-    /// From `previous` to `items`, which the store holds now: tombstones first, by key, then the items in order (B14, B32).
-    fn difference<'a>(&self, previous: &'a Objects, items: &'a [Object], initial: bool) -> Vec<Change<'a>> {
-        let mut gone: Vec<_> = previous
-            .iter()
-            .map(|ByKey(object)| object)
-            .filter(|o| self.store.get(o.key()).is_none())
-            .collect();
+    /// From `previous` to `items`, which the store holds now.
+    fn difference<'a>(&self, previous: &Objects, items: &'a [Object]) -> Difference<'a> {
+        let gone = previous.iter().filter(|kept| !self.store.contains(kept.key()));
+        let mut gone: Vec<_> = gone.map(Kept::object).collect();
         gone.sort_unstable_by(|left, right| left.key().cmp(right.key()));
-        let tombstones =
-            gone.into_iter().map(|last| Change::Deleted { stored: last, last, final_state_unknown: true });
-        let mut changes: Vec<_> = tombstones.collect();
-        for new in items {
-            // Of two items with one key the later counts.
-            if self.store.get(new.key()).is_some_and(|stored| stored.ptr_eq(new)) {
-                changes.extend(transition(previous.get(new.key()).map(|ByKey(old)| old), new, initial));
-            }
-        }
-        changes
+        let before = |new: &Object| {
+            let kept = previous.get(new.key())?;
+            Some(if kept.is(new) { new.clone() } else { kept.object() })
+        };
+        // Of two items with one key the later counts.
+        let present = items.iter().filter(|new| self.store.holds(new)).map(|new| (before(new), new));
+        Difference { gone, present: present.collect() }
     }
 
     /// Starts resyncs: ticks at the smallest period, for those that are due (B35).

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::informer::Informer;
 use super::outlet::Outlet;
 use crate::metrics::Counters;
-use crate::options::InformerOptions;
+use crate::options::{Compression, InformerOptions};
 use crate::scripted::{pod, pods_key};
 
 const NAMES: u8 = 5;
@@ -207,8 +207,8 @@ fn version(object: &Object) -> u64 {
     object.resource_version().parse().expect("a number")
 }
 
-fn run(ops: Vec<Op>, delta_capacity: usize) {
-    let options = InformerOptions { delta_capacity, ..InformerOptions::default() };
+fn run(ops: Vec<Op>, delta_capacity: usize, compression: Option<Compression>) {
+    let options = InformerOptions { delta_capacity, compression, ..InformerOptions::default() };
     let informer = Arc::new(Informer::new(pods_key(), &options, Arc::new(Counters::new())));
     let mut world = World::default();
     let mut subscribers = vec![Subscriber::join(&informer, 1, 2, 4)];
@@ -281,12 +281,21 @@ proptest! {
 
     #[test]
     fn b33_every_subscriber_replays_to_the_servers_state(ops in proptest::collection::vec(op(), 1..120)) {
-        run(ops, 1000);
+        run(ops, 1000, None);
     }
 
     #[test]
     fn b19_merging_in_the_delta_queue_loses_nothing_that_matters(ops in proptest::collection::vec(op(), 1..120)) {
-        run(ops, 2);
+        run(ops, 2, None);
+    }
+
+    #[test]
+    fn b33_a_compressed_cache_is_told_of_as_any_other(
+        ops in proptest::collection::vec(op(), 1..120),
+        delta_capacity in 2..20_usize,
+        learn_from in 0..1000_usize,
+    ) {
+        run(ops, delta_capacity, Some(Compression { learn_from }));
     }
 }
 

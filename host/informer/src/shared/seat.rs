@@ -52,6 +52,6 @@ impl Seat {
     }
 
     pub(super) fn sees(&self, object: &Object) -> bool {
-        self.restriction.as_ref().is_none_or(|restriction| restriction.matches(object))
+        self.restriction.as_ref().is_none_or(|restriction| restriction.matches(&object.closed()))
     }
 }

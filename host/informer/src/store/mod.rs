@@ -5,9 +5,16 @@
 //! while readers go on, holding the lock's upgradable read half, and takes the write half only to put it in: one map
 //! insertion per event, one pointer swap per relist (B20). A persistent map behind an `ArcSwap` would spare readers even
 //! that, but costs several allocations for each event and about twice the memory for each object; with this choice an
-//! object costs 8 bytes in the map beside its bytes, and a key in the order.
+//! object costs 16 bytes in the map beside its bytes, and a key in the order.
+//!
+//! # Compressed
+//! Such a store keeps objects packed, each for itself ([`Store::compressed`]). Readers get views, which unpack outside the lock, when
+//! they are asked for what is only in the text. Index functions are asked about views, too: one that looks at the namespace
+//! unpacks nothing.
 
 mod index;
+mod kept;
+mod packing;
 mod reader;
 mod state;
 #[cfg(test)]
@@ -19,10 +26,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 use pilothouse_model::{Object, ObjectKey};
 
+use crate::options::Compression;
 pub use index::{IndexError, IndexFn};
+pub(crate) use kept::Kept;
+use packing::Packing;
 pub use reader::StoreReader;
 pub(crate) use reader::{ReaderSource, Scope};
-pub(crate) use state::{ByKey, Objects};
+pub(crate) use state::Objects;
 use state::{IndexId, State};
 
 /// Whose index names are meant: each subscriber of a shared informer has its own.
@@ -49,6 +59,7 @@ pub struct Store {
     state: RwLock<State>,
     /// Set while changes come in another order than that of their versions. Only the writer reads it.
     holds_version: AtomicBool,
+    packing: Option<Packing>,
 }
 
 impl Store {
@@ -58,14 +69,28 @@ impl Store {
         Self::default()
     }
 
+    /// An empty store without indexes, whose objects are packed while nobody reads them.
+    #[must_use]
+    pub fn compressed(compression: Compression) -> Self {
+        Self { packing: Some(Packing::new(compression)), ..Self::default() }
+    }
+
     /// Puts an object in, and returns the one that it replaces. Also what client-go calls `Add`.
     pub fn update(&self, object: Object) -> Option<Object> {
         let state = self.state.upgradable_read();
-        let old = state.get(object.key()).cloned();
+        let has_learnt = self.packing.as_ref().is_some_and(|packing| packing.learn_from_store(&state));
+        let old = state.get(object.key()).map(Kept::object);
         let changes = state.index_changes(old.as_ref(), Some(&object));
+        let kept = match &self.packing {
+            None => Kept::of(object),
+            Some(packing) => packing.keep(object),
+        };
         let mut state = RwLockUpgradableReadGuard::upgrade(state);
-        state.apply_index_changes(object.key(), changes);
-        state.insert(object, old.is_none(), self.moves_version());
+        state.apply_index_changes(kept.key(), changes);
+        state.insert(kept, old.is_none(), self.moves_version());
+        if let Some(packing) = self.packing.as_ref().filter(|_| has_learnt) {
+            state.keep_anew(|object| packing.keep(object));
+        }
         drop(state);
         old
     }
@@ -73,7 +98,7 @@ impl Store {
     /// Takes an object out and returns it. `resource_version` is that of the deletion, when known.
     pub fn delete(&self, key: &ObjectKey, resource_version: Option<&str>) -> Option<Object> {
         let state = self.state.upgradable_read();
-        let old = state.get(key)?.clone();
+        let old = state.get(key)?.object();
         let changes = state.index_changes(Some(&old), None);
         let mut state = RwLockUpgradableReadGuard::upgrade(state);
         state.apply_index_changes(key, changes);
@@ -84,8 +109,11 @@ impl Store {
 
     /// Swaps the whole content for `items` in one step: a reader sees all of the old state or all of the new, indexes
     /// included, and never waits for the building of the new. Returns the old objects. Of two items with one key the
-    /// later counts.
+    /// later counts. Items are kept as they are: [`pack`](Self::pack) them before.
     pub(crate) fn replace(&self, items: &[Object], resource_version: &str) -> Objects {
+        if let Some(packing) = &self.packing {
+            packing.end_list();
+        }
         let state = self.state.upgradable_read();
         let mut fresh = state.rebuilt(items, resource_version);
         let mut state = RwLockUpgradableReadGuard::upgrade(state);
@@ -97,13 +125,51 @@ impl Store {
 
     /// Swaps the whole content for `items` in one step (B20).
     pub fn replace_all(&self, items: &[Object], resource_version: &str) {
-        drop(self.replace(items, resource_version));
+        if self.packing.is_none() {
+            drop(self.replace(items, resource_version));
+            return;
+        }
+        let mut items = items.to_vec();
+        self.pack(&mut items);
+        drop(self.replace(&items, resource_version));
+    }
+
+    /// Puts packed objects in the place of those that the store, if it compresses, would pack; others stay as they are. For a
+    /// list as it is read, so that it is never there plain as a whole.
+    pub(crate) fn pack(&self, objects: &mut [Object]) {
+        if let Some(packing) = &self.packing {
+            packing.pack_listed(objects);
+        }
     }
 
     /// The object with this key.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Object> {
-        self.state.read().get(key).cloned()
+        self.state.read().get(key).map(Kept::object)
+    }
+
+    /// The object with this key, if it is not packed: for those who would not have it unpacked.
+    pub(crate) fn get_plain(&self, key: &ObjectKey) -> Option<Object> {
+        self.state.read().get(key).filter(|kept| !kept.is_packed()).map(Kept::object)
+    }
+
+    /// Whether there is an object with this key.
+    pub(crate) fn contains(&self, key: &ObjectKey) -> bool {
+        self.state.read().get(key).is_some()
+    }
+
+    /// Whether the store has that very object, not one that is merely equal.
+    pub(crate) fn holds(&self, object: &Object) -> bool {
+        self.state.read().get(object.key()).is_some_and(|kept| kept.is(object))
+    }
+
+    /// The stored object, if it has the same bytes.
+    pub(crate) fn same(&self, object: &Object) -> Option<Object> {
+        let kept = self.state.read().get(object.key())?.clone();
+        // Most that differ do so in their version, which is there without unpacking.
+        let same = kept.resource_version() == object.resource_version() && kept.object() == *object;
+        // A second view: the text that the comparison unpacked is not kept.
+        same.then(|| kept.object())
     }
 
     /// All objects, by key.
@@ -121,7 +187,7 @@ impl Store {
     /// Up to `limit` objects, by key, of one namespace or all, after the key `after`. One snapshot.
     #[must_use]
     pub fn page(&self, namespace: Option<&str>, after: Option<&ObjectKey>, limit: usize) -> Vec<Object> {
-        self.state.read().range(namespace, after).take(limit).cloned().collect()
+        self.state.read().range(namespace, after).take(limit).map(Kept::object).collect()
     }
 
     /// How many objects there are.
@@ -136,10 +202,20 @@ impl Store {
         self.len() == 0
     }
 
-    /// Heap bytes of the objects, approximately; indexes are not counted.
+    /// Heap bytes of the objects as they are kept, approximately, with the dictionary of those that are packed; indexes are not
+    /// counted.
     #[must_use]
     pub fn memory_size(&self) -> usize {
-        self.state.read().bytes()
+        self.state.read().bytes() + self.packing.as_ref().map_or(0, Packing::memory_size)
+    }
+
+    /// How many objects are packed. Looks at each.
+    #[must_use]
+    pub fn packed(&self) -> usize {
+        match self.packing {
+            None => 0,
+            Some(_) => self.state.read().objects().filter(|kept| kept.is_packed()).count(),
+        }
     }
 
     /// The resource version up to which the store has seen everything; "" before the first list.
@@ -176,7 +252,7 @@ impl Store {
     /// # Errors
     /// When there is no such index; the error names those there are.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Object>, IndexError> {
-        self.with_index(OWN_SCOPE, name, |state, id| state.indexed(id, value).cloned().collect())
+        self.with_index(OWN_SCOPE, name, |state, id| state.indexed(id, value).map(Kept::object).collect())
     }
 
     /// The keys that have this value in an index, in order.
@@ -202,7 +278,9 @@ impl Store {
     /// # Errors
     /// As [`by_index`](Self::by_index).
     pub fn index(&self, name: &str, object: &Object) -> Result<Vec<Object>, IndexError> {
-        self.with_index(OWN_SCOPE, name, |state, id| state.similar(id, object))
+        self.with_index(OWN_SCOPE, name, |state, id| {
+            state.similar(id, object).into_iter().map(Kept::object).collect()
+        })
     }
 
     pub(crate) fn add_scoped_index(

@@ -6,7 +6,7 @@ use pilothouse_model::{Object, ObjectKey};
 use tokio::time::Instant;
 
 use super::state::{IndexId, State};
-use super::{IndexError, ScopeId, Store};
+use super::{IndexError, Kept, ScopeId, Store};
 use crate::key::Restriction;
 
 /// Which store a reader reads; an informer swaps it when it moves a subscriber to another cache.
@@ -57,6 +57,16 @@ impl Scope {
     fn sees(&self, object: &Object) -> bool {
         self.restriction.as_ref().is_none_or(|restriction| restriction.matches(object))
     }
+
+    /// The same of a kept object, which needs no unpacking where nothing is restricted.
+    fn sees_kept(&self, kept: &Kept) -> bool {
+        self.restriction.is_none() || self.sees(&kept.object())
+    }
+
+    /// The object, if it is seen.
+    fn seen(&self, kept: &Kept) -> Option<Object> {
+        Some(kept.object()).filter(|object| self.sees(object))
+    }
 }
 
 impl StoreReader {
@@ -93,12 +103,7 @@ impl StoreReader {
             return Vec::new();
         }
         scope.store.read(|state| {
-            state
-                .range(namespace.or(own), after)
-                .filter(|object| scope.sees(object))
-                .take(limit)
-                .cloned()
-                .collect()
+            state.range(namespace.or(own), after).filter_map(|kept| scope.seen(kept)).take(limit).collect()
         })
     }
 
@@ -109,8 +114,8 @@ impl StoreReader {
         scope.store.read(|state| {
             state
                 .range(None, None)
-                .filter(|object| scope.sees(object))
-                .map(|object| object.key().clone())
+                .filter(|kept| scope.sees_kept(kept))
+                .map(|kept| kept.key().clone())
                 .collect()
         })
     }
@@ -122,7 +127,7 @@ impl StoreReader {
         match scope.restriction {
             None => scope.store.len(),
             Some(_) => {
-                scope.store.read(|state| state.range(None, None).filter(|object| scope.sees(object)).count())
+                scope.store.read(|state| state.range(None, None).filter(|kept| scope.sees_kept(kept)).count())
             }
         }
     }
@@ -139,7 +144,7 @@ impl StoreReader {
     /// When there is no such index; the error names those there are.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Object>, IndexError> {
         self.with_index(name, |scope, state, id| {
-            state.indexed(id, value).filter(|object| scope.sees(object)).cloned().collect()
+            state.indexed(id, value).filter_map(|kept| scope.seen(kept)).collect()
         })
     }
 
@@ -149,8 +154,8 @@ impl StoreReader {
     /// As [`by_index`](Self::by_index).
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
         self.with_index(name, |scope, state, id| {
-            let seen = state.indexed(id, value).filter(|object| scope.sees(object));
-            seen.map(|object| object.key().clone()).collect()
+            let seen = state.indexed(id, value).filter(|kept| scope.sees_kept(kept));
+            seen.map(|kept| kept.key().clone()).collect()
         })
     }
 
@@ -160,7 +165,7 @@ impl StoreReader {
     /// As [`by_index`](Self::by_index).
     pub fn index_values(&self, name: &str) -> Result<Vec<String>, IndexError> {
         self.with_index(name, |scope, state, id| {
-            let seen = |value: &&str| state.indexed(id, value).any(|object| scope.sees(object));
+            let seen = |value: &&str| state.indexed(id, value).any(|kept| scope.sees_kept(kept));
             state.index_values(id).filter(seen).map(str::to_owned).collect()
         })
     }
@@ -171,9 +176,7 @@ impl StoreReader {
     /// As [`by_index`](Self::by_index).
     pub fn index(&self, name: &str, object: &Object) -> Result<Vec<Object>, IndexError> {
         self.with_index(name, |scope, state, id| {
-            let mut similar = state.similar(id, object);
-            similar.retain(|object| scope.sees(object));
-            similar
+            state.similar(id, object).into_iter().filter_map(|kept| scope.seen(kept)).collect()
         })
     }
 

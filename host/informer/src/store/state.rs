@@ -1,25 +1,19 @@
 //! What the store's lock protects.
 
-use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::{Hash, Hasher};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use pilothouse_model::{Object, ObjectKey};
 use tokio::time::Instant;
 
-use super::{IndexFn, ScopeId};
+use super::{IndexFn, Kept, ScopeId};
 use crate::key::FastHash;
 
 pub(crate) type IndexId = u64;
 
-/// An object that is looked up by its own key, so that the map holds no second copy of it.
-#[derive(Clone)]
-pub(crate) struct ByKey(pub(crate) Object);
-
 /// Objects by key.
-pub(crate) type Objects = std::collections::HashSet<ByKey, FastHash>;
+pub(crate) type Objects = std::collections::HashSet<Kept, FastHash>;
 
 /// Invariants: `order` holds exactly the keys of `objects`; each index holds exactly the values that its function gives
 /// for the objects, and no value without an object; each name leads to an index, and each index has a name; `bytes` is
@@ -59,8 +53,12 @@ pub(super) struct IndexChange {
 }
 
 impl State {
-    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Object> {
-        self.objects.get(key).map(|ByKey(object)| object)
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Kept> {
+        self.objects.get(key)
+    }
+
+    pub(super) fn objects(&self) -> impl Iterator<Item = &Kept> {
+        self.objects.iter()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -88,7 +86,7 @@ impl State {
         &'a self,
         namespace: Option<&'a str>,
         after: Option<&ObjectKey>,
-    ) -> impl Iterator<Item = &'a Object> + use<'a> {
+    ) -> impl Iterator<Item = &'a Kept> + use<'a> {
         // No object has an empty name: this key is less than all of the namespace, and none of them.
         let before_namespace = namespace.map(|namespace| ObjectKey::new(namespace, ""));
         let start = before_namespace.max(after.cloned()).map_or(Bound::Unbounded, Bound::Excluded);
@@ -98,7 +96,7 @@ impl State {
             .filter_map(|key| self.get(key))
     }
 
-    pub(super) fn insert(&mut self, object: Object, new: bool, moves_version: bool) {
+    pub(super) fn insert(&mut self, object: Kept, new: bool, moves_version: bool) {
         if new {
             self.order.insert(object.key().clone());
         }
@@ -106,13 +104,13 @@ impl State {
             set_version(&mut self.resource_version, object.resource_version());
         }
         self.bytes += object.memory_size();
-        if let Some(ByKey(old)) = self.objects.replace(ByKey(object)) {
+        if let Some(old) = self.objects.replace(object) {
             self.bytes -= old.memory_size();
         }
     }
 
     pub(super) fn remove(&mut self, key: &ObjectKey, resource_version: Option<&str>) {
-        if let Some(ByKey(old)) = self.objects.take(key) {
+        if let Some(old) = self.objects.take(key) {
             self.bytes -= old.memory_size();
         }
         self.order.remove(key);
@@ -123,20 +121,30 @@ impl State {
         set_version(&mut self.resource_version, resource_version);
     }
 
+    /// The same objects, each kept in another way.
+    pub(super) fn keep_anew(&mut self, keep: impl Fn(Object) -> Kept) {
+        let objects = std::mem::take(&mut self.objects);
+        self.objects = objects.iter().map(|kept| keep(kept.object())).collect();
+        self.bytes = self.objects.iter().map(Kept::memory_size).sum();
+    }
+
     /// The same indexes and names over other objects.
     pub(super) fn rebuilt(&self, items: &[Object], resource_version: &str) -> Self {
         let mut objects = Objects::with_capacity_and_hasher(items.len(), FastHash::default());
         for object in items {
-            objects.replace(ByKey(object.clone()));
+            objects.replace(Kept::of(object.clone()));
         }
-        let order = objects.iter().map(|ByKey(object)| object.key().clone()).collect();
-        let indexes = self
-            .indexes
-            .iter()
-            .map(|(id, index)| (*id, Index::filled(index.function.clone(), objects.iter().map(|ByKey(o)| o))))
-            .collect();
+        let order = objects.iter().map(|kept: &Kept| kept.key().clone()).collect();
+        let empty = |(id, index): (&IndexId, &Index)| (*id, Index::new(index.function.clone()));
+        let mut indexes: BTreeMap<_, _> = self.indexes.iter().map(empty).collect();
+        if !indexes.is_empty() {
+            for kept in &objects {
+                let object = kept.object();
+                indexes.values_mut().for_each(|index| index.add(&object));
+            }
+        }
         Self {
-            bytes: objects.iter().map(|ByKey(object)| object.memory_size()).sum(),
+            bytes: objects.iter().map(Kept::memory_size).sum(),
             objects,
             order,
             resource_version: resource_version.to_owned(),
@@ -198,7 +206,7 @@ impl State {
         &'a self,
         id: IndexId,
         value: &str,
-    ) -> impl Iterator<Item = &'a Object> + use<'a> {
+    ) -> impl Iterator<Item = &'a Kept> + use<'a> {
         let keys = self.indexes.get(&id).and_then(|index| index.keys.get(value));
         keys.into_iter().flatten().filter_map(|key| self.get(key))
     }
@@ -207,20 +215,21 @@ impl State {
         self.indexes.get(&id).into_iter().flat_map(|index| index.keys.keys().map(|value| &**value))
     }
 
-    pub(crate) fn similar(&self, id: IndexId, object: &Object) -> Vec<Object> {
+    pub(crate) fn similar(&self, id: IndexId, object: &Object) -> Vec<&Kept> {
         let Some(index) = self.indexes.get(&id) else { return Vec::new() };
         let values = index.function.values(object);
         let keys: BTreeSet<_> =
             values.iter().filter_map(|value| index.keys.get(value.as_str())).flatten().collect();
-        keys.into_iter().filter_map(|key| self.get(key)).cloned().collect()
+        keys.into_iter().filter_map(|key| self.get(key)).collect()
     }
 
     pub(super) fn prepare_index(&self, function: IndexFn) -> Prepared {
         match self.indexes.iter().find(|(_, index)| index.function.is_same(&function)) {
             Some((id, _)) => Prepared::Shared(*id),
             None => {
-                let objects = self.objects.iter().map(|ByKey(object)| object);
-                Prepared::New(BuiltIndex(Index::filled(function, objects)))
+                let mut index = Index::new(function);
+                self.objects.iter().for_each(|kept| index.add(&kept.object()));
+                Prepared::New(BuiltIndex(index))
             }
         }
     }
@@ -259,14 +268,14 @@ fn set_version(kept: &mut String, version: &str) {
 }
 
 impl Index {
-    fn filled<'a>(function: IndexFn, objects: impl Iterator<Item = &'a Object>) -> Self {
-        let mut index = Self { function, keys: BTreeMap::new() };
-        for object in objects {
-            for value in index.function.values(object) {
-                index.learn(&value, object.key());
-            }
+    fn new(function: IndexFn) -> Self {
+        Self { function, keys: BTreeMap::new() }
+    }
+
+    fn add(&mut self, object: &Object) {
+        for value in self.function.values(object) {
+            self.learn(&value, object.key());
         }
-        index
     }
 
     fn learn(&mut self, value: &str, key: &ObjectKey) {
@@ -287,24 +296,3 @@ impl Index {
         }
     }
 }
-
-impl Borrow<ObjectKey> for ByKey {
-    fn borrow(&self) -> &ObjectKey {
-        self.0.key()
-    }
-}
-
-// Equal and hashed as the key alone, as `Borrow<ObjectKey>` demands.
-impl Hash for ByKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.key().hash(state);
-    }
-}
-
-impl PartialEq for ByKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.key() == other.0.key()
-    }
-}
-
-impl Eq for ByKey {}

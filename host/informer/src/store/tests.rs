@@ -7,7 +7,13 @@ use pilothouse_model::{Object, ObjectKey};
 use proptest::prelude::*;
 
 use super::{IndexError, IndexFn, ReaderSource, Scope, Store, StoreReader};
+use crate::options::Compression;
 use crate::scripted::{Pod, pod};
+
+/// One that keeps objects as they are, and one that packs all but the first.
+fn stores() -> [Store; 2] {
+    [Store::new(), Store::compressed(Compression { learn_from: 1 })]
+}
 
 fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
@@ -23,36 +29,38 @@ fn names(objects: impl AsRef<[Object]>) -> Vec<String> {
 
 #[test]
 fn b20_objects_are_put_in_replaced_taken_out_and_listed_by_key() {
-    let store = Store::new();
-    assert!(store.update(pod("b", 1).object()).is_none());
-    assert!(store.update(pod("a", 2).namespace("z").object()).is_none());
-    assert!(store.update(pod("a", 3).object()).is_none());
-    assert_eq!(store.update(pod("b", 4).object()).expect("the old one").resource_version(), "1");
-    assert_eq!(store.get(&key("b")).expect("there").resource_version(), "4");
-    assert_eq!(store.list_keys(), [key("a"), key("b"), ObjectKey::new("z", "a")]);
-    assert_eq!(names(store.page(Some("ns"), None, 9)), ["a", "b"]);
-    assert_eq!(names(store.page(None, Some(&key("a")), 1)), ["b"]);
-    assert_eq!(names(store.page(Some("z"), Some(&key("b")), 9)), ["a"]);
-    assert_eq!(names(store.page(Some("z"), Some(&key("a")), 9)), ["a"], "another namespace lies between");
-    assert_eq!(names(store.page(Some("ns"), Some(&key("a")), 9)), ["b"]);
-    assert!(store.page(Some("n"), None, 9).is_empty(), "a prefix is another namespace");
-    assert_eq!(store.delete(&key("b"), Some("9")).expect("there").resource_version(), "4");
-    assert!(store.delete(&key("b"), None).is_none());
-    assert_eq!((store.len(), store.resource_version().as_str()), (2, "9"));
-    assert!(!store.is_empty() && Store::new().is_empty());
+    for store in stores() {
+        assert!(store.update(pod("b", 1).object()).is_none());
+        assert!(store.update(pod("a", 2).namespace("z").object()).is_none());
+        assert!(store.update(pod("a", 3).object()).is_none());
+        assert_eq!(store.update(pod("b", 4).object()).expect("the old one").resource_version(), "1");
+        assert_eq!(store.get(&key("b")).expect("there").resource_version(), "4");
+        assert_eq!(store.list_keys(), [key("a"), key("b"), ObjectKey::new("z", "a")]);
+        assert_eq!(names(store.page(Some("ns"), None, 9)), ["a", "b"]);
+        assert_eq!(names(store.page(None, Some(&key("a")), 1)), ["b"]);
+        assert_eq!(names(store.page(Some("z"), Some(&key("b")), 9)), ["a"]);
+        assert_eq!(names(store.page(Some("z"), Some(&key("a")), 9)), ["a"], "another namespace lies between");
+        assert_eq!(names(store.page(Some("ns"), Some(&key("a")), 9)), ["b"]);
+        assert!(store.page(Some("n"), None, 9).is_empty(), "a prefix is another namespace");
+        assert_eq!(store.delete(&key("b"), Some("9")).expect("there").resource_version(), "4");
+        assert!(store.delete(&key("b"), None).is_none());
+        assert_eq!((store.len(), store.resource_version().as_str()), (2, "9"));
+        assert!(!store.is_empty() && Store::new().is_empty());
+    }
 }
 
 #[test]
 fn b20_a_replacement_is_one_step_and_the_last_of_two_equal_keys_counts() {
-    let store = Store::new();
-    store.add_index("app", IndexFn::label("app")).expect("new");
-    store.replace_all(&objects(&[pod("a", 1), pod("b", 2)]), "5");
-    store.replace_all(&objects(&[pod("b", 6).app("db"), pod("c", 7), pod("c", 8)]), "9");
-    assert_eq!(store.list_keys(), [key("b"), key("c")]);
-    assert_eq!(store.get(&key("c")).expect("there").resource_version(), "8");
-    assert_eq!(names(store.by_index("app", "web").expect("known")), ["c"]);
-    assert_eq!(names(store.by_index("app", "db").expect("known")), ["b"]);
-    assert_eq!(store.resource_version(), "9");
+    for store in stores() {
+        store.add_index("app", IndexFn::label("app")).expect("new");
+        store.replace_all(&objects(&[pod("a", 1), pod("b", 2)]), "5");
+        store.replace_all(&objects(&[pod("b", 6).app("db"), pod("c", 7), pod("c", 8)]), "9");
+        assert_eq!(store.list_keys(), [key("b"), key("c")]);
+        assert_eq!(store.get(&key("c")).expect("there").resource_version(), "8");
+        assert_eq!(names(store.by_index("app", "web").expect("known")), ["c"]);
+        assert_eq!(names(store.by_index("app", "db").expect("known")), ["b"]);
+        assert_eq!(store.resource_version(), "9");
+    }
 }
 
 #[test]
@@ -106,68 +114,75 @@ fn b20_readers_do_not_wait_for_a_list_that_is_being_replaced() {
 
 #[test]
 fn b20_readers_see_the_old_list_or_the_new_one_and_nothing_between() {
-    let store = Store::new();
-    store.add_index("app", IndexFn::label("app")).expect("new");
-    let generation = |app: &str| -> Vec<Object> {
-        (0..50).map(|i| pod(&format!("{app}{i}"), 1).app(app).object()).collect()
-    };
-    let (even, odd) = (generation("even"), generation("odd"));
-    store.replace_all(&even, "0");
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            for round in 0..200 {
-                store.replace_all(if round % 2 == 0 { &odd } else { &even }, "1");
+    for store in stores() {
+        store.add_index("app", IndexFn::label("app")).expect("new");
+        let generation = |app: &str| -> Vec<Object> {
+            (0..50).map(|i| pod(&format!("{app}{i}"), 1).app(app).object()).collect()
+        };
+        let (even, odd) = (generation("even"), generation("odd"));
+        store.replace_all(&even, "0");
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0..200 {
+                    store.replace_all(if round % 2 == 0 { &odd } else { &even }, "1");
+                }
+                done.store(true, Ordering::SeqCst);
+            });
+            while !done.load(Ordering::SeqCst) {
+                let apps: BTreeSet<_> =
+                    store.list().iter().map(|o| o.label("app").expect("labelled").into_owned()).collect();
+                assert_eq!((apps.len(), store.len()), (1, 50));
+                assert_eq!(store.index_values("app").expect("known").len(), 1);
             }
-            done.store(true, Ordering::SeqCst);
         });
-        while !done.load(Ordering::SeqCst) {
-            let apps: BTreeSet<_> =
-                store.list().iter().map(|o| o.label("app").expect("labelled").into_owned()).collect();
-            assert_eq!((apps.len(), store.len()), (1, 50));
-            assert_eq!(store.index_values("app").expect("known").len(), 1);
-        }
-    });
+    }
 }
 
 #[test]
 fn b21_an_object_has_zero_or_more_values_and_an_unknown_index_names_those_there_are() {
-    let store = Store::new();
-    let letters = IndexFn::computed(|object| object.name().chars().map(String::from).collect());
-    store.add_index("letters", letters).expect("new");
-    store.add_index("app", IndexFn::label("app")).expect("new");
-    for name in ["ab", "bc", "bb"] {
-        store.update(pod(name, 1).object());
+    for store in stores() {
+        let letters = IndexFn::computed(|object| object.name().chars().map(String::from).collect());
+        store.add_index("letters", letters).expect("new");
+        store.add_index("app", IndexFn::label("app")).expect("new");
+        for name in ["ab", "bc", "bb"] {
+            store.update(pod(name, 1).object());
+        }
+        assert_eq!(names(store.by_index("letters", "b").expect("known")), ["ab", "bb", "bc"]);
+        assert_eq!(store.index_keys("letters", "a").expect("known"), [key("ab")]);
+        assert_eq!(store.index_values("letters").expect("known"), ["a", "b", "c"]);
+        assert_eq!(names(store.index("letters", &pod("xc", 1).object()).expect("known")), ["bc"]);
+        assert!(store.by_index("letters", "z").expect("known").is_empty());
+        let error = store.by_index("lettres", "a").expect_err("unknown");
+        assert_eq!(error.to_string(), "there is no index \"lettres\"; there are: app, letters");
+        let none = Store::new().index_values("x").expect_err("unknown");
+        assert_eq!(none.to_string(), "there is no index \"x\"; none was added");
     }
-    assert_eq!(names(store.by_index("letters", "b").expect("known")), ["ab", "bb", "bc"]);
-    assert_eq!(store.index_keys("letters", "a").expect("known"), [key("ab")]);
-    assert_eq!(store.index_values("letters").expect("known"), ["a", "b", "c"]);
-    assert_eq!(names(store.index("letters", &pod("xc", 1).object()).expect("known")), ["bc"]);
-    assert!(store.by_index("letters", "z").expect("known").is_empty());
-    let error = store.by_index("lettres", "a").expect_err("unknown");
-    assert_eq!(error.to_string(), "there is no index \"lettres\"; there are: app, letters");
-    let none = Store::new().index_values("x").expect_err("unknown");
-    assert_eq!(none.to_string(), "there is no index \"x\"; none was added");
 }
 
 #[test]
 fn b22_an_update_moves_an_object_and_a_value_without_objects_is_dropped() {
-    let store = Store::new();
-    store.add_index("app", IndexFn::label("app")).expect("new");
-    store.update(pod("a", 1).object());
-    store.update(pod("a", 2).app("db").object());
-    assert_eq!(store.index_values("app").expect("known"), ["db"]);
-    store.delete(&key("a"), None);
-    assert!(store.index_values("app").expect("known").is_empty());
+    for store in stores() {
+        store.add_index("app", IndexFn::label("app")).expect("new");
+        store.update(pod("a", 1).object());
+        store.update(pod("a", 2).app("db").object());
+        assert_eq!(store.index_values("app").expect("known"), ["db"]);
+        store.delete(&key("a"), None);
+        assert!(store.index_values("app").expect("known").is_empty());
+    }
 }
 
 #[test]
 fn b22_an_index_added_late_is_complete_and_a_name_is_taken_once() {
-    let store = Store::new();
-    store.update(pod("a", 1).object());
-    store.add_index("app", IndexFn::label("app")).expect("new");
-    assert_eq!(names(store.by_index("app", "web").expect("known")), ["a"]);
-    assert_eq!(store.add_index("app", IndexFn::namespace()), Err(IndexError::Exists { name: "app".into() }));
+    for store in stores() {
+        store.update(pod("a", 1).object());
+        store.add_index("app", IndexFn::label("app")).expect("new");
+        assert_eq!(names(store.by_index("app", "web").expect("known")), ["a"]);
+        assert_eq!(
+            store.add_index("app", IndexFn::namespace()),
+            Err(IndexError::Exists { name: "app".into() })
+        );
+    }
 }
 
 #[test]
@@ -266,13 +281,14 @@ fn debug_texts_count_the_objects_and_do_not_show_them() {
 
 #[test]
 fn b24_what_a_reader_holds_does_not_change() {
-    let store = Store::new();
-    store.update(pod("a", 1).object());
-    let held = store.get(&key("a")).expect("there");
-    let before = held.json().to_owned();
-    store.update(pod("a", 2).app("db").object());
-    store.replace_all(&[], "9");
-    assert_eq!((held.json(), held.resource_version()), (before.as_str(), "1"));
+    for store in stores() {
+        store.update(pod("a", 1).object());
+        let held = store.get(&key("a")).expect("there");
+        let before = held.json().to_owned();
+        store.update(pod("a", 2).app("db").object());
+        store.replace_all(&[], "9");
+        assert_eq!((held.json(), held.resource_version()), (before.as_str(), "1"));
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -295,8 +311,12 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     /// Against a plain map, and indexes that are computed anew for each look.
     #[test]
-    fn b22_store_and_indexes_agree_with_a_naive_model(ops in proptest::collection::vec(op(), 1..60)) {
-        let store = Store::new();
+    fn b22_store_and_indexes_agree_with_a_naive_model(
+        ops in proptest::collection::vec(op(), 1..60),
+        compressed in any::<bool>(),
+        learn_from in 0..2000_usize,
+    ) {
+        let store = if compressed { Store::compressed(Compression { learn_from }) } else { Store::new() };
         let mut model: BTreeMap<ObjectKey, Object> = BTreeMap::new();
         let functions = [IndexFn::label("app"), IndexFn::computed(|o| {
             let app = o.label("app").map(std::borrow::Cow::into_owned).unwrap_or_default();

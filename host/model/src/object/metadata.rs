@@ -41,6 +41,7 @@ pub(super) struct Span {
 }
 
 /// A string: almost always a place in the text, its own copy only if the JSON had escapes.
+#[derive(Clone)]
 pub(super) enum Text {
     Inside(Span),
     Escaped(Box<str>),
@@ -50,6 +51,7 @@ pub(super) enum Text {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Pairs(Span);
 
+#[derive(Clone)]
 pub(super) struct Metadata {
     pub(super) key: ObjectKey,
     pub(super) api_version: Text,

@@ -4,6 +4,7 @@ mod familiar;
 mod follow;
 mod members;
 mod metadata;
+mod packed;
 mod parse;
 mod pointer;
 mod reader;
@@ -18,6 +19,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use metadata::OwnerReference;
+pub use packed::{Dictionary, PackedObject};
 pub use parse::{ObjectError, ParseOptions};
 pub use reader::ObjectReader;
 pub use transform::{Projection, Transform};
@@ -25,6 +27,7 @@ pub use transform::{Projection, Transform};
 use crate::ObjectKey;
 use familiar::Familiar;
 use metadata::Metadata;
+use packed::Json;
 
 /// One version of a Kubernetes object. Immutable (B24); cloning copies a pointer.
 ///
@@ -34,7 +37,7 @@ use metadata::Metadata;
 pub struct Object(Arc<Inner>);
 
 struct Inner {
-    json: Box<str>,
+    json: Json,
     metadata: Metadata,
 }
 
@@ -53,7 +56,8 @@ impl Object {
     /// # Errors
     /// See [`ObjectError`].
     pub fn parse(json: &[u8], options: &ParseOptions<'_>) -> Result<Self, ObjectError> {
-        parse::parse(json, options).map(|(json, metadata)| Self(Arc::new(Inner { json, metadata })))
+        parse::parse(json, options)
+            .map(|(json, metadata)| Self(Arc::new(Inner { json: json.into(), metadata })))
     }
 
     /// As [`parse`](Self::parse), of the object that `text` starts with, with its length in bytes: for a list, which says where
@@ -62,7 +66,7 @@ impl Object {
     #[must_use]
     pub fn parse_first(text: &str, options: &ParseOptions<'_>) -> Option<(Self, usize)> {
         let read = usual::parse_first(text, options, &mut Familiar::nothing(&mut |_, _| None))?;
-        Some((Self(Arc::new(Inner { json: read.json, metadata: read.metadata })), read.len))
+        Some((Self(Arc::new(Inner { json: read.json.into(), metadata: read.metadata })), read.len))
     }
 
     /// Where the object is.
@@ -98,13 +102,19 @@ impl Object {
     /// `metadata.uid`, "" when absent.
     #[must_use]
     pub fn uid(&self) -> &str {
-        self.0.metadata.uid.of(&self.0.json)
+        match &self.0.json {
+            Json::Plain(json) => self.0.metadata.uid.of(json),
+            Json::Packed(packed) => packed.object().uid(),
+        }
     }
 
     /// `metadata.resourceVersion`, "" when absent.
     #[must_use]
     pub fn resource_version(&self) -> &str {
-        self.0.metadata.resource_version.of(&self.0.json)
+        match &self.0.json {
+            Json::Plain(json) => self.0.metadata.resource_version.of(json),
+            Json::Packed(packed) => packed.object().resource_version(),
+        }
     }
 
     /// `metadata.generation`, 0 when absent.
@@ -214,13 +224,14 @@ impl Object {
     /// Approximate heap bytes of this version, shared by all its clones.
     #[must_use]
     pub fn memory_size(&self) -> usize {
-        size_of::<Inner>() + self.0.json.len() + self.key().as_str().len()
+        size_of::<Inner>() + self.0.json.memory_size() + self.key().as_str().len()
     }
 
-    /// Whether both are the very same allocation.
+    /// Whether both are the very same allocation, or two views of one packed object.
     #[must_use]
     pub fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+            || matches!((&self.0.json, &other.0.json), (Json::Packed(left), Json::Packed(right)) if left.object().ptr_eq(right.object()))
     }
 }
 

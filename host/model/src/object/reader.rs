@@ -47,7 +47,7 @@ impl ObjectReader {
         let read = usual::parse(text, options, &mut Familiar::new(&mut stored, &mut self.shapes));
         let Some(read) = read else {
             let (json, metadata) = parse::parse_any(text, options)?;
-            return Ok(Object(Arc::new(Inner { json, metadata })));
+            return Ok(Object(Arc::new(Inner { json: json.into(), metadata })));
         };
         Ok(self.keep(read))
     }
@@ -60,7 +60,7 @@ impl ObjectReader {
     }
 
     fn keep(&mut self, read: usual::Read) -> Object {
-        let object = Object(Arc::new(Inner { json: read.json, metadata: read.metadata }));
+        let object = Object(Arc::new(Inner { json: read.json.into(), metadata: read.metadata }));
         if let Some(owners) = read.unlike {
             self.shapes.learn_example(owners, &object);
         }

@@ -29,6 +29,7 @@ pub(crate) async fn run(flags: Dev) -> Outcome {
         api_server: address.to_string(),
         grant_crds: true,
         cache_dir: flags.cache.cache_dir,
+        cache_compression: flags.cache.cache_compression.unwrap_or_default(),
         test: flags.test,
     };
     let building = rebuild.map(|rebuild| tokio::spawn(rebuild.run(shutdown.clone())));

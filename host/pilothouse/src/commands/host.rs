@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::compile;
 use super::ingest::IngestThread;
-use crate::cli::TestHooks;
+use crate::cli::{CacheCompression, TestHooks};
 use crate::shutdown::GRACE;
 use crate::{Failed, Outcome, http};
 
@@ -28,6 +28,7 @@ pub(crate) struct HostFlags {
     pub(crate) grant_crds: bool,
     /// Where compiled plugins are kept, if not in the usual place.
     pub(crate) cache_dir: Option<PathBuf>,
+    pub(crate) cache_compression: CacheCompression,
     pub(crate) test: TestHooks,
 }
 
@@ -56,6 +57,7 @@ pub(crate) async fn run(
         file_events: true,
         review_every: flags.test.test_review_every.map_or(REVIEW, Duration::from_millis),
         informer_runtime: Some(ingest.runtime()),
+        compress_caches: flags.cache_compression == CacheCompression::Zstd,
         requeue_on_reload: !flags.test.test_no_requeue_on_reload,
     };
     let host = PluginHost::new(options, client, engine, metrics);

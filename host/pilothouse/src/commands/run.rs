@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::host::{HostFlags, run as run_host};
 use super::listen;
-use crate::cli::Run;
+use crate::cli::{CacheCompression, Run};
 use crate::{Failed, Outcome, cluster, output, shutdown};
 
 /// The host's configuration file.
@@ -17,6 +17,17 @@ pub(super) struct HostConfig {
     /// is the operator's decision.
     #[serde(default)]
     pub(super) grant_crds: bool,
+    /// The objects that are kept in memory.
+    #[serde(default)]
+    pub(super) cache: CacheConfig,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct CacheConfig {
+    /// Whether they are compressed.
+    #[serde(default)]
+    pub(super) compression: CacheCompression,
 }
 
 pub(crate) async fn run(flags: Run) -> Outcome {
@@ -32,6 +43,7 @@ pub(crate) async fn run(flags: Run) -> Outcome {
         api_server,
         grant_crds: config.grant_crds,
         cache_dir: flags.cache.cache_dir,
+        cache_compression: flags.cache.cache_compression.unwrap_or(config.cache.compression),
         test: flags.test,
     };
     run_host(host, client, listener, shutdown).await
@@ -40,11 +52,35 @@ pub(crate) async fn run(flags: Run) -> Outcome {
 pub(super) fn config(path: Option<&Path>) -> Result<HostConfig, Failed> {
     let Some(path) = path else { return Ok(HostConfig::default()) };
     let refused = |problem: String| {
-        Failed::Usage(format!("--config {}: {problem}; the members are grantCrds", path.display()))
+        Failed::Usage(format!(
+            "--config {}: {problem}; the members are grantCrds and cache.compression",
+            path.display()
+        ))
     };
     let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
     serde_saphyr::from_str(&text).map_err(|error| {
         let text = error.to_string();
         refused(text.lines().next().unwrap_or_default().to_owned())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_member_of_the_configuration_has_its_default() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("config.yaml");
+        let read = |text: &str| {
+            std::fs::write(&path, text).expect("written");
+            let config = config(Some(&path)).expect("a configuration");
+            (config.grant_crds, config.cache.compression)
+        };
+        assert_eq!(read("{}"), (false, CacheCompression::None));
+        assert_eq!(read("grantCrds: true\ncache: {}\n"), (true, CacheCompression::None));
+        assert_eq!(read("cache:\n  compression: zstd\n"), (false, CacheCompression::Zstd));
+        assert_eq!(read("cache: {compression: none}"), (false, CacheCompression::None));
+        assert_eq!(config(None).expect("no file").cache.compression, CacheCompression::None);
+    }
 }

@@ -63,6 +63,9 @@ fn a_bad_configuration_file_ends_with_2() {
     refused(&["run", "--config", text], 2, &["--config", text]);
     fs::write(&path, "grantCrd: true\n").expect("written");
     refused(&["run", "--config", text], 2, &["grantCrd", "grantCrds"]);
+    fs::write(&path, "cache:\n  compression: gzip\n").expect("written");
+    refused(&["run", "--config", text], 2, &["gzip", "none", "zstd", "cache.compression"]);
+    refused(&["run", "--cache-compression", "gzip"], 2, &["gzip", "none", "zstd"]);
 }
 
 #[test]

@@ -219,7 +219,7 @@ async fn the_dump_shows_the_state_of_every_part() {
         "synced": true,
         "resourceVersion": "8",
         "error": {"kind": "forbidden", "code": 403, "message": message},
-        "store": {"objects": 1, "bytes": bytes, "resourceVersion": "8", "indexes": 1},
+        "store": {"objects": 1, "bytes": bytes, "packed": 0, "resourceVersion": "8", "indexes": 1},
         "pendingDeltas": 0,
         "listRequests": 1,
         "watchRequests": 2,

@@ -20,7 +20,7 @@ pub(super) fn all_options(check: impl Fn(&ParseOptions<'_>)) {
 }
 
 /// All that can be asked of an object.
-pub(super) fn facts(object: &Object) -> String {
+pub(in crate::object) fn facts(object: &Object) -> String {
     format!(
         "{} {} {:?} {} {} {} {:?} {:?} {:?} {:?} {:?}",
         object.json(),
@@ -48,10 +48,10 @@ fn agree(text: &str) -> bool {
         let first = usual::parse_first(&followed, options, &mut Familiar::nothing(nobody));
         let first = first.expect("what follows changes nothing");
         assert_eq!((&first.json, text[first.len..].trim()), (&read.json, ""), "of {text}");
-        let quick = Object(Arc::new(Inner { json: read.json, metadata: read.metadata }));
+        let quick = Object(Arc::new(Inner { json: read.json.into(), metadata: read.metadata }));
         match parse::parse_any(text, options) {
             Ok((json, metadata)) => {
-                let general = Object(Arc::new(Inner { json, metadata }));
+                let general = Object(Arc::new(Inner { json: json.into(), metadata }));
                 assert_eq!(facts(&quick), facts(&general), "of {text}");
             }
             Err(error) => panic!("{text}: accepted, but {error}"),

@@ -1,6 +1,8 @@
 mod agreement;
 mod reader;
 
+pub(super) use agreement::facts;
+
 use super::*;
 
 const POD: &str = r#"{"metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"42","generation":3,

@@ -1,0 +1,154 @@
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{Dictionary, Packed, PackedObject};
+use crate::Object;
+use crate::object::tests::facts;
+
+fn pod(name: &str, text: &str, escaped: bool) -> Object {
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": name, "namespace": "shop", "uid": format!("uid-of-{name}"), "resourceVersion": "17", "generation": 3,
+            "labels": {"app": "web", "tier": text}, "annotations": {"note": text},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true}],
+            "finalizers": ["example.com/stay"],
+        },
+        "spec": {"containers": [{"name": "web", "image": "registry.example.com/web:1.2.3", "args": [text]}]},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    if escaped {
+        pod["metadata"]["uid"] = "quoted \" and\\ é \n".into();
+        pod["metadata"]["resourceVersion"] = "\u{1}7".into();
+        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    }
+    Object::from_json(pod.to_string()).expect("a pod")
+}
+
+fn dictionary() -> Arc<Dictionary> {
+    let samples: Vec<_> = (0..200).map(|i| pod(&format!("web-{i}"), "some text", false)).collect();
+    Dictionary::train(&samples).expect("there is much to learn")
+}
+
+fn packed(object: &Object) -> PackedObject {
+    dictionary().pack(object).expect("it becomes smaller")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// In whatever order it is asked: what a view knows without unpacking, it knows after it, too.
+    #[test]
+    fn a_packed_object_is_the_object(name in "[a-z0-9-]{1,80}", text in "\\PC{0,200}", escaped in any::<bool>()) {
+        let object = pod(&name, &text, escaped);
+        let packed = packed(&object);
+        let view = packed.object();
+        prop_assert_eq!(
+            (packed.uid(), packed.resource_version(), packed.key()),
+            (object.uid(), object.resource_version(), object.key())
+        );
+        prop_assert_eq!((view.uid(), view.generation()), (object.uid(), object.generation()));
+        prop_assert_eq!(facts(&view), facts(&object));
+        prop_assert_eq!(&view, &object);
+        prop_assert_eq!(view.to_value(), object.to_value());
+    }
+
+    /// Whatever the dictionary was made of.
+    #[test]
+    fn any_sample_will_do(texts in proptest::collection::vec("\\PC{0,40}", 1..20), text in "\\PC{0,200}") {
+        let samples: Vec<_> = texts.iter().map(|text| pod("sample", text, false)).collect();
+        let dictionary = Dictionary::train(&samples).expect("something");
+        let object = pod("web", &text, false);
+        if let Some(packed) = dictionary.pack(&object) {
+            prop_assert_eq!(packed.object(), object);
+        }
+    }
+}
+
+#[test]
+fn a_view_unpacks_once_and_for_itself_alone() {
+    let object = pod("web", "some text", false);
+    let packed = packed(&object);
+    let (view, other) = (packed.object(), packed.object());
+    let before = view.memory_size();
+    assert!(packed.memory_size() < object.memory_size() / 2, "{packed:?} is no smaller");
+    assert_eq!((view.uid(), view.resource_version(), view.generation()), ("uid-of-web", "17", 3));
+    assert_eq!(view.memory_size(), before, "nobody asked for more than is there");
+    assert_eq!(view.json().as_ptr(), view.clone().json().as_ptr(), "clones share it");
+    assert_eq!(view.memory_size(), before + object.json().len());
+    assert_eq!(other.memory_size(), before, "another view shares only what is packed");
+    assert_eq!(view.closed().memory_size(), before);
+    assert!(view.closed().ptr_eq(&view) && object.closed().ptr_eq(&object));
+    drop(view);
+    assert_eq!(packed.object().memory_size(), before, "the text went with the view");
+}
+
+#[test]
+fn views_of_one_packed_object_are_the_same_and_others_are_equal() {
+    let object = pod("web", "some text", false);
+    let packed = packed(&object);
+    let view = packed.object();
+    assert!(view.ptr_eq(&packed.object()) && !view.ptr_eq(&object));
+    let again = dictionary().pack(&view).expect("packed already");
+    assert!(again.ptr_eq(&packed), "packing a view gives what it is a view of");
+    let other = dictionary().pack(&object).expect("smaller");
+    assert!(!other.object().ptr_eq(&view) && other.object() == view);
+    assert!(
+        PackedObject::of(&view).is_some_and(|of| of.ptr_eq(&packed)) && PackedObject::of(&object).is_none()
+    );
+}
+
+#[test]
+fn what_becomes_no_smaller_stays_plain() {
+    let small =
+        Object::from_json(r#"{"apiVersion":"x/v9","kind":"Q","metadata":{"name":"w"}}"#).expect("an object");
+    assert!(dictionary().pack(&small).is_none());
+    let mut state = 1_u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(33 + u8::try_from((state >> 33) % 94).expect("small"))
+    };
+    // 94 different characters: 6.6 bits in each byte, of which the dictionary knows nothing.
+    let noise: String = (0..100_000).map(|_| random()).collect();
+    let noisy = pod("noisy", &noise, false);
+    if let Some(packed) = dictionary().pack(&noisy) {
+        assert!(packed.memory_size() < noisy.memory_size());
+        assert_eq!(packed.object(), noisy);
+    }
+}
+
+#[test]
+fn nothing_is_learnt_from_nothing() {
+    assert!(Dictionary::train([]).is_none());
+}
+
+/// What cannot happen, but must not end the host either.
+#[test]
+fn a_damaged_object_reads_as_an_empty_one() {
+    let object = pod("web", "some text", false);
+    let sound = packed(&object);
+    let heads = sound.uid().len() + sound.resource_version().len();
+    for damage in [heads, heads + 7, sound.0.bytes.len() - 1] {
+        let mut bytes = sound.0.bytes.clone();
+        bytes[damage] ^= 0x55;
+        let cut = sound.0.bytes[..damage].into();
+        for bytes in [bytes, cut] {
+            let damaged = PackedObject(Arc::new(Packed {
+                metadata: sound.0.metadata.clone(),
+                bytes,
+                uid_len: sound.0.uid_len,
+                version_len: sound.0.version_len,
+                text_len: sound.0.text_len,
+                dictionary: Arc::clone(&sound.0.dictionary),
+            }));
+            let view = damaged.object();
+            assert_eq!((view.key(), view.uid()), (object.key(), object.uid()));
+            // A flipped bit of a literal is another text of the same length; nothing else is a text.
+            let is_blank = view.json().starts_with("{}");
+            assert!(is_blank || view.json().len() == object.json().len());
+            assert!(!facts(&view).is_empty(), "no accessor panics");
+        }
+    }
+}
