@@ -48,6 +48,7 @@ const PROTOBUF: &[&str] = &["--mode", "protobuf"];
 
 pub(super) const OURS: &str = "Pilothouse, every event";
 pub(super) const OURS_MERGED: &str = "Pilothouse, updates merge";
+pub(super) const OURS_COMPRESSED: &str = "Pilothouse, every event, compressed cache";
 pub(super) const DRAIN: &str = "drain: lines counted, nothing kept";
 pub(super) const KUBE_TYPED: &str = "kube-rs reflector, typed";
 pub(super) const GO_TYPED: &str = "client-go informer, typed";
@@ -118,6 +119,13 @@ fn contestants(programs: &Programs) -> Vec<Contestant<'_>> {
         let mode = &["--mode", "typed", "--strip-managed-fields"];
         all.push(one("client-go informer, typed, managedFields stripped", go, mode, "packed", 20));
     }
+    all.push(one(
+        OURS_COMPRESSED,
+        &programs.pilothouse,
+        &["--mode", "every", "--compression", "zstd"],
+        "packed",
+        1,
+    ));
     let mode = &["--mode", "typed", "--strip-managed-fields"];
     all.push(one("kube-rs reflector, typed, managedFields stripped", &programs.kube_rs, mode, "packed", 4));
     all.extend([

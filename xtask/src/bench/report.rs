@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Scale;
 use super::end_to_end::EndToEnd;
 use super::figures::Figures;
-use super::ingest::{DRAIN, GO_TYPED, Ingest, KUBE_TYPED, OURS, OURS_MERGED, Point, Row};
+use super::ingest::{DRAIN, GO_TYPED, Ingest, KUBE_TYPED, OURS, OURS_COMPRESSED, OURS_MERGED, Point, Row};
 use super::plot::{bars, curves, number};
 
 /// The plots, by file name.
@@ -158,6 +158,14 @@ fn ratios(text: &mut String, ingest: &Ingest) {
         "≤ 1.15",
         row(OURS).map(|row| row.median.listed.peak_mib / row.median.listed.resident_mib),
     );
+    line(
+        "memory after the list with a compressed cache, of that without",
+        "≤ 0.5",
+        ratio(OURS_COMPRESSED, OURS, resident),
+    );
+    let read: fn(&Row) -> f64 = |row| row.median.said["readNanos"].as_f64().unwrap_or(f64::NAN);
+    line("reading an object of the cache, ns", "", row(OURS).map(read));
+    line("the same from a compressed cache, ns", "", row(OURS_COMPRESSED).map(read));
     let relist = |percent| {
         let found = ingest.relists.iter().find(|(name, changed, _)| (*name, *changed) == (OURS, percent));
         found.map(|(_, _, relist)| relist.peak_mib / relist.after_mib)
