@@ -177,7 +177,7 @@ impl<'a> Scan<'a, '_, '_> {
             let start = cursor.at();
             match name {
                 "labels" => {
-                    self.same(cursor, |known| known.labels.place()).or_else(|| read_strings(cursor))?
+                    self.same(cursor, |known| known.labels.place()).or_else(|| read_strings(cursor))?;
                 }
                 "annotations" => {
                     self.same(cursor, |known| known.annotations.place()).or_else(|| read_strings(cursor))?;
