@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::host;
 
 /// What they printed.
+#[derive(Default)]
 pub(super) struct Figures {
     /// Objects of `figure`, `unit`, `value`, perhaps `target`, and `beside`.
     pub(super) lines: Vec<Value>,
@@ -15,26 +16,27 @@ pub(super) struct Figures {
     pub(super) density: String,
 }
 
-pub(super) fn measure(root: &Path) -> Result<Figures> {
-    let mut lines = Vec::new();
+/// Calls `keep` before the first and after each of them.
+pub(super) fn measure(root: &Path, mut keep: impl FnMut(&Figures) -> Result<()>) -> Result<()> {
+    let mut figures = Figures::default();
+    keep(&figures)?;
     for bench in ["guest", "start"] {
         let text = cargo_bench(root, bench, &[])?;
-        lines.extend(text.lines().filter_map(|line| serde_json::from_str(line).ok()));
+        figures.lines.extend(text.lines().filter_map(|line| serde_json::from_str(line).ok()));
+        keep(&figures)?;
     }
     let guest = |name: &str| root.join(format!("examples/target/guests/{name}.wasm")).display().to_string();
     // A thousand distinct files in Rust and C; those in JavaScript would take half an hour to compile.
-    let mut density = String::new();
-    for (sizes, guests, peers) in [
-        ("1,10,100,1000", &["secret-replicator", "pod-counter"] as &[_], "10"),
-        ("1,10,100", &["label-propagator"], "0"),
-    ] {
+    let many = ("1,10,100,1000", &["secret-replicator", "pod-counter"] as &[_], "10");
+    for (sizes, guests, peers) in [many, ("1,10,100", &["label-propagator"], "0")] {
         let guests: Vec<_> = guests.iter().flat_map(|name| ["--guest".to_owned(), guest(name)]).collect();
         let mut arguments = vec!["--sizes", sizes, "--idle", "100", "--peers", peers];
         arguments.extend(guests.iter().map(String::as_str));
-        density += &cargo_bench(root, "density", &arguments)?;
-        density.push('\n');
+        figures.density += &cargo_bench(root, "density", &arguments)?;
+        figures.density.push('\n');
+        keep(&figures)?;
     }
-    Ok(Figures { lines, density })
+    Ok(())
 }
 
 fn cargo_bench(root: &Path, name: &str, arguments: &[&str]) -> Result<String> {

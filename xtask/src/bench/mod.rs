@@ -56,7 +56,6 @@ pub(crate) fn run(root: &Path, quick: bool) -> Result<()> {
     if quick {
         return ingest.check_direction();
     }
-    let figures = figures::measure(root)?;
     let folder = root.join("bench");
     let plots = folder.join("plots");
     fs::create_dir_all(&plots).with_context(|| format!("make {}", plots.display()))?;
@@ -64,8 +63,11 @@ pub(crate) fn run(root: &Path, quick: bool) -> Result<()> {
         fs::write(plots.join(&name), picture).with_context(|| format!("write {name}"))?;
     }
     let report = folder.join("REPORT.md");
-    fs::write(&report, report::text(&ingest, &end_to_end, &figures, scale))
-        .with_context(|| format!("write {}", report.display()))?;
+    // What has been measured is not lost when what is still to be measured fails.
+    figures::measure(root, |figures| {
+        fs::write(&report, report::text(&ingest, &end_to_end, figures, scale))
+            .with_context(|| format!("write {}", report.display()))
+    })?;
     println!("bench: wrote {}", report.display());
     Ok(())
 }
