@@ -67,6 +67,9 @@ enum Command {
         /// A little of each, without a report: that everything runs, and which way the ratios point.
         #[arg(long)]
         quick: bool,
+        /// Measure this part alone, and put it in the place of what bench/REPORT.md has of it.
+        #[arg(long, value_enum, conflicts_with = "quick")]
+        only: Option<bench::Part>,
     },
     /// Count the instructions of the hot paths with valgrind, and compare them with bench/instructions.json.
     Instructions {
@@ -109,7 +112,7 @@ fn run(root: &Path, command: Command) -> Result<()> {
         Command::Mutants { only } => mutants::run(root, only.as_deref()),
         Command::Soak { seeds } => soak::run(root, seeds),
         Command::Fuzz { target, seconds } => fuzz::run(root, target.as_deref(), seconds),
-        Command::Bench { quick } => bench::run(root, quick),
+        Command::Bench { quick, only } => bench::run(root, quick, only),
         Command::Instructions { update } => bench::instructions::run(root, update),
         Command::Bindings => bindings::run(root),
         Command::Languages => languages::run(root),

@@ -18,26 +18,36 @@ pub(super) struct EndToEnd {
     pub(super) usage: Usage,
 }
 
-/// The plugin's limits are those of a shared host; its peers have none.
-const SIDECAR: &str = "limits: {clientQps: 1000000, eventsPerSecond: 1000000, logLinesPerSecond: 1000000}\n";
+/// The plugin's limits are those of a shared host; its peers have none, and write no Events.
+fn sidecar(workers: u32) -> String {
+    format!(
+        "limits: {{clientQps: 1000000, eventsPerSecond: 1, logLinesPerSecond: 1000000, workers: {workers}}}\n"
+    )
+}
 
 pub(super) fn measure(root: &Path, programs: &Programs, foos: usize) -> Result<Vec<EndToEnd>> {
     let folder = root.join("target/bench/end-to-end");
-    let plugins = folder.join("plugins");
-    fs::create_dir_all(&plugins).with_context(|| format!("make {}", plugins.display()))?;
     let guest = root.join("examples/target/guests/sample-controller.wasm");
-    fs::copy(&guest, plugins.join("sample-controller.wasm")).with_context(|| {
-        format!("copy {}; `cargo xtask build-guests sample-controller` makes it", guest.display())
-    })?;
-    fs::write(plugins.join("sample-controller.yaml"), SIDECAR).context("write the sidecar")?;
-    let plugins = plugins.display().to_string();
+    let plugins = |workers| -> Result<String> {
+        let plugins = folder.join(format!("plugins-{workers}"));
+        fs::create_dir_all(&plugins).with_context(|| format!("make {}", plugins.display()))?;
+        fs::copy(&guest, plugins.join("sample-controller.wasm")).with_context(|| {
+            format!("copy {}; `cargo xtask build-guests sample-controller` makes it", guest.display())
+        })?;
+        fs::write(plugins.join("sample-controller.yaml"), sidecar(workers)).context("write the sidecar")?;
+        Ok(plugins.display().to_string())
+    };
+    let (alone, four) = (plugins(1)?, plugins(4)?);
     let host = &programs.host;
+    let ours = |folder| vec!["run", "--plugins", folder, "--listen", "127.0.0.1:0"];
     let mut contestants: Vec<(&str, &Path, Vec<&str>)> = vec![
-        ("Pilothouse, the plugin", host, vec!["run", "--plugins", &plugins, "--listen", "127.0.0.1:0"]),
+        ("Pilothouse, the plugin, 1 worker", host, ours(&alone)),
+        ("Pilothouse, the plugin, 4 workers", host, ours(&four)),
         ("kube-rs", &programs.kube_rs_sample, vec!["--no-events"]),
     ];
     if let Some(program) = &programs.controller_runtime {
         contestants.push(("controller-runtime, 1 worker", program, vec!["--no-events"]));
+        contestants.push(("controller-runtime, 4 workers", program, vec!["--no-events", "--workers", "4"]));
     }
     let mut results = Vec::new();
     for (name, program, arguments) in contestants {

@@ -7,36 +7,30 @@ use serde_json::Value;
 
 use crate::host;
 
-/// What they printed.
-#[derive(Default)]
-pub(super) struct Figures {
-    /// Objects of `figure`, `unit`, `value`, perhaps `target`, and `beside`.
-    pub(super) lines: Vec<Value>,
-    /// Tables in Markdown.
-    pub(super) density: String,
-}
-
-/// Calls `keep` before the first and after each of them.
-pub(super) fn measure(root: &Path, mut keep: impl FnMut(&Figures) -> Result<()>) -> Result<()> {
-    let mut figures = Figures::default();
-    keep(&figures)?;
+/// Objects of `figure`, `unit`, `value`, perhaps `target`, and `beside`.
+pub(super) fn wasm(root: &Path) -> Result<Vec<Value>> {
+    let mut lines = Vec::new();
     for bench in ["guest", "start"] {
         let text = cargo_bench(root, bench, &[])?;
-        figures.lines.extend(text.lines().filter_map(|line| serde_json::from_str(line).ok()));
-        keep(&figures)?;
+        lines.extend(text.lines().filter_map(|line| serde_json::from_str(line).ok()));
     }
+    Ok(lines)
+}
+
+/// Tables in Markdown.
+pub(super) fn density(root: &Path) -> Result<String> {
     let guest = |name: &str| root.join(format!("examples/target/guests/{name}.wasm")).display().to_string();
     // A thousand distinct files in Rust and C; those in JavaScript would take half an hour to compile.
     let many = ("1,10,100,1000", &["secret-replicator", "pod-counter"] as &[_], "10");
+    let mut tables = String::new();
     for (sizes, guests, peers) in [many, ("1,10,100", &["label-propagator"], "0")] {
         let guests: Vec<_> = guests.iter().flat_map(|name| ["--guest".to_owned(), guest(name)]).collect();
         let mut arguments = vec!["--sizes", sizes, "--idle", "100", "--peers", peers];
         arguments.extend(guests.iter().map(String::as_str));
-        figures.density += &cargo_bench(root, "density", &arguments)?;
-        figures.density.push('\n');
-        keep(&figures)?;
+        tables += &cargo_bench(root, "density", &arguments)?;
+        tables.push('\n');
     }
-    Ok(())
+    Ok(tables)
 }
 
 fn cargo_bench(root: &Path, name: &str, arguments: &[&str]) -> Result<String> {

@@ -46,28 +46,64 @@ const FULL: Scale = Scale {
 const QUICK: Scale =
     Scale { objects: 2_000, events: 10_000, rounds: 1, foos: 100, long: None, curve: &[1_000] };
 
-/// Builds everything, measures, and writes `bench/REPORT.md` with its plots; a quick run writes nothing and checks the
-/// direction of the ratios.
-pub(crate) fn run(root: &Path, quick: bool) -> Result<()> {
-    let scale = if quick { QUICK } else { FULL };
-    let programs = Programs::build(root, quick)?;
-    let ingest = Ingest::measure(&programs, scale)?;
-    let end_to_end = end_to_end::measure(root, &programs, scale.foos)?;
+/// What is measured by itself: the whole takes an hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Part {
+    /// Lists and watches against kube-rs and client-go.
+    Ingest,
+    /// The sample controller against kube-rs and controller-runtime.
+    EndToEnd,
+    /// The way through wasm, starts and reloads.
+    Wasm,
+    /// Idle plugins.
+    Density,
+}
+
+const PARTS: [Part; 4] = [Part::Ingest, Part::EndToEnd, Part::Wasm, Part::Density];
+
+/// Builds everything, measures, and writes `bench/REPORT.md` with its plots, or one part of it; a quick run writes nothing and
+/// checks the direction of the ratios.
+pub(crate) fn run(root: &Path, quick: bool, only: Option<Part>) -> Result<()> {
     if quick {
+        let programs = Programs::build(root, quick)?;
+        let ingest = Ingest::measure(&programs, QUICK)?;
+        end_to_end::measure(root, &programs, QUICK.foos)?;
         return ingest.check_direction();
     }
-    let folder = root.join("bench");
-    let plots = folder.join("plots");
-    fs::create_dir_all(&plots).with_context(|| format!("make {}", plots.display()))?;
-    for (name, picture) in report::plots(&ingest) {
-        fs::write(plots.join(&name), picture).with_context(|| format!("write {name}"))?;
+    for part in only.map_or(PARTS.to_vec(), |part| vec![part]) {
+        let section = match part {
+            Part::Ingest => {
+                let ingest = Ingest::measure(&Programs::build(root, quick)?, FULL)?;
+                let plots = root.join("bench/plots");
+                fs::create_dir_all(&plots).with_context(|| format!("make {}", plots.display()))?;
+                for (name, picture) in report::plots(&ingest) {
+                    fs::write(plots.join(&name), picture).with_context(|| format!("write {name}"))?;
+                }
+                report::ingest(&ingest, FULL)
+            }
+            Part::EndToEnd => {
+                let runs = end_to_end::measure(root, &Programs::build(root, quick)?, FULL.foos)?;
+                report::end_to_end(&runs, FULL)
+            }
+            Part::Wasm => report::wasm(&figures::wasm(root)?),
+            Part::Density => report::density(&figures::density(root)?),
+        };
+        // Each as it comes: what has been measured is not lost when what is still to be measured fails.
+        put(root, &section)?;
     }
-    let report = folder.join("REPORT.md");
-    // What has been measured is not lost when what is still to be measured fails.
-    figures::measure(root, |figures| {
-        fs::write(&report, report::text(&ingest, &end_to_end, figures, scale))
-            .with_context(|| format!("write {}", report.display()))
-    })?;
-    println!("bench: wrote {}", report.display());
+    Ok(())
+}
+
+/// Puts a section into the report.
+fn put(root: &Path, section: &str) -> Result<()> {
+    let file = root.join("bench/REPORT.md");
+    let before = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => report::head(),
+        Err(error) => return Err(error).with_context(|| format!("read {}", file.display())),
+    };
+    fs::write(&file, report::with_section(&before, section))
+        .with_context(|| format!("write {}", file.display()))?;
+    println!("bench: wrote {}", file.display());
     Ok(())
 }

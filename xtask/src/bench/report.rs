@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::Scale;
 use super::end_to_end::EndToEnd;
-use super::figures::Figures;
 use super::ingest::{DRAIN, GO_TYPED, Ingest, KUBE_TYPED, OURS, OURS_COMPRESSED, OURS_MERGED, Point, Row};
 use super::plot::{bars, curves, number};
 
@@ -58,12 +57,28 @@ pub(super) fn plots(ingest: &Ingest) -> Vec<(String, String)> {
     ]
 }
 
-pub(super) fn text(ingest: &Ingest, end_to_end: &[EndToEnd], figures: &Figures, scale: Scale) -> String {
+/// What stands above all sections.
+pub(super) fn head() -> String {
+    "# Benchmark report\n\nWritten by `cargo xtask bench`, a section for each part of it. Absolute figures are those of one machine at one time: \
+     what counts is the ratio to a peer of the same run.\n\n"
+        .to_owned()
+}
+
+/// The report with this section in the place of the one that has its title, or at the end.
+pub(super) fn with_section(report: &str, section: &str) -> String {
+    let title = section.lines().next().unwrap_or_default();
+    let (before, after) = match report.split_once(&format!("{title}\n")) {
+        Some((before, old)) => (before, old.split_once("\n## ").map(|(_, after)| format!("## {after}"))),
+        None => (report, None),
+    };
+    let after = after.map_or_else(String::new, |after| format!("\n\n{after}"));
+    format!("{before}{}{after}", section.trim_end()).trim_end().to_owned() + "\n\n"
+}
+
+pub(super) fn ingest(ingest: &Ingest, scale: Scale) -> String {
     let mut text = format!(
-        "# Benchmark report\n\nWritten by `cargo xtask bench`. {} Pods of 3.5 KB are listed, then up to {} MODIFIED events are read, from a fixture \
-         server on the same machine; slow consumers get fewer events. Each row is the median of {} interleaved rounds. Absolute figures are those of \
-         one machine at one time: what counts is the ratio to a peer of the same run.\n\n\
-         The machine: {}.\n\n",
+        "## Lists and watches\n\n{} Pods of 3.5 KB are listed, then up to {} MODIFIED events are read, from a fixture server on the same machine; \
+         slow consumers get fewer events. Each row is the median of {} interleaved rounds.\n\n{}\n\n",
         number(scale.objects as f64),
         number(scale.events as f64),
         scale.rounds,
@@ -76,7 +91,7 @@ pub(super) fn text(ingest: &Ingest, end_to_end: &[EndToEnd], figures: &Figures, 
         } else {
             "An HTTP chunk for each event"
         };
-        let _ = writeln!(text, "## {title}\n");
+        let _ = writeln!(text, "### {title}\n");
         table(&mut text, ingest, framing);
     }
     text.push_str(
@@ -85,9 +100,6 @@ pub(super) fn text(ingest: &Ingest, end_to_end: &[EndToEnd], figures: &Figures, 
     relists(&mut text, ingest);
     latency(&mut text, &ingest.latencies);
     growth(&mut text, &ingest.curves);
-    whole(&mut text, end_to_end, scale);
-    figure_table(&mut text, &figures.lines);
-    let _ = writeln!(text, "## Idle plugins\n\n{}", figures.density.trim());
     text
 }
 
@@ -107,7 +119,7 @@ fn machine() -> String {
     let load = read("/proc/loadavg");
     let load = load.split_ascii_whitespace().next().unwrap_or("?").to_owned();
     format!(
-        "{cores} cores ({}), {:.0} GiB, load average at the end of the run {load}",
+        "The machine: {cores} cores ({}), {:.0} GiB; load average at the end {load}.",
         field("model name").unwrap_or_else(|| "unknown".to_owned()),
         kib / 1024.0 / 1024.0
     )
@@ -115,7 +127,7 @@ fn machine() -> String {
 
 /// The targets, each with what was reached.
 fn ratios(text: &mut String, ingest: &Ingest) {
-    text.push_str("## Targets\n\n| what | target | reached |\n|---|---|---|\n");
+    text.push_str("### Targets\n\n| what | target | reached |\n|---|---|---|\n");
     let mut line = |what: &str, target: &str, reached: Option<f64>| {
         let reached = reached.map_or_else(|| "not measured".to_owned(), number);
         let _ = writeln!(text, "| {what} | {target} | {reached} |");
@@ -202,7 +214,7 @@ fn table(text: &mut String, ingest: &Ingest, framing: &str) {
 
 fn relists(text: &mut String, ingest: &Ingest) {
     text.push_str(
-        "## A further list\n\nThe watch has expired, and so many of the objects have changed.\n\n\
+        "### A further list\n\nThe watch has expired, and so many of the objects have changed.\n\n\
          | consumer | changed | MiB before | peak | after | peak of after |\n|---|---|---|---|---|---|\n",
     );
     for (name, percent, relist) in &ingest.relists {
@@ -220,7 +232,7 @@ fn relists(text: &mut String, ingest: &Ingest) {
 
 fn latency(text: &mut String, rows: &[Row]) {
     text.push_str(
-        "## From the socket to the handler, at 20,000 events/s\n\nMicroseconds from before the event's bytes are written to the handler's first instruction; \
+        "### From the socket to the handler, at 20,000 events/s\n\nMicroseconds from before the event's bytes are written to the handler's first instruction; \
          who cannot keep up falls behind.\n\n| consumer | p50 | p90 | p99 | max |\n|---|---|---|---|---|\n",
     );
     for row in rows {
@@ -242,7 +254,7 @@ fn latency(text: &mut String, rows: &[Row]) {
 }
 
 fn growth(text: &mut String, points: &[Point]) {
-    text.push_str("## As the number of objects grows\n\nObjects of 300 bytes.\n\n| consumer | objects | list s | events/s | MiB after list | bytes for each object |\n|---|---|---|---|---|---|\n");
+    text.push_str("### As the number of objects grows\n\nObjects of 300 bytes.\n\n| consumer | objects | list s | events/s | MiB after list | bytes for each object |\n|---|---|---|---|---|---|\n");
     for point in points {
         let resident = point.run.listed.resident_mib;
         let _ = writeln!(
@@ -259,13 +271,14 @@ fn growth(text: &mut String, points: &[Point]) {
     text.push_str("\n![memory](plots/growth-memory.svg)\n![events](plots/growth-events.svg)\n\n");
 }
 
-fn whole(text: &mut String, runs: &[EndToEnd], scale: Scale) {
-    let _ = writeln!(
-        text,
+pub(super) fn end_to_end(runs: &[EndToEnd], scale: Scale) -> String {
+    let mut text = format!(
         "## The sample controller, end to end\n\n{} Foos are created, scaled and deleted on the embedded API server; CPU and memory are the controller's. \
-         The plugin's limits of requests, Events and log lines are lifted; it writes Events, which its peers were told not to.\n\n\
-         | controller | phases, s | CPU s | peak MiB |\n|---|---|---|---|",
-        number(scale.foos as f64)
+         Nobody writes Events but the plugin one a second: kube-rs' recorder looks through all it has written for each. The plugin's other limits are \
+         lifted. kube-rs reconciles all that is due at a time; for the others it is the number of their workers.\n\n{}\n\n\
+         | controller | phases, s | CPU s | peak MiB |\n|---|---|---|---|\n",
+        number(scale.foos as f64),
+        machine(),
     );
     for run in runs {
         let phases: Vec<_> =
@@ -279,13 +292,16 @@ fn whole(text: &mut String, runs: &[EndToEnd], scale: Scale) {
             number(run.usage.peak_mib)
         );
     }
-    text.push('\n');
+    text
 }
 
-fn figure_table(text: &mut String, lines: &[Value]) {
-    text.push_str(
-        "## Through wasm, starts and reloads\n\n| figure | value | target | beside |\n|---|---|---|---|\n",
-    );
+pub(super) fn density(tables: &str) -> String {
+    format!("## Idle plugins\n\n{}\n\n{}\n", machine(), tables.trim())
+}
+
+pub(super) fn wasm(lines: &[Value]) -> String {
+    let mut text = format!("## Through wasm, starts and reloads\n\n{}\n\n", machine());
+    text.push_str("| figure | value | target | beside |\n|---|---|---|---|\n");
     for line in lines {
         let value = line["value"].as_f64().map_or_else(|| "–".to_owned(), number);
         let target = match (line["target"]["is"].as_str(), line["target"]["value"].as_f64()) {
@@ -302,5 +318,20 @@ fn figure_table(text: &mut String, lines: &[Value]) {
             (line["figure"].as_str().unwrap_or("?"), line["unit"].as_str().unwrap_or_default());
         let _ = writeln!(text, "| {name} | {value} {unit} | {target} | {} |", beside.join("; "));
     }
-    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_takes_the_place_of_the_one_with_its_title() {
+        let one = with_section(&head(), "## One\n\nfirst\n\n### Of one\n\nmore\n");
+        let two = with_section(&one, "## Two\n\nsecond\n");
+        assert_eq!(two, format!("{}## One\n\nfirst\n\n### Of one\n\nmore\n\n## Two\n\nsecond\n\n", head()));
+        let again = with_section(&two, "## One\n\nthird\n\n");
+        assert_eq!(again, format!("{}## One\n\nthird\n\n## Two\n\nsecond\n\n", head()));
+        assert_eq!(with_section(&again, "## Two\n\nsecond\n"), again);
+    }
 }
