@@ -21,7 +21,7 @@ pub(super) struct EndToEnd {
 /// The plugin's limits are those of a shared host; its peers have none, and write no Events.
 fn sidecar(workers: u32) -> String {
     format!(
-        "limits: {{clientQps: 1000000, eventsPerSecond: 1, logLinesPerSecond: 1000000, workers: {workers}}}\n"
+        "workers: {workers}\nlimits: {{clientQps: 1000000, eventsPerSecond: 1, logLinesPerSecond: 1000000}}\n"
     )
 }
 
