@@ -180,9 +180,9 @@ fn ratios(text: &mut String, ingest: &Ingest) {
     line("the same from a compressed cache, ns", "", row(OURS_COMPRESSED).map(read));
     let relist = |percent| {
         let found = ingest.relists.iter().find(|(name, changed, _)| (*name, *changed) == (OURS, percent));
-        found.map(|(_, _, relist)| relist.peak_mib / relist.after_mib)
+        found.map(|(_, _, relist)| relist.peak_mib / relist.before_mib)
     };
-    line("peak of a further list in which 10 % changed, of the state after it", "≤ 1.15", relist(10));
+    line("peak of a further list in which 10 % changed, of the state before it", "≤ 1.15", relist(10));
     line("the same, 100 % changed", "", relist(100));
     let grown = |row: &Row| row.median.done.resident_mib / row.median.listed.resident_mib;
     line("memory after the events, of that after the list", "", row(OURS).map(grown));
@@ -215,7 +215,7 @@ fn table(text: &mut String, ingest: &Ingest, framing: &str) {
 fn relists(text: &mut String, ingest: &Ingest) {
     text.push_str(
         "### A further list\n\nThe watch has expired, and so many of the objects have changed.\n\n\
-         | consumer | changed | MiB before | peak | after | peak of after |\n|---|---|---|---|---|---|\n",
+         | consumer | changed | MiB before | peak | after | peak of before |\n|---|---|---|---|---|---|\n",
     );
     for (name, percent, relist) in &ingest.relists {
         let _ = writeln!(
@@ -224,7 +224,7 @@ fn relists(text: &mut String, ingest: &Ingest) {
             relist.before_mib,
             relist.peak_mib,
             relist.after_mib,
-            relist.peak_mib / relist.after_mib
+            relist.peak_mib / relist.before_mib
         );
     }
     text.push('\n');
