@@ -10,8 +10,9 @@ use crate::host;
 /// Objects of `figure`, `unit`, `value`, perhaps `target`, and `beside`.
 pub(super) fn wasm(root: &Path) -> Result<Vec<Value>> {
     let mut lines = Vec::new();
-    for bench in ["guest", "start"] {
-        let text = cargo_bench(root, bench, &[])?;
+    let host = super::programs::host(root)?.display().to_string();
+    for (bench, arguments) in [("guest", &[] as &[_]), ("start", &["--binary", &*host])] {
+        let text = cargo_bench(root, bench, arguments)?;
         lines.extend(text.lines().filter_map(|line| serde_json::from_str(line).ok()));
     }
     Ok(lines)

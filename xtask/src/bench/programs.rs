@@ -56,11 +56,18 @@ impl Programs {
             kube_rs,
             kube_rs_sample: on_kube_rs("sample-controller", "")?,
             foo_driver: on_kube_rs("foo-driver", "")?,
-            host: rust(root, &["--package", "pilothouse"], "pilothouse", "", &folder)?,
+            host: host(root)?,
             controller_runtime: go(&peers.join("controller-runtime"), &folder.join("controller-runtime"))?,
             client_go: go(&peers.join("client-go"), &folder.join("client-go"))?,
         })
     }
+}
+
+/// The host, built for release.
+pub(super) fn host(root: &Path) -> Result<PathBuf> {
+    let folder = root.join("target/bench");
+    fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+    rust(root, &["--package", "pilothouse"], "pilothouse", "", &folder)
 }
 
 /// Builds a binary and copies it away, so that the next build of it, with another allocator, leaves it.
