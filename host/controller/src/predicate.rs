@@ -159,7 +159,7 @@ fn differs(name: &str, old: &Object, new: &Object) -> bool {
     match name {
         "generationChanged" => old.generation() != new.generation(),
         "labelsChanged" => !old.same_labels(new) && !old.labels().eq(new.labels()),
-        _ => !old.annotations().eq(new.annotations()),
+        _ => !old.same_annotations(new) && !old.annotations().eq(new.annotations()),
     }
 }
 

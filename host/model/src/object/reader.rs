@@ -10,7 +10,7 @@ use super::{Inner, Object, usual};
 /// Reads objects of one resource and one transform, one after another; quick where they resemble what it has read or what the
 /// caller has. The objects are the same, byte for byte, as those that [`Object::parse`] reads, and the same texts are refused.
 ///
-/// Only `metadata.managedFields`, where they are dropped, may differ more from what was read before than comparing can follow.
+/// `metadata.managedFields` that are dropped need only be like those last read of the same owner, whatever the names in them.
 ///
 /// ```
 /// use pilothouse_model::{Object, ObjectReader, ParseOptions};
