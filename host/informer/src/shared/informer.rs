@@ -19,7 +19,7 @@ use crate::reflector::Reflector;
 use crate::status::{InformerPhase, InformerStatus};
 use crate::store::{Kept, Objects, Scope, Store};
 
-/// After so many deltas without a wait, other tasks get their turn.
+/// After so many deltas without a wait, other tasks get their turn and subscribers are woken, though more deltas wait.
 const DELTAS_PER_TURN: usize = 256;
 
 /// One reflector, its cache, and those who are told of its changes. One task runs it all.
@@ -132,6 +132,7 @@ impl Informer {
         if hub.synced {
             outlet.end_initial();
         }
+        outlet.wake();
         self.take_seat(&mut hub, Seat::new(outlet, restriction, resync));
         Ok(())
     }
@@ -145,6 +146,7 @@ impl Informer {
         let mut seat = Seat::new(outlet, None, luggage.resync);
         if hub.synced {
             self.move_in(&mut seat, &luggage.knowledge, &self.store.list());
+            outlet.wake();
         } else {
             seat.moved_from = Some(luggage.knowledge);
         }
@@ -176,6 +178,8 @@ impl Informer {
         let objects = self.store.list();
         let synced = hub.synced;
         let luggage = |seat: Seat| {
+            // Nobody here will, once it is gone.
+            seat.outlet.wake();
             let objects = objects.iter().filter(|object| seat.sees(object)).cloned().map(Kept::of).collect();
             let resync = seat.resync.map(|resync| resync.period);
             (seat.outlet, Luggage { knowledge: Knowledge { objects, synced }, resync })
@@ -184,15 +188,29 @@ impl Informer {
     }
 
     /// Applies deltas and tells everybody.
+    ///
+    /// Subscribers are woken when no more deltas have come while other tasks had their turn, or after a turn's worth of them: to
+    /// wake a thread for each chunk of a watch costs more than to read what is in it.
     async fn process(&self) {
         while self.queue.pop(|delta| self.apply(delta)).await.is_some() {
-            for _ in 0..DELTAS_PER_TURN {
-                if self.queue.try_pop(|delta| self.apply(delta)).is_none() {
-                    break;
+            let mut untold = 1 + self.apply_waiting(DELTAS_PER_TURN - 1);
+            while untold < DELTAS_PER_TURN {
+                tokio::task::yield_now().await;
+                match self.apply_waiting(DELTAS_PER_TURN - untold) {
+                    0 => break,
+                    more => untold += more,
                 }
             }
-            tokio::task::yield_now().await;
+            self.hub.lock().wake();
+            if untold == DELTAS_PER_TURN {
+                tokio::task::yield_now().await;
+            }
         }
+    }
+
+    /// Applies up to `most` of the deltas that wait; returns how many.
+    fn apply_waiting(&self, most: usize) -> usize {
+        (0..most).take_while(|_| self.queue.try_pop(|delta| self.apply(delta)).is_some()).count()
     }
 
     /// Applies one delta to the store, then offers it to everybody.
@@ -207,19 +225,18 @@ impl Informer {
     }
 
     fn apply_present(&self, hub: &Hub, object: Object) {
-        if self.store.get(object.key()).is_some_and(|stored| is_stale(&object, &stored)) {
-            // Repeated by the server: the cache has this or something newer.
-            tracing::debug!(?object, "an event older than the cached object was passed over");
-            self.counters.stale_events.add(1);
-            self.status.send_if_modified(|status| {
-                status.stale_events += 1;
-                false
-            });
-            return;
+        match self.store.update_unless(object.clone(), is_stale) {
+            Ok(old) => hub.tell(|| transition(old.as_ref(), &object, false)),
+            Err(_) => {
+                // Repeated by the server: the cache has this or something newer.
+                tracing::debug!(?object, "an event older than the cached object was passed over");
+                self.counters.stale_events.add(1);
+                self.status.send_if_modified(|status| {
+                    status.stale_events += 1;
+                    false
+                });
+            }
         }
-        let new = object.clone();
-        let old = self.store.update(object);
-        hub.tell(|| transition(old.as_ref(), &new, false));
     }
 
     fn apply_deletion(&self, hub: &Hub, deletion: &Deletion) {
@@ -343,6 +360,10 @@ impl Informer {
 }
 
 impl Hub {
+    fn wake(&self) {
+        self.seats.iter().for_each(|seat| seat.outlet.wake());
+    }
+
     fn tell<'a, C: IntoIterator<Item = Change<'a>>>(&self, changes: impl Fn() -> C) {
         for seat in &self.seats {
             seat.outlet.offer(changes(), seat.restriction.as_ref());

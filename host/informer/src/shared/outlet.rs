@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use pilothouse_model::Notification;
@@ -17,6 +18,8 @@ pub(crate) struct Outlet {
     pub(crate) key: InformerKey,
     batch: usize,
     backlog: Mutex<Backlog>,
+    /// Something waits that the subscriber has not been woken for. Written with the backlog locked, but for its end.
+    untold: AtomicBool,
     filled: Notify,
     synced: watch::Sender<bool>,
     pub(crate) source: Arc<ReaderSource>,
@@ -40,6 +43,7 @@ impl Outlet {
             key,
             batch: batch.max(1),
             backlog: Mutex::new(Backlog::new(backlog)),
+            untold: AtomicBool::new(false),
             filled: Notify::new(),
             synced: watch::Sender::new(false),
             source: Arc::new(ReaderSource::from_pointee(scope)),
@@ -48,22 +52,27 @@ impl Outlet {
         }
     }
 
+    /// Puts notifications into the backlog. The subscriber is woken by [`wake`](Self::wake), which must follow.
     pub(super) fn offer<'a>(
         &self,
         changes: impl IntoIterator<Item = Change<'a>>,
         restriction: Option<&Restriction>,
     ) {
         let mut backlog = self.backlog.lock();
-        let mut wake = false;
         for change in changes {
-            if let Some(notification) = change.seen_through(restriction) {
-                wake |= backlog.offer(notification);
+            if let Some(notification) = change.seen_through(restriction)
+                && backlog.offer(notification)
+            {
+                self.untold.store(true, Ordering::Relaxed);
             }
         }
         // The rest of the initial list may just have been cancelled out by its own deletions.
         self.publish_synced(&mut backlog);
-        drop(backlog);
-        if wake {
+    }
+
+    /// Wakes the subscriber if something waits for it.
+    pub(super) fn wake(&self) {
+        if self.untold.load(Ordering::Relaxed) && self.untold.swap(false, Ordering::Relaxed) {
             self.filled.notify_one();
         }
     }
@@ -94,6 +103,7 @@ impl Outlet {
             return Some(None);
         }
         let batch = backlog.take(self.batch);
+        self.untold.store(false, Ordering::Relaxed);
         if batch.is_empty() {
             return None;
         }

@@ -1,5 +1,7 @@
 //! What is told, and in which order: B14, B31 to B33, B38.
 
+use std::task::Poll;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -193,4 +195,35 @@ async fn b38_a_handler_that_panics_is_isolated_and_gets_the_rest_of_its_batch() 
     assert_eq!(handled.lock().last().map(String::as_str), Some("b@13>21"), "a change frees it");
     cluster.registry.stop().await;
     running.await.expect("it ends with the informer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn chunks_that_come_one_after_the_other_wake_a_subscriber_once() {
+    let cluster = Cluster::new();
+    let subscription = cluster.subscribe(pods_key());
+    let mut server = cluster.server(0);
+    let body = server.serve("1", &[]).await;
+    settle().await;
+    let told = tokio::spawn(async move {
+        let mut batches = Vec::new();
+        while batches.iter().sum::<usize>() < 100 {
+            batches.push(subscription.next_batch().await.expect("open").len());
+        }
+        batches
+    });
+    // As a connection hands its chunks over: the next one is there when the informer has had its turn.
+    let connection = tokio::spawn(async move {
+        for version in 2..102 {
+            body.event("ADDED", &pod(&format!("pod-{version}"), version));
+            let mut had_turn = false;
+            std::future::poll_fn(|context| {
+                context.waker().wake_by_ref();
+                if std::mem::replace(&mut had_turn, true) { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+        }
+        body
+    });
+    assert_eq!(told.await.expect("no panic"), [100]);
+    drop(connection.await);
 }
