@@ -77,9 +77,24 @@ impl Store {
 
     /// Puts an object in, and returns the one that it replaces. Also what client-go calls `Add`.
     pub fn update(&self, object: Object) -> Option<Object> {
+        self.update_unless(object, |_, _| false).ok().flatten()
+    }
+
+    /// As [`update`](Self::update), unless `refuses` says so of the object and the one that it would replace.
+    ///
+    /// # Errors
+    /// With the object when it was refused; nothing has changed then.
+    pub(crate) fn update_unless(
+        &self,
+        object: Object,
+        refuses: impl FnOnce(&Object, &Object) -> bool,
+    ) -> Result<Option<Object>, Object> {
         let state = self.state.upgradable_read();
-        let has_learnt = self.packing.as_ref().is_some_and(|packing| packing.learn_from_store(&state));
         let old = state.get(object.key()).map(Kept::object);
+        if old.as_ref().is_some_and(|old| refuses(&object, old)) {
+            return Err(object);
+        }
+        let has_learnt = self.packing.as_ref().is_some_and(|packing| packing.learn_from_store(&state));
         let changes = state.index_changes(old.as_ref(), Some(&object));
         let kept = match &self.packing {
             None => Kept::of(object),
@@ -92,7 +107,7 @@ impl Store {
             state.keep_anew(|object| packing.keep(object));
         }
         drop(state);
-        old
+        Ok(old)
     }
 
     /// Takes an object out and returns it. `resource_version` is that of the deletion, when known.

@@ -108,7 +108,7 @@ fn step_over_scalar(known: &[u8], text: &[u8], from: Places, names: Names) -> Op
 
 /// How many bytes at the start are the same.
 fn common_prefix(one: &[u8], other: &[u8]) -> usize {
-    const LARGE: usize = 64;
+    const LARGE: usize = 256;
     const SMALL: usize = 16;
     let (ones, others) = (one.as_chunks::<LARGE>().0, other.as_chunks::<LARGE>().0);
     let same = ones.iter().zip(others).take_while(|(one, other)| one == other).count() * LARGE;
@@ -131,8 +131,8 @@ mod tests {
 
     #[test]
     fn the_common_prefix_ends_where_the_first_byte_differs() {
-        let one: Vec<u8> = (0..200).collect();
-        for len in 0..200 {
+        let one: Vec<u8> = (0..=255).cycle().take(700).collect();
+        for len in 0..700 {
             assert_eq!(common_prefix(&one, &one[..len]), len);
             let mut other = one.clone();
             other[len] ^= 1;

@@ -84,7 +84,11 @@ pub(super) fn text(bytes: &[u8]) -> Result<&str, ObjectError> {
     if u32::try_from(bytes.len()).is_err() {
         return Err(ObjectError::TooLarge(bytes.len()));
     }
-    Ok(std::str::from_utf8(bytes)?)
+    // Several times as fast as the standard library's, which words the error.
+    match simdutf8::basic::from_utf8(bytes) {
+        Ok(text) => Ok(text),
+        Err(_) => Ok(std::str::from_utf8(bytes)?),
+    }
 }
 
 /// The general way: any object, and the errors.
