@@ -26,6 +26,10 @@ use std::path::Path;
 use figure::{Figure, cpu, median};
 use stage::{Native, Plugin};
 
+/// The host's.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 struct Arguments {
     objects: usize,
     rounds: usize,

@@ -17,6 +17,11 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 
+/// Objects are allocated by the task that reads a watch and freed by whoever used them last. The system's allocator makes the two wait
+/// for each other; this one does not, and gives back what is free while nobody allocates. See `docs/decisions/0011-allocator.md`.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Why a command ended badly, by exit code.
 #[derive(Debug)]
 pub(crate) enum Failed {

@@ -44,6 +44,8 @@ struct Contestant<'a> {
     share: usize,
 }
 
+const EVERY: &[&str] = &["--mode", "every"];
+const COMPRESSED: &[&str] = &["--mode", "every", "--compression", "zstd"];
 const PROTOBUF: &[&str] = &["--mode", "protobuf"];
 
 pub(super) const OURS: &str = "Pilothouse, every event";
@@ -106,7 +108,7 @@ fn contestants(programs: &Programs) -> Vec<Contestant<'_>> {
     for framing in ["packed", "chunked"] {
         all.extend([
             one(DRAIN, &*programs.pilothouse, &["--mode", "drain"] as &[_], framing, 1),
-            one(OURS, &programs.pilothouse, &["--mode", "every"], framing, 1),
+            one(OURS, &programs.pilothouse, EVERY, framing, 1),
             one(OURS_MERGED, &programs.pilothouse, &["--mode", "merge"], framing, 1),
             one(KUBE_TYPED, &programs.kube_rs, &["--mode", "typed"], framing, 4),
         ]);
@@ -119,27 +121,15 @@ fn contestants(programs: &Programs) -> Vec<Contestant<'_>> {
         let mode = &["--mode", "typed", "--strip-managed-fields"];
         all.push(one("client-go informer, typed, managedFields stripped", go, mode, "packed", 20));
     }
-    all.push(one(
-        OURS_COMPRESSED,
-        &programs.pilothouse,
-        &["--mode", "every", "--compression", "zstd"],
-        "packed",
-        1,
-    ));
+    all.push(one(OURS_COMPRESSED, &programs.pilothouse, COMPRESSED, "packed", 1));
     let mode = &["--mode", "typed", "--strip-managed-fields"];
     all.push(one("kube-rs reflector, typed, managedFields stripped", &programs.kube_rs, mode, "packed", 4));
     all.extend([
+        one("Pilothouse, every event, mimalloc", &programs.pilothouse_mimalloc, EVERY, "packed", 1),
         one(
-            "Pilothouse, every event, mimalloc",
-            &programs.pilothouse_mimalloc,
-            &["--mode", "every"],
-            "packed",
-            1,
-        ),
-        one(
-            "Pilothouse, every event, jemalloc",
-            &programs.pilothouse_jemalloc,
-            &["--mode", "every"],
+            "Pilothouse, every event, the system's allocator",
+            &programs.pilothouse_system,
+            EVERY,
             "packed",
             1,
         ),
@@ -244,12 +234,14 @@ fn relists(programs: &Programs, scale: Scale) -> Result<Vec<(&'static str, usize
         small: false,
         protobuf: None,
     };
-    for (name, program, mode) in
-        [(OURS, &programs.pilothouse, "every"), (KUBE_TYPED, &programs.kube_rs, "typed")]
-    {
+    for (name, program, mode) in [
+        (OURS, &programs.pilothouse, EVERY),
+        (OURS_COMPRESSED, &programs.pilothouse, COMPRESSED),
+        (KUBE_TYPED, &programs.kube_rs, &["--mode", "typed"]),
+    ] {
         for percent in [0, 10, 100] {
             println!("bench: a further list, {percent} % changed: {name}");
-            let measured = relist(&programs.fixture, program, &["--mode", mode], &work, percent);
+            let measured = relist(&programs.fixture, program, mode, &work, percent);
             results.push((name, percent, measured.context(name)?));
         }
     }
@@ -262,7 +254,7 @@ fn long(programs: &Programs, scale: Scale) -> Result<Option<Row>> {
     println!("bench: {events} events: {OURS}");
     let work =
         Work { objects: scale.objects, events, framing: "packed", rate: None, small: false, protobuf: None };
-    let median = run(&programs.fixture, &programs.pilothouse, &["--mode", "every"], &work).context(OURS)?;
+    let median = run(&programs.fixture, &programs.pilothouse, EVERY, &work).context(OURS)?;
     Ok(Some(Row { name: OURS, framing: "packed", median, events }))
 }
 

@@ -11,10 +11,10 @@ use crate::host;
 /// Where they were built.
 pub(super) struct Programs {
     pub(super) fixture: PathBuf,
-    /// Our informer with the system's allocator, and with the others.
+    /// Our informer with the host's allocator, and with others.
     pub(super) pilothouse: PathBuf,
     pub(super) pilothouse_mimalloc: PathBuf,
-    pub(super) pilothouse_jemalloc: PathBuf,
+    pub(super) pilothouse_system: PathBuf,
     /// The host itself.
     pub(super) host: PathBuf,
     pub(super) kube_rs: PathBuf,
@@ -43,13 +43,14 @@ impl Programs {
         let peer = |allocator: &str| on_kube_rs("kube-rs", allocator);
         let kube_rs = peer("")?;
         let pilothouse = own("ingest_consumer", "")?;
-        // A quick run compares the system's allocator only.
-        let [mimalloc, jemalloc] = if quick { ["", ""] } else { ["mimalloc", "jemalloc"] };
+        // A quick run compares them as they ship only.
+        let [mimalloc, jemalloc, system] =
+            if quick { ["", "", ""] } else { ["mimalloc", "jemalloc", "system-allocator"] };
         Ok(Self {
             protobuf,
             fixture: own("fixture_server", "")?,
             pilothouse_mimalloc: own("ingest_consumer", mimalloc)?,
-            pilothouse_jemalloc: own("ingest_consumer", jemalloc)?,
+            pilothouse_system: own("ingest_consumer", system)?,
             pilothouse,
             kube_rs_mimalloc: peer(mimalloc)?,
             kube_rs_jemalloc: peer(jemalloc)?,

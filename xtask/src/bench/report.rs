@@ -143,9 +143,9 @@ fn ratios(text: &mut String, ingest: &Ingest) {
         ratio(mimalloc, "kube-rs reflector, typed, mimalloc", Row::rate),
     );
     line(
-        "the same, both with jemalloc",
+        "the same, both with our allocator, jemalloc",
         "≥ 7",
-        ratio("Pilothouse, every event, jemalloc", "kube-rs reflector, typed, jemalloc", Row::rate),
+        ratio(OURS, "kube-rs reflector, typed, jemalloc", Row::rate),
     );
     line("events/s over client-go typed", "≥ 40", ratio(OURS, GO_TYPED, Row::rate));
     line("events/s over client-go typed, updates merge", "", ratio(OURS_MERGED, GO_TYPED, Row::rate));
