@@ -19,8 +19,20 @@ pub(crate) fn build_with_tests(root: &Path) -> Result<PathBuf> {
 }
 
 fn run(root: &Path, arguments: &[&str]) -> Result<String> {
+    needs_make()?;
     println!("host: building pilothouse (the first time takes some minutes)");
     messages(cargo().current_dir(root).args(arguments))
+}
+
+/// The allocator's build script needs it, and says so in the middle of pages of output.
+fn needs_make() -> Result<()> {
+    let found = Command::new("make").arg("--version").output();
+    ensure!(
+        found.is_ok_and(|output| output.status.success()),
+        "make is missing or does not run: install the C toolchain with it (Debian, Ubuntu: apt install build-essential; Fedora: dnf install gcc make; \
+         macOS: xcode-select --install)"
+    );
+    Ok(())
 }
 
 /// Runs a cargo that builds, and returns what it says in JSON.

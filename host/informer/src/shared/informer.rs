@@ -217,16 +217,16 @@ impl Informer {
     pub(super) fn apply(&self, delta: Delta) {
         let mut hub = self.hub.lock();
         match delta {
-            Delta::Added(object) | Delta::Updated(object) => self.apply_present(&hub, object),
+            Delta::Added(object) | Delta::Updated(object) => self.apply_present(&hub, &object),
             Delta::Deleted(deletion) => self.apply_deletion(&hub, &deletion),
             Delta::Sync(object) => self.apply_sync(&hub, &object),
             Delta::Replaced(replacement) => self.apply_replacement(&mut hub, replacement),
         }
     }
 
-    fn apply_present(&self, hub: &Hub, object: Object) {
+    fn apply_present(&self, hub: &Hub, object: &Object) {
         match self.store.update_unless(object.clone(), is_stale) {
-            Ok(old) => hub.tell(|| transition(old.as_ref(), &object, false)),
+            Ok(old) => hub.tell(|| transition(old.as_ref(), object, false)),
             Err(_) => {
                 // Repeated by the server: the cache has this or something newer.
                 tracing::debug!(?object, "an event older than the cached object was passed over");
