@@ -67,7 +67,11 @@ impl<'a> Members<'a> {
     }
 }
 
-/// The string in a raw JSON value, or `None` when it is another type.
+/// The string in a raw JSON value, which is well formed, or `None` when it is another type.
 pub(super) fn string(raw: &str) -> Option<Cow<'_, str>> {
+    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
+    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+        return Some(Cow::Borrowed(inner));
+    }
     serde_json::from_str::<Text<'_>>(raw).ok().map(|Text(text)| text)
 }

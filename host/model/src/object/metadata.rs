@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::members::{self, Members};
 use super::parse::ObjectError;
+use super::pointer;
 use crate::ObjectKey;
 
 /// An owner of an object, as in `metadata.ownerReferences`.
@@ -92,6 +93,10 @@ impl Span {
         self.len as usize
     }
 
+    pub(super) fn start(self) -> usize {
+        self.start as usize
+    }
+
     fn end(self) -> usize {
         (self.start + self.len) as usize
     }
@@ -104,6 +109,11 @@ impl Span {
     /// Where this place is after `from`, which it is inside of, was copied to `to`.
     pub(super) fn moved(self, from: Self, to: Self) -> Self {
         Self { start: self.start - from.start + to.start, len: self.len }
+    }
+
+    /// As [`of`](Self::of), of a text that may be another one.
+    pub(super) fn get(self, whole: &str) -> Option<&str> {
+        whole.get(self.start as usize..self.end())
     }
 
     pub(super) fn of(self, whole: &str) -> &str {
@@ -163,8 +173,7 @@ impl Pairs {
     }
 
     pub(super) fn value<'a>(&self, whole: &'a str, key: &str) -> Option<Cow<'a, str>> {
-        let raw = self.members(whole).into_iter().find(|(known, _)| known == key)?.1;
-        members::string(raw)
+        members::string(pointer::member(self.0.of(whole), key)?)
     }
 
     fn members<'a>(&self, whole: &'a str) -> Vec<(Cow<'a, str>, &'a str)> {
@@ -218,6 +227,26 @@ impl Metadata {
             owners,
             behind: Span::of_range(Span::of_slice(json, raw).end(), json.len() - 1),
         })
+    }
+
+    /// Where the value of one of its members is, for those of which that is known.
+    pub(super) fn member(&self, name: &str) -> Option<Span> {
+        let text = |text: &Text| match text {
+            Text::Inside(inner) if inner.start > 0 => {
+                Some(Span { start: inner.start - 1, len: inner.len + 2 })
+            }
+            _ => None,
+        };
+        let present = |place: Span| (place.len > 0).then_some(place);
+        match name {
+            "uid" => text(&self.uid),
+            "resourceVersion" => text(&self.resource_version),
+            "deletionTimestamp" => text(&self.deletion_timestamp),
+            "labels" => present(self.labels.0),
+            "annotations" => present(self.annotations.0),
+            "ownerReferences" => present(self.owners),
+            _ => None,
+        }
     }
 
     pub(super) fn owner_references(&self, json: &str) -> Vec<OwnerReference> {

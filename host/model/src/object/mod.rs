@@ -9,6 +9,7 @@ mod parse;
 mod pointer;
 mod reader;
 mod scan;
+mod skip;
 #[cfg(test)]
 mod tests;
 mod transform;
@@ -204,7 +205,7 @@ impl Object {
     /// well formed. Scans the text up to the value: no tree is built.
     #[must_use]
     pub fn field(&self, pointer: &str) -> Option<&str> {
-        pointer::find(&self.0.json, pointer)
+        pointer::find_in(&self.0.json, &self.0.metadata, pointer)
     }
 
     /// As [`field`](Self::field), without quotes and escapes when the value is a string.

@@ -6,27 +6,111 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::metadata::Metadata;
 use super::scan::Cursor;
 
-/// The raw text of the value at `pointer`. The text is well formed: what is behind the value is not looked at.
+/// The raw text of the value at `pointer`. The text is well formed.
 pub(super) fn find<'a>(json: &'a str, pointer: &str) -> Option<&'a str> {
     if pointer.is_empty() {
         return Some(json);
     }
     let tokens = pointer.strip_prefix('/')?;
-    let mut place = Cursor::new(json);
-    for token in tokens.split('/') {
-        match step(place, &unescape(token)?) {
-            Step::To(child) => place = child,
-            Step::Nowhere => return None,
-            Step::Unsure => return parse(json, tokens),
+    match follow(Cursor::new(json), tokens) {
+        Way::Ended(value) => Some(value),
+        Way::Nowhere => None,
+        Way::Unsure => parse(json, tokens),
+    }
+}
+
+/// As [`find`], in a whole object, of which it is known where the metadata is and some members of that are.
+pub(super) fn find_in<'a>(json: &'a str, metadata: &Metadata, pointer: &str) -> Option<&'a str> {
+    match shortcut(json, metadata, pointer) {
+        Way::Ended(value) => Some(value),
+        Way::Nowhere => None,
+        Way::Unsure => find(json, pointer),
+    }
+}
+
+fn shortcut<'a>(json: &'a str, metadata: &Metadata, pointer: &str) -> Way<'a> {
+    match split(pointer) {
+        Some(("metadata", Some(further))) => {
+            let known = split(further).and_then(|(name, further)| {
+                let value = metadata.member(name)?.get(json)?;
+                Some((value, further))
+            });
+            match known {
+                Some((value, None)) => Way::Ended(value),
+                Some((value, Some(further))) => follow(Cursor::new(value), &further[1..]),
+                None => Way::Unsure,
+            }
+        }
+        // These are before the metadata, and an escaped name may be one of them.
+        None | Some(("apiVersion" | "kind" | "metadata", _)) => Way::Unsure,
+        Some((name, _)) if name.contains('~') => Way::Unsure,
+        Some((name, further)) => {
+            let mut place = Cursor::new(json);
+            let mut found = None;
+            let scanned = place.skip(metadata.behind.start()).and_then(|()| {
+                place.further_members(|cursor, known| named(cursor, known == name, &mut found))
+            });
+            match (step(found, scanned), further) {
+                (Step::To(place), Some(further)) => follow(place, &further[1..]),
+                (Step::To(place), None) => whole(place),
+                (Step::Nowhere, _) => Way::Nowhere,
+                (Step::Unsure, _) => Way::Unsure,
+            }
         }
     }
-    let (start, mut end) = (place.at(), place);
-    match end.value() {
-        Some(()) => json.get(start..end.at()),
-        None => parse(json, tokens),
+}
+
+/// The raw text of one member of an object.
+pub(super) fn member<'a>(json: &'a str, name: &str) -> Option<&'a str> {
+    let way = match child_of(Cursor::new(json), name) {
+        Step::To(place) => whole(place),
+        Step::Nowhere => Way::Nowhere,
+        Step::Unsure => Way::Unsure,
+    };
+    match way {
+        Way::Ended(value) => Some(value),
+        Way::Nowhere => None,
+        Way::Unsure => child(json, name),
     }
+}
+
+/// The first token of a pointer, and the pointer from there if it goes on.
+fn split(pointer: &str) -> Option<(&str, Option<&str>)> {
+    let tokens = pointer.strip_prefix('/')?;
+    Some(match tokens.find('/') {
+        Some(end) => (&tokens[..end], Some(&tokens[end..])),
+        None => (tokens, None),
+    })
+}
+
+/// Where a pointer leads.
+enum Way<'a> {
+    Ended(&'a str),
+    Nowhere,
+    /// Only a parser can tell.
+    Unsure,
+}
+
+fn follow<'a>(mut place: Cursor<'a>, tokens: &str) -> Way<'a> {
+    for token in tokens.split('/') {
+        let Some(token) = unescape(token) else { return Way::Nowhere };
+        match child_of(place, &token) {
+            Step::To(child) => place = child,
+            Step::Nowhere => return Way::Nowhere,
+            Step::Unsure => return Way::Unsure,
+        }
+    }
+    whole(place)
+}
+
+/// The value at a place.
+fn whole(place: Cursor<'_>) -> Way<'_> {
+    let (start, mut end) = (place.at(), place);
+    let value = end.pass().and_then(|()| place.text().get(start..end.at()));
+    value.map_or(Way::Unsure, Way::Ended)
 }
 
 /// Where a token leads.
@@ -38,31 +122,35 @@ enum Step<'a> {
 }
 
 /// From a value to a member or element of it, without looking at what comes after that.
-fn step<'a>(mut place: Cursor<'a>, token: &str) -> Step<'a> {
+fn child_of<'a>(mut place: Cursor<'a>, token: &str) -> Step<'a> {
     let mut found = None;
     let scanned = match place.first() {
-        Some(b'{') => place.members(|cursor, name| {
-            if name == token {
-                found = Some(*cursor);
-                // Nothing more is to be read.
-                return None;
-            }
-            cursor.value()
-        }),
+        Some(b'{') => place.members(|cursor, name| named(cursor, name == token, &mut found)),
         Some(b'[') => {
             let wanted = index(token);
             let mut position = 0;
             place.elements(|cursor| {
-                if wanted == Some(position) {
-                    found = Some(*cursor);
-                    return None;
-                }
+                let is_wanted = wanted == Some(position);
                 position += 1;
-                cursor.value()
+                named(cursor, is_wanted, &mut found)
             })
         }
         _ => return Step::Nowhere,
     };
+    step(found, scanned)
+}
+
+/// Goes past a value, or ends the scan where it is the wanted one.
+fn named<'a>(cursor: &mut Cursor<'a>, is_wanted: bool, found: &mut Option<Cursor<'a>>) -> Option<()> {
+    if is_wanted {
+        *found = Some(*cursor);
+        // Nothing more is to be read.
+        return None;
+    }
+    cursor.pass()
+}
+
+fn step<'a>(found: Option<Cursor<'a>>, scanned: Option<()>) -> Step<'a> {
     match (found, scanned) {
         (Some(child), _) => Step::To(child),
         (None, Some(())) => Step::Nowhere,

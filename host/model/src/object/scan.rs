@@ -10,6 +10,7 @@
 use wide::u8x16;
 
 use super::metadata::Span;
+use super::skip;
 
 /// How deep values may nest here, which bounds the stack. What is deeper is left to `serde_json`.
 const MAX_DEPTH: u32 = 64;
@@ -51,11 +52,21 @@ impl<'a> Cursor<'a> {
 
     /// Reads an object. `value` is called before each value, with the member's name, and must read that value. Gives up
     /// at a name with escapes: such names are compared by what they mean, which takes a parser.
-    pub(super) fn members(&mut self, mut value: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
+    pub(super) fn members(&mut self, value: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
         self.take(b'{')?;
-        if self.ends(b'}') {
-            return Some(());
-        }
+        if self.ends(b'}') { Some(()) } else { self.members_from_name(value) }
+    }
+
+    /// As [`members`](Self::members), of those that are left behind a member.
+    pub(super) fn further_members(
+        &mut self,
+        value: impl FnMut(&mut Self, &'a str) -> Option<()>,
+    ) -> Option<()> {
+        if self.goes_on(b'}')? { self.members_from_name(value) } else { Some(()) }
+    }
+
+    #[inline]
+    fn members_from_name(&mut self, mut value: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
         loop {
             let name = self.plain_string()?;
             self.take(b':')?;
@@ -108,6 +119,12 @@ impl<'a> Cursor<'a> {
     /// Reads a value of any kind.
     pub(super) fn value(&mut self) -> Option<()> {
         self.rest = value(self.rest, MAX_DEPTH)?;
+        Some(())
+    }
+
+    /// Goes past a value of text that is known to be well formed.
+    pub(super) fn pass(&mut self) -> Option<()> {
+        self.rest = skip::value(self.rest)?;
         Some(())
     }
 
@@ -254,7 +271,7 @@ fn array(rest: &[u8], depth: u32) -> Option<&[u8]> {
 
 /// The rest of a string whose opening quote has been read. Most strings end within a block.
 #[inline]
-fn rest_of_string(rest: &[u8]) -> Option<&[u8]> {
+pub(super) fn rest_of_string(rest: &[u8]) -> Option<&[u8]> {
     if let Some((block, _)) = rest.split_first_chunk::<BLOCK>() {
         let special = special_bytes(block);
         if special != 0

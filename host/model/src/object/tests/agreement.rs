@@ -259,4 +259,25 @@ proptest! {
             prop_assert_eq!(parsed.is_some(), object.pointer(pointer).is_some(), "{} of {}", pointer, text);
         }
     }
+
+    #[test]
+    fn an_object_finds_what_a_parser_finds(
+        object in object(),
+        pretty in any::<bool>(),
+    ) {
+        let text = if pretty { format!("{object:#}") } else { object.to_string() };
+        all_options(|options| {
+            let Ok(read) = Object::parse(text.as_bytes(), options) else { return };
+            let odd = ["", "/metadata", "/metadata/uid/x", "/meta~0data", "/~metadata", "/metadata/labels/", "no"];
+            let mut all = odd.map(str::to_owned).to_vec();
+            pointers(&serde_json::from_str(read.json()).expect("well formed"), "", &mut all);
+            for pointer in &all {
+                let parsed = pointer.strip_prefix('/').map_or_else(
+                    || pointer.is_empty().then_some(read.json()),
+                    |tokens| pointer::parse(read.json(), tokens),
+                );
+                assert_eq!(read.field(pointer), parsed, "{pointer} of {}", read.json());
+            }
+        });
+    }
 }

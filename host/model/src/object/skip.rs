@@ -1,0 +1,165 @@
+//! Going past values of text that is known to be well formed: only their ends are looked for.
+//!
+//! An object's text was validated when it was read. What a reader skips on the way to a field is most of the text, so objects and arrays
+//! are gone past by their brackets alone, a block of bytes at a time.
+
+use wide::u8x16;
+
+use super::scan;
+
+/// How many bytes are looked at at a time: a bit of a word each.
+const BLOCK: usize = 64;
+
+/// What is behind the value that `text` starts with.
+#[inline]
+pub(super) fn value(text: &[u8]) -> Option<&[u8]> {
+    let (byte, rest) = text.split_first()?;
+    match byte {
+        b'"' => scan::rest_of_string(rest),
+        b'{' | b'[' => rest_of_container(rest),
+        _ => {
+            let is_end = |byte: &u8| matches!(byte, b',' | b'}' | b']') || scan::is_white(*byte);
+            let end = text.iter().position(is_end).unwrap_or(text.len());
+            Some(&text[end..])
+        }
+    }
+}
+
+/// The bytes of a block that matter, a bit each, the first byte's lowest.
+struct Marks {
+    quotes: u64,
+    backslashes: u64,
+    opening: u64,
+    closing: u64,
+}
+
+/// What is behind the object or array whose bracket has been read.
+fn rest_of_container(text: &[u8]) -> Option<&[u8]> {
+    let mut depth = 1;
+    // Whether the block begins inside of a string: all bits or none. And whether its first byte is escaped.
+    let (mut string, mut escape) = (0_u64, 0_u64);
+    let mut at = 0;
+    loop {
+        let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
+        let marks = match rest.split_first_chunk() {
+            Some((block, _)) => marks(block),
+            None => {
+                let mut last = [b' '; BLOCK];
+                last[..rest.len()].copy_from_slice(rest);
+                marks(&last)
+            }
+        };
+        let escaped = escaped(marks.backslashes, &mut escape);
+        // From each opening quote to before the one that closes.
+        let inside = up_to_next(marks.quotes & !escaped) ^ string;
+        string = if inside >> (BLOCK - 1) == 0 { 0 } else { u64::MAX };
+        let (opening, closing) = (marks.opening & !inside, marks.closing & !inside);
+        if closing.count_ones() >= depth
+            && let Some(end) = end(depth, opening, closing)
+        {
+            return text.get(at + end..);
+        }
+        depth = depth + opening.count_ones() - closing.count_ones();
+        at += BLOCK;
+    }
+}
+
+/// Behind the bracket that closes what is `depth` deep at the start of the block.
+fn end(depth: u32, opening: u64, closing: u64) -> Option<usize> {
+    let (mut left, mut closed) = (closing, 0);
+    while left != 0 {
+        let bit = left & left.wrapping_neg();
+        closed += 1;
+        if depth + (opening & (bit - 1)).count_ones() == closed {
+            return Some(bit.trailing_zeros() as usize + 1);
+        }
+        left ^= bit;
+    }
+    None
+}
+
+#[inline]
+fn marks(block: &[u8; BLOCK]) -> Marks {
+    let mut marks = Marks { quotes: 0, backslashes: 0, opening: 0, closing: 0 };
+    for (position, part) in block.as_chunks::<16>().0.iter().enumerate() {
+        let part = u8x16::new(*part);
+        // Brackets and braces differ in this bit alone; nothing else becomes either of them by it.
+        let brackets = part | u8x16::splat(0x20);
+        let bits = |found: u8x16| u64::from(found.to_bitmask()) << (position * 16);
+        marks.quotes |= bits(part.simd_eq(u8x16::splat(b'"')));
+        marks.backslashes |= bits(part.simd_eq(u8x16::splat(b'\\')));
+        marks.opening |= bits(brackets.simd_eq(u8x16::splat(b'{')));
+        marks.closing |= bits(brackets.simd_eq(u8x16::splat(b'}')));
+    }
+    marks
+}
+
+/// The bytes that a backslash stands before which is none itself; `carry` says that of the next block's first.
+#[inline]
+fn escaped(backslashes: u64, carry: &mut u64) -> u64 {
+    let mut escaped = *carry;
+    *carry = 0;
+    let mut left = backslashes & !escaped;
+    while left != 0 {
+        let bit = left & left.wrapping_neg();
+        if bit == 1 << (BLOCK - 1) {
+            *carry = 1;
+            break;
+        }
+        escaped |= bit << 1;
+        left &= !(bit | bit << 1);
+    }
+    escaped
+}
+
+/// Each bit is set that has an odd number of set ones up to it.
+#[inline]
+fn up_to_next(mut bits: u64) -> u64 {
+    for distance in [1, 2, 4, 8, 16, 32] {
+        bits ^= bits << distance;
+    }
+    bits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_container_is_found_wherever_it_is() {
+        for inner in [
+            "",
+            "1",
+            r#""""#,
+            r#""}""#,
+            r#""\"}""#,
+            r#""\\""#,
+            r#""\\\"]","\\""#,
+            "{},[[]]",
+            r#"{"a":[{"}":"{"}]}"#,
+        ] {
+            for before in 0..130 {
+                for (open, close) in [('{', '}'), ('[', ']')] {
+                    let padding = " ".repeat(before);
+                    let text = format!("{open}{padding}{inner}{close}");
+                    for behind in ["", "}", r#","x":"}"}"#, &"]".repeat(200)] {
+                        let whole = format!("{text}{behind}");
+                        let rest = value(whole.as_bytes()).map(<[u8]>::len);
+                        assert_eq!(rest, Some(behind.len()), "{whole}");
+                    }
+                    assert_eq!(value(&text.as_bytes()[..text.len() - 1]), None, "{text} without its end");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn scalars_end_where_their_text_does() {
+        for scalar in ["1", "-1.5e3", "true", "null", r#""a\"b""#, r#""""#] {
+            for behind in ["", ",2", "}", "]", " ,2", "\n}"] {
+                let whole = format!("{scalar}{behind}");
+                assert_eq!(value(whole.as_bytes()), Some(behind.as_bytes()), "{whole}");
+            }
+        }
+    }
+}
