@@ -1,6 +1,7 @@
 //! What is read from `metadata` once, as places in the object's own text.
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Deserialize;
 
@@ -66,6 +67,37 @@ pub(super) struct Metadata {
     pub(super) owners: Span,
     /// All members behind the metadata, each with a comma before it.
     pub(super) behind: Span,
+    pub(super) farthest: Farthest,
+}
+
+/// The farthest of the values at the top behind the metadata that a reader went to: the next who wants it need not go past all that is before.
+/// A hint: as good as none for who sees an old one.
+#[derive(Default)]
+pub(super) struct Farthest(AtomicU32);
+
+impl Clone for Farthest {
+    fn clone(&self) -> Self {
+        Self(AtomicU32::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+
+impl Farthest {
+    /// Where the value of the member with this name is, if that is the one.
+    pub(super) fn value_of(&self, name: &str, json: &str) -> Option<usize> {
+        let start = self.0.load(Ordering::Relaxed) as usize;
+        // Nor has the name of the member whose place is remembered: so it can be read backwards, up to its quote.
+        let before = json.get(..start)?.strip_suffix("\":")?.strip_suffix(name)?;
+        (before.ends_with('"') && !name.contains('"')).then_some(start)
+    }
+
+    /// The value of a member whose name has neither quotes nor escapes is there.
+    pub(super) fn note(&self, start: usize) {
+        if let Ok(start) = u32::try_from(start)
+            && start > self.0.load(Ordering::Relaxed)
+        {
+            self.0.store(start, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Span {
@@ -226,6 +258,7 @@ impl Metadata {
             annotations: Pairs::read(json, "metadata.annotations", members.get("annotations"))?,
             owners,
             behind: Span::of_range(Span::of_slice(json, raw).end(), json.len() - 1),
+            farthest: Farthest::default(),
         })
     }
 

@@ -47,20 +47,31 @@ fn shortcut<'a>(json: &'a str, metadata: &Metadata, pointer: &str) -> Way<'a> {
         // These are before the metadata, and an escaped name may be one of them.
         None | Some(("apiVersion" | "kind" | "metadata", _)) => Way::Unsure,
         Some((name, _)) if name.contains('~') => Way::Unsure,
-        Some((name, further)) => {
-            let mut place = Cursor::new(json);
-            let mut found = None;
-            let scanned = place.skip(metadata.behind.start()).and_then(|()| {
-                place.further_members(|cursor, known| named(cursor, known == name, &mut found))
-            });
-            match (step(found, scanned), further) {
-                (Step::To(place), Some(further)) => follow(place, &further[1..]),
-                (Step::To(place), None) => whole(place),
-                (Step::Nowhere, _) => Way::Nowhere,
-                (Step::Unsure, _) => Way::Unsure,
-            }
-        }
+        Some((name, further)) => match (child_of_top(json, metadata, name), further) {
+            (Step::To(place), Some(further)) => follow(place, &further[1..]),
+            (Step::To(place), None) => whole(place),
+            (Step::Nowhere, _) => Way::Nowhere,
+            (Step::Unsure, _) => Way::Unsure,
+        },
     }
+}
+
+/// A member at the top, behind the metadata.
+fn child_of_top<'a>(json: &'a str, metadata: &Metadata, name: &str) -> Step<'a> {
+    let mut place = Cursor::new(json);
+    if let Some(start) = metadata.farthest.value_of(name, json)
+        && place.skip(start).is_some()
+    {
+        return Step::To(place);
+    }
+    let mut found = None;
+    let scanned = place
+        .skip(metadata.behind.start())
+        .and_then(|()| place.further_members(|cursor, known| named(cursor, known == name, &mut found)));
+    if let Some(child) = found {
+        metadata.farthest.note(child.at());
+    }
+    step(found, scanned)
 }
 
 /// The raw text of one member of an object.

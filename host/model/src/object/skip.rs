@@ -35,7 +35,7 @@ struct Marks {
 
 /// What is behind the object or array whose bracket has been read.
 fn rest_of_container(text: &[u8]) -> Option<&[u8]> {
-    let mut depth = 1;
+    let mut depth = 1_u32;
     // Whether the block begins inside of a string: all bits or none. And whether its first byte is escaped.
     let (mut string, mut escape) = (0_u64, 0_u64);
     let mut at = 0;
@@ -49,33 +49,28 @@ fn rest_of_container(text: &[u8]) -> Option<&[u8]> {
                 marks(&last)
             }
         };
-        let escaped = escaped(marks.backslashes, &mut escape);
+        // Most blocks have no backslash.
+        let escaped =
+            if marks.backslashes | escape == 0 { 0 } else { escaped(marks.backslashes, &mut escape) };
         // From each opening quote to before the one that closes.
         let inside = up_to_next(marks.quotes & !escaped) ^ string;
         string = if inside >> (BLOCK - 1) == 0 { 0 } else { u64::MAX };
-        let (opening, closing) = (marks.opening & !inside, marks.closing & !inside);
-        if closing.count_ones() >= depth
-            && let Some(end) = end(depth, opening, closing)
-        {
-            return text.get(at + end..);
+        // Few of a block's bytes are brackets: one after the other is less work than counting them.
+        let mut brackets = (marks.opening | marks.closing) & !inside;
+        while brackets != 0 {
+            let bit = brackets & brackets.wrapping_neg();
+            if marks.closing & bit == 0 {
+                depth += 1;
+            } else {
+                depth -= 1;
+                if depth == 0 {
+                    return text.get(at + bit.trailing_zeros() as usize + 1..);
+                }
+            }
+            brackets ^= bit;
         }
-        depth = depth + opening.count_ones() - closing.count_ones();
         at += BLOCK;
     }
-}
-
-/// Behind the bracket that closes what is `depth` deep at the start of the block.
-fn end(depth: u32, opening: u64, closing: u64) -> Option<usize> {
-    let (mut left, mut closed) = (closing, 0);
-    while left != 0 {
-        let bit = left & left.wrapping_neg();
-        closed += 1;
-        if depth + (opening & (bit - 1)).count_ones() == closed {
-            return Some(bit.trailing_zeros() as usize + 1);
-        }
-        left ^= bit;
-    }
-    None
 }
 
 #[inline]

@@ -7,7 +7,7 @@
 
 use super::familiar::{Familiar, Owners};
 use super::follow::{Names, follow};
-use super::metadata::{Metadata, Pairs, Span, Text};
+use super::metadata::{Farthest, Metadata, Pairs, Span, Text};
 use super::parse::ParseOptions;
 use super::scan::Cursor;
 use super::{Object, Transform};
@@ -360,6 +360,7 @@ impl Found {
         Some(Metadata {
             key: known.cloned().unwrap_or_else(|| ObjectKey::new(namespace, name)),
             behind: Span::of_range(behind_metadata, json.len() - 1),
+            farthest: Farthest::default(),
             api_version: Text::Inside(api_version),
             kind: Text::Inside(kind),
             uid: Text::Inside(text(self.uid)?),
