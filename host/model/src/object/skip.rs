@@ -29,8 +29,8 @@ pub(super) fn value(text: &[u8]) -> Option<&[u8]> {
 struct Marks {
     quotes: u64,
     backslashes: u64,
-    opening: u64,
-    closing: u64,
+    /// Outside of strings, these are brackets and braces.
+    brackets: u64,
 }
 
 /// What is behind the object or array whose bracket has been read.
@@ -39,16 +39,17 @@ fn rest_of_container(text: &[u8]) -> Option<&[u8]> {
     // Whether the block begins inside of a string: all bits or none. And whether its first byte is escaped.
     let (mut string, mut escape) = (0_u64, 0_u64);
     let mut at = 0;
+    let mut last = [b' '; BLOCK];
     loop {
         let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
-        let marks = match rest.split_first_chunk() {
-            Some((block, _)) => marks(block),
+        let block = match rest.split_first_chunk() {
+            Some((block, _)) => block,
             None => {
-                let mut last = [b' '; BLOCK];
                 last[..rest.len()].copy_from_slice(rest);
-                marks(&last)
+                &last
             }
         };
+        let marks = marks(block);
         // Most blocks have no backslash.
         let escaped =
             if marks.backslashes | escape == 0 { 0 } else { escaped(marks.backslashes, &mut escape) };
@@ -56,15 +57,17 @@ fn rest_of_container(text: &[u8]) -> Option<&[u8]> {
         let inside = up_to_next(marks.quotes & !escaped) ^ string;
         string = if inside >> (BLOCK - 1) == 0 { 0 } else { u64::MAX };
         // Few of a block's bytes are brackets: one after the other is less work than counting them.
-        let mut brackets = (marks.opening | marks.closing) & !inside;
+        let mut brackets = marks.brackets & !inside;
         while brackets != 0 {
             let bit = brackets & brackets.wrapping_neg();
-            if marks.closing & bit == 0 {
+            let position = bit.trailing_zeros() as usize;
+            // What opens differs in this bit from what closes.
+            if block[position % BLOCK] & 0x04 == 0 {
                 depth += 1;
             } else {
                 depth -= 1;
                 if depth == 0 {
-                    return text.get(at + bit.trailing_zeros() as usize + 1..);
+                    return text.get(at + position + 1..);
                 }
             }
             brackets ^= bit;
@@ -75,16 +78,24 @@ fn rest_of_container(text: &[u8]) -> Option<&[u8]> {
 
 #[inline]
 fn marks(block: &[u8; BLOCK]) -> Marks {
-    let mut marks = Marks { quotes: 0, backslashes: 0, opening: 0, closing: 0 };
-    for (position, part) in block.as_chunks::<16>().0.iter().enumerate() {
+    let mut marks = Marks { quotes: 0, backslashes: 0, brackets: 0 };
+    let parts = block.as_chunks::<16>().0;
+    let bits = |position: usize, found: u8x16| u64::from(found.to_bitmask()) << (position * 16);
+    let is_backslash = |part: &[u8; 16]| u8x16::new(*part).simd_eq(u8x16::splat(b'\\'));
+    let mut any = u8x16::ZERO;
+    for (position, part) in parts.iter().enumerate() {
+        any |= is_backslash(part);
         let part = u8x16::new(*part);
-        // Brackets and braces differ in this bit alone; nothing else becomes either of them by it.
-        let brackets = part | u8x16::splat(0x20);
-        let bits = |found: u8x16| u64::from(found.to_bitmask()) << (position * 16);
-        marks.quotes |= bits(part.simd_eq(u8x16::splat(b'"')));
-        marks.backslashes |= bits(part.simd_eq(u8x16::splat(b'\\')));
-        marks.opening |= bits(brackets.simd_eq(u8x16::splat(b'{')));
-        marks.closing |= bits(brackets.simd_eq(u8x16::splat(b'}')));
+        marks.quotes |= bits(position, part.simd_eq(u8x16::splat(b'"')));
+        // What the four have in common; of others only `Y`, `y`, `_` and DEL do, which no number or literal has.
+        let common = part | u8x16::splat(0x26);
+        marks.brackets |= bits(position, common.simd_eq(u8x16::splat(0x7f)));
+    }
+    // Most blocks have none.
+    if any.to_bitmask() != 0 {
+        for (position, part) in parts.iter().enumerate() {
+            marks.backslashes |= bits(position, is_backslash(part));
+        }
     }
     marks
 }
@@ -130,6 +141,7 @@ mod tests {
             r#""\"}""#,
             r#""\\""#,
             r#""\\\"]","\\""#,
+            "\"_yY\u{7f}\",true,false,null,-1E+5",
             "{},[[]]",
             r#"{"a":[{"}":"{"}]}"#,
         ] {
