@@ -152,7 +152,7 @@ fn predicates(
     let title = format!("an event that the {name} refuses, over ingest");
     let figure =
         Figure::new(&title, "µs", median(&mut more)).with("times that it entered wasm", entered as f64);
-    // A predicate that reads the object builds a tree of it, which has no target.
+    // A predicate that reads the object builds a tree of what it reads, which has no target.
     if name == "predicate" { figure.target("at most", 1.0) } else { figure }.print();
     if entered > 0 {
         return Err(format!("{title}: the guest was entered {entered} times"));

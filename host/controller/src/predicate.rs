@@ -5,6 +5,7 @@
 //! each true for additions and deletions, and those of Kubernetes' CEL libraries.
 
 mod quick;
+mod reads;
 mod variables;
 
 use std::sync::LazyLock;
@@ -13,6 +14,7 @@ use kube_cel::KubeCelExt;
 use kube_cel::cel::{Context, ExecutionError, FunctionContext, Program, Value, objects::ResolveResult};
 use pilothouse_model::{Notification, Object};
 use quick::Quick;
+use reads::Reads;
 use variables::first_unknown;
 
 /// A compiled predicate; the empty text is true for every change.
@@ -22,8 +24,11 @@ struct Compiled {
     program: Program,
     /// The same, where it takes no interpreter.
     quick: Option<Quick>,
-    needs_object: bool,
-    needs_old: bool,
+    /// What it needs of the two states.
+    object: Option<Reads>,
+    old: Option<Reads>,
+    /// The functions of ours that it calls.
+    changed: Vec<&'static str>,
 }
 
 /// Why a text is no predicate.
@@ -66,7 +71,7 @@ impl Predicate {
         let program = Program::compile(text).map_err(|error| {
             PredicateError(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
         })?;
-        let (needs_object, needs_old) = {
+        let changed = {
             let references = program.references();
             if let Some(name) = first_unknown(program.expression(), &mut VARIABLES.to_vec()) {
                 return Err(PredicateError(format!(
@@ -79,10 +84,11 @@ impl Predicate {
                      of Kubernetes' CEL"
                 )));
             }
-            (references.has_variable("object"), references.has_variable("old"))
+            CHANGED.into_iter().filter(|name| references.has_function(name)).collect()
         };
         let quick = Quick::of(program.expression(), &CHANGED);
-        Ok(Self(Some(Compiled { program, quick, needs_object, needs_old })))
+        let [object, old] = ["object", "old"].map(|name| Reads::of(program.expression(), name));
+        Ok(Self(Some(Compiled { program, quick, object, old, changed })))
     }
 
     /// Whether the change starts work.
@@ -112,14 +118,14 @@ impl Compiled {
         changed: &impl Fn(&'static str) -> bool,
     ) -> Result<bool, PredicateError> {
         let mut context = ROOT.new_inner_scope();
-        if self.needs_object {
-            context.add_variable_from_value("object", tree(notification.object())?);
+        if let Some(reads) = &self.object {
+            context.add_variable_from_value("object", tree(notification.object(), reads)?);
         }
-        if self.needs_old {
-            context.add_variable_from_value("old", old.map_or(Ok(Value::Null), tree)?);
+        if let Some(reads) = &self.old {
+            context.add_variable_from_value("old", old.map_or(Ok(Value::Null), |old| tree(old, reads))?);
         }
         context.add_variable_from_value("event", event(notification));
-        for name in CHANGED {
+        for name in &self.changed {
             context.add_variable_from_value(hidden(name), changed(name));
         }
         match self.program.execute(&context) {
@@ -142,8 +148,8 @@ fn is_unknown(name: &str) -> bool {
     matches!(call.execute(&ROOT), Err(ExecutionError::UndeclaredReference(_)))
 }
 
-fn tree(object: &Object) -> Result<Value, PredicateError> {
-    kube_cel::cel::to_value(object.to_value()).map_err(|error| PredicateError(error.to_string()))
+fn tree(object: &Object, reads: &Reads) -> Result<Value, PredicateError> {
+    kube_cel::cel::to_value(reads.tree(object)).map_err(|error| PredicateError(error.to_string()))
 }
 
 fn event(notification: &Notification) -> &'static str {

@@ -1,6 +1,8 @@
 //! Which variables a CEL expression takes from outside.
 
-use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use kube_cel::cel::common::ast::{Expr, IdedExpr};
+
+use super::reads::parts;
 
 /// The first variable that is neither in `known` nor bound by a macro around it (`all(item, …)`).
 pub(super) fn first_unknown<'e>(expression: &'e IdedExpr, known: &mut Vec<&'e str>) -> Option<&'e str> {
@@ -31,11 +33,4 @@ fn first_of<'e>(
     known: &mut Vec<&'e str>,
 ) -> Option<&'e str> {
     expressions.into_iter().find_map(|expression| first_unknown(expression, known))
-}
-
-fn parts(entry: &EntryExpr) -> Vec<&IdedExpr> {
-    match entry {
-        EntryExpr::StructField(field) => vec![&field.value],
-        EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
-    }
 }
