@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until};
 
 pub use metrics::{NoMetrics, QueueMetrics, QueueSnapshot, names};
 pub use rate_limit::{RateLimit, TokenBucket};
-use state::{Mode, State};
+use state::{Mode, Popped, State};
 
 /// How urgent a key is (B45).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -208,6 +208,10 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
     /// # Cancellation safety
     /// A call that is dropped has taken no key.
     pub async fn get(&self) -> Option<WorkItem<K, N>> {
+        // Mostly there is one: nobody has to wait then, or be registered as one who does.
+        if let Some(item) = self.take(&mut self.shared.state.lock()) {
+            return Some(item);
+        }
         loop {
             let work = self.shared.work.notified();
             tokio::pin!(work);
@@ -215,18 +219,8 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
             work.as_mut().enable();
             let due = {
                 let mut state = self.shared.state.lock();
-                if let Some(popped) = state.pop(Instant::now()) {
-                    if state.has_more() {
-                        self.shared.work.notify_one();
-                    }
-                    drop(state);
-                    return Some(WorkItem {
-                        key: popped.key,
-                        note: popped.note,
-                        priority: popped.priority,
-                        attempts: popped.attempts,
-                        shared: Arc::clone(&self.shared),
-                    });
+                if let Some(item) = self.take(&mut state) {
+                    return Some(item);
                 }
                 if state.mode() != Mode::Open {
                     // A draining queue ends its waiters only when no held key can come back.
@@ -244,6 +238,14 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
                 None => work.await,
             }
         }
+    }
+
+    fn take(&self, state: &mut State<K, N>) -> Option<WorkItem<K, N>> {
+        let Popped { key, note, priority, attempts } = state.pop(Instant::now())?;
+        if state.has_more() {
+            self.shared.work.notify_one();
+        }
+        Some(WorkItem { key, note, priority, attempts, shared: Arc::clone(&self.shared) })
     }
 
     /// Refuses new keys and ends all waiters at once. What was pending can still be [exported](Self::export). Idempotent.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Note, PendingItem, Priority, QueueMetrics, QueueSnapshot, RateLimit};
+use crate::key::FastHash;
 
 /// One pop in this many takes the oldest low-priority key while both kinds wait (B45).
 const LOW_PRIORITY_TURN: u32 = 10;
@@ -60,7 +61,7 @@ pub(super) struct Popped<K, N> {
 }
 
 pub(super) struct State<K, N> {
-    entries: HashMap<K, Entry<N>>,
+    entries: HashMap<K, Entry<N>, FastHash>,
     /// Ready keys by arrival, one map for each priority.
     ready: [BTreeMap<u64, K>; 2],
     delayed: BTreeMap<(Instant, u64), K>,
@@ -76,7 +77,7 @@ pub(super) struct State<K, N> {
 impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
     pub(super) fn new(limit: RateLimit, metrics: Arc<dyn QueueMetrics>) -> Self {
         Self {
-            entries: HashMap::new(),
+            entries: HashMap::default(),
             ready: [BTreeMap::new(), BTreeMap::new()],
             delayed: BTreeMap::new(),
             next_position: 0,
@@ -146,9 +147,10 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
     }
 
     pub(super) fn forget(&mut self, key: &K) {
-        if let Some(entry) = self.entries.get_mut(key) {
-            entry.failures = 0;
-            self.drop_if_idle(key);
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        entry.failures = 0;
+        if entry.is_idle() {
+            self.entries.remove(key);
         }
     }
 
@@ -180,8 +182,8 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         self.metrics.worked(now.saturating_duration_since(since));
         if let Some((since, priority)) = entry.dirty.take() {
             self.place_ready(key.clone(), priority, since);
-        } else {
-            self.drop_if_idle(key);
+        } else if entry.is_idle() {
+            self.entries.remove(key);
         }
     }
 
@@ -339,12 +341,6 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
                     Some(Priority::Normal)
                 }
             }
-        }
-    }
-
-    fn drop_if_idle(&mut self, key: &K) {
-        if self.entries.get(key).is_some_and(Entry::is_idle) {
-            self.entries.remove(key);
         }
     }
 }
