@@ -10,7 +10,7 @@ use wasmtime::{Config, Strategy, WasmBacktraceDetails};
 use crate::compile::{CacheDirectory, CompilerProcess, Workshop};
 use crate::sandbox::GuestState;
 use crate::ticker::Ticker;
-use crate::{bindings, load};
+use crate::{bindings, functions, load};
 
 /// Bytes of stack that a guest may use in one call. One size for all plugins: it belongs to the engine, and interpreters need half of it.
 pub(crate) const GUEST_STACK: usize = 512 << 10;
@@ -128,5 +128,6 @@ fn linker(wasm: &wasmtime::Engine) -> wasmtime::Result<Linker<GuestState>> {
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     bindings::Controller::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
+    functions::add_quick_to_linker(&mut linker)?;
     Ok(linker)
 }

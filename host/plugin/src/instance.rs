@@ -293,7 +293,7 @@ async fn within<T>(allowed: Duration, body: impl Future<Output = T>) -> Option<T
 
 fn wit_request(request: &Request) -> types::Request {
     types::Request {
-        watch: request.watch.to_string(),
+        watch: (*request.watch).to_owned(),
         key: (&request.key).into(),
         reasons: request.reasons.iter().copied().map(types::Reason::from).collect(),
         attempt: request.attempt,
@@ -346,7 +346,7 @@ fn wit_notification(observation: &Observation) -> exports::observe::Notification
         }
     };
     exports::observe::Notification {
-        watch: observation.watch.to_string(),
+        watch: (*observation.watch).to_owned(),
         change,
         key: notification.key().into(),
         initial,

@@ -10,8 +10,10 @@ mod log;
 mod metrics;
 mod objects;
 mod queue;
+mod quick;
 
 use pilothouse_model::ObjectKey;
+pub(crate) use quick::add_to_linker as add_quick_to_linker;
 
 use crate::MAX_MILLISECONDS;
 use crate::bindings::pilothouse::controller::types;
