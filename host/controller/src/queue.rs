@@ -55,11 +55,14 @@ impl From<Reason> for Reasons {
 
 impl Reasons {
     fn to_vec(self) -> Vec<Reason> {
-        ALL.iter()
-            .enumerate()
-            .filter(|(position, _)| self.0 & (1 << position) != 0)
-            .map(|(_, reason)| *reason)
-            .collect()
+        let mut reasons = Vec::with_capacity(self.0.count_ones() as usize);
+        reasons.extend(
+            ALL.iter()
+                .enumerate()
+                .filter(|(position, _)| self.0 & (1 << position) != 0)
+                .map(|(_, reason)| *reason),
+        );
+        reasons
     }
 }
 

@@ -35,10 +35,14 @@ pub(crate) struct Views {
 
 impl Views {
     pub(crate) fn get(&self, watch: &str) -> Result<&View, Misuse> {
-        self.by_name.get(watch).map(Box::as_ref).ok_or_else(|| Misuse::UnknownWatch {
+        self.by_name.get(watch).map(Box::as_ref).ok_or_else(|| self.unknown(watch))
+    }
+
+    fn unknown(&self, watch: &str) -> Misuse {
+        Misuse::UnknownWatch {
             watch: watch.to_owned(),
             declared: self.by_name.keys().map(ToString::to_string).collect(),
-        })
+        }
     }
 
     /// The watch, if its objects may be read now.
@@ -52,10 +56,10 @@ impl Views {
 
     /// The shared name of a target watch.
     pub(crate) fn target(&self, watch: &str) -> Result<Arc<str>, Misuse> {
-        self.get(watch)?;
         match self.by_name.get_key_value(watch) {
             Some((name, view)) if view.is_target => Ok(Arc::clone(name)),
-            _ => Err(Misuse::NotATarget {
+            None => Err(self.unknown(watch)),
+            Some(_) => Err(Misuse::NotATarget {
                 watch: watch.to_owned(),
                 targets: self
                     .by_name

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 pub(crate) struct Permission {
     /// The same as in `state`: reads of the cache are many, and mostly nothing is missing.
     held: AtomicBool,
+    retired: AtomicBool,
     state: watch::Sender<State>,
 }
 
@@ -74,7 +75,7 @@ impl Permission {
 
     /// Waits until nothing is missing. `false` when the version was retired meanwhile. Cancellation safe.
     pub(crate) async fn granted(&self) -> bool {
-        if !self.is_held() && !self.state.borrow().retired {
+        if !self.is_held() && !self.retired.load(Ordering::Relaxed) {
             return true;
         }
         let mut state = self.state.subscribe();
@@ -124,6 +125,7 @@ impl Permission {
             let changed = change(state);
             // Nobody waits for a version that was retired; what it lacked stays out of its reach.
             self.held.store(state.is_held(), Ordering::Relaxed);
+            self.retired.store(state.retired, Ordering::Relaxed);
             changed
         })
     }
