@@ -35,8 +35,12 @@ pub(crate) fn add_to_linker(linker: &mut Linker<GuestState>) -> Result<()> {
 fn add(linker: &mut Linker<GuestState>) -> Result<()> {
     linker.instance(CACHE)?.func_wrap(GET, get)?;
     let mut objects = linker.instance(OBJECTS)?;
-    objects.func_wrap(FIELD, field)?;
-    objects.func_wrap(TEXT, text)
+    objects.func_wrap(FIELD, |store: StoreContextMut<'_, _>, (object, pointer): (Handle, WasmStr)| {
+        Ok((field(&store, &object, &pointer)?,))
+    })?;
+    objects.func_wrap(TEXT, |store: StoreContextMut<'_, _>, (object, pointer): (Handle, WasmStr)| {
+        Ok((text(&store, &object, &pointer)?,))
+    })
 }
 
 fn is_key(key: &Key, namespace: &str, name: &str) -> bool {
@@ -65,23 +69,25 @@ fn get(
 }
 
 fn field(
-    store: StoreContextMut<'_, GuestState>,
-    (object, pointer): (Handle, WasmStr),
-) -> Result<(Option<String>,)> {
-    let pointer = pointer.to_str(&store)?;
+    store: &StoreContextMut<'_, GuestState>,
+    object: &Handle,
+    pointer: &WasmStr,
+) -> Result<Option<String>> {
+    let pointer = pointer.to_str(store)?;
     let state = store.data();
-    let text = state.handles.get(&object)?.field(&pointer);
-    Ok((text.map(|text| state.carried(text)).transpose()?,))
+    let text = state.handles.get(object)?.field(&pointer);
+    text.map(|text| state.carried(text)).transpose()
 }
 
 fn text(
-    store: StoreContextMut<'_, GuestState>,
-    (object, pointer): (Handle, WasmStr),
-) -> Result<(Option<String>,)> {
-    let pointer = pointer.to_str(&store)?;
+    store: &StoreContextMut<'_, GuestState>,
+    object: &Handle,
+    pointer: &WasmStr,
+) -> Result<Option<String>> {
+    let pointer = pointer.to_str(store)?;
     let state = store.data();
-    let text = state.handles.get(&object)?.text(&pointer);
-    Ok((text.map(|text| state.carried(&text)).transpose()?,))
+    let text = state.handles.get(object)?.text(&pointer);
+    text.map(|text| state.carried(&text)).transpose()
 }
 
 #[cfg(test)]
