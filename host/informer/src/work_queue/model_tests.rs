@@ -220,3 +220,17 @@ proptest! {
         prop_assert_eq!(state.entry_count(), 0);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_room_that_a_list_took_is_given_back_when_its_keys_are_done() {
+    let mut state = State::new(RateLimit::default(), Arc::new(NoMetrics));
+    let now = Instant::now();
+    for key in 0..20_000 {
+        state.add(key, Adds::default(), Priority::Low, now);
+    }
+    let full = state.capacity();
+    while let Some(popped) = state.pop(now) {
+        state.done(&popped.key, now);
+    }
+    assert!(full >= 20_000 && state.capacity() <= 300, "{full}, then {}", state.capacity());
+}

@@ -10,6 +10,11 @@ use tokio::time::Instant;
 use super::{Note, PendingItem, Priority, QueueMetrics, QueueSnapshot, RateLimit};
 use crate::key::FastHash;
 
+/// A table that once held a whole list is given back when the keys are gone; one for so many is not worth it.
+const SMALL: usize = 32;
+/// How much larger a table may be than what is in it.
+const SPARE: usize = 8;
+
 /// One pop in this many takes the oldest low-priority key while both kinds wait (B45).
 const LOW_PRIORITY_TURN: u32 = 10;
 
@@ -150,7 +155,7 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.failures = 0;
         if entry.is_idle() {
-            self.entries.remove(key);
+            self.remove(key);
         }
     }
 
@@ -183,7 +188,7 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         if let Some((since, priority)) = entry.dirty.take() {
             self.place_ready(key.clone(), priority, since);
         } else if entry.is_idle() {
-            self.entries.remove(key);
+            self.remove(key);
         }
     }
 
@@ -269,6 +274,11 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         self.entries.len()
     }
 
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.entries.capacity()
+    }
+
     fn make_ready(&mut self, key: K, note: N, priority: Priority, since: Instant) {
         let entry = self.entries.entry(key.clone()).or_insert_with(Entry::new);
         entry.note.merge(note);
@@ -341,6 +351,15 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
                     Some(Priority::Normal)
                 }
             }
+        }
+    }
+
+    fn remove(&mut self, key: &K) {
+        self.entries.remove(key);
+        let most = self.entries.len().max(SMALL);
+        if self.entries.capacity() > SPARE * most {
+            // Room to grow again, so that each shrinking is paid by the removals before it.
+            self.entries.shrink_to(2 * most);
         }
     }
 }
