@@ -67,8 +67,8 @@ enum Command {
         /// A little of each, without a report: that everything runs, and which way the ratios point.
         #[arg(long)]
         quick: bool,
-        /// Measure this part alone, and put it in the place of what bench/REPORT.md has of it.
-        #[arg(long, value_enum, conflicts_with = "quick")]
+        /// Measure this part alone, and put it in the place of what bench/REPORT.md has of it; --quick has no part wasm or density.
+        #[arg(long, value_enum)]
         only: Option<bench::Part>,
     },
     /// Count the instructions of the hot paths with valgrind, and compare them with bench/instructions.json.

@@ -1,5 +1,8 @@
 //! What the benchmark `guest` measures: a plugin that does next to nothing in each of its exports, so that what is left is the way to it and
-//! back. It says when it was told of objects with certain names, which the benchmark puts at the end of what it measures.
+//! back. It says when it was told of objects with certain names, which the benchmark puts at the end of what it measures. With `latency` in
+//! its config it also measures how old the changes are that it is told of.
+
+mod latency;
 
 use std::cell::Cell;
 
@@ -8,6 +11,8 @@ use pilothouse_sdk::{
     Config, Context, Describe, Error, Notification, Object, ObjectKey, Observer, Outcome, Plugin, Query,
     Reconciler, Request, Watch, info,
 };
+
+use latency::{Latency, SENT_AT};
 
 const PODS: &str = "pods";
 /// Its work is told of.
@@ -26,6 +31,7 @@ struct Probe {
     found: Cell<u64>,
     observed: u64,
     batches: u64,
+    latency: Latency,
 }
 
 impl Describe for Probe {
@@ -44,7 +50,10 @@ impl Describe for Probe {
 }
 
 impl Observer for Probe {
-    fn observe(&mut self, _: &Context<'_>, notifications: &[Notification<'_>]) -> Result<(), Error> {
+    fn observe(&mut self, ctx: &Context<'_>, notifications: &[Notification<'_>]) -> Result<(), Error> {
+        if let Some(now) = self.latency.now(ctx)? {
+            return self.measure(now, notifications);
+        }
         self.observed += notifications.len() as u64;
         self.batches += 1;
         if notifications.last().is_some_and(|last| last.key().name == MARK) {
@@ -54,8 +63,26 @@ impl Observer for Probe {
     }
 }
 
+impl Probe {
+    /// All of a batch are as late as its first instruction.
+    fn measure(&self, now: i128, notifications: &[Notification<'_>]) -> Result<(), Error> {
+        for notification in notifications {
+            let version: Option<String> = notification.field("/metadata/resourceVersion")?;
+            let sent: Option<String> = notification.field("/metadata/annotations/bench~1sent-at")?;
+            self.latency.note(now, &version.unwrap_or_default(), sent);
+        }
+        Ok(())
+    }
+}
+
 impl Reconciler for Probe {
     fn reconcile(&self, ctx: &Context<'_>, request: &Request) -> Result<Outcome, Error> {
+        if let Some(now) = self.latency.now(ctx)? {
+            if let Some(pod) = ctx.cache::<Object>(PODS).get(&request.key)? {
+                self.latency.note(now, &pod.resource_version(), pod.annotation(SENT_AT));
+            }
+            return Ok(Outcome::Done);
+        }
         self.reconciles.set(self.reconciles.get() + 1);
         let pods = ctx.cache::<Object>(PODS);
         let Some(pod) = pods.get(&request.key)? else { return Ok(Outcome::Done) };

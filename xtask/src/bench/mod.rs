@@ -8,6 +8,7 @@ mod figures;
 mod ingest;
 pub(crate) mod instructions;
 mod plot;
+mod plugins;
 mod process;
 mod programs;
 mod report;
@@ -18,6 +19,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use ingest::Ingest;
+use plugins::Plugins;
 use programs::Programs;
 
 /// How much work there is.
@@ -32,6 +34,8 @@ pub(crate) struct Scale {
     long: Option<usize>,
     /// Objects of each point of the curves.
     curve: &'static [usize],
+    /// The same, plugins.
+    plugins: &'static [usize],
 }
 
 const FULL: Scale = Scale {
@@ -41,10 +45,18 @@ const FULL: Scale = Scale {
     foos: 10_000,
     long: Some(10_000_000),
     curve: &[1_000, 10_000, 100_000, 1_000_000],
+    plugins: &[1, 10, 100, 1_000],
 };
 /// Enough to see that everything runs, and which way the ratios point.
-const QUICK: Scale =
-    Scale { objects: 2_000, events: 10_000, rounds: 1, foos: 100, long: None, curve: &[1_000] };
+const QUICK: Scale = Scale {
+    objects: 2_000,
+    events: 10_000,
+    rounds: 1,
+    foos: 100,
+    long: None,
+    curve: &[1_000],
+    plugins: &[1, 3],
+};
 
 /// What is measured by itself: the whole takes an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -55,30 +67,36 @@ pub(crate) enum Part {
     EndToEnd,
     /// The way through wasm, starts and reloads.
     Wasm,
+    /// Plugins on one watch: latency up to the guest, and what many of them cost.
+    Plugins,
     /// Idle plugins.
     Density,
 }
 
-const PARTS: [Part; 4] = [Part::Ingest, Part::EndToEnd, Part::Wasm, Part::Density];
+const PARTS: [Part; 5] = [Part::Ingest, Part::EndToEnd, Part::Wasm, Part::Plugins, Part::Density];
 
 /// Builds everything, measures, and writes `bench/REPORT.md` with its plots, or one part of it; a quick run writes nothing and
 /// checks the direction of the ratios.
 pub(crate) fn run(root: &Path, quick: bool, only: Option<Part>) -> Result<()> {
     if quick {
         let programs = Programs::build(root, quick)?;
-        let ingest = Ingest::measure(&programs, QUICK)?;
-        end_to_end::measure(root, &programs, QUICK.foos)?;
-        return ingest.check_direction();
+        let wants = |part| only.is_none_or(|only| only == part);
+        if wants(Part::EndToEnd) {
+            end_to_end::measure(root, &programs, QUICK.foos)?;
+        }
+        if wants(Part::Plugins) {
+            Plugins::measure(root, &programs, QUICK)?.check_direction()?;
+        }
+        if wants(Part::Ingest) {
+            Ingest::measure(&programs, QUICK)?.check_direction()?;
+        }
+        return Ok(());
     }
     for part in only.map_or(PARTS.to_vec(), |part| vec![part]) {
         let section = match part {
             Part::Ingest => {
                 let ingest = Ingest::measure(&Programs::build(root, quick)?, FULL)?;
-                let plots = root.join("bench/plots");
-                fs::create_dir_all(&plots).with_context(|| format!("make {}", plots.display()))?;
-                for (name, picture) in report::plots(&ingest) {
-                    fs::write(plots.join(&name), picture).with_context(|| format!("write {name}"))?;
-                }
+                draw(root, report::plots(&ingest))?;
                 report::ingest(&ingest, FULL)
             }
             Part::EndToEnd => {
@@ -86,10 +104,24 @@ pub(crate) fn run(root: &Path, quick: bool, only: Option<Part>) -> Result<()> {
                 report::end_to_end(&runs, FULL)
             }
             Part::Wasm => report::wasm(&figures::wasm(root)?),
+            Part::Plugins => {
+                let plugins = Plugins::measure(root, &Programs::build(root, quick)?, FULL)?;
+                draw(root, plugins::plots(&plugins))?;
+                plugins::section(&plugins)
+            }
             Part::Density => report::density(&figures::density(root)?),
         };
         // Each as it comes: what has been measured is not lost when what is still to be measured fails.
         put(root, &section)?;
+    }
+    Ok(())
+}
+
+fn draw(root: &Path, plots: Vec<(String, String)>) -> Result<()> {
+    let folder = root.join("bench/plots");
+    fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+    for (name, picture) in plots {
+        fs::write(folder.join(&name), picture).with_context(|| format!("write {name}"))?;
     }
     Ok(())
 }

@@ -28,6 +28,8 @@ pub(super) struct Work {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
     pub(super) resident_mib: f64,
+    /// Of that, what is not mapped from files.
+    pub(super) private_mib: f64,
     pub(super) peak_mib: f64,
     pub(super) cpu_seconds: f64,
 }
@@ -52,7 +54,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    fn start(program: &Path, arguments: &[String]) -> Result<Self> {
+    pub(super) fn start(program: &Path, arguments: &[String]) -> Result<Self> {
         let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())
@@ -74,14 +76,20 @@ impl Running {
         Ok(Quiet(started.with_context(|| format!("start {}", program.display()))?))
     }
 
-    fn line(&mut self) -> Result<Value> {
+    /// The next line that it prints.
+    pub(super) fn text(&mut self) -> Result<String> {
         let mut line = String::new();
         self.lines.read_line(&mut line).context("read what it says")?;
         ensure!(!line.is_empty(), "it ended early: {:?}", self.child.wait());
+        Ok(line)
+    }
+
+    fn line(&mut self) -> Result<Value> {
+        let line = self.text()?;
         serde_json::from_str(&line).with_context(|| format!("it said {line:?}"))
     }
 
-    fn usage(&self) -> Result<Usage> {
+    pub(super) fn usage(&self) -> Result<Usage> {
         usage(&self.child)
     }
 }
@@ -118,6 +126,7 @@ fn usage(child: &Child) -> Result<Usage> {
     let ticks = |at: usize| fields.get(at).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or_default();
     Ok(Usage {
         resident_mib: mib("VmRSS"),
+        private_mib: mib("RssAnon"),
         peak_mib: mib("VmHWM"),
         cpu_seconds: (ticks(11) + ticks(12)) * TICK,
     })
@@ -146,6 +155,26 @@ pub(super) fn write_protobuf(fixture: &Path, writer: &Path, work: &Work, folder:
     Ok(())
 }
 
+/// A fixture server and its URL.
+pub(super) fn serve(fixture: &Path, work: &Work) -> Result<(Running, String)> {
+    let (objects, events) = (work.objects.to_string(), work.events.to_string());
+    let mut served: Vec<String> =
+        ["--objects", &objects, "--events", &events, "--framing", work.framing].map(str::to_owned).into();
+    if let Some(rate) = work.rate {
+        served.extend(["--rate".to_owned(), rate.to_string()]);
+    }
+    if work.small {
+        served.push("--small".to_owned());
+    }
+    if let Some(folder) = &work.protobuf {
+        served.extend(["--protobuf-dir".to_owned(), folder.display().to_string()]);
+    }
+    let mut fixture = Running::start(fixture, &served)?;
+    let listening = fixture.line()?;
+    let Some(server) = listening["listening"].as_str() else { bail!("the fixture server said {listening}") };
+    Ok((fixture, server.to_owned()))
+}
+
 /// A fixture server and a consumer whose cache is in sync.
 pub(super) struct Listed {
     // The consumer ends before its server.
@@ -159,24 +188,7 @@ pub(super) struct Listed {
 impl Listed {
     fn start(fixture: &Path, consumer: &Path, mode: &[&str], work: &Work) -> Result<Self> {
         let (objects, events) = (work.objects.to_string(), work.events.to_string());
-        let mut served: Vec<String> =
-            ["--objects", &objects, "--events", &events, "--framing", work.framing].map(str::to_owned).into();
-        if let Some(rate) = work.rate {
-            served.extend(["--rate".to_owned(), rate.to_string()]);
-        }
-        if work.small {
-            served.push("--small".to_owned());
-        }
-        if let Some(folder) = &work.protobuf {
-            served.extend(["--protobuf-dir".to_owned(), folder.display().to_string()]);
-        }
-        let mut fixture = Running::start(fixture, &served)?;
-        let listening = fixture.line()?;
-        let Some(server) = listening["listening"].as_str() else {
-            bail!("the fixture server said {listening}")
-        };
-        let server = server.to_owned();
-
+        let (fixture, server) = serve(fixture, work)?;
         let mut arguments: Vec<String> =
             ["--server", &server, "--objects", &objects, "--events", &events].map(str::to_owned).into();
         arguments.extend(mode.iter().map(|&word| word.to_owned()));
@@ -263,7 +275,12 @@ pub(super) fn wait_for_file(file: &Path) -> Result<()> {
 }
 
 /// What a process frees after its work is not counted as its memory.
+pub(super) fn settle() {
+    pause(Duration::from_secs(1));
+}
+
+/// Another process works meanwhile.
 #[expect(clippy::disallowed_methods, reason = "another process works meanwhile, in real time")]
-fn settle() {
-    std::thread::sleep(Duration::from_secs(1));
+pub(super) fn pause(time: Duration) {
+    std::thread::sleep(time);
 }

@@ -104,7 +104,7 @@ pub(super) fn ingest(ingest: &Ingest, scale: Scale) -> String {
 }
 
 /// The cores and the memory, as the kernel tells.
-fn machine() -> String {
+pub(super) fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");
     let field = |name: &str| {
