@@ -18,6 +18,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use crate::clients::Clients;
 use crate::compile_metrics::CompileCollector;
 use crate::directory::{Change, Directory, Scan, Writers, scan};
 use crate::guest_host::GuestServices;
@@ -102,15 +103,16 @@ struct Shared {
 impl PluginHost {
     /// A host that runs nothing yet. Needs a tokio runtime.
     #[must_use]
-    pub fn new(options: HostOptions, client: kube::Client, engine: Engine, metrics: Metrics) -> Self {
-        let client = metrics.rest.measure(client, &options.api_server);
-        let server = Server::new(client.clone());
+    pub fn new(options: HostOptions, clients: impl Into<Clients>, engine: Engine, metrics: Metrics) -> Self {
+        let Clients { requests, watches } = clients.into();
+        let measure = |client| metrics.rest.measure(client, &options.api_server);
+        let server = Server::new(measure(requests));
         let informer_options = InformerOptions {
             runtime: options.informer_runtime.clone(),
             compression: options.compress_caches.then(Compression::default),
             ..InformerOptions::default()
         };
-        let informers = InformerRegistry::new(KubeListWatches::new(client), informer_options);
+        let informers = InformerRegistry::new(KubeListWatches::new(measure(watches)), informer_options);
         let services = LoadServices {
             engine,
             discovery: Discovery::new(server.clone()),

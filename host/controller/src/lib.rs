@@ -7,6 +7,7 @@
 //! ```
 
 mod access;
+mod clients;
 mod compile_metrics;
 mod computed;
 pub mod descriptor;
@@ -42,6 +43,7 @@ mod views;
 mod writer;
 
 pub use access::{AccountError, ServiceAccount};
+pub use clients::Clients;
 pub use guest_metrics::GuestMetrics;
 pub use host::{HostOptions, PluginHost};
 pub use lifecycle::{PluginState, PluginStatus};

@@ -4,19 +4,28 @@ use std::path::Path;
 
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use pilothouse_controller::Clients;
 
 use crate::Failed;
 
 /// The client of a kubeconfig file; without one, of the pod's service account, else of what kubectl would use.
 pub(crate) async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<kube::Client, Failed> {
-    Ok(connect(kubeconfig, context).await?.0)
+    of(config(kubeconfig, context).await?)
 }
 
-/// The same, with the API server's `host:port`.
+/// A host's clients, with the API server's `host:port`.
 pub(crate) async fn connect(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
-) -> Result<(kube::Client, String), Failed> {
+) -> Result<(Clients, String), Failed> {
+    let config = config(kubeconfig, context).await?;
+    let authority = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    // What comes before the `@` is credentials, and no label of a metric.
+    let server = authority.rsplit('@').next().unwrap_or_default().to_owned();
+    Ok((Clients { requests: of(config.clone())?, watches: of(config)? }, server))
+}
+
+async fn config(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Config, Failed> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let mut config = match kubeconfig {
         Some(path) => {
@@ -44,12 +53,12 @@ pub(crate) async fn connect(
     // The reflector and the live client decide themselves what to send again: a layer below them that repeats a write
     // would hide that the first may have happened.
     config.default_retry = false;
-    let authority = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
-    // What comes before the `@` is credentials, and no label of a metric.
-    let server = authority.rsplit('@').next().unwrap_or_default().to_owned();
-    let client = kube::Client::try_from(config)
-        .map_err(|error| usage("kubeconfig", &error, "check its certificates and users"))?;
-    Ok((client, server))
+    Ok(config)
+}
+
+fn of(config: Config) -> Result<kube::Client, Failed> {
+    kube::Client::try_from(config)
+        .map_err(|error| usage("kubeconfig", &error, "check its certificates and users"))
 }
 
 fn usage(place: &str, error: &dyn std::error::Error, remedy: &str) -> Failed {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pilothouse_controller::{HostOptions, Metrics, PluginHost};
+use pilothouse_controller::{Clients, HostOptions, Metrics, PluginHost};
 use pilothouse_plugin::Engine;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -35,7 +35,7 @@ pub(crate) struct HostFlags {
 /// Runs plugins until shutdown.
 pub(crate) async fn run(
     flags: HostFlags,
-    client: kube::Client,
+    clients: impl Into<Clients>,
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> Outcome {
@@ -60,7 +60,7 @@ pub(crate) async fn run(
         compress_caches: flags.cache_compression == CacheCompression::Zstd,
         requeue_on_reload: !flags.test.test_no_requeue_on_reload,
     };
-    let host = PluginHost::new(options, client, engine, metrics);
+    let host = PluginHost::new(options, clients, engine, metrics);
     host.register_informers(&mut registry);
     let serving =
         tokio::spawn(http::serve(listener, http::Surface::new(host.clone(), registry), shutdown.clone()));

@@ -33,7 +33,7 @@ pub(super) struct CacheConfig {
 pub(crate) async fn run(flags: Run) -> Outcome {
     let shutdown = shutdown::on_signal()?;
     let config = config(flags.config.as_deref())?;
-    let (client, api_server) =
+    let (clients, api_server) =
         cluster::connect(flags.kubeconfig.as_deref(), flags.context.as_deref()).await?;
     let listener = listen::bind("--listen", flags.listen).await?;
     output::line(format_args!("plugins     {}", flags.plugins.display()));
@@ -46,7 +46,7 @@ pub(crate) async fn run(flags: Run) -> Outcome {
         cache_compression: flags.cache.cache_compression.unwrap_or(config.cache.compression),
         test: flags.test,
     };
-    run_host(host, client, listener, shutdown).await
+    run_host(host, clients, listener, shutdown).await
 }
 
 pub(super) fn config(path: Option<&Path>) -> Result<HostConfig, Failed> {
