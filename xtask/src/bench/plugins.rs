@@ -132,19 +132,13 @@ fn latencies(crowd: &Crowd<'_>, programs: &Programs, scale: Scale) -> Result<Vec
 
 fn shared(crowd: &Crowd<'_>, scale: Scale) -> Result<Vec<Point>> {
     let events = scale.events / 2;
-    let mut rounds = [Vec::new(), Vec::new()];
-    for round in 1..=scale.rounds {
-        for (plugins, outcomes) in [1, SHARED].into_iter().zip(&mut rounds) {
-            println!("bench: round {round}: plugins on {} Pods: {plugins}", scale.objects);
-            outcomes.push(crowd.run(plugins, Way::Observe, &work(scale.objects, events, "packed", None))?);
-        }
+    let mut points = Vec::new();
+    for plugins in [1, SHARED] {
+        println!("bench: plugins on {} Pods: {plugins}", scale.objects);
+        let full = crowd.run(plugins, Way::Observe, &work(scale.objects, events, "packed", None))?;
+        points.push(Point { plugins, events, full, slow: None });
     }
-    let points = [1, SHARED].into_iter().zip(rounds).map(|(plugins, mut outcomes)| {
-        outcomes.sort_by(|left, right| left.cpu().total_cmp(&right.cpu()));
-        let full = outcomes.swap_remove(outcomes.len() / 2);
-        Point { plugins, events, full, slow: None }
-    });
-    Ok(points.collect())
+    Ok(points)
 }
 
 fn growth(crowd: &Crowd<'_>, scale: Scale) -> Result<Vec<Point>> {

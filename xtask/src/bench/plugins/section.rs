@@ -112,6 +112,11 @@ fn targets(text: &mut String, plugins: &Plugins) {
         pair.map(|(one, many)| many.full.received / one.full.received),
     );
     line(
+        "bytes of the cached objects, of those with 1 plugin",
+        "1",
+        pair.map(|(one, many)| many.full.cached / one.full.cached),
+    );
+    line(
         "CPU per event for each plugin that refuses it, µs",
         "≤ 1",
         pair.map(|(one, many)| (many.cpu_micros() - one.cpu_micros()) / further),
@@ -122,7 +127,7 @@ fn targets(text: &mut String, plugins: &Plugins) {
         pair.map(|(one, many)| many.full.ready.resident_mib / one.full.ready.resident_mib),
     );
     line(
-        "private memory of each further plugin, just after its work, KiB",
+        "private memory of each further plugin that has just worked, KiB",
         "",
         pair.map(|(one, many)| (many.full.ready.private_mib - one.full.ready.private_mib) * 1024.0 / further),
     );
