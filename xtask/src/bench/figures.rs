@@ -20,18 +20,15 @@ pub(super) fn wasm(root: &Path) -> Result<Vec<Value>> {
 
 /// Tables in Markdown.
 pub(super) fn density(root: &Path) -> Result<String> {
+    let host = super::programs::host(root)?.display().to_string();
     let guest = |name: &str| root.join(format!("examples/target/guests/{name}.wasm")).display().to_string();
+    let guests = ["secret-replicator", "pod-counter", "label-propagator"].map(guest);
+    let [rust, c, javascript] = guests.each_ref().map(String::as_str);
     // A thousand distinct files in Rust and C; those in JavaScript would take half an hour to compile.
-    let many = ("1,10,100,1000", &["secret-replicator", "pod-counter"] as &[_], "10");
-    let mut tables = String::new();
-    for (sizes, guests, peers) in [many, ("1,10,100", &["label-propagator"], "0")] {
-        let guests: Vec<_> = guests.iter().flat_map(|name| ["--guest".to_owned(), guest(name)]).collect();
-        let mut arguments = vec!["--sizes", sizes, "--idle", "100", "--peers", peers];
-        arguments.extend(guests.iter().map(String::as_str));
-        tables += &cargo_bench(root, "density", &arguments)?;
-        tables.push('\n');
-    }
-    Ok(tables)
+    let many = ["--sizes", "1,10,100,1000", "--guest", rust, "--guest", c];
+    let few = ["--sizes", "1,10,100", "--guest", javascript];
+    let rest = ["--idle", "100", "--peers", "100", "--binary", &host];
+    cargo_bench(root, "density", &[&many[..], &few, &rest].concat())
 }
 
 fn cargo_bench(root: &Path, name: &str, arguments: &[&str]) -> Result<String> {
