@@ -28,6 +28,10 @@ use figure::{Figure, median};
 use process::{Running, Server};
 use tokio::time::{Instant, sleep};
 
+/// The host's, since the bare compiler here is compared with the one in there.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// How long a file has to look the same before the host takes it.
 const SETTLE: f64 = 0.2;
 
