@@ -10,7 +10,7 @@ pub(crate) const SENT_AT: &str = "bench/sent-at";
 
 /// The member `latency` of the plugin's `config`: which of the changes are measured, by their resource versions.
 #[derive(Clone, Copy, Debug, Deserialize)]
-struct Measured {
+pub(crate) struct Measured {
     /// Those up to this one warm everything up.
     after: u64,
     /// The last one there is: when it has been seen, the percentiles are logged.
