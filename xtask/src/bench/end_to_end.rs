@@ -37,17 +37,19 @@ pub(super) fn measure(root: &Path, programs: &Programs, foos: usize) -> Result<V
         fs::write(plugins.join("sample-controller.yaml"), sidecar(workers)).context("write the sidecar")?;
         Ok(plugins.display().to_string())
     };
-    let (alone, four) = (plugins(1)?, plugins(4)?);
+    let (alone, four, eight) = (plugins(1)?, plugins(4)?, plugins(8)?);
     let host = &programs.host;
     let ours = |folder| vec!["run", "--plugins", folder, "--listen", "127.0.0.1:0"];
     let mut contestants: Vec<(&str, &Path, Vec<&str>)> = vec![
         ("Pilothouse, the plugin, 1 worker", host, ours(&alone)),
         ("Pilothouse, the plugin, 4 workers", host, ours(&four)),
+        ("Pilothouse, the plugin, 8 workers", host, ours(&eight)),
         ("kube-rs", &programs.kube_rs_sample, vec!["--no-events"]),
     ];
     if let Some(program) = &programs.controller_runtime {
         contestants.push(("controller-runtime, 1 worker", program, vec!["--no-events"]));
         contestants.push(("controller-runtime, 4 workers", program, vec!["--no-events", "--workers", "4"]));
+        contestants.push(("controller-runtime, 8 workers", program, vec!["--no-events", "--workers", "8"]));
     }
     let mut results = Vec::new();
     for (name, program, arguments) in contestants {
