@@ -92,6 +92,7 @@ async fn latencies(beside: &str) -> Vec<Duration> {
         review_every: Duration::from_secs(30),
         informer_runtime: None,
         compress_caches: false,
+        streaming_lists: true,
         requeue_on_reload: true,
         file_events: true,
         namespace: "default".into(),

@@ -111,6 +111,7 @@ impl Plugin {
             file_events: true,
             informer_runtime: None,
             compress_caches: false,
+            streaming_lists: true,
             namespace: "default".into(),
         };
         let runtime = runtime()?;

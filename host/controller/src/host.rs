@@ -27,6 +27,7 @@ use crate::hot_loop::{Authors, HotLoops};
 use crate::informer_metrics::InformerCollector;
 use crate::lifecycle::{Lifecycle, PluginStatus};
 use crate::load::LoadServices;
+use crate::load::ahead::Ahead;
 use crate::logs::PluginLogs;
 use crate::metrics::Metrics;
 use crate::name::{NameError, PluginName};
@@ -61,6 +62,8 @@ pub struct HostOptions {
     pub informer_runtime: Option<Handle>,
     /// Whether cached objects are compressed.
     pub compress_caches: bool,
+    /// Whether watches ask for streaming lists first. API servers compress plain lists and no streams.
+    pub streaming_lists: bool,
     /// Whether a reload queues every object again. Off only in tests.
     pub requeue_on_reload: bool,
 }
@@ -109,6 +112,7 @@ impl PluginHost {
         let server = Server::new(measure(requests));
         let informer_options = InformerOptions {
             runtime: options.informer_runtime.clone(),
+            streaming_list: options.streaming_lists,
             compression: options.compress_caches.then(Compression::default),
             ..InformerOptions::default()
         };
@@ -121,6 +125,7 @@ impl PluginHost {
             grant_crds: options.grant_crds,
             review_every: options.review_every,
             tls: Tls::default(),
+            ahead: Ahead::default(),
         };
         let events = EventRecorder::start(server, options.instance.as_str().into());
         Self {
@@ -299,8 +304,11 @@ impl PluginHost {
         plugins: &mut BTreeMap<PluginName, PluginHandle>,
         shutdown: &CancellationToken,
     ) {
+        let LoadServices { ahead, engine, .. } = &self.shared.services;
         for change in changes {
             match change {
+                Change::Coming(name, files) => ahead.begin(engine, name, files),
+                Change::NotComing(name) => ahead.give_up(&name),
                 Change::Load(name, files) => {
                     let handle = match plugins.remove(&name) {
                         Some(handle) if !handle.is_unwanted() => handle,
@@ -314,6 +322,7 @@ impl PluginHost {
                     plugins.insert(name, handle);
                 }
                 Change::Remove(name) => {
+                    ahead.give_up(&name);
                     // The handle stays, and its status shows how the plugin drains and stops.
                     if let Some(handle) = plugins.get(&name) {
                         handle.want(None);

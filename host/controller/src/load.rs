@@ -3,6 +3,7 @@
 //! Everything happens beside the version that runs, which is not touched. Dropping the future gives up: subscriptions
 //! that were made for the new version end with it.
 
+pub(crate) mod ahead;
 mod authority;
 pub(crate) mod check;
 mod new_crds;
@@ -21,6 +22,7 @@ use sha2::{Digest, Sha256};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
+use ahead::{Ahead, Begun};
 use authority::Authority;
 use new_crds::NewCrds;
 pub(crate) use problem::LoadProblem;
@@ -53,6 +55,7 @@ pub(crate) struct LoadServices {
     /// How often the rights of a service account are reviewed.
     pub(crate) review_every: Duration,
     pub(crate) tls: Tls,
+    pub(crate) ahead: Ahead,
 }
 
 /// What came of the files.
@@ -90,6 +93,7 @@ pub(crate) async fn load(
     running: Option<Arc<Version>>,
     report: Report,
 ) -> Result<Loaded, LoadProblem> {
+    let begun = services.ahead.take(&guest.name, &files);
     let turn = services.engine.turn().await;
     let read = read(&files).await?;
     let sidecar = Sidecar::parse(&read.sidecar_text)
@@ -102,7 +106,7 @@ pub(crate) async fn load(
         return Ok(Loaded::Unchanged);
     }
     let running_code = running.as_ref().map(|running| running.pool.code());
-    let code = code(&services.engine, running_code, &files.wasm, &read, &report).await?;
+    let code = code(&services.engine, running_code, begun, &files.wasm, &read, &report).await?;
     drop(turn);
     report(PluginState::Describing, "");
     let config: Arc<str> = sidecar.config_json().into();
@@ -191,6 +195,7 @@ pub(crate) async fn load(
 async fn code(
     engine: &Engine,
     running: Option<&Code>,
+    begun: Option<Begun>,
     path: &Path,
     read: &Files,
     report: &Report,
@@ -199,15 +204,27 @@ async fn code(
         return Ok(code.clone());
     }
     report(PluginState::Compiling, "");
+    if let Some(begun) = begun
+        && let Some(code) = begun.code(read.sum).await
+    {
+        return Ok(code?);
+    }
     if let Some(code) = engine.load_kept(read.sum, read.size).await? {
         return Ok(code);
     }
+    let wasm = wasm(path, read.sum).await?;
+    let place = engine.place().await;
+    Ok(engine.compile(wasm, read.sum, place).await?)
+}
+
+/// The bytes of the file that had this sum a moment ago.
+async fn wasm(path: &Path, sum: [u8; 32]) -> Result<Vec<u8>, LoadProblem> {
     let wasm = tokio::fs::read(path).await;
     let wasm = wasm.map_err(|source| LoadProblem::Read { path: path.to_owned(), source })?;
-    if Sha256::digest(&wasm)[..] != read.sum {
+    if Sha256::digest(&wasm)[..] != sum {
         return Err(LoadProblem::Changing { path: path.to_owned() });
     }
-    Ok(engine.load(wasm).await?)
+    Ok(wasm)
 }
 
 /// The largest plugin and the largest sidecar that are read. A stray disk image in the directory must not take the
@@ -226,9 +243,7 @@ async fn read(files: &PluginFiles) -> Result<Files, LoadProblem> {
         let path = path.to_owned();
         move |source| LoadProblem::Read { path, source }
     };
-    let path = files.wasm.clone();
-    let summed = spawn_blocking(move || sum(&path)).await.unwrap_or_else(|error| Err(error.into()));
-    let (sum, size) = summed.map_err(unreadable(&files.wasm))?;
+    let (sum, size) = sum_of(&files.wasm).await.map_err(unreadable(&files.wasm))?;
     let sidecar_text = match tokio::fs::read_to_string(&files.sidecar).await {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -242,6 +257,12 @@ async fn read(files: &PluginFiles) -> Result<Files, LoadProblem> {
 
 fn hex(sum: &[u8]) -> String {
     sum.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// [`sum`], on a thread for blocking work.
+async fn sum_of(path: &Path) -> std::io::Result<([u8; 32], usize)> {
+    let path = path.to_owned();
+    spawn_blocking(move || sum(&path)).await.unwrap_or_else(|error| Err(error.into()))
 }
 
 /// SHA-256 and size of a file, which is never in memory whole.
@@ -362,18 +383,18 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("p.wasm");
         let read = written(&path, &wasm);
-        let running = code(&engine, None, &path, &read, &report).await.expect("a plugin");
+        let running = code(&engine, None, None, &path, &read, &report).await.expect("a plugin");
         assert_eq!((running.digest(), running.size()), (read.digest.as_str(), wasm.len()));
         assert_eq!(compiled.load(Ordering::Relaxed), 1);
         // Were these bytes looked at, they would be refused.
         let other = written(&path, b"no wasm");
-        let again = code(&engine, Some(&running), &path, &read, &report).await;
+        let again = code(&engine, Some(&running), None, &path, &read, &report).await;
         assert_eq!(again.expect("the same").digest(), read.digest);
         assert_eq!(compiled.load(Ordering::Relaxed), 1);
-        let refused = code(&engine, Some(&running), &path, &other, &report).await.err();
+        let refused = code(&engine, Some(&running), None, &path, &other, &report).await.err();
         assert!(matches!(refused, Some(LoadProblem::Code(_))), "{refused:?}");
         // Nor is a file compiled under the sum of another.
-        let refused = code(&engine, None, &path, &read, &report).await.err();
+        let refused = code(&engine, None, None, &path, &read, &report).await.err();
         assert!(matches!(refused, Some(LoadProblem::Changing { .. })), "{refused:?}");
     }
 }

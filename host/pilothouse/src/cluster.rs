@@ -73,3 +73,54 @@ fn usage(place: &str, error: &dyn std::error::Error, remedy: &str) -> Failed {
     }
     Failed::Usage(format!("{place}: {}; {remedy}", text.replace('\n', " ")))
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// The first bytes that a server of this kubeconfig is sent.
+    async fn sent(scheme: &str, of_cluster: &str) -> Vec<u8> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("kubeconfig");
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\nusers: []\ncontexts: [{{name: c, context: {{cluster: c}}}}]\n\
+             clusters: [{{name: c, cluster: {{server: '{scheme}://127.0.0.1:{port}', insecure-skip-tls-verify: true{of_cluster}}}}}]\n"
+        );
+        std::fs::write(&path, text).expect("written");
+        let (clients, _) = connect(Some(&path), None).await.expect("clients");
+        let request =
+            http::Request::get("/api/v1/pods").body(kube::client::Body::empty()).expect("a request");
+        let asking = tokio::spawn(async move { clients.watches.send(request).await.map(drop) });
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        let mut bytes = vec![0; 16 << 10];
+        let length = stream.read(&mut bytes).await.expect("bytes");
+        asking.abort();
+        bytes.truncate(length);
+        bytes
+    }
+
+    #[tokio::test]
+    async fn http_1_1_is_spoken_and_gzip_taken_unless_the_kubeconfig_says_otherwise() {
+        let text = async |of_cluster: &str| {
+            String::from_utf8(sent("http", of_cluster).await).expect("text").to_ascii_lowercase()
+        };
+        let asked = text("").await;
+        assert!(asked.starts_with("get /api/v1/pods http/1.1\r\n"), "{asked}");
+        assert!(asked.contains("accept-encoding: gzip\r\n"), "{asked}");
+        let asked = text(", disable-compression: true").await;
+        assert!(!asked.contains("accept-encoding"), "{asked}");
+    }
+
+    #[tokio::test]
+    async fn tls_offers_no_http_2() {
+        let hello = sent("https", "").await;
+        // A handshake, and in it no protocol of this name.
+        assert_eq!(hello.first(), Some(&22), "{hello:?}");
+        assert!(!hello.windows(3).any(|name| name == b"\x02h2"), "{hello:?}");
+    }
+}

@@ -87,9 +87,8 @@ impl Engine {
     /// Sets the engine up and starts its ticker thread.
     pub fn new(mut options: EngineOptions) -> Result<Self, EngineError> {
         options.tick = options.tick.max(Duration::from_millis(1));
-        let setup = |error: wasmtime::Error| EngineError::Setup(load::one_line(&format!("{error:#}")));
-        let wasm = wasmtime::Engine::new(&config(&options)).map_err(setup)?;
-        let linker = linker(&wasm).map_err(setup)?;
+        let wasm = wasm(&options)?;
+        let linker = linker(&wasm).map_err(|error| setup(&error))?;
         let epoch = wasm.clone();
         let ticker =
             Ticker::start(options.tick, move || epoch.increment_epoch()).map_err(EngineError::Ticker)?;
@@ -102,6 +101,15 @@ impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine").field("options", &self.shared.options).finish_non_exhaustive()
     }
+}
+
+/// Wasmtime's part of an engine: what compiles.
+pub(crate) fn wasm(options: &EngineOptions) -> Result<wasmtime::Engine, EngineError> {
+    wasmtime::Engine::new(&config(options)).map_err(|error| setup(&error))
+}
+
+fn setup(error: &wasmtime::Error) -> EngineError {
+    EngineError::Setup(load::one_line(&format!("{error:#}")))
 }
 
 fn config(options: &EngineOptions) -> Config {

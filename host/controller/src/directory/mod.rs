@@ -37,6 +37,10 @@ pub(crate) struct PluginFiles {
 }
 
 impl PluginFiles {
+    fn has_other_code_than(&self, other: Option<&Self>) -> bool {
+        other.is_none_or(|other| self.wasm_stamp != other.wasm_stamp)
+    }
+
     /// Whether the files still look as they did at the scan.
     pub(crate) fn are_current(&self) -> bool {
         stamp(&self.wasm).as_ref() == Some(&self.wasm_stamp) && stamp(&self.sidecar) == self.sidecar_stamp
@@ -108,6 +112,10 @@ fn identity(_: &std::fs::Metadata) -> (u64, u64) {
 /// What to do about a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
+    /// Its .wasm is new or changed and may change again. One of the others follows, or this once more.
+    Coming(PluginName, PluginFiles),
+    /// Its files are again what they were.
+    NotComing(PluginName),
     /// Its files are new or changed, and have settled.
     Load(PluginName, PluginFiles),
     /// Its file is gone.
@@ -120,8 +128,17 @@ pub(crate) struct Directory {
     settle: Duration,
     /// What was last acted on.
     known: BTreeMap<PluginName, PluginFiles>,
-    /// What looks different, and since when it has looked that way.
-    unsettled: BTreeMap<PluginName, (Option<PluginFiles>, Instant)>,
+    unsettled: BTreeMap<PluginName, Unsettled>,
+}
+
+/// What looks different.
+#[derive(Debug)]
+struct Unsettled {
+    files: Option<PluginFiles>,
+    /// Since when it has looked that way.
+    since: Instant,
+    /// What was last said to be coming.
+    coming: Option<PluginFiles>,
 }
 
 impl Directory {
@@ -143,20 +160,31 @@ impl Directory {
         let mut changes = Vec::new();
         for name in names {
             let seen = found.get(&name);
-            if seen == self.known.get(&name) {
-                self.unsettled.remove(&name);
+            let known = self.known.get(&name);
+            if seen == known {
+                if self.unsettled.remove(&name).is_some_and(|unsettled| unsettled.coming.is_some()) {
+                    changes.push(Change::NotComing(name));
+                }
                 continue;
             }
-            let since = match self.unsettled.get(&name) {
-                Some((files, since)) if files.as_ref() == seen => *since,
-                _ => {
-                    self.unsettled.insert(name.clone(), (seen.cloned(), now));
-                    now
-                }
-            };
+            let new = Unsettled { files: seen.cloned(), since: now, coming: None };
+            let unsettled = self.unsettled.entry(name.clone()).or_insert(new);
+            if unsettled.files.as_ref() != seen {
+                (unsettled.files, unsettled.since) = (seen.cloned(), now);
+            }
             let is_written =
                 |files: &PluginFiles| writers.has(&files.wasm, now) || writers.has(&files.sidecar, now);
-            if now.duration_since(since) < self.settle || seen.is_some_and(is_written) {
+            if seen.is_some_and(is_written) {
+                continue;
+            }
+            if now.duration_since(unsettled.since) < self.settle {
+                let is_coming = |files: &PluginFiles| {
+                    files.has_other_code_than(known) && unsettled.coming.as_ref() != Some(files)
+                };
+                if seen.is_some_and(is_coming) {
+                    unsettled.coming = seen.cloned();
+                    changes.extend(seen.map(|files| Change::Coming(name, files.clone())));
+                }
                 continue;
             }
             self.unsettled.remove(&name);
@@ -178,7 +206,7 @@ impl Directory {
     /// its writer is looked at as often.
     #[must_use]
     pub(crate) fn next_look(&self, now: Instant) -> Option<Instant> {
-        let due = self.unsettled.values().map(|(_, since)| *since + self.settle);
+        let due = self.unsettled.values().map(|unsettled| unsettled.since + self.settle);
         due.map(|due| if due > now { due } else { now + self.settle }).min()
     }
 }

@@ -17,8 +17,11 @@ fn name() -> PluginName {
     PluginName::of_file(Path::new("a.wasm")).expect("a name")
 }
 
+/// What has settled.
 fn look(directory: &mut Directory, found: &BTreeMap<PluginName, PluginFiles>, now: Instant) -> Vec<Change> {
-    directory.observe(found, &Writers::default(), now)
+    let changes = directory.observe(found, &Writers::default(), now);
+    let has_settled = |change: &Change| matches!(change, Change::Load(..) | Change::Remove(_));
+    changes.into_iter().filter(has_settled).collect()
 }
 
 fn found(len: Option<u64>) -> BTreeMap<PluginName, PluginFiles> {
@@ -53,6 +56,29 @@ async fn a_file_that_is_gone_for_a_moment_was_never_gone() {
     assert_eq!(look(&mut directory, &found(Some(1)), later + SETTLE * 3), [], "it is the same file");
     look(&mut directory, &found(None), later + SETTLE * 4);
     assert_eq!(look(&mut directory, &found(None), later + SETTLE * 5), [Change::Remove(name())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_that_is_coming_is_told_of_at_once_and_once() {
+    let (mut directory, start) = (Directory::new(SETTLE), Instant::now());
+    let mut look = |files: Option<PluginFiles>, now| {
+        directory.observe(&files.map(|files| (name(), files)).into_iter().collect(), &Writers::default(), now)
+    };
+    let coming = |len| [Change::Coming(name(), files(len))];
+    assert_eq!(look(Some(files(1)), start), coming(1));
+    assert_eq!(look(Some(files(1)), start + SETTLE / 4), []);
+    assert_eq!(look(Some(files(2)), start + SETTLE / 2), coming(2));
+    let loaded = start + SETTLE * 2;
+    assert_eq!(look(Some(files(2)), loaded), [Change::Load(name(), files(2))]);
+    // A sidecar alone brings no code.
+    let with_sidecar = PluginFiles { sidecar_stamp: Some(files(9).wasm_stamp), ..files(2) };
+    assert_eq!(look(Some(with_sidecar.clone()), loaded + SETTLE), []);
+    assert_eq!(look(Some(with_sidecar.clone()), loaded + SETTLE * 2).len(), 1);
+    // What has come to nothing is told of, too.
+    assert_eq!(look(Some(files(3)), loaded + SETTLE * 3), coming(3));
+    assert_eq!(look(None, loaded + SETTLE * 3), []);
+    assert_eq!(look(Some(with_sidecar.clone()), loaded + SETTLE * 3), [Change::NotComing(name())]);
+    assert_eq!(look(Some(with_sidecar), loaded + SETTLE * 9), []);
 }
 
 #[test]

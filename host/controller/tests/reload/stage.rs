@@ -48,6 +48,7 @@ impl Stage {
             // A lost key must not be found again by this.
             informer_runtime: None,
             compress_caches: false,
+            streaming_lists: true,
             requeue_on_reload: false,
         };
         let metrics = Metrics::register(&mut Registry::default());

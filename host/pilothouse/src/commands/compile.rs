@@ -6,7 +6,7 @@ use std::io::{Read, stdin, stdout};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pilothouse_plugin::{CacheDirectory, CompilerProcess, Engine, EngineOptions};
+use pilothouse_plugin::{CacheDirectory, CompilerProcess, EngineOptions, write_compiled};
 use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 
 use crate::cli::Compile;
@@ -79,7 +79,6 @@ pub(crate) fn run(flags: &Compile) -> Outcome {
             std::process::exit(1);
         }
     });
-    let engine =
-        Engine::new(common_options()).map_err(|error| Failed::Work(format!("the wasm engine: {error}")))?;
-    engine.write_compiled(&bytes, &mut stdout().lock()).map_err(|error| Failed::Work(error.to_string()))
+    write_compiled(&common_options(), &bytes, &mut stdout().lock())
+        .map_err(|error| Failed::Work(error.to_string()))
 }

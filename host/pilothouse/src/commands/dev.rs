@@ -30,6 +30,7 @@ pub(crate) async fn run(flags: Dev) -> Outcome {
         grant_crds: true,
         cache_dir: flags.cache.cache_dir,
         cache_compression: flags.cache.cache_compression.unwrap_or_default(),
+        streaming_lists: true,
         test: flags.test,
     };
     let building = rebuild.map(|rebuild| tokio::spawn(rebuild.run(shutdown.clone())));

@@ -29,6 +29,8 @@ pub(crate) struct HostFlags {
     /// Where compiled plugins are kept, if not in the usual place.
     pub(crate) cache_dir: Option<PathBuf>,
     pub(crate) cache_compression: CacheCompression,
+    /// Whether lists are asked for as streams first.
+    pub(crate) streaming_lists: bool,
     pub(crate) test: TestHooks,
 }
 
@@ -58,6 +60,7 @@ pub(crate) async fn run(
         review_every: flags.test.test_review_every.map_or(REVIEW, Duration::from_millis),
         informer_runtime: Some(ingest.runtime()),
         compress_caches: flags.cache_compression == CacheCompression::Zstd,
+        streaming_lists: flags.streaming_lists,
         requeue_on_reload: !flags.test.test_no_requeue_on_reload,
     };
     let host = PluginHost::new(options, clients, engine, metrics);

@@ -20,6 +20,20 @@ pub(super) struct HostConfig {
     /// The objects that are kept in memory.
     #[serde(default)]
     pub(super) cache: CacheConfig,
+    /// How watches get what there is at their beginning.
+    #[serde(default)]
+    pub(super) lists: Lists,
+}
+
+/// API servers compress plain lists and no streams: which is the quicker depends on the link.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Lists {
+    /// As the beginning of the watch, where the server can do that.
+    #[default]
+    Streaming,
+    /// By themselves.
+    Plain,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -44,6 +58,7 @@ pub(crate) async fn run(flags: Run) -> Outcome {
         grant_crds: config.grant_crds,
         cache_dir: flags.cache.cache_dir,
         cache_compression: flags.cache.cache_compression.unwrap_or(config.cache.compression),
+        streaming_lists: config.lists == Lists::Streaming,
         test: flags.test,
     };
     run_host(host, clients, listener, shutdown).await
@@ -53,7 +68,7 @@ pub(super) fn config(path: Option<&Path>) -> Result<HostConfig, Failed> {
     let Some(path) = path else { return Ok(HostConfig::default()) };
     let refused = |problem: String| {
         Failed::Usage(format!(
-            "--config {}: {problem}; the members are grantCrds and cache.compression",
+            "--config {}: {problem}; the members are grantCrds, cache.compression and lists",
             path.display()
         ))
     };
@@ -81,6 +96,9 @@ mod tests {
         assert_eq!(read("grantCrds: true\ncache: {}\n"), (true, CacheCompression::None));
         assert_eq!(read("cache:\n  compression: zstd\n"), (false, CacheCompression::Zstd));
         assert_eq!(read("cache: {compression: none}"), (false, CacheCompression::None));
-        assert_eq!(config(None).expect("no file").cache.compression, CacheCompression::None);
+        let none = config(None).expect("no file");
+        assert_eq!((none.cache.compression, none.lists), (CacheCompression::None, Lists::Streaming));
+        std::fs::write(&path, "lists: plain").expect("written");
+        assert_eq!(config(Some(&path)).expect("a configuration").lists, Lists::Plain);
     }
 }

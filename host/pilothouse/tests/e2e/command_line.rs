@@ -65,6 +65,8 @@ fn a_bad_configuration_file_ends_with_2() {
     refused(&["run", "--config", text], 2, &["grantCrd", "grantCrds"]);
     fs::write(&path, "cache:\n  compression: gzip\n").expect("written");
     refused(&["run", "--config", text], 2, &["gzip", "none", "zstd", "cache.compression"]);
+    fs::write(&path, "lists: paged\n").expect("written");
+    refused(&["run", "--config", text], 2, &["paged", "streaming", "plain"]);
     refused(&["run", "--cache-compression", "gzip"], 2, &["gzip", "none", "zstd"]);
 }
 

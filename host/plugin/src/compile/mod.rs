@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio::sync::Semaphore;
 
@@ -20,6 +21,7 @@ pub use process::CompilerProcess;
 
 use crate::artifact::{self, Checked, Directory, Key, Mapped, Sum};
 use crate::code::Linked;
+use crate::engine::{self, EngineError, EngineOptions};
 use crate::load::{self, Stated, one_line};
 use crate::{Code, Engine, LoadError};
 
@@ -49,6 +51,9 @@ pub enum WriteError {
     /// The plugin's fault.
     #[error(transparent)]
     Plugin(#[from] LoadError),
+    /// There is no compiler.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
     /// Nobody takes the result.
     #[error("the compiled code can't be written: {0}")]
     Output(#[from] std::io::Error),
@@ -64,7 +69,7 @@ pub(crate) struct Workshop {
     directory: Option<Directory>,
     process: Option<CompilerProcess>,
     /// Compilers that may run.
-    compilers: Semaphore,
+    compilers: Arc<Semaphore>,
     turns: Arc<Semaphore>,
     cached: AtomicU64,
     compiled: AtomicU64,
@@ -75,6 +80,13 @@ pub(crate) struct Workshop {
 #[must_use = "dropping it gives the place to the next"]
 #[derive(Debug)]
 pub struct Turn {
+    _place: Option<tokio::sync::OwnedSemaphorePermit>,
+}
+
+/// A place among those whose files are being compiled. See [`Engine::place`].
+#[must_use = "dropping it gives the place to the next"]
+#[derive(Debug)]
+pub struct Place {
     _place: Option<tokio::sync::OwnedSemaphorePermit>,
 }
 
@@ -102,7 +114,7 @@ impl Workshop {
             engine_sum: artifact::engine_sum(wasm),
             directory,
             process,
-            compilers: Semaphore::new(cores.saturating_sub(1).max(1)),
+            compilers: Arc::new(Semaphore::new(cores.saturating_sub(1).max(1))),
             turns: Arc::new(Semaphore::new(AT_ONCE * cores.max(2))),
             cached: AtomicU64::new(0),
             compiled: AtomicU64::new(0),
@@ -114,8 +126,8 @@ impl Workshop {
         self.directory.is_some() || self.process.is_some()
     }
 
-    fn key(&self, bytes: &[u8]) -> Key {
-        Key { engine: self.engine_sum, plugin: Sum::of(bytes) }
+    fn key(&self, digest: [u8; 32]) -> Key {
+        Key { engine: self.engine_sum, plugin: Sum::new(digest) }
     }
 
     /// The plugin as an earlier load left it.
@@ -159,13 +171,19 @@ impl Engine {
         }
     }
 
-    /// Checks and compiles a plugin and writes what an engine of the same options maps as code: the work of a compiler process. Blocks.
-    pub fn write_compiled(&self, bytes: &[u8], out: &mut dyn Write) -> Result<(), WriteError> {
-        let key = self.shared.workshop.key(bytes);
-        let prepared = load::prepare(self, bytes)?;
-        let image = self.shared.wasm.precompile_component(&prepared.component);
-        let image = image.map_err(|error| LoadError::compile(&error))?;
-        Ok(artifact::write(out, &image, &key, &prepared.stated)?)
+    /// Waits until a compiler may run for this plugin: there are fewer of them than cores.
+    ///
+    /// Cancel safe: dropping the future gives the place to the next.
+    pub async fn place(&self) -> Place {
+        // An error would mean that the semaphore was closed, which nobody does.
+        Place { _place: Arc::clone(&self.shared.workshop.compilers).acquire_owned().await.ok() }
+    }
+
+    /// The same, if nobody has to wait for it: for what may turn out not to be wanted.
+    #[must_use]
+    pub fn free_place(&self) -> Option<Place> {
+        let place = Arc::clone(&self.shared.workshop.compilers).try_acquire_owned();
+        place.ok().map(|place| Place { _place: Some(place) })
     }
 
     /// The plugin whose file has this SHA-256 and size, if the cache directory has its code. So what is loaded once more need not be read
@@ -179,7 +197,7 @@ impl Engine {
         if workshop.directory.is_none() {
             return Ok(None);
         }
-        let key = Key { engine: workshop.engine_sum, plugin: Sum::new(digest) };
+        let key = workshop.key(digest);
         let engine = self.clone();
         blocking(move || engine.find(&key, size)).await
     }
@@ -198,59 +216,87 @@ impl Engine {
         Ok(Some(code))
     }
 
-    /// Checks, compiles and links a plugin from the bytes of its file: a component or a core module.
+    /// Loads a plugin from the bytes of its file, a component or a core module: takes what an earlier load left, or else
+    /// [compiles](Self::compile) it.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn load(&self, bytes: Vec<u8>) -> Result<Code, LoadError> {
+        self.check_size(bytes.len())?;
+        let (bytes, digest) = blocking(move || {
+            let digest = Sha256::digest(&bytes).into();
+            Ok((bytes, digest))
+        })
+        .await?;
+        match self.load_kept(digest, bytes.len()).await? {
+            Some(code) => Ok(code),
+            None => self.compile(bytes, digest, self.place().await).await,
+        }
+    }
+
+    /// Checks, compiles and links a plugin from the bytes of its file and their SHA-256.
     ///
     /// Takes from milliseconds to seconds of CPU time, on threads for blocking work or in a process of its own. Runs no code of the
     /// plugin. Dropping the future ends a compiler process, and leaves other work to end by itself, unused.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub async fn load(&self, bytes: Vec<u8>) -> Result<Code, LoadError> {
+    pub async fn compile(&self, bytes: Vec<u8>, digest: [u8; 32], place: Place) -> Result<Code, LoadError> {
         self.check_size(bytes.len())?;
         let workshop = &self.shared.workshop;
-        let engine = self.clone();
-        let (bytes, found) = blocking(move || {
-            let key = engine.shared.workshop.key(&bytes);
-            let found = engine.find(&key, bytes.len())?;
-            Ok((bytes, found))
-        })
-        .await?;
-        if let Some(code) = found {
-            return Ok(code);
-        }
-        let place = workshop.compilers.acquire().await;
         workshop.compiled.fetch_add(1, Ordering::Relaxed);
-        let engine = self.clone();
+        let (engine, key, size) = (self.clone(), workshop.key(digest), bytes.len());
         let code = match &workshop.process {
             Some(process) => {
-                let size = bytes.len();
-                let key = workshop.key(&bytes);
                 // A large future, which few loads need.
                 let file = Box::pin(process.compile(bytes)).await?;
                 blocking(move || take(&engine, file, &key, size)).await
             }
-            None => blocking(move || here(&engine, &bytes)).await,
+            None => blocking(move || here(&engine, &bytes, &key)).await,
         };
         drop(place);
         code
     }
 }
 
+/// Checks and compiles a plugin and writes what an engine of the same options maps as code: the work of a compiler process. Blocks.
+///
+/// Of an engine it sets up no more than compiling needs: that a plugin could be linked takes as long as a small one compiles.
+pub fn write_compiled(options: &EngineOptions, bytes: &[u8], out: &mut dyn Write) -> Result<(), WriteError> {
+    let wasm = engine::wasm(options)?;
+    let key = Key { engine: artifact::engine_sum(&wasm), plugin: Sum::of(bytes) };
+    write(&wasm, options, bytes, &key, out)
+}
+
+fn write(
+    wasm: &wasmtime::Engine,
+    options: &EngineOptions,
+    bytes: &[u8],
+    key: &Key,
+    out: &mut dyn Write,
+) -> Result<(), WriteError> {
+    let prepared = load::prepare(options.max_code_size, bytes)?;
+    let image = wasm.precompile_component(&prepared.component);
+    let image = image.map_err(|error| LoadError::compile(&error))?;
+    Ok(artifact::write(out, &image, key, &prepared.stated)?)
+}
+
 /// Compiles in this process.
-fn here(engine: &Engine, bytes: &[u8]) -> Result<Code, LoadError> {
-    let key = engine.shared.workshop.key(bytes);
-    if !engine.shared.workshop.is_kept() {
-        let prepared = load::prepare(engine, bytes)?;
-        let component = wasmtime::component::Component::new(&engine.shared.wasm, &prepared.component)
+fn here(engine: &Engine, bytes: &[u8], key: &Key) -> Result<Code, LoadError> {
+    let shared = &engine.shared;
+    if !shared.workshop.is_kept() {
+        let prepared = load::prepare(shared.options.max_code_size, bytes)?;
+        let component = wasmtime::component::Component::new(&shared.wasm, &prepared.component)
             .map_err(|error| LoadError::compile(&error))?;
         let linked = load::link(engine, &component, &prepared.stated)?;
-        return Ok(load::code(engine, linked, &prepared.stated, &key, bytes.len(), None));
+        return Ok(load::code(engine, linked, &prepared.stated, key, bytes.len(), None));
     }
     let mut file = artifact::anonymous().map_err(|error| LoadError::no_file(&error))?;
-    match engine.write_compiled(bytes, &mut file) {
-        Ok(()) => take(engine, file, &key, bytes.len()),
+    match write(&shared.wasm, &shared.options, bytes, key, &mut file) {
+        Ok(()) => take(engine, file, key, bytes.len()),
         Err(WriteError::Plugin(error)) => Err(error),
         Err(WriteError::Output(error)) => Err(LoadError::no_file(&error)),
+        Err(WriteError::Engine(error)) => Err(LoadError::Internal(error.to_string())),
     }
 }
 

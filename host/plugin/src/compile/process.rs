@@ -19,7 +19,7 @@ use crate::artifact;
 use crate::load::one_line;
 
 /// How a compiler process is started. It is given the size of the plugin as its last argument, and does
-/// [`Engine::write_compiled`](crate::Engine::write_compiled).
+/// [`write_compiled`](crate::write_compiled).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompilerProcess {
     /// The executable: this process's own, so that both have the same engine.

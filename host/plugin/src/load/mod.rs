@@ -54,8 +54,7 @@ pub(crate) struct Stated {
 }
 
 /// Checks a file and makes it a component. Blocks for as long as that takes.
-pub(crate) fn prepare<'a>(engine: &Engine, bytes: &'a [u8]) -> Result<Prepared<'a>, LoadError> {
-    let limit = engine.shared.options.max_code_size;
+pub(crate) fn prepare(limit: usize, bytes: &[u8]) -> Result<Prepared<'_>, LoadError> {
     if bytes.len() > limit {
         return Err(LoadError::TooLarge { size: bytes.len(), limit });
     }

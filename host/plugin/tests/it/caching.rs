@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pilothouse_plugin::{
     CacheDirectory, Code, CompileStats, Compiler, CompilerProcess, Engine, EngineOptions, Form, LoadError,
+    write_compiled,
 };
 
 use sha2::{Digest, Sha256};
@@ -164,8 +165,7 @@ async fn what_a_compiler_process_of_another_engine_makes_is_not_run() {
     let foreign = tempfile::tempdir().expect("a folder");
     let options = EngineOptions { compiler: Compiler::Winch, ..EngineOptions::default() };
     let mut bytes = Vec::new();
-    let winch = Engine::new(options).expect("an engine");
-    winch.write_compiled(&module_of("done"), &mut bytes).expect("written");
+    write_compiled(&options, &module_of("done"), &mut bytes).expect("written");
     let result = foreign.path().join("result");
     fs::write(&result, bytes).expect("written");
     let process = CompilerProcess {
