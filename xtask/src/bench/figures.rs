@@ -31,7 +31,8 @@ pub(super) fn density(root: &Path) -> Result<String> {
     cargo_bench(root, "density", &[&many[..], &few, &rest].concat())
 }
 
-fn cargo_bench(root: &Path, name: &str, arguments: &[&str]) -> Result<String> {
+/// What a bench printed on standard output.
+pub(super) fn cargo_bench(root: &Path, name: &str, arguments: &[&str]) -> Result<String> {
     println!("bench: {name}");
     let output = host::cargo()
         .current_dir(root)

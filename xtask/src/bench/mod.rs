@@ -12,6 +12,7 @@ mod plugins;
 mod process;
 mod programs;
 mod report;
+mod transport;
 
 use std::fs;
 use std::path::Path;
@@ -21,6 +22,7 @@ use anyhow::{Context, Result};
 use ingest::Ingest;
 use plugins::Plugins;
 use programs::Programs;
+use transport::Transport;
 
 /// How much work there is.
 #[derive(Clone, Copy)]
@@ -69,18 +71,27 @@ pub(crate) enum Part {
     Wasm,
     /// Plugins on one watch: latency up to the guest, and what many of them cost.
     Plugins,
+    /// TLS, HTTP/1.1 against HTTP/2, and gzip.
+    Transport,
     /// Idle plugins.
     Density,
 }
 
-const PARTS: [Part; 5] = [Part::Ingest, Part::EndToEnd, Part::Wasm, Part::Plugins, Part::Density];
+const PARTS: [Part; 6] =
+    [Part::Ingest, Part::EndToEnd, Part::Wasm, Part::Plugins, Part::Transport, Part::Density];
 
 /// Builds everything, measures, and writes `bench/REPORT.md` with its plots, or one part of it; a quick run writes nothing and
 /// checks the direction of the ratios.
 pub(crate) fn run(root: &Path, quick: bool, only: Option<Part>) -> Result<()> {
     if quick {
-        let programs = Programs::build(root, quick)?;
         let wants = |part| only.is_none_or(|only| only == part);
+        if wants(Part::Transport) {
+            Transport::measure(root, quick)?.check_direction()?;
+        }
+        if only == Some(Part::Transport) {
+            return Ok(());
+        }
+        let programs = Programs::build(root, quick)?;
         if wants(Part::EndToEnd) {
             end_to_end::measure(root, &programs, QUICK.foos)?;
         }
@@ -109,6 +120,7 @@ pub(crate) fn run(root: &Path, quick: bool, only: Option<Part>) -> Result<()> {
                 draw(root, plugins::plots(&plugins))?;
                 plugins::section(&plugins)
             }
+            Part::Transport => Transport::measure(root, quick)?.section()?,
             Part::Density => report::density(&figures::density(root)?),
         };
         // Each as it comes: what has been measured is not lost when what is still to be measured fails.

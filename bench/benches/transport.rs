@@ -1,0 +1,156 @@
+//! What lies between an API server and the informer: TLS, HTTP/1.1 or HTTP/2, gzip.
+//!
+//! ```text
+//! cargo bench -p pilothouse-bench --bench transport -- [--rounds 3] [--objects 20000] [--events 40000]
+//! ```
+//!
+//! The server is this process; each client is one of its own, with the client of `pilothouse run` and the informer, on a thread as there. A
+//! real server gives lists of more than 128 KiB to those who accept gzip as gzip, at Go's level 1, and watches to nobody. Here the
+//! list was compressed before anybody asked for it. Standard output has one line of JSON per row, standard error the same for people.
+
+#[path = "transport/case.rs"]
+mod case;
+#[path = "transport/client.rs"]
+mod client;
+#[path = "transport/dial.rs"]
+mod dial;
+#[path = "transport/server.rs"]
+mod server;
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
+
+use case::{Case, MANY, SINGLE};
+use server::{Served, Server};
+
+/// The host's.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// What each of many watches has.
+const OBJECTS_OF_MANY: usize = 200;
+const EVENTS_OF_MANY: usize = 4_000;
+
+struct Arguments {
+    rounds: usize,
+    objects: usize,
+    events: usize,
+    /// This process is the client of a case.
+    client: Option<String>,
+}
+
+fn arguments() -> Result<Arguments, String> {
+    let mut arguments = Arguments { rounds: 3, objects: 20_000, events: 40_000, client: None };
+    let mut given = std::env::args().skip(1);
+    while let Some(flag) = given.next() {
+        // What cargo itself adds.
+        if flag == "--bench" {
+            continue;
+        }
+        let value = given.next().ok_or_else(|| format!("{flag} needs a value"))?;
+        let number = || value.parse::<usize>().map_err(|_| format!("{flag} {value}: give a number"));
+        match flag.as_str() {
+            "--rounds" => arguments.rounds = number()?.max(1),
+            "--objects" => arguments.objects = number()?.max(1),
+            "--events" => arguments.events = number()?.max(1),
+            "--client" => arguments.client = Some(value),
+            _ => return Err(format!("{flag} is unknown: see the top of bench/benches/transport.rs")),
+        }
+    }
+    Ok(arguments)
+}
+
+fn main() {
+    let worked = arguments().and_then(|arguments| match &arguments.client {
+        Some(task) => client::run(task),
+        None => match tokio::runtime::Runtime::new() {
+            Ok(runtime) => runtime.block_on(run(&arguments)),
+            Err(error) => Err(error.to_string()),
+        },
+    });
+    if let Err(problem) = worked {
+        eprintln!("error: {problem}");
+        std::process::exit(1);
+    }
+}
+
+async fn run(arguments: &Arguments) -> Result<(), String> {
+    let large = Served::prepare(arguments.objects, arguments.events)?;
+    let small =
+        Served::prepare(OBJECTS_OF_MANY.min(arguments.objects), EVENTS_OF_MANY.min(arguments.events))?;
+    println!(
+        "{}",
+        json!({"served": {
+            "objects": large.objects, "events": large.events, "listMib": mib(large.list.len() as u64), "packedMib": mib(large.packed.len() as u64),
+            "manyObjects": small.objects, "manyEvents": small.events,
+        }})
+    );
+    let cases: Vec<_> =
+        SINGLE.iter().map(|case| (case, &large)).chain(MANY.iter().map(|case| (case, &small))).collect();
+    let mut rounds: Vec<Vec<Value>> = vec![Vec::new(); cases.len()];
+    // They take turns, so that a noisy minute is one of all.
+    for _ in 0..arguments.rounds {
+        for ((case, served), taken) in cases.iter().zip(&mut rounds) {
+            taken.push(one(case, served).await.map_err(|problem| format!("{}: {problem}", case.name))?);
+        }
+    }
+    for ((case, _), taken) in cases.iter().zip(&rounds) {
+        let mut row = json!({"case": case.name, "watches": case.watches});
+        let names = taken[0].as_object().into_iter().flat_map(|taken| taken.keys());
+        for name in names {
+            let mut values: Vec<_> = taken.iter().filter_map(|round| round[name].as_f64()).collect();
+            values.sort_by(f64::total_cmp);
+            row[name] = json!(values[values.len() / 2]);
+        }
+        println!("{row}");
+        eprintln!("{row}");
+    }
+    Ok(())
+}
+
+/// One client of its own at a server of its own.
+async fn one(case: &Case, served: &Served) -> Result<Value, String> {
+    let server = Server::start(case, served.clone()).await?;
+    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    let task = json!({
+        "case": case.name, "port": server.port, "ca": server.certificate, "objects": served.objects, "events": served.events,
+    });
+    let mut child = Command::new(this)
+        .args(["--client", &task.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| format!("the client can't be started: {error}"))?;
+    let mut lines = BufReader::new(child.stdout.take().ok_or("no standard output")?).lines();
+    let mut next = async || {
+        let line =
+            lines.next_line().await.map_err(|error| error.to_string())?.ok_or("the client ended early")?;
+        serde_json::from_str::<Value>(&line).map_err(|error| format!("the client said {line}: {error}"))
+    };
+    let listed = next().await?;
+    let wire = server.sent();
+    server.begin_events();
+    let done = next().await?;
+    let (events, number) = (server.sent() - wire, |value: &Value| value.as_f64().unwrap_or(f64::NAN));
+    let of_all = (served.events * case.watches) as f64;
+    Ok(json!({
+        "listSeconds": listed["seconds"],
+        "listCpuSeconds": listed["cpu"],
+        "listMib": mib(wire),
+        "privateMib": listed["privateMib"],
+        "eventsPerSecond": of_all / number(&done["seconds"]),
+        "eventCpuMicros": number(&done["cpu"]) * 1e6 / of_all,
+        "eventBytes": events as f64 / of_all,
+        "eventSeconds": done["seconds"],
+        "endPrivateMib": done["privateMib"],
+        "connections": server.connections(),
+    }))
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / 1048576.0
+}

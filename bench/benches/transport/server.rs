@@ -1,0 +1,270 @@
+//! Lists and watches of Pods, prepared before anybody asks, over TLS and HTTP of either version.
+
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::io::{self, Write as _};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures::stream::{self, BoxStream, StreamExt};
+use http::{HeaderMap, Request, Response};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use pilothouse_bench::{modified, pod_json};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use crate::case::{Case, Protocol};
+
+/// Bytes that are written at a time.
+const CHUNK: usize = 64 << 10;
+/// Below this a real server compresses no answer.
+const COMPRESSED_FROM: usize = 128 << 10;
+/// The compression of a real server's answers.
+const LEVEL: u32 = 1;
+
+/// What is served, the same to all.
+#[derive(Clone)]
+pub(crate) struct Served {
+    pub(crate) objects: usize,
+    pub(crate) events: usize,
+    pub(crate) list: Bytes,
+    /// The list as gzip.
+    pub(crate) packed: Bytes,
+    /// The initial events of a streaming list.
+    initial: Bytes,
+    /// All events of the watch, and where each of them ends.
+    watch: Bytes,
+    ends: Arc<[usize]>,
+}
+
+impl Served {
+    pub(crate) fn prepare(objects: usize, events: usize) -> Result<Self, String> {
+        let (mut list, mut initial) = (String::new(), String::new());
+        for number in 0..objects {
+            let (pod, comma) = (pod_json(number, number + 1), if number > 0 { "," } else { "" });
+            let _ = write!(list, "{comma}{pod}");
+            let _ = writeln!(initial, r#"{{"type":"ADDED","object":{pod}}}"#);
+        }
+        let list = format!(
+            r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{objects}"}},"items":[{list}]}}"#
+        );
+        let _ = writeln!(
+            initial,
+            r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","apiVersion":"v1","metadata":{{"resourceVersion":"{objects}","annotations":{{"k8s.io/initial-events-end":"true"}}}}}}}}"#
+        );
+        let (mut watch, mut ends) = (String::new(), Vec::new());
+        for event in 0..events {
+            watch += &modified(event % objects, objects + event + 1);
+            ends.push(watch.len());
+        }
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::new(LEVEL));
+        let packed = encoder.write_all(list.as_bytes()).and_then(|()| encoder.finish());
+        let packed = packed.map_err(|error| error.to_string())?.into();
+        Ok(Self {
+            objects,
+            events,
+            list: list.into(),
+            packed,
+            initial: initial.into(),
+            watch: watch.into(),
+            ends: ends.into(),
+        })
+    }
+
+    fn events(&self, each: bool) -> BoxStream<'static, Bytes> {
+        if !each {
+            return cut(self.watch.clone());
+        }
+        let (watch, ends) = (self.watch.clone(), Arc::clone(&self.ends));
+        stream::iter(0..ends.len())
+            .map(move |event| watch.slice(event.checked_sub(1).map_or(0, |before| ends[before])..ends[event]))
+            .boxed()
+    }
+}
+
+fn cut(bytes: Bytes) -> BoxStream<'static, Bytes> {
+    let length = bytes.len();
+    let parts = (0..length).step_by(CHUNK).map(move |at| bytes.slice(at..length.min(at + CHUNK)));
+    stream::iter(parts).boxed()
+}
+
+/// A server, until it is dropped.
+pub(crate) struct Server {
+    pub(crate) port: u16,
+    /// What its clients trust, in hex.
+    pub(crate) certificate: String,
+    counts: Arc<Counts>,
+    events: watch::Sender<bool>,
+    _connections: JoinSet<()>,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// Bytes on the wire.
+    sent: AtomicU64,
+    connections: AtomicU64,
+}
+
+impl Server {
+    pub(crate) async fn start(case: &Case, served: Served) -> Result<Self, String> {
+        let wrong = |error: &dyn std::error::Error| error.to_string();
+        let CertifiedKey { cert, signing_key } =
+            generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).map_err(|error| wrong(&error))?;
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| wrong(&error))?
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key)
+            .map_err(|error| wrong(&error))?;
+        // As a real server does, which leaves the choice to its client.
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let acceptor = (case.protocol != Protocol::Plain).then(|| TlsAcceptor::from(Arc::new(tls)));
+        let certificate = cert.der().iter().map(|byte| format!("{byte:02x}")).collect();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|error| wrong(&error))?;
+        let port = listener.local_addr().map_err(|error| wrong(&error))?.port();
+        let (counts, (events, begun)) = (Arc::<Counts>::default(), watch::channel(false));
+        let answers = Answers { served, each: case.each, begun };
+        let mut connections = JoinSet::new();
+        let counted = Arc::clone(&counts);
+        connections.spawn(async move {
+            let mut open = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                counted.connections.fetch_add(1, Ordering::Relaxed);
+                let stream = Counted { stream, counts: Arc::clone(&counted) };
+                open.spawn(connection(stream, acceptor.clone(), answers.clone()));
+            }
+        });
+        Ok(Self { port, certificate, counts, events, _connections: connections })
+    }
+
+    /// Lets the watches send their events.
+    pub(crate) fn begin_events(&self) {
+        self.events.send_replace(true);
+    }
+
+    pub(crate) fn sent(&self) -> u64 {
+        self.counts.sent.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn connections(&self) -> u64 {
+        self.counts.connections.load(Ordering::Relaxed)
+    }
+}
+
+async fn connection(stream: Counted, acceptor: Option<TlsAcceptor>, answers: Answers) {
+    let _ = stream.stream.set_nodelay(true);
+    let service = service_fn(move |request| {
+        let answer = answers.answer(&request);
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    let http = auto::Builder::new(TokioExecutor::new());
+    // That a client goes is how each run ends.
+    let _ = match acceptor {
+        None => http.serve_connection(TokioIo::new(stream), service).await,
+        Some(acceptor) => match acceptor.accept(stream).await {
+            Ok(stream) => http.serve_connection(TokioIo::new(stream), service).await,
+            Err(problem) => return eprintln!("TLS: {problem}"),
+        },
+    };
+}
+
+type Body = StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>;
+
+#[derive(Clone)]
+struct Answers {
+    served: Served,
+    each: bool,
+    begun: watch::Receiver<bool>,
+}
+
+impl Answers {
+    fn answer(&self, request: &Request<Incoming>) -> Response<Body> {
+        let query = request.uri().query().unwrap_or_default();
+        let asks = |parameter: &str| query.split('&').any(|pair| pair == parameter);
+        if asks("watch=true") {
+            let list = if asks("sendInitialEvents=true") {
+                cut(self.served.initial.clone())
+            } else {
+                stream::empty().boxed()
+            };
+            let mut begun = self.begun.clone();
+            let wait = stream::once(async move {
+                let _ = begun.wait_for(|begun| *begun).await;
+                Bytes::new()
+            });
+            let events =
+                wait.chain(self.served.events(self.each)).filter(|part| std::future::ready(!part.is_empty()));
+            return response(false, list.chain(events).chain(stream::pending()).boxed());
+        }
+        let as_gzip = accepts_gzip(request.headers()) && self.served.list.len() > COMPRESSED_FROM;
+        let list = if as_gzip { &self.served.packed } else { &self.served.list };
+        response(as_gzip, cut(list.clone()))
+    }
+}
+
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    headers
+        .get(http::header::ACCEPT_ENCODING)
+        .is_some_and(|value| value.as_bytes().windows(4).any(|word| word == b"gzip"))
+}
+
+fn response(is_gzip: bool, body: BoxStream<'static, Bytes>) -> Response<Body> {
+    let mut response = Response::new(StreamBody::new(body.map(|part| Ok(Frame::data(part))).boxed()));
+    let json = http::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(http::header::CONTENT_TYPE, json);
+    if is_gzip {
+        response.headers_mut().insert(http::header::CONTENT_ENCODING, http::HeaderValue::from_static("gzip"));
+    }
+    response
+}
+
+/// A connection whose bytes are counted.
+struct Counted {
+    stream: TcpStream,
+    counts: Arc<Counts>,
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if let Poll::Ready(Ok(bytes)) = &written {
+            self.counts.sent.fetch_add(*bytes as u64, Ordering::Relaxed);
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
