@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use pilothouse_informer::{Priority, WorkItem};
@@ -14,10 +15,15 @@ use crate::queue::{Item, Reasons};
 
 /// The requests of one plugin, all its versions. Cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct InFlight {
-    sent: Arc<Mutex<HashMap<Item, Sent>>>,
+pub(crate) struct InFlight(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    /// How many keys have requests, to be asked without the lock.
+    keys: AtomicUsize,
+    sent: Mutex<HashMap<Item, Sent>>,
     /// Wakes those who wait for the end of all requests.
-    landed: Arc<Notify>,
+    landed: Notify,
 }
 
 /// What was sent for one key. There are entries with requests only.
@@ -35,10 +41,7 @@ pub(crate) struct Flight {
 
 /// A key in a worker's hands. Dropping it lets go of it, at once or when its requests have ended.
 pub(crate) struct HeldItem {
-    key: Item,
-    priority: Priority,
-    attempts: u32,
-    /// What holds the key; the drop moves it to where the requests are.
+    /// What holds the key; only the drop takes it, to where the requests are.
     work: Option<WorkItem<Item, Reasons>>,
     in_flight: InFlight,
 }
@@ -46,14 +49,15 @@ pub(crate) struct HeldItem {
 impl InFlight {
     /// A request is about to be sent for the key.
     pub(crate) fn begin(&self, item: &Item) -> Flight {
-        let mut sent = self.sent.lock();
+        let mut sent = self.0.sent.lock();
         sent.entry(item.clone()).or_insert(Sent { requests: 0, held: None }).requests += 1;
+        self.0.keys.store(sent.len(), Ordering::Release);
         Flight { in_flight: self.clone(), item: item.clone() }
     }
 
     /// Whether no request is out.
     pub(crate) fn is_empty(&self) -> bool {
-        self.sent.lock().is_empty()
+        self.0.sent.lock().is_empty()
     }
 
     /// Waits until no request is out.
@@ -62,7 +66,7 @@ impl InFlight {
     /// Safe.
     pub(crate) async fn landed(&self) {
         loop {
-            let landed = self.landed.notified();
+            let landed = self.0.landed.notified();
             tokio::pin!(landed);
             landed.as_mut().enable();
             if self.is_empty() {
@@ -74,45 +78,52 @@ impl InFlight {
 
     /// Gives a key to a worker.
     pub(crate) fn hold(&self, work: WorkItem<Item, Reasons>) -> HeldItem {
-        HeldItem {
-            key: work.key().clone(),
-            priority: work.priority(),
-            attempts: work.attempts(),
-            work: Some(work),
-            in_flight: self.clone(),
-        }
+        HeldItem { work: Some(work), in_flight: self.clone() }
     }
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        let mut sent = self.in_flight.sent.lock();
+        let shared = &self.in_flight.0;
+        let mut sent = shared.sent.lock();
         let Some(entry) = sent.get_mut(&self.item) else { return };
         entry.requests -= 1;
         let ended = if entry.requests == 0 { sent.remove(&self.item) } else { None };
+        shared.keys.store(sent.len(), Ordering::Release);
         let is_last = sent.is_empty();
         // The key goes back without the lock: that wakes a worker.
         drop(sent);
         if is_last {
-            self.in_flight.landed.notify_waiters();
+            shared.landed.notify_waiters();
         }
         drop(ended);
     }
 }
 
 impl HeldItem {
+    fn work(&self) -> &WorkItem<Item, Reasons> {
+        self.work.as_ref().unwrap_or_else(|| unreachable!("only drop takes the work"))
+    }
+
     pub(crate) fn key(&self) -> &Item {
-        &self.key
+        self.work().key()
+    }
+
+    /// Its retries are forgotten when it is let go.
+    pub(crate) fn forget(&mut self) {
+        if let Some(work) = &mut self.work {
+            work.forget();
+        }
     }
 
     /// The priority with which it was taken.
     pub(crate) fn priority(&self) -> Priority {
-        self.priority
+        self.work().priority()
     }
 
     /// Its retries when it was taken.
     pub(crate) fn attempts(&self) -> u32 {
-        self.attempts
+        self.work().attempts()
     }
 
     /// Lets go of the key.
@@ -122,10 +133,14 @@ impl HeldItem {
 
 impl Drop for HeldItem {
     fn drop(&mut self) {
-        let work = self.work.take();
-        let mut sent = self.in_flight.sent.lock();
-        if let Some(entry) = sent.get_mut(&self.key) {
-            entry.held = work;
+        let Some(work) = self.work.take() else { return };
+        // A key's requests are begun while its worker has it, so before this: where there are none, the key goes back at once.
+        if self.in_flight.0.keys.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut sent = self.in_flight.0.sent.lock();
+        if let Some(entry) = sent.get_mut(work.key()) {
+            entry.held = Some(work);
             return;
         }
         // The key goes back without the lock: that wakes a worker.

@@ -1,6 +1,8 @@
 //! The instance that an observer keeps, because its memory holds what it has learned. A stateful plugin reconciles on
 //! it, too.
 
+use std::sync::Arc;
+
 use pilothouse_plugin::{Failure, Fault, Instance, InstancePool, Observation, Outcome, Request};
 use tokio::sync::{Mutex, Notify, watch};
 
@@ -71,7 +73,7 @@ impl Pinned {
     }
 
     /// Reconciles on the instance; `None` while its observer has not been told of everything.
-    pub(crate) async fn reconcile(&self, request: &Request) -> Option<Result<Outcome, Failure>> {
+    pub(crate) async fn reconcile(&self, request: &Arc<Request>) -> Option<Result<Outcome, Failure>> {
         let mut seat = self.seat.lock().await;
         // Before the observer is asked whether it has caught up, and with whom.
         self.discard_unusable(&mut seat);
@@ -79,7 +81,7 @@ impl Pinned {
             return None;
         }
         let outcome = match self.instance(&mut seat).await {
-            Ok(instance) => instance.reconcile(request.clone()).await,
+            Ok(instance) => instance.reconcile(Arc::clone(request)).await,
             Err(fault) => Err(fault.into()),
         };
         self.discard_unusable(&mut seat);

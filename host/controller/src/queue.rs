@@ -92,10 +92,6 @@ impl PluginQueue {
         self.queue.add_noted_rate_limited(item, Reason::Retry.into(), priority)
     }
 
-    pub(crate) fn forget(&self, item: &Item) {
-        self.queue.forget(item);
-    }
-
     /// The next item, with its reasons; `None` after shutdown. Cancellation safe: a dropped future takes nothing.
     pub(crate) async fn get(&self) -> Option<(HeldItem, Vec<Reason>)> {
         let item = self.queue.get().await?;
@@ -146,9 +142,13 @@ mod tests {
         assert_eq!(got.attempts(), 0);
         assert_eq!(queue.retry(item("a"), Priority::Normal), Some(Duration::from_millis(5)));
         got.done();
-        let (got, reasons) = queue.get().await.expect("the item again");
+        let (mut got, reasons) = queue.get().await.expect("the item again");
         assert_eq!((got.attempts(), reasons), (1, vec![Reason::Retry]));
-        queue.forget(got.key());
+        got.forget();
+        queue.add(item("a"), Reason::Updated, Priority::Normal);
+        got.done();
+        let (got, _) = queue.get().await.expect("the item once more");
+        assert_eq!(got.attempts(), 0);
         got.done();
         queue.shutdown();
         assert!(queue.get().await.is_none());

@@ -54,6 +54,11 @@ impl Views {
         }
     }
 
+    /// Whether that is a target watch.
+    pub(crate) fn is_target(&self, watch: &str) -> bool {
+        self.by_name.get(watch).is_some_and(|view| view.is_target)
+    }
+
     /// The shared name of a target watch.
     pub(crate) fn target(&self, watch: &str) -> Result<Arc<str>, Misuse> {
         match self.by_name.get_key_value(watch) {

@@ -37,6 +37,8 @@ pub struct Instance {
     guest: Guest,
     limits: Limits,
     state: State,
+    /// What `reconcile` was last called with: the next call is written over it, and allocates nothing.
+    argument: Option<types::Request>,
     /// Keeps the code from sleeping.
     _linked: Arc<Linked>,
     /// Keeps the ticker alive.
@@ -90,6 +92,7 @@ impl Instance {
             guest,
             limits: limits.clone(),
             state: State::Ready,
+            argument: None,
             _linked: linked,
             code: code.clone(),
         })
@@ -123,17 +126,19 @@ impl Instance {
     }
 
     /// Reconciles one object.
-    pub async fn reconcile(&mut self, request: Request) -> Result<Outcome, Failure> {
+    pub async fn reconcile(&mut self, request: impl Into<Arc<Request>>) -> Result<Outcome, Failure> {
         let Some(guest) = self.guest.reconcile.clone() else {
             return Err(self.not_exported("reconcile").into());
         };
         let limit = TimeLimit { name: "reconcileTimeout", allowed: self.limits.reconcile_timeout };
-        let request = Arc::new(request);
-        let argument = wit_request(&request);
+        let request = request.into();
+        let mut argument = self.argument.take().unwrap_or_else(empty_request);
+        write_request(&mut argument, &request);
         let answer = self
             .call(Call::Reconcile(request), limit, async |store| guest.call_reconcile(store, &argument).await)
-            .await?;
-        match answer {
+            .await;
+        self.argument = Some(argument);
+        match answer? {
             Ok(types::Outcome::Done) => Ok(Outcome::Done),
             Ok(types::Outcome::RequeueAfter(milliseconds)) => {
                 let milliseconds = milliseconds.min(MAX_MILLISECONDS);
@@ -291,18 +296,31 @@ async fn within<T>(allowed: Duration, body: impl Future<Output = T>) -> Option<T
     .await
 }
 
-fn wit_request(request: &Request) -> types::Request {
+fn empty_request() -> types::Request {
     types::Request {
-        watch: (*request.watch).to_owned(),
-        key: (&request.key).into(),
-        reasons: request.reasons.iter().copied().map(types::Reason::from).collect(),
-        attempt: request.attempt,
-        extra: request
-            .extra
-            .iter()
-            .map(|(key, value)| types::Pair { key: key.clone(), value: value.clone() })
-            .collect(),
+        watch: String::new(),
+        key: types::ObjectKey { namespace: String::new(), name: String::new() },
+        reasons: Vec::new(),
+        attempt: 0,
+        extra: Vec::new(),
     }
+}
+
+fn write_request(written: &mut types::Request, request: &Request) {
+    let write = |text: &mut String, from: &str| {
+        text.clear();
+        text.push_str(from);
+    };
+    write(&mut written.watch, &request.watch);
+    write(&mut written.key.namespace, request.key.namespace());
+    write(&mut written.key.name, request.key.name());
+    written.reasons.clear();
+    written.reasons.extend(request.reasons.iter().copied().map(types::Reason::from));
+    written.attempt = request.attempt;
+    written.extra.clear();
+    written.extra.extend(
+        request.extra.iter().map(|(key, value)| types::Pair { key: key.clone(), value: value.clone() }),
+    );
 }
 
 impl From<Reason> for types::Reason {

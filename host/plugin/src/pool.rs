@@ -38,7 +38,8 @@ struct Inner {
 }
 
 struct Idle {
-    instance: Instance,
+    /// Boxed, because it goes from hand to hand for each call.
+    instance: Box<Instance>,
     since: Instant,
 }
 
@@ -82,7 +83,7 @@ impl InstancePool {
         let instance = match idle {
             Some(idle) => idle.instance,
             None => {
-                let instance = self.instantiate().await?;
+                let instance = Box::new(self.instantiate().await?);
                 let mut state = self.shared.state.lock();
                 state.created += 1;
                 state.in_use += 1;
@@ -138,7 +139,7 @@ impl std::fmt::Debug for InstancePool {
 /// An instance checked out of a pool. Dropping it returns it, or discards it if it is no longer usable.
 pub struct PooledInstance {
     /// Some until it is dropped.
-    instance: Option<Instance>,
+    instance: Option<Box<Instance>>,
     pool: Arc<Shared>,
 }
 

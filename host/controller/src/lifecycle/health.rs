@@ -35,8 +35,8 @@ struct State {
 }
 
 /// Leave to make one call. Dropped without an outcome, it leaves the record as it was.
-pub(crate) struct Pass {
-    health: Health,
+pub(crate) struct Pass<'a> {
+    health: &'a Health,
     entry: Entry,
     is_told: bool,
 }
@@ -67,7 +67,7 @@ impl Health {
     }
 
     /// Leave to call now; `None` while the version backs off, or somebody finds out whether it goes again.
-    pub(crate) fn enter(&self) -> Option<Pass> {
+    pub(crate) fn enter(&self) -> Option<Pass<'_>> {
         if self.0.permission.is_held() {
             return None;
         }
@@ -78,7 +78,7 @@ impl Health {
                 false => state.record.enter(Instant::now()),
             })?,
         };
-        Some(Pass { health: self.clone(), entry, is_told: false })
+        Some(Pass { health: self, entry, is_told: false })
     }
 
     /// Waits until [`enter`](Self::enter) may give leave. Cancellation safe.
@@ -186,11 +186,11 @@ impl Health {
     }
 }
 
-impl Pass {
+impl Pass<'_> {
     /// The guest answered, if only with an error of its own.
     pub(crate) fn answered(mut self, activity: Activity) {
         self.is_told = true;
-        let (health, entry) = (&self.health, self.entry);
+        let (health, entry) = (self.health, self.entry);
         if entry == Entry::Probe || !health.0.clean.load(Ordering::Acquire) {
             health.change(|state| state.record.success(activity, entry, Instant::now()));
         }
@@ -203,7 +203,7 @@ impl Pass {
     }
 }
 
-impl Drop for Pass {
+impl Drop for Pass<'_> {
     fn drop(&mut self) {
         if !self.is_told && self.entry == Entry::Probe {
             self.health.change(|state| state.record.abandon(Entry::Probe));

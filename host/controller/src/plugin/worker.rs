@@ -12,12 +12,17 @@ use crate::guest_host::GuestServices;
 use crate::hot_loop;
 use crate::in_flight::HeldItem;
 use crate::lifecycle::{Activity, Health};
+use crate::queue::Item;
 use crate::version::Version;
 
 /// Works until the queue is shut down. `health` is that of the version that runs, whichever it is.
-pub(super) async fn work(gate: Gate, health: watch::Receiver<Health>, guest: GuestServices) {
+pub(super) async fn work(gate: Gate, mut health: watch::Receiver<Health>, guest: GuestServices) {
+    let mut running = health.borrow_and_update().clone();
     loop {
-        let running = health.borrow().clone();
+        // An error means that there will be no other.
+        if health.has_changed().is_ok_and(|changed| changed) {
+            running = health.borrow_and_update().clone();
+        }
         // While the plugin backs off or lacks a right, its keys stay in the queue.
         running.opens().await;
         let got = tokio::select! {
@@ -26,9 +31,10 @@ pub(super) async fn work(gate: Gate, health: watch::Receiver<Health>, guest: Gue
             () = running.closes() => continue,
         };
         let Some((item, reasons)) = got else { return };
-        let mut held = Held { guest: &guest, item, reasons, settled: false };
-        if let Some(wait) = guest.hot_loops.begin(held.item.key(), &held.reasons) {
-            guest.queue.put_off(held.item.key(), &held.reasons, wait);
+        let mut held = Held::new(&guest, item, reasons);
+        let request = Arc::clone(&held.request);
+        if let Some(wait) = guest.hot_loops.begin(held.item.key(), &request.reasons) {
+            guest.queue.put_off(held.item.key(), &request.reasons, wait);
             held.settled = true;
             continue;
         }
@@ -36,16 +42,16 @@ pub(super) async fn work(gate: Gate, health: watch::Receiver<Health>, guest: Gue
             // Held while reconciling: a swap waits for it. The key is held, too, and nobody else gets it.
             let gate = gate.read().await;
             let Some(version) = gate.as_ref() else { return };
-            if version.views.target(&held.item.key().watch).is_err() {
+            if !version.views.is_target(&request.watch) {
                 // The new version has no such target watch any more.
-                guest.queue.forget(held.item.key());
+                held.item.forget();
                 held.settled = true;
                 break;
             }
             // It may not work since a moment ago: the key goes back.
             let Some(pass) = version.health.enter() else { break };
             let active = Active::begin(&guest);
-            let outcome = reconcile(version, &held.item, held.reasons.clone()).await;
+            let outcome = reconcile(version, &request).await;
             drop(active);
             if let Some(reconciled) = outcome {
                 match &reconciled.outcome {
@@ -54,7 +60,7 @@ pub(super) async fn work(gate: Gate, health: watch::Receiver<Health>, guest: Gue
                     }
                     _ => pass.answered(Activity::Reconcile),
                 }
-                settle(&guest, &held.item, reconciled);
+                settle(&guest, &mut held.item, reconciled);
                 held.settled = true;
                 if let Some(found) = guest.hot_loops.end(held.item.key()) {
                     hot_loop::report(&guest, held.item.key(), &found);
@@ -76,17 +82,24 @@ pub(super) async fn work(gate: Gate, health: watch::Receiver<Health>, guest: Gue
 struct Held<'a> {
     guest: &'a GuestServices,
     item: HeldItem,
-    reasons: Vec<Reason>,
+    request: Arc<Request>,
     settled: bool,
+}
+
+impl<'a> Held<'a> {
+    fn new(guest: &'a GuestServices, item: HeldItem, reasons: Vec<Reason>) -> Self {
+        let Item { watch, key } = item.key().clone();
+        let request = Request { watch, key, reasons, attempt: item.attempts(), extra: Vec::new() };
+        Self { guest, item, request: Arc::new(request), settled: false }
+    }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         if !self.settled {
-            let reasons =
-                if self.reasons.is_empty() { vec![Reason::Other] } else { std::mem::take(&mut self.reasons) };
-            for reason in reasons {
-                self.guest.queue.add(self.item.key().clone(), reason, self.item.priority());
+            let reasons = &self.request.reasons;
+            for reason in if reasons.is_empty() { &[Reason::Other] } else { &**reasons } {
+                self.guest.queue.add(self.item.key().clone(), *reason, self.item.priority());
             }
         }
         // The item itself is let go of after this, which gives the key that was added to the next worker.
@@ -115,20 +128,13 @@ struct Reconciled {
 }
 
 /// `None` while the instance of a stateful plugin is not ready for it.
-async fn reconcile(version: &Version, item: &HeldItem, reasons: Vec<Reason>) -> Option<Reconciled> {
-    let request = Request {
-        watch: Arc::clone(&item.key().watch),
-        key: item.key().key.clone(),
-        reasons,
-        attempt: item.attempts(),
-        extra: Vec::new(),
-    };
+async fn reconcile(version: &Version, request: &Arc<Request>) -> Option<Reconciled> {
     let started = Instant::now();
     let outcome = if version.descriptor.stateful {
-        version.pinned.reconcile(&request).await?
+        version.pinned.reconcile(request).await?
     } else {
         match version.pool.checkout().await {
-            Ok(mut instance) => instance.reconcile(request).await,
+            Ok(mut instance) => instance.reconcile(Arc::clone(request)).await,
             Err(fault) => Err(fault.into()),
         }
     };
@@ -136,25 +142,25 @@ async fn reconcile(version: &Version, item: &HeldItem, reasons: Vec<Reason>) -> 
 }
 
 /// Puts the key where the outcome says. Done before the key is let go, so that it is never nowhere.
-fn settle(guest: &GuestServices, item: &HeldItem, reconciled: Reconciled) {
+fn settle(guest: &GuestServices, item: &mut HeldItem, reconciled: Reconciled) {
     let metrics = &guest.metrics;
-    let (watch, key) = (&item.key().watch, &item.key().key);
     metrics.reconcile_time.observe(reconciled.seconds);
     match reconciled.outcome {
         Ok(Outcome::Done) => {
             metrics.succeeded.inc();
-            guest.queue.forget(item.key());
+            item.forget();
         }
         Ok(Outcome::RequeueAfter(delay)) => {
             metrics.requeued_after.inc();
-            guest.queue.forget(item.key());
+            item.forget();
             guest.queue.add_after(item.key().clone(), delay, Reason::Requeue);
         }
         Err(Failure::Terminal(problem)) => {
             metrics.failed.inc();
             metrics.errors.inc();
             metrics.terminal_errors.inc();
-            guest.queue.forget(item.key());
+            item.forget();
+            let Item { watch, key } = item.key();
             guest.logs.push(
                 guest.name.as_str(),
                 LogLevel::Error,
@@ -173,6 +179,7 @@ fn settle(guest: &GuestServices, item: &HeldItem, reconciled: Reconciled) {
                 };
             }
             let attempt = item.attempts() + 1;
+            let Item { watch, key } = item.key();
             let again = Again(guest.queue.retry(item.key().clone(), Priority::Normal));
             guest.logs.push(
                 guest.name.as_str(),
@@ -206,7 +213,6 @@ mod tests {
     use pilothouse_model::ObjectKey;
 
     use super::*;
-    use crate::queue::Item;
 
     fn guest() -> GuestServices {
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {

@@ -119,6 +119,8 @@ pub struct WorkItem<K: Clone + Eq + Hash, N: Note = ()> {
     note: N,
     priority: Priority,
     attempts: u32,
+    /// Whether its retries are forgotten when it is let go.
+    forgets: bool,
     shared: Arc<Shared<K, N>>,
 }
 
@@ -245,7 +247,7 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
         if state.has_more() {
             self.shared.work.notify_one();
         }
-        Some(WorkItem { key, note, priority, attempts, shared: Arc::clone(&self.shared) })
+        Some(WorkItem { key, note, priority, attempts, forgets: false, shared: Arc::clone(&self.shared) })
     }
 
     /// Refuses new keys and ends all waiters at once. What was pending can still be [exported](Self::export). Idempotent.
@@ -342,6 +344,11 @@ impl<K: Clone + Eq + Hash, N: Note> WorkItem<K, N> {
         self.attempts
     }
 
+    /// Ends the count of the key's retries when it is let go: as [`forget`](WorkQueue::forget), without a further look at the queue.
+    pub fn forget(&mut self) {
+        self.forgets = true;
+    }
+
     /// Lets go of the key. If it was added meanwhile, it is ready again.
     pub fn done(self) {}
 }
@@ -350,7 +357,7 @@ impl<K: Clone + Eq + Hash, N: Note> Drop for WorkItem<K, N> {
     fn drop(&mut self) {
         let (ready, draining) = {
             let mut state = self.shared.state.lock();
-            state.done(&self.key, Instant::now());
+            state.done(&self.key, self.forgets, Instant::now());
             (state.depth() > 0, state.mode() == Mode::Draining && state.is_drained())
         };
         if ready {

@@ -17,7 +17,7 @@ enum Op {
     Forget(u8),
     Pop,
     /// Lets go of the n-th held key.
-    Done(usize),
+    Done(usize, bool),
     Advance(u16),
 }
 
@@ -33,7 +33,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (key.clone(), priority()).prop_map(|(key, priority)| Op::Retry(key, priority)),
         1 => key.prop_map(Op::Forget),
         4 => Just(Op::Pop),
-        3 => any::<usize>().prop_map(Op::Done),
+        3 => any::<(usize, bool)>().prop_map(|(which, forget)| Op::Done(which, forget)),
         2 => (0..60_u16).prop_map(Op::Advance),
     ]
 }
@@ -188,11 +188,14 @@ proptest! {
                     });
                     prop_assert_eq!(popped, model.pop());
                 }
-                Op::Done(which) => {
+                Op::Done(which, forget) => {
                     if !model.held.is_empty() {
                         let key = model.held[which % model.held.len()];
-                        state.done(&key, now);
+                        state.done(&key, forget, now);
                         model.done(key);
+                        if forget {
+                            model.failures[usize::from(key)] = 0;
+                        }
                     }
                 }
                 Op::Advance(by) => model.now += u64::from(by),
@@ -209,13 +212,13 @@ proptest! {
             state.forget(&key);
         }
         while let Some(popped) = state.pop(start + Duration::from_secs(10_000)) {
-            state.done(&popped.key, start);
+            state.done(&popped.key, false, start);
         }
         for key in model.held {
-            state.done(&key, start);
+            state.done(&key, false, start);
         }
         while let Some(popped) = state.pop(start + Duration::from_secs(10_000)) {
-            state.done(&popped.key, start);
+            state.done(&popped.key, false, start);
         }
         prop_assert_eq!(state.entry_count(), 0);
     }
@@ -230,7 +233,7 @@ async fn the_room_that_a_list_took_is_given_back_when_its_keys_are_done() {
     }
     let full = state.capacity();
     while let Some(popped) = state.pop(now) {
-        state.done(&popped.key, now);
+        state.done(&popped.key, false, now);
     }
     assert!(full >= 20_000 && state.capacity() <= 300, "{full}, then {}", state.capacity());
 }

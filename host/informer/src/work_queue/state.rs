@@ -179,11 +179,14 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         Some(Popped { attempts: entry.failures, note: std::mem::take(&mut entry.note), key, priority })
     }
 
-    /// Ends the hold on a key; it becomes ready when it was added meanwhile.
-    pub(super) fn done(&mut self, key: &K, now: Instant) {
+    /// Ends the hold on a key, and the count of its retries where it is to be forgotten; it becomes ready when it was added meanwhile.
+    pub(super) fn done(&mut self, key: &K, forget: bool, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let Some(since) = entry.held_since.take() else { return };
         self.held -= 1;
+        if forget {
+            entry.failures = 0;
+        }
         self.metrics.worked(now.saturating_duration_since(since));
         if let Some((since, priority)) = entry.dirty.take() {
             self.place_ready(key.clone(), priority, since);

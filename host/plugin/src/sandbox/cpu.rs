@@ -29,8 +29,7 @@ impl CpuMeter {
     pub(crate) fn begin(&mut self, allowed: Duration) {
         self.used = 0;
         self.gave_way.store(false, Ordering::Relaxed);
-        let ticks = allowed.as_nanos().div_ceil(self.tick.as_nanos().max(1));
-        self.allowed = u64::try_from(ticks).unwrap_or(u64::MAX);
+        self.allowed = nanos(allowed).div_ceil(nanos(self.tick).max(1));
     }
 
     /// The time used in this call.
@@ -59,6 +58,11 @@ impl CpuMeter {
             }),
         ))
     }
+}
+
+/// In 64 bits, which are enough for some centuries.
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -200,6 +200,7 @@ async fn an_instance_that_has_not_been_told_of_everything_does_not_reconcile() {
         attempt: 0,
         extra: Vec::new(),
     };
+    let request = Arc::new(request);
     assert!(stage.version.pinned.reconcile(&request).await.is_none());
     let mut caught_up = stage.version.pinned.caught_up();
     let task = stage.start();
