@@ -118,6 +118,10 @@ const char *ph_object_json(const ph_object *object);
 const char *ph_field(const ph_object *object, const char *pointer);
 /* As ph_field; a string comes without quotes and escapes. */
 const char *ph_text(const ph_object *object, const char *pointer);
+/* ph_field at several pointers (at most 64), in one call in place of many; NULL where nothing is: ph_fields(pod, PH_LIST("/spec", "/status"))[1]. */
+const char *const *ph_fields(const ph_object *object, const char *const *pointers);
+/* As ph_fields, but what ph_text gives. */
+const char *const *ph_texts(const ph_object *object, const char *const *pointers);
 /* The number at a pointer, cut to an integer; `absent` when there is none. */
 long long ph_integer(const ph_object *object, const char *pointer, long long absent);
 

@@ -116,6 +116,30 @@ func (o *Object) Text(pointer string) (value string, ok bool) {
 	return o.handle.Text(pointer).Get()
 }
 
+// Fields is like Field at several pointers (at most 64), in one call in place of many; nil where nothing is.
+func (o *Object) Fields(pointers ...string) []json.RawMessage {
+	defer runtime.Unpin()
+	values := make([]json.RawMessage, len(pointers))
+	for i, value := range o.handle.Fields(pointers) {
+		if text, ok := value.Get(); ok {
+			values[i] = json.RawMessage(text)
+		}
+	}
+	return values
+}
+
+// Texts is like Text at several pointers (at most 64), in one call in place of many; nil where nothing is.
+func (o *Object) Texts(pointers ...string) []*string {
+	defer runtime.Unpin()
+	values := make([]*string, len(pointers))
+	for i, value := range o.handle.Texts(pointers) {
+		if text, ok := value.Get(); ok {
+			values[i] = &text
+		}
+	}
+	return values
+}
+
 // DecodeField reads the value at an RFC 6901 pointer; found is false, and the variable untouched, when nothing is there.
 func (o *Object) DecodeField(pointer string, into any) (found bool, err error) {
 	defer runtime.Unpin()

@@ -64,6 +64,20 @@ func TestAnObjectIsReadFieldByFieldOrWhole(t *testing.T) {
 	}
 }
 
+func TestSeveralValuesComeInTheOrderAskedFor(t *testing.T) {
+	h := sdktest.New(t, describe)
+	h.Put(mkMap("a", "web", `say "hi"`))
+	object := h.Context().Cache("maps").Get(key("a"))
+	texts := object.Texts("/data/value", "/data/nothing", "/metadata/name")
+	if len(texts) != 3 || *texts[0] != `say "hi"` || texts[1] != nil || *texts[2] != "a" {
+		t.Errorf("%v", texts)
+	}
+	fields := object.Fields("/metadata/labels", "/data/nothing", "/data/value")
+	if len(fields) != 3 || string(fields[0]) != `{"tier":"web"}` || fields[1] != nil || string(fields[2]) != `"say \"hi\""` {
+		t.Errorf("%s", fields)
+	}
+}
+
 func TestALoopGoesOverAllPagesAndMayEndEarly(t *testing.T) {
 	h := sdktest.New(t, describe)
 	for _, name := range []string{"a", "b", "c", "d", "e"} {

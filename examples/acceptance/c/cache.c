@@ -18,6 +18,12 @@ static answer json_length(const script *script) {
 
 static const char *set(const char *text, const char *unset) { return text && *text ? "set" : unset; }
 
+static const char *joined(const char *const *values, size_t count) {
+  ph_buffer text = {0};
+  for (size_t i = 0; i < count; i++) ph_append(&text, "%s%s", i ? "," : "", or_none(values[i], "-"));
+  return ph_buffer_text(&text);
+}
+
 static answer object(const script *script) {
   ph_object *object = ph_cache_get(script->a, key_in(script->b, script->c));
   if (!object) return value("none");
@@ -35,6 +41,8 @@ static answer object(const script *script) {
             or_none(ph_object_annotation(object, "note"), "-"));
   ph_append(&text, "deletion-timestamp=%s\ncontroller=%s\nfield=%s\ntext=%s", set(ph_object_deletion_timestamp(object), "-"), controller,
             or_none(ph_field(object, "/data/value"), "-"), or_none(ph_text(object, "/data/value"), "-"));
+  const char *const *several = PH_LIST("/data/value", "/data/nothing", "/kind");
+  ph_append(&text, "\nfields=%s\ntexts=%s", joined(ph_fields(object, several), 3), joined(ph_texts(object, several), 3));
   return value(ph_buffer_text(&text));
 }
 

@@ -52,6 +52,20 @@ func object(s *script) (string, error) {
 	field, ok := object.Field("/data/value")
 	line("field", or(string(field), ok))
 	line("text", textOr(object, "/data/value", "-"))
+	several := []string{"/data/value", "/data/nothing", "/kind"}
+	var fields, texts []string
+	for _, field := range object.Fields(several...) {
+		fields = append(fields, or(string(field), field != nil))
+	}
+	for _, text := range object.Texts(several...) {
+		if text != nil {
+			texts = append(texts, *text)
+		} else {
+			texts = append(texts, "-")
+		}
+	}
+	line("fields", strings.Join(fields, ","))
+	line("texts", strings.Join(texts, ","))
 	return strings.Join(lines, "\n"), nil
 }
 

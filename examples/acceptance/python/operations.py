@@ -185,6 +185,7 @@ def every_method(script: Script) -> str:
     if found is None:
         return "none"
     controller = found.controller
+    several = "/data/value", "/data/nothing", "/kind"
     lines = {
         "key": found.key,
         "api-version": found.api_version,
@@ -199,6 +200,8 @@ def every_method(script: Script) -> str:
         "controller": f"{controller.kind}/{controller.name}" if controller else "-",
         "field": or_else(found.raw("/data/value")),
         "text": or_else(found.text("/data/value")),
+        "fields": ",".join(as_json(value) for value in found.fields(*several)),
+        "texts": ",".join(or_else(text) for text in found.texts(*several)),
     }
     return "\n".join(f"{name}={line}" for name, line in lines.items())
 

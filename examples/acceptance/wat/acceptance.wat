@@ -21,6 +21,8 @@
   (import "pilothouse:controller/objects@0.1.0" "[method]object.controller" (func $object.controller (param i32 i32)))
   (import "pilothouse:controller/objects@0.1.0" "[method]object.field" (func $object.field (param i32 i32 i32 i32)))
   (import "pilothouse:controller/objects@0.1.0" "[method]object.text" (func $object.text (param i32 i32 i32 i32)))
+  (import "pilothouse:controller/objects@0.1.0" "[method]object.fields" (func $object.fields (param i32 i32 i32 i32)))
+  (import "pilothouse:controller/objects@0.1.0" "[method]object.texts" (func $object.texts (param i32 i32 i32 i32)))
   (import "pilothouse:controller/objects@0.1.0" "[method]object.json" (func $object.json (param i32 i32)))
   (import "pilothouse:controller/objects@0.1.0" "[resource-drop]object" (func $close (param i32)))
   (import "pilothouse:controller/changes@0.1.0" "[method]batch.before" (func $batch.before (param i32 i32 i32)))
@@ -186,6 +188,13 @@
   (global $j-secret-end i32 (i32.const 3264)) (data (i32.const 3264) "\03\"}}")
   (global $j-finalizers i32 (i32.const 3280)) (data (i32.const 3280) "\41{\"metadata\":{\"finalizers\":[\"acceptance.pilothouse.dev/cleanup\"]}}")
   (global $j-no-finalizers i32 (i32.const 3360)) (data (i32.const 3360) "\1e{\"metadata\":{\"finalizers\":[]}}")
+  (global $p-nothing i32 (i32.const 3392)) (data (i32.const 3392) "\0d/data/nothing")
+  (global $p-kind i32 (i32.const 3408)) (data (i32.const 3408) "\05/kind")
+  ;; A list of three: $p-value, $p-nothing and $p-kind, where each one's text is, and how long.
+  (global $p-several i32 (i32.const 3424))
+  (data (i32.const 3424) "\91\04\00\00\0b\00\00\00\41\0d\00\00\0d\00\00\00\51\0d\00\00\05\00\00\00")
+  (global $l-fields i32 (i32.const 3456)) (data (i32.const 3456) "\08\nfields=")
+  (global $l-texts i32 (i32.const 3472)) (data (i32.const 3472) "\07\ntexts=")
   (global $descriptor i32 (i32.const 8192))
   (global $descriptor-length i32 (i32.const 842))
   (data (i32.const 8192) "{\"apiVersion\":\"pilothouse.dev/v1alpha1\",\"kind\":\"Plugin\",\"name\":\"acceptance-wat\",\"version\":\"0.1.0\",\"watches\":[{\"name\":\"scripts\",\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"labelSelector\":\"test=acceptance\",\"trigger\":\"self\"},{\"name\":\"items\",\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"labelSelector\":\"test=acceptance-item\",\"notify\":true,\"indexes\":[{\"name\":\"byGroup\",\"field\":\"{.data.group}\"},{\"name\":\"byWord\",\"computed\":true}]},{\"name\":\"namespaces\",\"apiVersion\":\"v1\",\"kind\":\"Namespace\"},{\"name\":\"deployments\",\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"labelSelector\":\"test=acceptance-item\"}],\"writes\":[{\"apiGroups\":[\"\"],\"resources\":[\"configmaps\"],\"verbs\":[\"get\",\"list\",\"create\",\"update\",\"patch\",\"delete\"]},{\"apiGroups\":[\"apps\"],\"resources\":[\"deployments\",\"deployments/status\",\"deployments/scale\"],\"verbs\":[\"get\",\"list\",\"create\",\"update\",\"patch\",\"delete\"]}]}")
@@ -798,8 +807,32 @@
     (call $say (global.get $l-text))
     (call $text-of (local.get $object) (global.get $p-value))
     (call $put-option (global.get $dash))
+    (call $say (global.get $l-fields))
+    (call $object.fields (local.get $object) (global.get $p-several) (i32.const 3) (global.get $r))
+    (call $put-options)
+    (call $say (global.get $l-texts))
+    (call $object.texts (local.get $object) (global.get $p-several) (i32.const 3) (global.get $r))
+    (call $put-options)
     (call $result)
     (call $close (local.get $object)))
+
+  ;; The list of values at $r, each an option of 12 bytes.
+  (func $put-options
+    (local $value i32)
+    (local $first i32)
+    (local $count i32)
+    (local.set $value (i32.load (global.get $r)))
+    (local.set $first (local.get $value))
+    (local.set $count (i32.load offset=4 (global.get $r)))
+    (block $all
+      (loop $more
+        (br_if $all (i32.eqz (local.get $count)))
+        (if (i32.ne (local.get $value) (local.get $first)) (then (call $put-byte (i32.const 44))))
+        (memory.copy (global.get $r) (local.get $value) (i32.const 12))
+        (call $put-option (global.get $dash))
+        (local.set $value (i32.add (local.get $value) (i32.const 12)))
+        (local.set $count (i32.sub (local.get $count) (i32.const 1)))
+        (br $more))))
 
   ;; "k=v,k=v"
   (func $put-pairs (param $list i32) (param $count i32)

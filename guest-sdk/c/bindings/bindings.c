@@ -49,6 +49,12 @@ extern void __wasm_import_pilothouse_controller_objects_method_object_field(int3
 __attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.text")))
 extern void __wasm_import_pilothouse_controller_objects_method_object_text(int32_t, uint8_t *, size_t, uint8_t *);
 
+__attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.fields")))
+extern void __wasm_import_pilothouse_controller_objects_method_object_fields(int32_t, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.texts")))
+extern void __wasm_import_pilothouse_controller_objects_method_object_texts(int32_t, uint8_t *, size_t, uint8_t *);
+
 __attribute__((__import_module__("pilothouse:controller/objects@0.1.0"), __import_name__("[method]object.json")))
 extern void __wasm_import_pilothouse_controller_objects_method_object_json(int32_t, uint8_t *);
 
@@ -355,6 +361,17 @@ void pilothouse_controller_objects_option_owner_free(pilothouse_controller_objec
   }
 }
 
+void bindings_list_option_string_free(bindings_list_option_string_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    bindings_option_string_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      bindings_option_string_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
 __attribute__((__import_module__("pilothouse:controller/changes@0.1.0"), __import_name__("[resource-drop]batch")))
 extern void __wasm_import_pilothouse_controller_changes_batch_drop(int32_t handle);
 
@@ -398,17 +415,6 @@ void pilothouse_controller_cache_list_own_object_free(pilothouse_controller_cach
 void pilothouse_controller_cache_page_free(pilothouse_controller_cache_page_t *ptr) {
   pilothouse_controller_cache_list_own_object_free(&ptr->items);
   bindings_string_free(&ptr->next);
-}
-
-void bindings_list_option_string_free(bindings_list_option_string_t *ptr) {
-  size_t list_len = ptr->len;
-  if (list_len > 0) {
-    bindings_option_string_t *list_ptr = ptr->ptr;
-    for (size_t i = 0; i < list_len; i++) {
-      bindings_option_string_free(&list_ptr[i]);
-    }
-    free(list_ptr);
-  }
 }
 
 void pilothouse_controller_cache_row_free(pilothouse_controller_cache_row_t *ptr) {
@@ -774,6 +780,22 @@ bool pilothouse_controller_objects_method_object_text(pilothouse_controller_obje
   }
   *ret = option.val;
   return option.is_some;
+}
+
+void pilothouse_controller_objects_method_object_fields(pilothouse_controller_objects_borrow_object_t self, bindings_list_string_t *pointers, bindings_list_option_string_t *ret) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(2*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_pilothouse_controller_objects_method_object_fields((self).__handle, (uint8_t *) (*pointers).ptr, (*pointers).len, ptr);
+  *ret = (bindings_list_option_string_t) { (bindings_option_string_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
+}
+
+void pilothouse_controller_objects_method_object_texts(pilothouse_controller_objects_borrow_object_t self, bindings_list_string_t *pointers, bindings_list_option_string_t *ret) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(2*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_pilothouse_controller_objects_method_object_texts((self).__handle, (uint8_t *) (*pointers).ptr, (*pointers).len, ptr);
+  *ret = (bindings_list_option_string_t) { (bindings_option_string_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
 }
 
 void pilothouse_controller_objects_method_object_json(pilothouse_controller_objects_borrow_object_t self, bindings_string_t *ret) {

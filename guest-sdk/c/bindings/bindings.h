@@ -228,6 +228,11 @@ typedef struct {
   pilothouse_controller_objects_owner_t val;
 } pilothouse_controller_objects_option_owner_t;
 
+typedef struct {
+  bindings_option_string_t *ptr;
+  size_t len;
+} bindings_list_option_string_t;
+
 typedef struct pilothouse_controller_changes_own_batch_t {
   int32_t __handle;
 } pilothouse_controller_changes_own_batch_t;
@@ -269,11 +274,6 @@ typedef struct pilothouse_controller_cache_page_t {
   // "" after the last page.
   bindings_string_t   next;
 } pilothouse_controller_cache_page_t;
-
-typedef struct {
-  bindings_option_string_t *ptr;
-  size_t len;
-} bindings_list_option_string_t;
 
 // A row of `list-fields`: one value per pointer, in the order asked for, as `object.field` gives it.
 typedef struct pilothouse_controller_cache_row_t {
@@ -451,6 +451,11 @@ extern bool pilothouse_controller_objects_method_object_controller(pilothouse_co
 extern bool pilothouse_controller_objects_method_object_field(pilothouse_controller_objects_borrow_object_t self, bindings_string_t *pointer, bindings_string_t *ret);
 // Like `field`, but a string comes without quotes and escapes: `web`. For any other value the same as `field`.
 extern bool pilothouse_controller_objects_method_object_text(pilothouse_controller_objects_borrow_object_t self, bindings_string_t *pointer, bindings_string_t *ret);
+// `field` at several pointers (at most 64; more trap), in the order asked for: one call in place of many. An answer above the limit
+// `messageSize` traps.
+extern void pilothouse_controller_objects_method_object_fields(pilothouse_controller_objects_borrow_object_t self, bindings_list_string_t *pointers, bindings_list_option_string_t *ret);
+// Like `fields`, but what `text` gives.
+extern void pilothouse_controller_objects_method_object_texts(pilothouse_controller_objects_borrow_object_t self, bindings_list_string_t *pointers, bindings_list_option_string_t *ret);
 // The whole object as JSON. Copies all of it into the plugin: prefer `field` for a few values.
 extern void pilothouse_controller_objects_method_object_json(pilothouse_controller_objects_borrow_object_t self, bindings_string_t *ret);
 
@@ -588,6 +593,8 @@ void bindings_option_string_free(bindings_option_string_t *ptr);
 
 void pilothouse_controller_objects_option_owner_free(pilothouse_controller_objects_option_owner_t *ptr);
 
+void bindings_list_option_string_free(bindings_list_option_string_t *ptr);
+
 extern void pilothouse_controller_changes_batch_drop_own(pilothouse_controller_changes_own_batch_t handle);
 
 extern void pilothouse_controller_changes_batch_drop_borrow(pilothouse_controller_changes_borrow_batch_t handle);
@@ -603,8 +610,6 @@ void pilothouse_controller_cache_filter_free(pilothouse_controller_cache_filter_
 void pilothouse_controller_cache_list_own_object_free(pilothouse_controller_cache_list_own_object_t *ptr);
 
 void pilothouse_controller_cache_page_free(pilothouse_controller_cache_page_t *ptr);
-
-void bindings_list_option_string_free(bindings_list_option_string_t *ptr);
 
 void pilothouse_controller_cache_row_free(pilothouse_controller_cache_row_t *ptr);
 

@@ -22,23 +22,13 @@ ph_page ph_cache_list(const char *watch, ph_filter filter) {
 }
 
 ph_rows ph_cache_fields(const char *watch, ph_filter filter, const char *const *pointers) {
-  size_t count = 0;
-  while (pointers[count]) count++;
-  bindings_list_string_t list = {ph_alloc(count * sizeof *list.ptr), count};
-  for (size_t i = 0; i < count; i++) list.ptr[i] = ph_out(pointers[i]);
+  bindings_list_string_t list = ph_out_list(pointers);
   ph_wit_string name = ph_out(watch);
   pilothouse_controller_cache_filter_t out = out_filter(filter);
   pilothouse_controller_cache_list_row_t found;
   pilothouse_controller_cache_list_fields(&name, &out, &list, &found);
   ph_row *rows = ph_alloc(found.len * sizeof *rows);
-  for (size_t i = 0; i < found.len; i++) {
-    const char **values = ph_alloc(count * sizeof *values);
-    for (size_t j = 0; j < count; j++) {
-      bindings_option_string_t value = found.ptr[i].values.ptr[j];
-      values[j] = value.is_some ? ph_in(value.val) : NULL;
-    }
-    rows[i] = (ph_row){ph_in_key(found.ptr[i].key), values};
-  }
+  for (size_t i = 0; i < found.len; i++) rows[i] = (ph_row){ph_in_key(found.ptr[i].key), ph_in_values(&found.ptr[i].values)};
   return (ph_rows){rows, found.len};
 }
 

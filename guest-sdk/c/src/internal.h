@@ -68,6 +68,9 @@ ph_pairs ph_in_pairs(const pilothouse_controller_types_pair_t *items, size_t cou
 /* The bindings' pairs, for `count` of ours. */
 pilothouse_controller_types_pair_t *ph_out_pairs(ph_pairs pairs);
 const char *const *ph_in_list(const bindings_string_t *items, size_t count);
+/* The bindings' list of texts, for ours that end in NULL; and values that may not be there, as texts or NULL. */
+bindings_list_string_t ph_out_list(const char *const *texts);
+const char *const *ph_in_values(const bindings_list_option_string_t *found);
 ph_code ph_failed(const pilothouse_controller_types_api_error_t *error);
 
 /* JSON text: past blanks, past one value (NULL where there is none), and a string literal without quotes and escapes. */

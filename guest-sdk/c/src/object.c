@@ -83,6 +83,34 @@ const char *ph_text(const ph_object *object, const char *pointer) {
   return METHOD(text)(ph_borrow(object), &out, &value) ? ph_in(value) : NULL;
 }
 
+bindings_list_string_t ph_out_list(const char *const *texts) {
+  size_t count = 0;
+  while (texts[count]) count++;
+  bindings_list_string_t list = {ph_alloc(count * sizeof *list.ptr), count};
+  for (size_t i = 0; i < count; i++) list.ptr[i] = ph_out(texts[i]);
+  return list;
+}
+
+const char *const *ph_in_values(const bindings_list_option_string_t *found) {
+  const char **values = ph_alloc(found->len * sizeof *values);
+  for (size_t i = 0; i < found->len; i++) values[i] = found->ptr[i].is_some ? ph_in(found->ptr[i].val) : NULL;
+  return values;
+}
+
+const char *const *ph_fields(const ph_object *object, const char *const *pointers) {
+  bindings_list_string_t list = ph_out_list(pointers);
+  bindings_list_option_string_t found;
+  METHOD(fields)(ph_borrow(object), &list, &found);
+  return ph_in_values(&found);
+}
+
+const char *const *ph_texts(const ph_object *object, const char *const *pointers) {
+  bindings_list_string_t list = ph_out_list(pointers);
+  bindings_list_option_string_t found;
+  METHOD(texts)(ph_borrow(object), &list, &found);
+  return ph_in_values(&found);
+}
+
 long long ph_integer(const ph_object *object, const char *pointer, long long absent) {
   const char *value = ph_text(object, pointer);
   if (!value) return absent;

@@ -168,6 +168,21 @@ bool METHOD(text)(borrowed self, bindings_string_t *pointer, bindings_string_t *
   return option(ret, ph_json_text_at(json_of(self), in(pointer)));
 }
 
+typedef bool method(borrowed self, bindings_string_t *pointer, bindings_string_t *ret);
+
+static void each(method *read, borrowed self, bindings_list_string_t *pointers, bindings_list_option_string_t *ret) {
+  *ret = (bindings_list_option_string_t){ph_alloc(pointers->len * sizeof *ret->ptr), pointers->len};
+  for (size_t i = 0; i < pointers->len; i++) ret->ptr[i].is_some = read(self, &pointers->ptr[i], &ret->ptr[i].val);
+}
+
+void METHOD(fields)(borrowed self, bindings_list_string_t *pointers, bindings_list_option_string_t *ret) {
+  each(METHOD(field), self, pointers, ret);
+}
+
+void METHOD(texts)(borrowed self, bindings_list_string_t *pointers, bindings_list_option_string_t *ret) {
+  each(METHOD(text), self, pointers, ret);
+}
+
 static const char *member_of(borrowed self, const char *members, const char *key) {
   ph_buffer pointer = {0};
   ph_append(&pointer, "/metadata/%s/", members);

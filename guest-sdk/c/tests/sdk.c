@@ -60,6 +60,19 @@ static void a_mark_closes_and_frees_what_came_after_it(void) {
   PH_CHECK(ph_test_open() == 0);
 }
 
+static void several_values_come_in_the_order_asked_for(void) {
+  ph_object *pod = ph_test_object("{\"kind\":\"Pod\",\"spec\":{\"nodeName\":\"n \\\"1\\\"\",\"list\":[1,2]}}");
+  const char *const *texts = ph_texts(pod, PH_LIST("/spec/nodeName", "/nothing", "/spec/list/1", "/kind"));
+  PH_CHECK_TEXT(texts[0], "n \"1\"");
+  PH_CHECK(!texts[1]);
+  PH_CHECK_TEXT(texts[2], "2");
+  PH_CHECK_TEXT(texts[3], "Pod");
+  const char *const *fields = ph_fields(pod, PH_LIST("/spec/list", "/kind", "/nothing"));
+  PH_CHECK_TEXT(fields[0], "[1,2]");
+  PH_CHECK_TEXT(fields[1], "\"Pod\"");
+  PH_CHECK(!fields[2]);
+}
+
 static ph_outcome look(const ph_request *request) {
   PH_CHECK(ph_cache_get("foos", request->key));
   PH_CHECK(ph_has_reason(request, PH_REASON_RETRY) && !ph_has_reason(request, PH_REASON_CREATED));
@@ -264,6 +277,7 @@ int main(void) {
   RUN(what_is_written_can_be_read);
   RUN(text_grows);
   RUN(a_mark_closes_and_frees_what_came_after_it);
+  RUN(several_values_come_in_the_order_asked_for);
   RUN(a_call_closes_its_objects_and_answers_in_the_abi);
   RUN(an_observer_gets_its_notifications);
   RUN(an_index_answers_all_its_values_and_closes_the_object);

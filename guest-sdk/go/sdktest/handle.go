@@ -81,6 +81,17 @@ func (h handle) Text(pointer string) types.Option[string] {
 	return h.Field(pointer)
 }
 
+func (h handle) Fields(pointers []string) []types.Option[string] { return each(pointers, h.Field) }
+func (h handle) Texts(pointers []string) []types.Option[string]  { return each(pointers, h.Text) }
+
+func each(pointers []string, read func(string) types.Option[string]) []types.Option[string] {
+	values := make([]types.Option[string], len(pointers))
+	for i, pointer := range pointers {
+		values[i] = read(pointer)
+	}
+	return values
+}
+
 func unmarshal(text string, into any) error {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()

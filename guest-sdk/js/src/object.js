@@ -91,6 +91,16 @@ export class KubeObject {
     return this.#handle.text(pointer) ?? undefined;
   }
 
+  /** `field` at several pointers (at most 64), in one call in place of many: `const [replicas, paused] = web.fields("/spec/replicas", "/spec/paused")`. */
+  fields(...pointers) {
+    return this.#handle.fields(pointers).map(parsed);
+  }
+
+  /** `text` at several pointers (at most 64), in one call in place of many. */
+  texts(...pointers) {
+    return this.#handle.texts(pointers).map((text) => text ?? undefined);
+  }
+
   /** The whole object, parsed: a copy of your own. Prefer `field` for a few values. */
   json() {
     const value = JSON.parse(this.#handle.json());

@@ -34,6 +34,8 @@ test("an object is read by parts, with undefined for what is not there", () => {
     assert.deepEqual([web.deletionTimestamp, web.controller.kind], [undefined, "Deployment"]);
     assert.deepEqual([web.field("/data/list"), web.field("/data/no"), web.text("/data/a")], [[1, { b: null }], undefined, 'x "y"']);
     assert.deepEqual([web.text("/data/list/1"), web.text("/no")], ['{"b":null}', undefined]);
+    assert.deepEqual(web.fields("/data/list/0", "/data/no", "/data/a"), [1, undefined, 'x "y"']);
+    assert.deepEqual(web.texts("/data/a", "/no", "/data/list/1"), ['x "y"', undefined, '{"b":null}']);
     assert.equal(web.json().data.a, 'x "y"');
     assert.equal(JSON.stringify(web), web.jsonText());
   });

@@ -58,7 +58,16 @@ const plugin = definePlugin({
   observe(_, notifications) {
     for (const told of notifications) if (told.change === "updated") log.debug(told.field<string>("/data/value"));
   },
-  indexes: { byWord: (object) => object.text("/data/words")?.split(" ") },
+  indexes: {
+    byWord: (object) => object.text("/data/words")?.split(" "),
+    byNodeAndPort: (object) => {
+      const [node, phase] = object.texts("/spec/nodeName", "/status/phase");
+      const [port] = object.fields<[number]>("/spec/port");
+      // @ts-expect-error nothing may be there
+      node.length;
+      return phase === "Running" ? [`${node} ${port?.toFixed()}`] : [];
+    },
+  },
 });
 
 // @ts-expect-error a delay has a name

@@ -87,6 +87,10 @@ export class KubeObject<T = AnyObject> {
   field<V = any>(pointer: string): V | undefined;
   /** The text at a pointer: a string as it is, any other value as JSON; undefined when nothing is there. */
   text(pointer: string): string | undefined;
+  /** `field` at several pointers (at most 64), in one call in place of many. */
+  fields<V extends any[] = any[]>(...pointers: string[]): { [Position in keyof V]: V[Position] | undefined };
+  /** `text` at several pointers (at most 64), in one call in place of many. */
+  texts<P extends string[]>(...pointers: P): { [Position in keyof P]: string | undefined };
   /** The whole object, parsed: a copy of your own. */
   json(): T;
   /** The whole object as the host's JSON text. */

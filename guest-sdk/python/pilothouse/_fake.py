@@ -67,6 +67,12 @@ class Object:
         found = at(self._manifest, pointer)
         return found if isinstance(found, str) else self.field(pointer)
 
+    def fields(self, pointers: list[str]) -> list[str | None]:
+        return [self.field(pointer) for pointer in pointers]
+
+    def texts(self, pointers: list[str]) -> list[str | None]:
+        return [self.text(pointer) for pointer in pointers]
+
     def json(self) -> str:
         return json.dumps(self._manifest, ensure_ascii=False, separators=(",", ":"))
 

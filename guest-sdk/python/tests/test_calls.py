@@ -143,6 +143,16 @@ class HandlesTest(PluginCase):
         self.assertEqual(len(most), 20)
         self.assertLessEqual(max(most), 3)
 
+    def test_several_values_come_in_the_order_asked_for(self):
+        def reads(request):
+            found = self.maps.get(request.key)
+            self.assertEqual(found.texts("/data/a", "/data/no", "/kind"), ['say "hi"', None, "ConfigMap"])
+            self.assertEqual(found.fields("/data", "/data/no", "/data/a"), [{"a": 'say "hi"'}, None, 'say "hi"'])
+
+        host = self.host(reads)
+        host.add(config_map(data={"a": 'say "hi"'}))
+        self.assertIsNone(host.reconcile("maps", KEY))
+
     def test_a_with_block_closes(self):
         def reads(request):
             with self.maps.get(request.key) as found:

@@ -18,7 +18,7 @@ pub use key::ObjectKey;
 pub use notification::Notification;
 pub use object::{
     Dictionary, Object, ObjectError, ObjectReader, OwnerReference, PackedObject, ParseOptions, Projection,
-    Transform,
+    Transform, text_of,
 };
 pub use resource::ResourceType;
 pub use selector::{FieldSelector, LabelSelector, SelectorError};

@@ -198,9 +198,11 @@ pub enum Misuse {
         /// What is wrong with it.
         message: String,
     },
-    /// More pointers than one `cache.list-fields` takes.
-    #[error("cache.list-fields takes at most {allowed} pointers, not {given}")]
+    /// More pointers than one call takes.
+    #[error("{function} takes at most {allowed} pointers, not {given}")]
     TooManyPointers {
+        /// The function of the contract.
+        function: &'static str,
         /// How many it takes.
         allowed: usize,
         /// How many there were.

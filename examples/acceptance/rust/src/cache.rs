@@ -27,6 +27,9 @@ pub(crate) fn describe(ctx: &Context<'_>, script: &Script) -> Result<String, Err
     let labels: Vec<_> = object.labels().into_iter().map(|(key, value)| format!("{key}={value}")).collect();
     let field = object.field::<Value>("/data/value")?.map(|value| value.to_string());
     let controller = object.controller().map(|owner| format!("{}/{}", owner.kind, owner.name));
+    let several = ["/data/value", "/data/nothing", "/kind"];
+    let fields =
+        object.fields::<Value, _>(several)?.map(|value| or_dash(value.map(|value| value.to_string())));
     let lines = [
         ("key", object.key().to_string()),
         ("api-version", object.api_version()),
@@ -41,6 +44,8 @@ pub(crate) fn describe(ctx: &Context<'_>, script: &Script) -> Result<String, Err
         ("controller", or_dash(controller)),
         ("field", or_dash(field)),
         ("text", or_dash(object.text("/data/value"))),
+        ("fields", fields.join(",")),
+        ("texts", object.texts(several).map(or_dash).join(",")),
     ];
     Ok(lines.map(|(name, value)| format!("{name}={value}")).join("\n"))
 }

@@ -42,6 +42,8 @@ type Object interface {
 	Controller() types.Option[Owner]
 	Field(pointer string) types.Option[string]
 	Text(pointer string) types.Option[string]
+	Fields(pointers []string) []types.Option[string]
+	Texts(pointers []string) []types.Option[string]
 	Json() string
 	Drop()
 }

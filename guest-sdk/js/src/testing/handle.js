@@ -90,6 +90,14 @@ class Handle {
     return typeof value === "string" ? value : this.field(pointer);
   }
 
+  fields(pointers) {
+    return pointers.map((pointer) => this.field(pointer));
+  }
+
+  texts(pointers) {
+    return pointers.map((pointer) => this.text(pointer));
+  }
+
   json() {
     return JSON.stringify(this.#json);
   }

@@ -211,8 +211,13 @@ impl Object {
     /// As [`field`](Self::field), without quotes and escapes when the value is a string.
     #[must_use]
     pub fn text(&self, pointer: &str) -> Option<Cow<'_, str>> {
-        let raw = self.field(pointer)?;
-        Some(members::string(raw).unwrap_or(Cow::Borrowed(raw)))
+        self.field(pointer).map(text_of)
+    }
+
+    /// [`field`](Self::field) at each of the pointers, in their order; in fewer passes over the text.
+    #[must_use]
+    pub fn fields<P: AsRef<str>>(&self, pointers: &[P]) -> Vec<Option<&str>> {
+        pointer::find_all(&self.0.json, &self.0.metadata, pointers)
     }
 
     /// The whole object as a tree. Slow; not for the path of a watch event.
@@ -234,6 +239,12 @@ impl Object {
         Arc::ptr_eq(&self.0, &other.0)
             || matches!((&self.0.json, &other.0.json), (Json::Packed(left), Json::Packed(right)) if left.object().ptr_eq(right.object()))
     }
+}
+
+/// The text that a value's JSON stands for: a string without quotes and escapes, any other value as it is.
+#[must_use]
+pub fn text_of(raw: &str) -> Cow<'_, str> {
+    members::string(raw).unwrap_or(Cow::Borrowed(raw))
 }
 
 impl PartialEq for Object {

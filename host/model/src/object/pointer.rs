@@ -31,27 +31,120 @@ pub(super) fn find_in<'a>(json: &'a str, metadata: &Metadata, pointer: &str) -> 
     }
 }
 
+/// As [`find_in`] for each of several pointers, in their order. What has the same parent is found in one pass over that.
+pub(super) fn find_all<'a, P: AsRef<str>>(
+    json: &'a str,
+    metadata: &Metadata,
+    pointers: &[P],
+) -> Vec<Option<&'a str>> {
+    let mut found = vec![None; pointers.len()];
+    for (first, pointer) in pointers.iter().map(AsRef::as_ref).enumerate() {
+        // Of members at the top and of metadata it is known where they are, or nearly.
+        let parent = parent_of(pointer).filter(|parent| !matches!(*parent, "" | "/metadata"));
+        let Some(parent) = parent else {
+            found[first] = find_in(json, metadata, pointer);
+            continue;
+        };
+        let is_sibling = |other: &P| parent_of(other.as_ref()) == Some(parent);
+        if pointers[..first].iter().any(is_sibling) {
+            // It was found with that.
+            continue;
+        }
+        let siblings = pointers[first..].iter().filter(|other| is_sibling(other)).count();
+        if siblings > 1 && members(json, metadata, parent, pointers, &mut found) {
+            continue;
+        }
+        for (value, other) in
+            found.iter_mut().zip(pointers).skip(first).filter(|(_, other)| is_sibling(other))
+        {
+            *value = find_in(json, metadata, other.as_ref());
+        }
+    }
+    found
+}
+
+/// A pointer without its last token.
+fn parent_of(pointer: &str) -> Option<&str> {
+    pointer.rfind('/').map(|end| &pointer[..end])
+}
+
+/// The last token of a pointer with that parent.
+fn name_in<'p>(parent: &str, pointer: &'p str) -> Option<&'p str> {
+    pointer.rsplit_once('/').filter(|(of, _)| *of == parent).map(|(_, name)| name)
+}
+
+/// Finds those of the pointers that lead to members of one object; `false` where that takes a parser.
+fn members<'a, P: AsRef<str>>(
+    json: &'a str,
+    metadata: &Metadata,
+    parent: &str,
+    pointers: &[P],
+    found: &mut [Option<&'a str>],
+) -> bool {
+    let mut place = match place_in(json, metadata, parent) {
+        Step::To(place) if place.first() == Some(b'{') => place,
+        Step::Nowhere => return true,
+        Step::To(_) | Step::Unsure => return false,
+    };
+    let mut missing = 0;
+    for name in pointers.iter().filter_map(|pointer| name_in(parent, pointer.as_ref())) {
+        if name.contains('~') {
+            return false;
+        }
+        missing += 1;
+    }
+    let scanned = place.members(|cursor, known| {
+        let start = cursor.at();
+        cursor.pass()?;
+        let value = cursor.text().get(start..cursor.at());
+        for (found, pointer) in found.iter_mut().zip(pointers) {
+            // Of a name that comes twice the first counts.
+            let pointer = pointer.as_ref();
+            if found.is_none() && pointer.ends_with(known) && name_in(parent, pointer) == Some(known) {
+                *found = value;
+                missing -= 1;
+            }
+        }
+        // Nothing more is to be read when nothing more is to be found.
+        (missing > 0).then_some(())
+    });
+    scanned.is_some() || missing == 0
+}
+
 fn shortcut<'a>(json: &'a str, metadata: &Metadata, pointer: &str) -> Way<'a> {
+    if let Some(("metadata", Some(further))) = split(pointer)
+        && let Some((name, None)) = split(further)
+        && let Some(value) = metadata.member(name).and_then(|place| place.get(json))
+    {
+        return Way::Ended(value);
+    }
+    match place_in(json, metadata, pointer) {
+        Step::To(place) => whole(place),
+        Step::Nowhere => Way::Nowhere,
+        Step::Unsure => Way::Unsure,
+    }
+}
+
+/// Where a pointer leads in a whole object.
+fn place_in<'a>(json: &'a str, metadata: &Metadata, pointer: &str) -> Step<'a> {
     match split(pointer) {
         Some(("metadata", Some(further))) => {
             let known = split(further).and_then(|(name, further)| {
                 let value = metadata.member(name)?.get(json)?;
-                Some((value, further))
+                Some((Cursor::new(value), further))
             });
             match known {
-                Some((value, None)) => Way::Ended(value),
-                Some((value, Some(further))) => follow(Cursor::new(value), &further[1..]),
-                None => Way::Unsure,
+                Some((place, None)) => Step::To(place),
+                Some((place, Some(further))) => place_from(place, &further[1..]),
+                None => Step::Unsure,
             }
         }
         // These are before the metadata, and an escaped name may be one of them.
-        None | Some(("apiVersion" | "kind" | "metadata", _)) => Way::Unsure,
-        Some((name, _)) if name.contains('~') => Way::Unsure,
+        None | Some(("apiVersion" | "kind" | "metadata", _)) => Step::Unsure,
+        Some((name, _)) if name.contains('~') => Step::Unsure,
         Some((name, further)) => match (child_of_top(json, metadata, name), further) {
-            (Step::To(place), Some(further)) => follow(place, &further[1..]),
-            (Step::To(place), None) => whole(place),
-            (Step::Nowhere, _) => Way::Nowhere,
-            (Step::Unsure, _) => Way::Unsure,
+            (Step::To(place), Some(further)) => place_from(place, &further[1..]),
+            (top, _) => top,
         },
     }
 }
@@ -105,16 +198,23 @@ enum Way<'a> {
     Unsure,
 }
 
-fn follow<'a>(mut place: Cursor<'a>, tokens: &str) -> Way<'a> {
+fn follow<'a>(place: Cursor<'a>, tokens: &str) -> Way<'a> {
+    match place_from(place, tokens) {
+        Step::To(place) => whole(place),
+        Step::Nowhere => Way::Nowhere,
+        Step::Unsure => Way::Unsure,
+    }
+}
+
+fn place_from<'a>(mut place: Cursor<'a>, tokens: &str) -> Step<'a> {
     for token in tokens.split('/') {
-        let Some(token) = unescape(token) else { return Way::Nowhere };
+        let Some(token) = unescape(token) else { return Step::Nowhere };
         match child_of(place, &token) {
             Step::To(child) => place = child,
-            Step::Nowhere => return Way::Nowhere,
-            Step::Unsure => return Way::Unsure,
+            end => return end,
         }
     }
-    whole(place)
+    Step::To(place)
 }
 
 /// The value at a place.

@@ -3,14 +3,11 @@
 use pilothouse_model::{LabelSelector, Object};
 use wasmtime::component::Resource;
 
-use super::{MAX_PAGE, non_empty};
+use super::{MAX_PAGE, check_pointers, non_empty};
 use crate::bindings::pilothouse::controller::cache::{Filter, Host, Page, Row};
 use crate::bindings::pilothouse::controller::types::ObjectKey;
 use crate::sandbox::{GuestState, ObjectHandle, Stop};
 use crate::{CacheFilter, Misuse};
-
-/// Pointers that `list-fields` takes: each one costs a scan of every object.
-const MAX_POINTERS: usize = 64;
 
 impl Host for GuestState {
     fn get(&mut self, watch: String, key: ObjectKey) -> wasmtime::Result<Option<Resource<ObjectHandle>>> {
@@ -38,10 +35,7 @@ impl Host for GuestState {
         pointers: Vec<String>,
     ) -> wasmtime::Result<Vec<Row>> {
         self.allow("cache.list-fields")?;
-        if pointers.len() > MAX_POINTERS {
-            let (allowed, given) = (MAX_POINTERS, pointers.len());
-            return Err(Stop::from(Misuse::TooManyPointers { allowed, given }).into());
-        }
+        check_pointers("cache.list-fields", pointers.len())?;
         let page = self.host.cache_list(&self.call, &watch, &parse(filter)?).map_err(Stop::from)?;
         let mut rows = Vec::with_capacity(page.items.len());
         let mut room = self.message_size;
@@ -122,6 +116,6 @@ fn size_of_row(row: &Row) -> usize {
 }
 
 fn row(object: &Object, pointers: &[String]) -> Row {
-    let value = |pointer: &String| object.field(pointer).map(str::to_owned);
-    Row { key: object.key().into(), values: pointers.iter().map(value).collect() }
+    let values = object.fields(pointers).into_iter().map(|value| value.map(str::to_owned)).collect();
+    Row { key: object.key().into(), values }
 }

@@ -15,10 +15,12 @@ mod quick;
 use pilothouse_model::ObjectKey;
 pub(crate) use quick::add_to_linker as add_quick_to_linker;
 
-use crate::MAX_MILLISECONDS;
 use crate::bindings::pilothouse::controller::types;
-use crate::sandbox::GuestState;
+use crate::sandbox::{GuestState, Stop};
+use crate::{MAX_MILLISECONDS, Misuse};
 
+/// Pointers in one call, at most: each one costs a scan of an object, or of many.
+const MAX_POINTERS: usize = 64;
 /// Objects in one page of a list, at most.
 const MAX_PAGE: u32 = 500;
 
@@ -38,6 +40,14 @@ impl From<&types::ObjectKey> for ObjectKey {
 
 fn pairs(pairs: Vec<types::Pair>) -> Vec<(String, String)> {
     pairs.into_iter().map(|pair| (pair.key, pair.value)).collect()
+}
+
+/// Refuses more pointers than one call takes.
+fn check_pointers(function: &'static str, given: usize) -> wasmtime::Result<()> {
+    if given > MAX_POINTERS {
+        return Err(Stop::from(Misuse::TooManyPointers { function, allowed: MAX_POINTERS, given }).into());
+    }
+    Ok(())
 }
 
 /// "" stands for none in the contract.

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use pilothouse_model::text_of;
 use wasmtime::component::Resource;
 
+use super::check_pointers;
 use crate::bindings::pilothouse::controller::objects::{Host, HostObject, Owner};
 use crate::bindings::pilothouse::controller::types::{ObjectKey, Pair};
 use crate::sandbox::{GuestState, ObjectHandle};
@@ -76,6 +78,14 @@ impl HostObject for GuestState {
         text.map(|text| self.carried(&text)).transpose()
     }
 
+    fn fields(&mut self, handle: Handle, pointers: Vec<String>) -> wasmtime::Result<Vec<Option<String>>> {
+        fields(self, &handle, &pointers)
+    }
+
+    fn texts(&mut self, handle: Handle, pointers: Vec<String>) -> wasmtime::Result<Vec<Option<String>>> {
+        texts(self, &handle, &pointers)
+    }
+
     fn json(&mut self, handle: Handle) -> wasmtime::Result<String> {
         self.carried(self.handles.get(&handle)?.json())
     }
@@ -84,4 +94,41 @@ impl HostObject for GuestState {
         self.handles.close(&handle);
         Ok(())
     }
+}
+
+pub(super) fn fields<P: AsRef<str>>(
+    state: &GuestState,
+    handle: &Handle,
+    pointers: &[P],
+) -> wasmtime::Result<Vec<Option<String>>> {
+    values("object.fields", state, handle, pointers, |raw| Cow::Borrowed(raw))
+}
+
+pub(super) fn texts<P: AsRef<str>>(
+    state: &GuestState,
+    handle: &Handle,
+    pointers: &[P],
+) -> wasmtime::Result<Vec<Option<String>>> {
+    values("object.texts", state, handle, pointers, text_of)
+}
+
+/// What `read` makes of the JSON at each pointer, if one call may carry all of it.
+fn values<P: AsRef<str>>(
+    function: &'static str,
+    state: &GuestState,
+    handle: &Handle,
+    pointers: &[P],
+    read: impl for<'a> Fn(&'a str) -> Cow<'a, str>,
+) -> wasmtime::Result<Vec<Option<String>>> {
+    check_pointers(function, pointers.len())?;
+    let mut size = size_of::<Option<String>>() * pointers.len();
+    let found = state.handles.get(handle)?.fields(pointers).into_iter();
+    // Before each copy, so that no more is copied than one call may carry.
+    let copied = found.map(|value| {
+        let value = value.map(&read);
+        size += value.as_deref().map_or(0, str::len);
+        state.carry(size)?;
+        Ok(value.map(Cow::into_owned))
+    });
+    copied.collect()
 }

@@ -1,9 +1,12 @@
 //! The functions that guests call most, again: with arguments that are read where they are in the guest's memory. What is generated from the
 //! contract copies each text first, which is most of what such a call costs. They answer as those in the files beside this one do.
 
+use std::borrow::Cow;
+
 use wasmtime::component::{ComponentType, Lift, Linker, Resource, WasmStr};
 use wasmtime::{Result, StoreContextMut};
 
+use super::objects::{fields, texts};
 use crate::Call;
 use crate::sandbox::{GuestState, ObjectHandle, Stop};
 
@@ -15,6 +18,8 @@ const GET: &str = "get";
 const OBJECTS: &str = "pilothouse:controller/objects@0.1.0";
 const FIELD: &str = "[method]object.field";
 const TEXT: &str = "[method]object.text";
+const FIELDS: &str = "[method]object.fields";
+const TEXTS: &str = "[method]object.texts";
 
 /// `types.object-key`
 #[derive(ComponentType, Lift)]
@@ -40,7 +45,20 @@ fn add(linker: &mut Linker<GuestState>) -> Result<()> {
     })?;
     objects.func_wrap(TEXT, |store: StoreContextMut<'_, _>, (object, pointer): (Handle, WasmStr)| {
         Ok((text(&store, &object, &pointer)?,))
+    })?;
+    objects.func_wrap(
+        FIELDS,
+        |store: StoreContextMut<'_, _>, (object, pointers): (Handle, Vec<WasmStr>)| {
+            Ok((fields(store.data(), &object, &in_place(&store, &pointers)?)?,))
+        },
+    )?;
+    objects.func_wrap(TEXTS, |store: StoreContextMut<'_, _>, (object, pointers): (Handle, Vec<WasmStr>)| {
+        Ok((texts(store.data(), &object, &in_place(&store, &pointers)?)?,))
     })
+}
+
+fn in_place<'a>(store: &'a StoreContextMut<'_, GuestState>, texts: &[WasmStr]) -> Result<Vec<Cow<'a, str>>> {
+    texts.iter().map(|text| text.to_str(store)).collect()
 }
 
 fn is_key(key: &Key, namespace: &str, name: &str) -> bool {
@@ -104,7 +122,9 @@ mod tests {
         let mut linker = Linker::new(&engine);
         bindings::Controller::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)
             .expect("the contract");
-        for (interface, name) in [(CACHE, GET), (OBJECTS, FIELD), (OBJECTS, TEXT)] {
+        for (interface, name) in
+            [(CACHE, GET), (OBJECTS, FIELD), (OBJECTS, TEXT), (OBJECTS, FIELDS), (OBJECTS, TEXTS)]
+        {
             let mut interface = linker.instance(interface).expect("an interface");
             let again = interface.func_wrap(name, |_: StoreContextMut<'_, GuestState>, ()| Ok(()));
             assert!(again.is_err(), "{name} is there");

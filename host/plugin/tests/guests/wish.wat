@@ -9,6 +9,10 @@
     (func $list (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
   (import "pilothouse:controller/objects@0.1.0" "[method]object.text"
     (func $text (param i32 i32 i32 i32)))
+  (import "pilothouse:controller/objects@0.1.0" "[method]object.fields"
+    (func $fields (param i32 i32 i32 i32)))
+  (import "pilothouse:controller/objects@0.1.0" "[method]object.texts"
+    (func $texts (param i32 i32 i32 i32)))
   (import "pilothouse:controller/objects@0.1.0" "[resource-drop]object" (func $close (param i32)))
   (import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
   (import "pilothouse:controller/client@0.1.0" "get"
@@ -88,6 +92,15 @@
     (global.set $cursor (i32.load (i32.const 104)))
     (global.set $cursor-len (i32.load (i32.const 108)))
     (call $log (i32.const 1) (global.get $cursor) (global.get $cursor-len) (i32.const 0) (i32.const 0)))
+
+  ;; Logs the first of the two values in the list at 96. A value: a tag, then address and length of the text. The second is none.
+  (func $first-of-two
+    (local $values i32)
+    (local.set $values (i32.load (i32.const 96)))
+    (if (i32.ne (i32.load (i32.const 100)) (i32.const 2)) (then unreachable))
+    (if (i32.load8_u offset=12 (local.get $values)) (then unreachable))
+    (call $log (i32.const 1) (i32.load offset=4 (local.get $values)) (i32.load offset=8 (local.get $values))
+      (i32.const 0) (i32.const 0)))
 
   ;; reconcile(request) -> result<outcome, failure>
   (func $reconcile (export "pilothouse:controller/reconcile@0.1.0#reconcile")
@@ -264,6 +277,27 @@
         (call $list-fields (local.get $watch) (local.get $watch-len)
           (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
           (i32.const 48000) (local.get $wish-len) (i32.const 96))
+        (return (i32.const 48))))
+    (if (i32.eq (local.get $first) (i32.const 121)) ;; 'y'
+      (then
+        ;; yield: the values at the two pointers in one call, as JSON and as text; a line each
+        (call $fields (local.get $object) (i32.const 928) (i32.const 2) (i32.const 96))
+        (call $first-of-two)
+        (call $texts (local.get $object) (i32.const 928) (i32.const 2) (i32.const 96))
+        (call $first-of-two)
+        (call $close (local.get $object))
+        (return (i32.const 48))))
+    (if (i32.eq (local.get $first) (i32.const 106)) ;; 'j'
+      (then
+        ;; json: the whole object as many times as the wish is long
+        (call $fields (local.get $object) (i32.const 48000) (local.get $wish-len) (i32.const 96))
+        (call $close (local.get $object))
+        (return (i32.const 48))))
+    (if (i32.eq (local.get $first) (i32.const 122)) ;; 'z'
+      (then
+        ;; the same by texts
+        (call $texts (local.get $object) (i32.const 48000) (local.get $wish-len) (i32.const 96))
+        (call $close (local.get $object))
         (return (i32.const 48))))
     (if (i32.eq (local.get $first) (i32.const 108)) ;; 'l'
       (then

@@ -48,9 +48,32 @@ async fn values_of_many_objects_come_in_one_call_without_handles() {
 #[tokio::test]
 async fn list_fields_bounds_its_pointers_and_its_answer() {
     let (answer, _) = wish(&"v".repeat(65)).await;
-    let expected = Misuse::TooManyPointers { allowed: 64, given: 65 };
+    let expected = Misuse::TooManyPointers { function: "cache.list-fields", allowed: 64, given: 65 };
     assert_eq!(fault(answer).kind(), &FaultKind::Misuse(expected));
     let limits = Limits { message_size: 8 << 10, ..Limits::default() };
     let (answer, _) = wish_with(&"v".repeat(64), FakeHost::default(), &limits).await;
     assert_eq!(fault(answer).kind(), &FaultKind::MessageSize { allowed: 8 << 10 });
+}
+
+#[tokio::test]
+async fn several_values_of_an_object_come_in_one_call() {
+    let (answer, host) = wish("yes, \"both\"").await;
+    assert_eq!(answer, Ok(Outcome::Done));
+    assert_eq!(host.messages(LogSource::Log), [r#""yes, \"both\"""#, r#"yes, "both""#]);
+}
+
+#[tokio::test]
+async fn fields_and_texts_bound_their_pointers_and_their_answer() {
+    for (letter, function) in [("j", "object.fields"), ("z", "object.texts")] {
+        let trapped = fault(wish(&letter.repeat(65)).await.0);
+        let expected = Misuse::TooManyPointers { function, allowed: 64, given: 65 };
+        assert_eq!(trapped.kind(), &FaultKind::Misuse(expected));
+        let message = format!("reconcile trapped: {function} takes at most 64 pointers, not 65");
+        assert_eq!(trapped.to_string(), message);
+        // Some 160 bytes of JSON each: one would do, 64 do not.
+        let limits = Limits { message_size: 8 << 10, ..Limits::default() };
+        assert_eq!(wish_with(letter, FakeHost::default(), &limits).await.0, Ok(Outcome::Done));
+        let (answer, _) = wish_with(&letter.repeat(64), FakeHost::default(), &limits).await;
+        assert_eq!(fault(answer).kind(), &FaultKind::MessageSize { allowed: 8 << 10 });
+    }
 }

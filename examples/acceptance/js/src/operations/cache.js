@@ -52,6 +52,7 @@ export const cache = {
 };
 
 function everyMethod(object) {
+  const several = ["/data/value", "/data/nothing", "/kind"];
   const set = (text, otherwise) => (text ? "set" : otherwise);
   const labels = Object.entries(object.labels).map(([key, value]) => `${key}=${value}`);
   const { controller } = object;
@@ -69,6 +70,8 @@ function everyMethod(object) {
     `controller=${controller === undefined ? "-" : `${controller.kind}/${controller.name}`}`,
     `field=${JSON.stringify(object.field("/data/value")) ?? "-"}`,
     `text=${object.text("/data/value") ?? "-"}`,
+    `fields=${object.fields(...several).map((value) => JSON.stringify(value) ?? "-")}`,
+    `texts=${object.texts(...several).map((text) => text ?? "-")}`,
   ].join("\n");
 }
 

@@ -232,6 +232,35 @@ fn pointers_reach_through_deep_values_and_escaped_names() {
     assert_eq!(pointer::find(&json, &format!("/ab{inside}")), None);
 }
 
+#[test]
+fn members_of_one_object_are_found_together_as_one_by_one() {
+    let object = Object::from_json(
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"x":"1","y":"2"}},
+        "spec":{"a":1,"b":{"c":2,"d":"x"},"b":3,"list":[{"a":1,"b":2}],"\u0065":4,"e":5,"a~/b":6}}"#,
+    )
+    .expect("an object");
+    for pointers in [
+        &["/spec/b", "/spec/a", "/spec/a", "/spec/no"][..],
+        &["/spec/b/d", "/metadata/labels/y", "/spec/b/c", "/metadata/labels/x", "/metadata/name", "/kind"],
+        &[
+            "/spec/list/0/b",
+            "/spec/list/0/a",
+            "/spec/list/0",
+            "/spec/list/1",
+            "/spec/list/1/a",
+            "/spec/list/1/b",
+        ],
+        // A name with escapes, on either side.
+        &["/spec/a", "/spec/e"],
+        &["/spec/a", "/spec/a~0~1b"],
+        &["/spec/a", "/spec/a~2"],
+        &["/no/a", "/no/b", "", "no", "/", "//", "/spec/a/x", "/spec/a/y"],
+    ] {
+        let one_by_one: Vec<_> = pointers.iter().map(|pointer| object.field(pointer)).collect();
+        assert_eq!(object.fields(pointers), one_by_one, "{pointers:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
@@ -279,6 +308,10 @@ proptest! {
                 );
                 assert_eq!(read.field(pointer), parsed, "{pointer} of {}", read.json());
             }
+            // And all in one call, some of them twice.
+            let twice: Vec<_> = all.iter().chain(all.iter().rev().step_by(3)).collect();
+            let one_by_one: Vec<_> = twice.iter().map(|pointer| read.field(pointer)).collect();
+            assert_eq!(read.fields(&twice), one_by_one, "{twice:?} of {}", read.json());
         });
     }
 }

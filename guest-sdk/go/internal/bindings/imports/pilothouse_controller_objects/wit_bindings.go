@@ -364,6 +364,98 @@ return result
 
 }
 
+//go:wasmimport pilothouse:controller/objects@0.1.0 [method]object.fields
+func wasm_import_method_object_fields(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr) 
+
+
+func (self *Object) Fields(pointers []string) []witTypes.Option[string] {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
+        slice := pointers
+length := uint32(len(slice))
+result := witRuntime.Allocate(pinner, uintptr(length * (2*4)), 4)
+for index, element := range slice {
+        base := unsafe.Add(result, index * (2*4))
+        utf8 := unsafe.Pointer(unsafe.StringData(element))
+pinner.Pin(utf8)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len(element)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf8)))
+
+}
+
+wasm_import_method_object_fields((self).Handle(), uintptr(result), length, returnArea)
+result0 := make([]witTypes.Option[string], 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index * (3*4))
+        var option witTypes.Option[string]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))) {
+case 0:
+        
+        option = witTypes.None[string]()
+case 1:
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))
+
+        option = witTypes.Some[string](value)
+default:
+        panic("unreachable")
+}
+
+        result0 = append(result0, option)
+}
+
+result1 := result0;
+return result1
+
+}
+
+//go:wasmimport pilothouse:controller/objects@0.1.0 [method]object.texts
+func wasm_import_method_object_texts(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr) 
+
+
+func (self *Object) Texts(pointers []string) []witTypes.Option[string] {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
+        slice := pointers
+length := uint32(len(slice))
+result := witRuntime.Allocate(pinner, uintptr(length * (2*4)), 4)
+for index, element := range slice {
+        base := unsafe.Add(result, index * (2*4))
+        utf8 := unsafe.Pointer(unsafe.StringData(element))
+pinner.Pin(utf8)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len(element)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf8)))
+
+}
+
+wasm_import_method_object_texts((self).Handle(), uintptr(result), length, returnArea)
+result0 := make([]witTypes.Option[string], 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index * (3*4))
+        var option witTypes.Option[string]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))) {
+case 0:
+        
+        option = witTypes.None[string]()
+case 1:
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))
+
+        option = witTypes.Some[string](value)
+default:
+        panic("unreachable")
+}
+
+        result0 = append(result0, option)
+}
+
+result1 := result0;
+return result1
+
+}
+
 //go:wasmimport pilothouse:controller/objects@0.1.0 [method]object.json
 func wasm_import_method_object_json(arg0 int32, arg1 uintptr) 
 

@@ -101,7 +101,8 @@ pub(super) async fn object(driver: Driver) -> Result<(), String> {
     let wanted = format!(
         "key={key}\napi-version=v1\nkind=ConfigMap\nuid=set\nresource-version=set\ngeneration=0\n\
          labels=test=acceptance-item,tier=object\nlabel=object\nannotation=read me\ndeletion-timestamp=set\n\
-         controller=ConfigMap/owner\nfield=\"a \\\"b\\\"\"\ntext=a \"b\""
+         controller=ConfigMap/owner\nfield=\"a \\\"b\\\"\"\ntext=a \"b\"\n\
+         fields=\"a \\\"b\\\"\",-,\"ConfigMap\"\ntexts=a \"b\",-,ConfigMap"
     );
     let arguments = [("a", "items"), ("b", driver.namespace()), ("c", name.as_str())];
     let is_deleted = |found: &str| found.contains("\ndeletion-timestamp=set\n");
