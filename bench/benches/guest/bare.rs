@@ -129,11 +129,11 @@ impl Bare {
         Ok(Self { store, reconcile })
     }
 
-    /// Reconciles each of so many objects once.
-    pub(crate) fn reconcile_all(&mut self, objects: usize) -> Result<()> {
+    /// Reconciles each of so many objects of a watch once.
+    pub(crate) fn reconcile_all(&mut self, watch: &str, objects: usize) -> Result<()> {
         for number in 0..objects {
             let name = format!("web-{number}");
-            self.reconcile(Key { namespace: format!("team-{}", number % 20), name })?;
+            self.reconcile(watch, Key { namespace: format!("team-{}", number % 20), name })?;
         }
         Ok(())
     }
@@ -144,14 +144,14 @@ impl Bare {
         let object = Object::parse(json.as_bytes(), &ParseOptions::default())?;
         let key = key(&object);
         self.store.data().objects.write().insert(key.clone(), object);
-        self.reconcile(key)?;
+        self.reconcile("pods", key)?;
         let said = self.store.data_mut().said.take().unwrap_or_default();
         if said == format!("read {times}") { Ok(()) } else { Err(format_err!("of {times} reads: {said}")) }
     }
 
-    fn reconcile(&mut self, key: Key) -> Result<()> {
+    fn reconcile(&mut self, watch: &str, key: Key) -> Result<()> {
         let reasons = vec![Reason::Updated];
-        let request = Request { watch: "pods".into(), key, reasons, attempt: 0, extra: Vec::new() };
+        let request = Request { watch: watch.to_owned(), key, reasons, attempt: 0, extra: Vec::new() };
         let (answer,) = self.reconcile.call(&mut self.store, (request,))?;
         match answer {
             Ok(Outcome::Done) => Ok(()),
@@ -187,6 +187,12 @@ fn imports(linker: &mut Linker<State>) -> Result<()> {
     type Read = (Resource<Object>, String);
     objects.func_wrap("[method]object.text", |store: StoreContextMut<'_, State>, (of, pointer): Read| {
         Ok((store.data().handles.get(&of)?.text(&pointer).map(std::borrow::Cow::into_owned),))
+    })?;
+    type ReadAll = (Resource<Object>, Vec<String>);
+    objects.func_wrap("[method]object.texts", |store: StoreContextMut<'_, State>, (of, all): ReadAll| {
+        let object = store.data().handles.get(&of)?;
+        let texts = all.iter().map(|pointer| object.text(pointer).map(std::borrow::Cow::into_owned));
+        Ok((texts.collect::<Vec<_>>(),))
     })?;
     objects.func_wrap(
         "[method]object.annotation",

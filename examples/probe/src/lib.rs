@@ -17,6 +17,8 @@ use latency::{Latency, SENT_AT};
 const PODS: &str = "pods";
 /// The watch's name where reconciles are timed. To ask for the config instead would be a call that the others are measured without.
 const TIMED: &str = "timed-pods";
+/// The watch's name where a reconcile reads its fields in one call, for the same reason.
+const AT_ONCE: &str = "pods-at-once";
 /// Its work is told of.
 const MARK: &str = "mark";
 /// Its work is to queue every other object, the mark last.
@@ -26,6 +28,7 @@ const READ: &str = "read";
 /// How many objects are read in turn.
 const READ_KEYS: usize = 1000;
 const FIELD: &str = "/spec/nodeName";
+const FIELDS: [&str; 3] = ["/metadata/uid", FIELD, "/status/phase"];
 
 #[derive(Default)]
 struct Probe {
@@ -39,7 +42,13 @@ struct Probe {
 impl Describe for Probe {
     fn describe(config: &Config) -> Result<Plugin, Error> {
         let is_timed = config.get::<latency::Measured>("latency")?.is_some();
-        let watch = Watch::of::<Pod>(if is_timed { TIMED } else { PODS });
+        let reads_at_once = config.get::<bool>("readsAtOnce")? == Some(true);
+        let watch = match (is_timed, reads_at_once) {
+            (true, _) => TIMED,
+            (false, true) => AT_ONCE,
+            (false, false) => PODS,
+        };
+        let watch = Watch::of::<Pod>(watch);
         let predicate: Option<String> = config.get("predicate")?;
         let watch = match (config.get::<bool>("observes")?, predicate) {
             (Some(true), _) => watch.notify(),
@@ -89,24 +98,26 @@ impl Reconciler for Probe {
             return Ok(Outcome::Done);
         }
         self.reconciles.set(self.reconciles.get() + 1);
-        let pods = ctx.cache::<Object>(PODS);
-        let Some(pod) = pods.get(&request.key)? else { return Ok(Outcome::Done) };
-        for pointer in ["/metadata/uid", FIELD, "/status/phase"] {
-            self.found.set(self.found.get() + u64::from(pod.text(pointer).is_some()));
-        }
+        let watch = request.watch.as_str();
+        let Some(pod) = ctx.cache::<Object>(watch).get(&request.key)? else { return Ok(Outcome::Done) };
+        let found = match watch {
+            AT_ONCE => pod.texts(FIELDS).iter().flatten().count(),
+            _ => FIELDS.into_iter().filter_map(|pointer| pod.text(pointer)).count(),
+        };
+        self.found.set(self.found.get() + found as u64);
         match request.key.name.as_str() {
             MARK => info!("marked {} {}", self.reconciles.get(), self.found.get()),
-            FILL => fill(ctx, &request.key),
-            READ => read(ctx, &pod),
+            FILL => fill(ctx, watch, &request.key),
+            READ => read(ctx, watch, &pod),
             _ => {}
         }
         Ok(Outcome::Done)
     }
 }
 
-fn fill(ctx: &Context<'_>, own: &ObjectKey) {
-    let queue = ctx.queue(PODS);
-    let pods = ctx.cache::<Object>(PODS).fields(&Query::all(), &[]);
+fn fill(ctx: &Context<'_>, watch: &str, own: &ObjectKey) {
+    let queue = ctx.queue(watch);
+    let pods = ctx.cache::<Object>(watch).fields(&Query::all(), &[]);
     for pod in pods.iter().filter(|pod| ![MARK, FILL, READ].contains(&pod.key.name.as_str())) {
         queue.add(&pod.key);
     }
@@ -114,11 +125,11 @@ fn fill(ctx: &Context<'_>, own: &ObjectKey) {
     info!("filled");
 }
 
-fn read(ctx: &Context<'_>, own: &Object) {
+fn read(ctx: &Context<'_>, watch: &str, own: &Object) {
     let times = own.annotation("bench/reads").and_then(|times| times.parse().ok()).unwrap_or_default();
     let key = |number| ObjectKey::new(format!("team-{}", number % 20), format!("web-{number}"));
     let keys: Vec<_> = (0..READ_KEYS).map(key).collect();
-    let pods = ctx.cache::<Object>(PODS);
+    let pods = ctx.cache::<Object>(watch);
     let read = |key| pods.get(key).ok().flatten().and_then(|pod| pod.text(FIELD)).is_some();
     let found = keys.iter().cycle().take(times).filter(|key| read(key)).count();
     info!("read {found}");
