@@ -1,7 +1,7 @@
 //! What is read from `metadata` once, as places in the object's own text.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Deserialize;
 
@@ -71,20 +71,21 @@ pub(super) struct Metadata {
 }
 
 /// The farthest of the values at the top behind the metadata that a reader went to: the next who wants it need not go past all that is before.
-/// A hint: as good as none for who sees an old one.
+/// And how far a reader went among that value's own members: the next who wants what is behind it goes on from there.
+/// A hint: as good as none for who sees an old one. Both are one number, so that they belong together.
 #[derive(Default)]
-pub(super) struct Farthest(AtomicU32);
+pub(super) struct Farthest(AtomicU64);
 
 impl Clone for Farthest {
     fn clone(&self) -> Self {
-        Self(AtomicU32::new(self.0.load(Ordering::Relaxed)))
+        Self(AtomicU64::new(self.0.load(Ordering::Relaxed)))
     }
 }
 
 impl Farthest {
     /// Where the value of the member with this name is, if that is the one.
     pub(super) fn value_of(&self, name: &str, json: &str) -> Option<usize> {
-        let start = self.0.load(Ordering::Relaxed) as usize;
+        let (start, _) = self.places();
         // Nor has the name of the member whose place is remembered: so it can be read backwards, up to its quote.
         let before = json.get(..start)?.strip_suffix("\":")?.strip_suffix(name)?;
         (before.ends_with('"') && !name.contains('"')).then_some(start)
@@ -92,10 +93,29 @@ impl Farthest {
 
     /// The value of a member whose name has neither quotes nor escapes is there.
     pub(super) fn note(&self, start: usize) {
-        if let Ok(start) = u32::try_from(start)
-            && start > self.0.load(Ordering::Relaxed)
-        {
-            self.0.store(start, Ordering::Relaxed);
+        if start > self.places().0 {
+            self.store(start, 0);
+        }
+    }
+
+    /// A member of the value at `start`, which is an object, has its value at `inside`.
+    pub(super) fn note_inside(&self, start: usize, inside: usize) {
+        let (farthest, before) = self.places();
+        if start == farthest && inside > before {
+            self.store(start, inside);
+        }
+    }
+
+    /// Where the farthest value is, and where that of one of its members is; 0 for none.
+    pub(super) fn places(&self) -> (usize, usize) {
+        let both = self.0.load(Ordering::Relaxed);
+        ((both >> 32) as usize, (both & u64::from(u32::MAX)) as usize)
+    }
+
+    fn store(&self, start: usize, inside: usize) {
+        // `parse` refuses texts of 4 GiB and more.
+        if let (Ok(start), Ok(inside)) = (u32::try_from(start), u32::try_from(inside)) {
+            self.0.store(u64::from(start) << 32 | u64::from(inside), Ordering::Relaxed);
         }
     }
 }

@@ -143,7 +143,7 @@ fn place_in<'a>(json: &'a str, metadata: &Metadata, pointer: &str) -> Step<'a> {
         None | Some(("apiVersion" | "kind" | "metadata", _)) => Step::Unsure,
         Some((name, _)) if name.contains('~') => Step::Unsure,
         Some((name, further)) => match (child_of_top(json, metadata, name), further) {
-            (Step::To(place), Some(further)) => place_from(place, &further[1..]),
+            (Step::To(place), Some(further)) => place_inside(place, metadata, &further[1..]),
             (top, _) => top,
         },
     }
@@ -158,13 +158,35 @@ fn child_of_top<'a>(json: &'a str, metadata: &Metadata, name: &str) -> Step<'a> 
         return Step::To(place);
     }
     let mut found = None;
-    let scanned = place
-        .skip(metadata.behind.start())
-        .and_then(|()| place.further_members(|cursor, known| named(cursor, known == name, &mut found)));
+    let (farthest, inside) = metadata.farthest.places();
+    let scanned = place.skip(metadata.behind.start()).and_then(|()| {
+        place.further_members(|cursor, known| {
+            if known != name && cursor.at() == farthest && inside > farthest {
+                // Whoever was there went past what is before that.
+                cursor.skip(inside - farthest)?;
+                return cursor.leave();
+            }
+            named(cursor, known == name, &mut found)
+        })
+    });
     if let Some(child) = found {
         metadata.farthest.note(child.at());
     }
     step(found, scanned)
+}
+
+/// From a value at the top, behind the metadata, to what is in it.
+fn place_inside<'a>(top: Cursor<'a>, metadata: &Metadata, tokens: &str) -> Step<'a> {
+    let (first, further) = match tokens.split_once('/') {
+        Some((first, further)) => (first, Some(further)),
+        None => (tokens, None),
+    };
+    let child = match place_from(top, first) {
+        Step::To(child) => child,
+        end => return end,
+    };
+    metadata.farthest.note_inside(top.at(), child.at());
+    further.map_or(Step::To(child), |further| place_from(child, further))
 }
 
 /// The raw text of one member of an object.

@@ -128,6 +128,12 @@ impl<'a> Cursor<'a> {
         Some(())
     }
 
+    /// Goes past what is left of the object or array that the value at this place is in, in text that is known to be well formed.
+    pub(super) fn leave(&mut self) -> Option<()> {
+        self.rest = skip::rest_of_container(self.rest)?;
+        Some(())
+    }
+
     /// What has not been read.
     pub(super) fn rest(&self) -> &'a str {
         self.text.get(self.at()..).unwrap_or_default()

@@ -33,8 +33,8 @@ struct Marks {
     brackets: u64,
 }
 
-/// What is behind the object or array whose bracket has been read.
-fn rest_of_container(text: &[u8]) -> Option<&[u8]> {
+/// What is behind the object or array whose bracket has been read, or some of its members or elements.
+pub(super) fn rest_of_container(text: &[u8]) -> Option<&[u8]> {
     let mut depth = 1_u32;
     // Whether the block begins inside of a string: all bits or none. And whether its first byte is escaped.
     let (mut string, mut escape) = (0_u64, 0_u64);

@@ -233,6 +233,31 @@ fn pointers_reach_through_deep_values_and_escaped_names() {
 }
 
 #[test]
+fn what_is_behind_is_found_from_wherever_a_reader_was_before() {
+    let text = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},
+        "spec":{"a":{"status":1,"b":"}\\"},"c":["]",{}], "d":"{" } ,"list":[{"x":1},[2] , 3],"status":{"phase":"x"}}"#;
+    for first in [
+        "/spec/a",
+        "/spec/a/b",
+        "/spec/c/1",
+        "/spec/d",
+        "/spec/no",
+        "/list/0/x",
+        "/list/1",
+        "/list/2",
+        "/status/phase",
+    ] {
+        for second in ["/spec/c", "/list/1/0", "/status/phase", "/status", "/no"] {
+            let object = Object::from_json(text).expect("an object");
+            for pointer in [first, second, first, second] {
+                let parsed = pointer::parse(object.json(), &pointer[1..]);
+                assert_eq!(object.field(pointer), parsed, "{pointer} after {first}, {second}");
+            }
+        }
+    }
+}
+
+#[test]
 fn members_of_one_object_are_found_together_as_one_by_one() {
     let object = Object::from_json(
         r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"x":"1","y":"2"}},
