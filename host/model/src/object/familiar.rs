@@ -1,6 +1,8 @@
 //! What a text is compared with before it is parsed.
 
 use super::Object;
+use super::follow::{Names, follow};
+use super::scan::Cursor;
 
 /// How many shapes are remembered. Objects come from few controllers at a time.
 const SHAPES: usize = 16;
@@ -11,7 +13,9 @@ const LARGEST: usize = 64 * 1024;
 pub(super) struct Familiar<'a> {
     /// The version of the object that the caller has, by namespace and name.
     stored: &'a mut dyn FnMut(&str, &str) -> Option<Object>,
-    pub(super) shapes: Option<&'a mut Shapes>,
+    /// What it answered: it is asked once for each object.
+    found: Option<Option<Object>>,
+    shapes: Option<&'a mut Shapes>,
 }
 
 impl<'a> Familiar<'a> {
@@ -19,16 +23,50 @@ impl<'a> Familiar<'a> {
         stored: &'a mut dyn FnMut(&str, &str) -> Option<Object>,
         shapes: &'a mut Shapes,
     ) -> Self {
-        Self { stored, shapes: Some(shapes) }
+        Self { stored, found: None, shapes: Some(shapes) }
     }
 
     /// With nothing to compare with.
     pub(super) fn nothing(nobody: &'a mut dyn FnMut(&str, &str) -> Option<Object>) -> Self {
-        Self { stored: nobody, shapes: None }
+        Self { stored: nobody, found: None, shapes: None }
     }
 
-    pub(super) fn stored(&mut self, namespace: &str, name: &str) -> Option<Object> {
-        (self.stored)(namespace, name)
+    pub(super) fn stored(&mut self, namespace: &str, name: &str) -> Option<&Object> {
+        self.found.get_or_insert_with(|| (self.stored)(namespace, name)).as_ref()
+    }
+
+    /// The stored version, if it was asked for.
+    pub(super) fn known(&self) -> Option<&Object> {
+        self.found.as_ref()?.as_ref()
+    }
+
+    /// The start of the objects that were read lately.
+    pub(super) fn head(&self) -> Option<&Head> {
+        self.shapes.as_ref().map(|shapes| &shapes.head).filter(|head| !head.source.is_empty())
+    }
+
+    /// An object of these owners.
+    pub(super) fn example(&self, owners: Owners) -> Option<&Object> {
+        self.shapes.as_ref()?.by_owners[owners.0].example.as_ref()
+    }
+
+    /// Reads managed fields that are dropped: that they are well formed is all that counts, whatever the names in them.
+    pub(super) fn managed_fields(&mut self, cursor: &mut Cursor<'_>, owners: Owners) -> Option<()> {
+        let Some(shapes) = &mut self.shapes else { return cursor.value() };
+        let known = &mut shapes.by_owners[owners.0].managed;
+        if !known.is_empty()
+            && let Some(len) = follow(known, cursor.rest(), Names::Any)
+        {
+            return cursor.skip(len);
+        }
+        let start = cursor.at();
+        cursor.value()?;
+        let text = cursor.since(start).of(cursor.text());
+        if text.ends_with(']') && text.len() <= LARGEST {
+            known.clear();
+            known.push_str(text);
+        }
+        Some(())
     }
 }
 
@@ -47,9 +85,20 @@ impl Owners {
     }
 }
 
-/// What was read lately, by owner.
+/// What was read lately.
 #[derive(Default)]
-pub(super) struct Shapes([Shape; SHAPES]);
+pub(super) struct Shapes {
+    head: Head,
+    by_owners: [Shape; SHAPES],
+}
+
+/// What an object starts with up to the value of `metadata`, where that says the types: as the server wrote it, and as it is kept. Both are
+/// "" as long as there is none.
+#[derive(Default)]
+pub(super) struct Head {
+    pub(super) source: String,
+    pub(super) canonical: String,
+}
 
 #[derive(Default)]
 struct Shape {
@@ -60,26 +109,15 @@ struct Shape {
 }
 
 impl Shapes {
-    /// The managed fields last read, "" for none.
-    pub(super) fn managed(&self, owners: Owners) -> &str {
-        &self.0[owners.0].managed
-    }
-
-    pub(super) fn learn_managed(&mut self, owners: Owners, text: &str) {
-        if text.len() <= LARGEST {
-            let managed = &mut self.0[owners.0].managed;
-            managed.clear();
-            managed.push_str(text);
+    pub(super) fn learn_head(&mut self, source: &str, canonical: &str) {
+        if source.len() <= LARGEST && (self.head.source != source || self.head.canonical != canonical) {
+            self.head = Head { source: source.to_owned(), canonical: canonical.to_owned() };
         }
-    }
-
-    pub(super) fn example(&self, owners: Owners) -> Option<&Object> {
-        self.0[owners.0].example.as_ref()
     }
 
     pub(super) fn learn_example(&mut self, owners: Owners, object: &Object) {
         if object.json().len() <= LARGEST {
-            self.0[owners.0].example = Some(object.clone());
+            self.by_owners[owners.0].example = Some(object.clone());
         }
     }
 }

@@ -9,6 +9,8 @@
 //! This is why it is safe to believe: nothing is taken for well formed that the parser would refuse. `tests/follow.rs` holds
 //! it to that, with damage of every kind.
 
+use std::ops::Range;
+
 use wide::u8x16;
 
 use super::scan::{self, is_white};
@@ -27,6 +29,16 @@ pub(super) enum Names {
 /// `known` is a whole value, or some whole members of an object with a comma before each, and well formed; `text` starts at
 /// the same place of the grammar.
 pub(super) fn follow(known: &str, text: &str, names: Names) -> Option<usize> {
+    follow_with(known, text, names, |_, _| Some(()))
+}
+
+/// As [`follow`]; `differs` is told where the scalars are that stand for each other, in both texts, and may refuse them.
+pub(super) fn follow_with(
+    known: &str,
+    text: &str,
+    names: Names,
+    mut differs: impl FnMut(Range<usize>, Range<usize>) -> Option<()>,
+) -> Option<usize> {
     let (known, text) = (known.as_bytes(), text.as_bytes());
     let mut at = Places { known: 0, text: 0 };
     loop {
@@ -43,6 +55,7 @@ pub(super) fn follow(known: &str, text: &str, names: Names) -> Option<usize> {
         }
         let from = Places { known: scalar, text: at.text - (at.known - scalar) };
         at = step_over_scalar(known, text, from, names)?;
+        differs(from.known..at.known, from.text..at.text)?;
     }
 }
 

@@ -62,6 +62,8 @@ pub(super) struct Metadata {
     pub(super) resource_version: Text,
     pub(super) deletion_timestamp: Text,
     pub(super) generation: u64,
+    /// Where its number is; 0 when there is none.
+    pub(super) generation_at: u32,
     pub(super) labels: Pairs,
     pub(super) annotations: Pairs,
     pub(super) owners: Span,
@@ -149,7 +151,7 @@ impl Span {
         self.start as usize
     }
 
-    fn end(self) -> usize {
+    pub(super) fn end(self) -> usize {
         (self.start + self.len) as usize
     }
 
@@ -248,11 +250,14 @@ impl Metadata {
         if name.is_empty() {
             return Err(ObjectError::NoName);
         }
-        let generation = match members.get("generation") {
-            None | Some("null") => 0,
-            Some(raw) => raw
-                .parse()
-                .map_err(|_| ObjectError::field("metadata.generation", "a positive integer", raw))?,
+        let (generation, generation_at) = match members.get("generation") {
+            None | Some("null") => (0, 0),
+            Some(raw) => {
+                let number = raw.parse();
+                let number = number
+                    .map_err(|_| ObjectError::field("metadata.generation", "a positive integer", raw))?;
+                (number, Span::of_slice(json, raw).start)
+            }
         };
         let owners = match members.get("ownerReferences") {
             None | Some("null") => Span::default(),
@@ -274,6 +279,7 @@ impl Metadata {
                 members.get("deletionTimestamp"),
             )?,
             generation,
+            generation_at,
             labels: Pairs::read(json, "metadata.labels", members.get("labels"))?,
             annotations: Pairs::read(json, "metadata.annotations", members.get("annotations"))?,
             owners,

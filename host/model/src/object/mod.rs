@@ -10,6 +10,7 @@ mod pointer;
 mod reader;
 mod scan;
 mod skip;
+mod successor;
 #[cfg(test)]
 mod tests;
 mod transform;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::familiar::{Familiar, Shapes};
 use super::parse::{self, ObjectError, ParseOptions};
-use super::{Inner, Object, usual};
+use super::{Inner, Object, successor, usual};
 
 /// Reads objects of one resource and one transform, one after another; quick where they resemble what it has read or what the
 /// caller has. The objects are the same, byte for byte, as those that [`Object::parse`] reads, and the same texts are refused.
@@ -44,22 +44,27 @@ impl ObjectReader {
         mut stored: impl FnMut(&str, &str) -> Option<Object>,
     ) -> Result<Object, ObjectError> {
         let text = parse::text(json)?;
-        let read = usual::parse(text, options, &mut Familiar::new(&mut stored, &mut self.shapes));
-        let Some(read) = read else {
+        let mut familiar = Familiar::new(&mut stored, &mut self.shapes);
+        let read = successor::parse_first(text, options, &mut familiar);
+        let read = read.filter(|read| read.is_alone(text));
+        let Some(read) = read.or_else(|| usual::parse(text, options, &mut familiar)) else {
             let (json, metadata) = parse::parse_any(text, options)?;
             return Ok(Object(Arc::new(Inner { json: json.into(), metadata })));
         };
-        Ok(self.keep(read))
+        Ok(self.keep(text, read))
     }
 
     /// As [`Object::parse_first`].
     pub fn read_first(&mut self, text: &str, options: &ParseOptions<'_>) -> Option<(Object, usize)> {
         let read = usual::parse_first(text, options, &mut Familiar::new(&mut |_, _| None, &mut self.shapes))?;
         let len = read.len;
-        Some((self.keep(read), len))
+        Some((self.keep(text, read), len))
     }
 
-    fn keep(&mut self, read: usual::Read) -> Object {
+    fn keep(&mut self, text: &str, read: usual::Read) -> Object {
+        if let Some((source, canonical)) = read.head {
+            self.shapes.learn_head(&text[..source], &read.json[..canonical]);
+        }
         let object = Object(Arc::new(Inner { json: read.json.into(), metadata: read.metadata }));
         if let Some(owners) = read.unlike {
             self.shapes.learn_example(owners, &object);

@@ -9,7 +9,7 @@ use super::familiar::{Familiar, Owners};
 use super::follow::{Names, follow};
 use super::metadata::{Farthest, Metadata, Pairs, Span, Text};
 use super::parse::ParseOptions;
-use super::scan::Cursor;
+use super::scan::{Cursor, is_white};
 use super::{Object, Transform};
 use crate::ObjectKey;
 
@@ -54,14 +54,20 @@ pub(super) struct Read {
     pub(super) len: usize,
     /// Where it belongs when it was like nothing that is remembered.
     pub(super) unlike: Option<Owners>,
+    /// Where the metadata starts in the text and in `json`, when the types, and nothing else, were before it in both.
+    pub(super) head: Option<(usize, usize)>,
 }
 
 /// What `parse` does, for objects of the usual form; `None` for others.
 pub(super) fn parse(text: &str, options: &ParseOptions<'_>, familiar: &mut Familiar<'_>) -> Option<Read> {
-    let read = parse_first(text, options, familiar)?;
-    let is_alone =
-        text.as_bytes()[read.len..].iter().all(|byte| matches!(byte, b' ' | b'\n' | b'\t' | b'\r'));
-    is_alone.then_some(read)
+    parse_first(text, options, familiar).filter(|read| read.is_alone(text))
+}
+
+impl Read {
+    /// Whether nothing but white space is behind it in the text.
+    pub(super) fn is_alone(&self, text: &str) -> bool {
+        text.as_bytes()[self.len..].iter().all(|byte| is_white(*byte))
+    }
 }
 
 /// The object that `text` starts with; `None` as for `parse`, and when it has no end.
@@ -74,9 +80,9 @@ pub(super) fn parse_first(
     if transform.drop_last_applied || u32::try_from(text.len()).is_err() {
         return None;
     }
-    let mut scan = Scan { meta: Meta::new(), precedent: Precedent::default(), transform, familiar };
+    let mut scan = Scan { meta: Meta::new(), owners: Owners::default(), transform, familiar };
     let (top, tail, len) = scan.object(text)?;
-    let Scan { meta, precedent, .. } = scan;
+    let Scan { meta, owners, .. } = scan;
     let api_version = type_text(text, &top, "apiVersion", options.api_version)?;
     let kind = type_text(text, &top, "kind", options.kind)?;
     let drops_managed = transform.drop_managed_fields;
@@ -104,6 +110,7 @@ pub(super) fn parse_first(
     out.push("\",\"kind\":\"");
     let kind = out.push(kind);
     out.push("\",\"metadata\":");
+    let head = is_typed(&top).then_some((whole_meta.start(), out.0.len()));
     let mut found = Found::default();
     if drops_managed {
         let mut before = "{";
@@ -127,23 +134,24 @@ pub(super) fn parse_first(
     }
     out.push("}");
     let json = out.0.into_boxed_str();
-    let known = precedent.stored.flatten();
-    let metadata = found.metadata(&json, api_version, kind, behind_metadata, known.as_ref())?;
-    let unlike = (tail.is_none() && known.is_none()).then_some(precedent.owners);
-    Some(Read { json, metadata, len, unlike })
+    let known = familiar.known();
+    let metadata = found.metadata(&json, api_version, kind, behind_metadata, known)?;
+    let unlike = (tail.is_none() && known.is_none()).then_some(owners);
+    Some(Read { json, metadata, len, unlike, head })
 }
 
-/// What the object being read is compared with.
-#[derive(Default)]
-struct Precedent {
-    owners: Owners,
-    /// The version that the caller has, once asked for.
-    stored: Option<Option<Object>>,
+/// Whether the object's own types are before its metadata, and nothing else.
+fn is_typed(top: &Top<'_>) -> bool {
+    let [(first, _), (second, _), ("metadata", _), ..] = top.all() else { return false };
+    let is_told = |name| top.get(name).is_some_and(|raw| raw.len() > "\"\"".len());
+    [*first, *second].iter().all(|name| matches!(*name, "apiVersion" | "kind"))
+        && is_told("apiVersion")
+        && is_told("kind")
 }
 
 struct Scan<'a, 'f, 'c> {
     meta: Meta<'a>,
-    precedent: Precedent,
+    owners: Owners,
     transform: &'f Transform,
     familiar: &'f mut Familiar<'c>,
 }
@@ -184,9 +192,11 @@ impl<'a> Scan<'a, '_, '_> {
                 }
                 "ownerReferences" => {
                     self.same(cursor, |known| known.owners).or_else(|| cursor.elements(read_owner))?;
-                    self.precedent.owners = Owners::of(cursor.since(start).of(cursor.text()));
+                    self.owners = Owners::of(cursor.since(start).of(cursor.text()));
                 }
-                "managedFields" if self.transform.drop_managed_fields => self.managed_fields(cursor)?,
+                "managedFields" if self.transform.drop_managed_fields => {
+                    self.familiar.managed_fields(cursor, self.owners)?;
+                }
                 _ => cursor.value()?,
             }
             self.meta.push(name, cursor.since(start))
@@ -203,39 +213,17 @@ impl<'a> Scan<'a, '_, '_> {
     }
 
     fn stored(&mut self, cursor: &Cursor<'a>) -> Option<&Object> {
-        let (meta, familiar) = (&self.meta, &mut *self.familiar);
-        let look = || {
-            let text = |name| meta.get(name).and_then(|raw| plain(raw.of(cursor.text())));
-            familiar.stored(text("namespace").unwrap_or_default(), text("name")?)
-        };
-        self.precedent.stored.get_or_insert_with(look).as_ref()
-    }
-
-    /// They are dropped: that they are well formed is all that counts, whatever the names in them.
-    fn managed_fields(&mut self, cursor: &mut Cursor<'a>) -> Option<()> {
-        let Some(shapes) = &mut self.familiar.shapes else { return cursor.value() };
-        let owners = self.precedent.owners;
-        let known = shapes.managed(owners);
-        if !known.is_empty()
-            && let Some(len) = follow(known, cursor.rest(), Names::Any)
-        {
-            return cursor.skip(len);
+        if self.familiar.known().is_some() {
+            return self.familiar.known();
         }
-        let start = cursor.at();
-        cursor.value()?;
-        let text = cursor.since(start).of(cursor.text());
-        if text.ends_with(']') {
-            shapes.learn_managed(owners, text);
-        }
-        Some(())
+        let text = |name| self.meta.get(name).and_then(|raw| plain(raw.of(cursor.text())));
+        self.familiar.stored(text("namespace").unwrap_or_default(), text("name")?)
     }
 
     /// All members behind the metadata, where they are as in an object that is known.
     fn tail(&mut self, cursor: &mut Cursor<'a>) -> Option<Span> {
         self.stored(cursor);
-        let stored = self.precedent.stored.as_ref().and_then(Option::as_ref);
-        let example = || self.familiar.shapes.as_deref()?.example(self.precedent.owners);
-        let known = stored.or_else(example)?;
+        let known = self.familiar.known().or_else(|| self.familiar.example(self.owners))?;
         let len = follow(known.behind_metadata(), cursor.rest(), Names::Same)?;
         let start = cursor.at();
         cursor.skip(len)?;
@@ -278,7 +266,7 @@ fn type_text<'a>(text: &'a str, top: &Top<'_>, field: &str, default: &'a str) ->
 }
 
 /// What is between the quotes of a string without escapes.
-fn plain(raw: &str) -> Option<&str> {
+pub(super) fn plain(raw: &str) -> Option<&str> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     (!inner.as_bytes().contains(&b'\\')).then_some(inner)
 }
@@ -367,6 +355,7 @@ impl Found {
             resource_version: Text::Inside(text(self.resource_version)?),
             deletion_timestamp: Text::Inside(text(self.deletion_timestamp)?),
             generation,
+            generation_at: self.generation.map_or(0, |raw| u32::try_from(raw.start()).unwrap_or_default()),
             labels: Pairs::at(self.labels.unwrap_or_default()),
             annotations: Pairs::at(self.annotations.unwrap_or_default()),
             owners: self.owners.unwrap_or_default(),

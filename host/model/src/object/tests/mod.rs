@@ -1,5 +1,6 @@
 mod agreement;
 mod reader;
+mod successor;
 
 pub(super) use agreement::facts;
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::agreement::{all_options, damage, damaged, facts, object, value};
+use super::agreement::{all_options, damage, damaged, facts, object, value, word};
 use super::*;
 
 /// Reads `text` after `known`, by version and by shape, and holds what comes out to what a parse gives.
@@ -34,7 +34,7 @@ fn reads_the_same(known: &str, text: &str) {
 }
 
 /// Puts other scalars in the place of some.
-fn changed(value: &mut Value, changes: &mut impl Iterator<Item = Option<Value>>) {
+fn changed(value: &mut Value, changes: &mut dyn Iterator<Item = Option<Value>>) {
     match value {
         Value::Array(elements) => elements.iter_mut().for_each(|element| changed(element, changes)),
         Value::Object(members) => members.values_mut().for_each(|member| changed(member, changes)),
@@ -46,19 +46,64 @@ fn changed(value: &mut Value, changes: &mut impl Iterator<Item = Option<Value>>)
     }
 }
 
+/// As the API server writes built-in types: names first, managed fields last.
+fn as_built_in(object: &Value) -> String {
+    let rank = |name: &str| match name {
+        "name" => 0,
+        "namespace" => 1,
+        "managedFields" => 3,
+        _ => 2,
+    };
+    let members = |value: &Value, rank: &dyn Fn(&str) -> u32| {
+        let mut members: Vec<_> = value.as_object().expect("an object").iter().collect();
+        members.sort_by_key(|(name, _)| rank(name));
+        members
+            .into_iter()
+            .map(|(name, value)| (Value::from(name.as_str()), value.clone()))
+            .collect::<Vec<_>>()
+    };
+    let joined = |members: Vec<String>| format!("{{{}}}", members.join(","));
+    let metadata = members(&object["metadata"], &rank);
+    let metadata = joined(metadata.iter().map(|(name, value)| format!("{name}:{value}")).collect());
+    let top = members(object, &|_| 0).into_iter().map(|(name, value)| {
+        if name == "metadata" { format!("{name}:{metadata}") } else { format!("{name}:{value}") }
+    });
+    joined(top.collect())
+}
+
 /// The known object and one in which some values are others, as text.
 fn pair() -> impl Strategy<Value = (String, String)> {
-    let changes = proptest::collection::vec(proptest::option::weighted(0.3, value()), 0..40);
-    (object(), changes, any::<bool>()).prop_map(|(known, changes, pretty)| {
-        let mut next = known.clone();
-        let mut changes = changes.into_iter();
-        for member in ["spec", "status"] {
-            changed(&mut next[member], &mut changes);
-        }
-        changed(&mut next["metadata"]["managedFields"], &mut changes);
-        let text = |value: &Value| if pretty { format!("{value:#}") } else { value.to_string() };
-        (text(&known), text(&next))
-    })
+    let change =
+        |share| proptest::option::weighted(share, prop_oneof![value(), word().prop_map(Value::from)]);
+    let changes = proptest::collection::vec(change(0.3), 0..40);
+    let of_metadata = proptest::collection::vec(change(0.1), 0..20);
+    let versions = (0..10_000_u32, 0..10_000_u32, any::<bool>());
+    (object(), changes, of_metadata, versions, 0..3_u8).prop_map(
+        |(mut known, changes, of_metadata, (before, after, finalized), form)| {
+            known["metadata"]["resourceVersion"] = before.to_string().into();
+            if finalized {
+                known["metadata"]["finalizers"] = serde_json::json!(["a", "b"]);
+                known["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
+            }
+            let mut next = known.clone();
+            next["metadata"]["resourceVersion"] = after.to_string().into();
+            let (mut changes, mut of_metadata) = (changes.into_iter(), of_metadata.into_iter());
+            for member in ["spec", "status"] {
+                changed(&mut next[member], &mut changes);
+            }
+            for (name, member) in next["metadata"].as_object_mut().expect("an object") {
+                let changes: &mut dyn Iterator<Item = _> =
+                    if name == "managedFields" { &mut changes } else { &mut of_metadata };
+                changed(member, changes);
+            }
+            let text = |value: &Value| match form {
+                0 => value.to_string(),
+                1 => format!("{value:#}"),
+                _ => as_built_in(value),
+            };
+            (text(&known), text(&next))
+        },
+    )
 }
 
 #[test]

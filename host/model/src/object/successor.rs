@@ -1,0 +1,205 @@
+//! Reading a version of an object by comparing all of it with the version that is known, its metadata included.
+//!
+//! That the text is well formed, [`follow_with`] tells. The metadata is then that of the known version, its places moved by as much as
+//! the scalars in front of them became longer or shorter, as long as each scalar that differs is one that may stand where it does:
+//! text for text, a number for the generation. All else is left to `usual`, which reads the metadata member by member. Both must agree:
+//! `tests/reader.rs` holds them together.
+
+use super::familiar::{Familiar, Head, Owners};
+use super::follow::{Names, follow, follow_with};
+use super::metadata::{Farthest, Metadata, Pairs, Span, Text};
+use super::parse::ParseOptions;
+use super::scan::Cursor;
+use super::usual::{Read, plain};
+use crate::ObjectKey;
+
+/// How many scalars of the metadata may differ. Most often it is the version alone.
+const MOST: usize = 8;
+/// The members of the metadata that have a meaning here.
+const READ: [&str; 9] = [
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "deletionTimestamp",
+    "labels",
+    "annotations",
+    "ownerReferences",
+];
+/// What is dropped.
+const MANAGED: &str = ",\"managedFields\":";
+
+/// The object that `text` is a version of, if all but some scalars is as in the version that the caller has.
+pub(super) fn parse_first(
+    text: &str,
+    options: &ParseOptions<'_>,
+    familiar: &mut Familiar<'_>,
+) -> Option<Read> {
+    let transform = options.transform;
+    if transform.drop_last_applied || !transform.keeps_members() || u32::try_from(text.len()).is_err() {
+        return None;
+    }
+    let (start, head) = {
+        let Head { source, canonical } = familiar.head()?;
+        text.starts_with(source).then_some((source.len(), canonical.len()))?
+    };
+    let (namespace, name) = key(text.get(start..)?)?;
+    let known = familiar.stored(namespace, name)?.clone();
+    let (known_json, known_meta) = (known.json(), &known.0.metadata);
+    known_json.starts_with(&familiar.head()?.canonical).then_some(())?;
+
+    // Without the bracket at its end: managed fields that are dropped may come before it.
+    let known_members = known_json.get(head..known_meta.behind.start() - 1)?;
+    let mut changes = Changes::default();
+    let len = follow_with(known_members, &text[start..], Names::Same, |known_place, place| {
+        let known_place = head + known_place.start..head + known_place.end;
+        let value = text.get(start + place.start..start + place.end)?;
+        may_be(value, known_place.start, known_json, known_meta).then_some(())?;
+        changes.note(Change { start: known_place.start, end: known_place.end, len: value.len() })
+    })?;
+    let members = text.get(start..start + len)?;
+    let mut cursor = Cursor::new(text);
+    cursor.skip(start + len)?;
+    if transform.drop_managed_fields && cursor.same(MANAGED).is_some() {
+        familiar.managed_fields(&mut cursor, Owners::of(known_meta.owners.of(known_json)))?;
+    }
+    cursor.same("}")?;
+    let tail = &cursor.rest()[..follow(known.behind_metadata(), cursor.rest(), Names::Same)?];
+    cursor.skip(tail.len())?;
+    cursor.same("}")?;
+
+    let mut json = String::with_capacity(head + members.len() + tail.len() + 2);
+    json.push_str(&known_json[..head]);
+    json.push_str(members);
+    json.push('}');
+    let behind = json.len();
+    json.push_str(tail);
+    json.push('}');
+    let metadata = Metadata {
+        generation: changes.generation(known_meta, &json)?,
+        behind: Span::of_range(behind, json.len() - 1),
+        ..changes.moved(known_meta, known.key())
+    };
+    Some(Read { json: json.into_boxed_str(), metadata, len: cursor.at(), unlike: None, head: None })
+}
+
+/// Namespace and name, where the metadata starts with them.
+fn key(metadata: &str) -> Option<(&str, &str)> {
+    let mut cursor = Cursor::new(metadata);
+    cursor.same(r#"{"name":"#)?;
+    let name = cursor.plain_string()?;
+    if cursor.same(r#","generateName":"#).is_some() {
+        cursor.plain_string()?;
+    }
+    let is_namespaced = cursor.same(r#","namespace":"#).is_some();
+    let namespace = if is_namespaced { cursor.plain_string()? } else { "" };
+    Some((namespace, name))
+}
+
+/// Whether the metadata goes on meaning something when this scalar comes in place of the known one at `place`.
+fn may_be(value: &str, place: usize, known: &str, metadata: &Metadata) -> bool {
+    let is_in = |span: Span| (span.start()..span.end()).contains(&place);
+    let is_text = |text: &Text| matches!(text, Text::Inside(inner) if inner.start() == place + 1);
+    if is_in(metadata.labels.place()) || is_in(metadata.annotations.place()) {
+        return value.starts_with('"');
+    }
+    if [&metadata.uid, &metadata.resource_version, &metadata.deletion_timestamp].into_iter().any(is_text) {
+        return plain(value).is_some();
+    }
+    if metadata.generation_at as usize == place {
+        return value.parse::<u64>().is_ok();
+    }
+    !is_in(metadata.owners) && !is_named(&known[..place])
+}
+
+/// Whether the value behind `before` is of a member that is read, or may be one. There is a null, or it would have been found before.
+fn is_named(before: &str) -> bool {
+    match before.strip_suffix("\":") {
+        Some(name) => {
+            let name = name.rsplit('"').next().unwrap_or_default();
+            name.contains('\\') || READ.contains(&name)
+        }
+        // An element of a list has no name. White space is not known from servers.
+        None => !before.ends_with(['[', ',']),
+    }
+}
+
+/// A scalar of the known text in whose place another one stands, and how long that is.
+#[derive(Clone, Copy, Default)]
+struct Change {
+    start: usize,
+    end: usize,
+    len: usize,
+}
+
+/// In the order of the text.
+#[derive(Default)]
+struct Changes {
+    all: [Change; MOST],
+    len: usize,
+}
+
+impl Changes {
+    fn note(&mut self, change: Change) -> Option<()> {
+        *self.all.get_mut(self.len)? = change;
+        self.len += 1;
+        Some(())
+    }
+
+    fn all(&self) -> &[Change] {
+        &self.all[..self.len]
+    }
+
+    /// Where a place is now whose changes are those that `is_before` chooses.
+    fn shifted(&self, place: usize, is_before: impl Fn(&Change) -> bool) -> usize {
+        let before = self.all().iter().filter(|change| is_before(change));
+        before.fold(place, |place, change| place + change.len - (change.end - change.start))
+    }
+
+    fn span(&self, span: Span) -> Span {
+        let start = self.shifted(span.start(), |change| change.end <= span.start());
+        // Behind what is in the middle of a string there is a part of it: what is between the quotes.
+        Span::of_range(start, self.shifted(span.end(), |change| change.start < span.end()))
+    }
+
+    fn text(&self, text: &Text) -> Text {
+        match text {
+            Text::Inside(span) => Text::Inside(self.span(*span)),
+            // It has not changed, or it would have been refused.
+            Text::Escaped(text) => Text::Escaped(text.clone()),
+        }
+    }
+
+    fn generation_at(&self, known: &Metadata) -> usize {
+        let place = known.generation_at as usize;
+        self.shifted(place, |change| change.end <= place)
+    }
+
+    fn generation(&self, known: &Metadata, json: &str) -> Option<u64> {
+        let place = known.generation_at as usize;
+        let Some(change) = self.all().iter().find(|change| change.start == place) else {
+            return Some(known.generation);
+        };
+        let start = self.generation_at(known);
+        json.get(start..start + change.len)?.parse().ok()
+    }
+
+    fn moved(&self, known: &Metadata, key: &ObjectKey) -> Metadata {
+        Metadata {
+            key: key.clone(),
+            api_version: self.text(&known.api_version),
+            kind: self.text(&known.kind),
+            uid: self.text(&known.uid),
+            resource_version: self.text(&known.resource_version),
+            deletion_timestamp: self.text(&known.deletion_timestamp),
+            generation: known.generation,
+            generation_at: u32::try_from(self.generation_at(known)).unwrap_or_default(),
+            labels: Pairs::at(self.span(known.labels.place())),
+            annotations: Pairs::at(self.span(known.annotations.place())),
+            owners: self.span(known.owners),
+            behind: known.behind,
+            farthest: Farthest::default(),
+        }
+    }
+}
