@@ -130,8 +130,8 @@ fn successor(known: &str, next: &str) {
     let options = ParseOptions { transform: &Transform::standard(), ..ParseOptions::default() };
     let Ok(stored) = Object::parse(known.as_bytes(), &options) else { return };
     let mut reader = ObjectReader::default();
-    let _ = reader.read(known.as_bytes(), &options, |_, _| None);
-    let read = reader.read(next.as_bytes(), &options, |_, _| Some(stored.clone()));
+    let _ = reader.read(known.as_bytes(), &options, |_| None);
+    let read = reader.read(next.as_bytes(), &options, |_| Some(stored.clone()));
     let parsed = Object::parse(next.as_bytes(), &options);
     assert_eq!(
         read.map(|object| object.json().to_owned()).ok(),

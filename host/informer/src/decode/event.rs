@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use pilothouse_model::{Object, ObjectKey, ObjectReader};
+use pilothouse_model::{Object, ObjectReader};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -67,9 +67,23 @@ impl EventDecoder<'_> {
         self.event(&envelope.kind, envelope.object.get().as_bytes())
     }
 
+    /// Reads the line that `text` starts with, and says how long that is with its end: where it is an event as Kubernetes writes it, of a
+    /// version that can be read by comparing it with the stored one.
+    pub(crate) fn decode_first(&mut self, text: &str) -> Result<Option<(WatchEvent, usize)>, DecodeError> {
+        let Some((event, object)) = first_event(text) else { return Ok(None) };
+        let version = self.format.version(object, self.reader, |key| self.store.get_plain(key))?;
+        let Some((version, len)) = version.filter(|(version, _)| !version.resource_version().is_empty())
+        else {
+            return Ok(None);
+        };
+        let end = object.get(len..).and_then(|rest| rest.strip_prefix('}'));
+        let rest = end.and_then(|end| end.strip_prefix('\n').or_else(|| end.strip_prefix("\r\n")));
+        let Some(rest) = rest else { return Ok(None) };
+        Ok(Some((event(version), text.len() - rest.len())))
+    }
+
     fn object(&mut self, object: &[u8]) -> Result<Object, DecodeError> {
-        let stored = |namespace: &str, name: &str| self.store.get_plain(&ObjectKey::new(namespace, name));
-        let object = self.format.object(object, self.reader, stored)?;
+        let object = self.format.object(object, self.reader, |key| self.store.get_plain(key))?;
         if object.resource_version().is_empty() {
             return Err(DecodeError::NoResourceVersion(object.key().to_string()));
         }
@@ -97,6 +111,17 @@ fn bookmark(object: &[u8]) -> Result<WatchEvent, DecodeError> {
         resource_version: metadata.resource_version.into_owned(),
         initial_events_end: metadata.annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true"),
     })
+}
+
+/// What event `text` starts with, and the text from its object on, of an event with an object that is written as Kubernetes writes it.
+fn first_event(text: &str) -> Option<(fn(Object) -> WatchEvent, &str)> {
+    let rest = text.strip_prefix(r#"{"type":""#)?;
+    let after = |kind: &str| rest.strip_prefix(kind)?.strip_prefix(r#"","object":"#);
+    if let Some(object) = after("MODIFIED") {
+        return Some((WatchEvent::Modified, object));
+    }
+    let added = after("ADDED").map(|object| (WatchEvent::Added as fn(Object) -> WatchEvent, object));
+    added.or_else(|| Some((WatchEvent::Deleted, after("DELETED")?)))
 }
 
 /// The type and the object of an event written as Kubernetes writes it, found without a parse of the whole line: the
@@ -152,6 +177,48 @@ mod tests {
     }
 
     #[test]
+    fn an_event_of_a_stored_object_is_read_without_its_end_being_looked_for() {
+        let (format, mut reader, store) = (pod_format(), ObjectReader::default(), Store::new());
+        let line = |kind: &str, version: &str| {
+            let pod = format!(r#"{{"apiVersion":"v1","kind":"Pod",{}"#, &pod_item("a", version)[1..]);
+            format!(r#"{{"type":"{kind}","object":{pod}}}"#)
+        };
+        let mut decoder = EventDecoder { format: &format, reader: &mut reader, store: &store };
+        assert!(
+            decoder.decode_first(&(line("ADDED", "1") + "\n")).expect("text").is_none(),
+            "it is not stored"
+        );
+        let Ok(WatchEvent::Added(added)) = decoder.decode(line("ADDED", "1").as_bytes()) else {
+            panic!("not an event");
+        };
+        store.update(added);
+        for (kind, end) in [("MODIFIED", "\n"), ("DELETED", "\r\n"), ("ADDED", "\nand more")] {
+            let text = line(kind, "22") + end;
+            let (event, len) = decoder.decode_first(&text).expect("an event").expect("of a stored object");
+            assert_eq!(&text[..len], text.trim_end_matches("and more"));
+            let by_line = decoder.decode(line(kind, "22").as_bytes()).expect("an event");
+            assert_eq!(format!("{event:?}"), format!("{by_line:?}"));
+            let (WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object)) =
+                event
+            else {
+                panic!("{kind}");
+            };
+            assert_eq!(object.resource_version(), "22");
+        }
+        for other in [
+            line("MODIFIED", "22"),
+            line("MODIFIED", "22") + "}\n",
+            line("MODIFIED", "22") + " \n",
+            line("MODIFIED", "") + "\n",
+            line("BOOKMARK", "22") + "\n",
+            line("MODIFIED", "22").replace("\"a\"", "\"b\"") + "\n",
+            String::new(),
+        ] {
+            assert!(decoder.decode_first(&other).expect("no event").is_none(), "{other}");
+        }
+    }
+
+    #[test]
     fn b09_an_object_has_the_same_bytes_by_list_and_by_watch() {
         let Ok(WatchEvent::Modified(by_watch)) =
             read(&format!(r#"{{"type":"MODIFIED","object":{}}}"#, pod()))
@@ -159,7 +226,7 @@ mod tests {
             panic!("not an event");
         };
         let by_list = pod_format()
-            .object(pod_item("a", "5").as_bytes(), &mut ObjectReader::default(), |_, _| None)
+            .object(pod_item("a", "5").as_bytes(), &mut ObjectReader::default(), |_| None)
             .expect("an item");
         assert_eq!(by_watch.json(), by_list.json());
     }

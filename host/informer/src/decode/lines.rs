@@ -1,4 +1,5 @@
 use super::DecodeError;
+use super::text::text_of;
 
 /// Cuts a body into lines. A line inside one chunk is not copied; only what a chunk's end cuts is kept, up to a limit.
 pub(crate) struct LineSplitter {
@@ -7,31 +8,54 @@ pub(crate) struct LineSplitter {
     limit: usize,
 }
 
+/// Who reads the lines of a body.
+pub(crate) trait ReadLines {
+    /// Why no more is read.
+    type Error: From<DecodeError>;
+
+    /// Reads the line that `text` starts with, if it takes no search for the end of the line to do so; returns its length, the end
+    /// included.
+    fn first(&mut self, text: &str) -> Result<Option<usize>, Self::Error>;
+
+    /// Reads a line, which comes without its end.
+    fn line(&mut self, line: &[u8]) -> Result<(), Self::Error>;
+}
+
 impl LineSplitter {
     pub(crate) fn new(limit: usize) -> Self {
         Self { carry: Vec::new(), limit }
     }
 
-    /// Calls `line` for each line that `chunk` completes, without its end; empty lines are skipped. Stops early when `line`
-    /// returns `Err`.
-    pub(crate) fn feed<E: From<DecodeError>>(
-        &mut self,
-        chunk: &[u8],
-        mut line: impl FnMut(&[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let mut rest = chunk;
-        while let Some(end) = memchr::memchr(b'\n', rest) {
-            let (head, tail) = rest.split_at(end);
-            rest = &tail[1..];
+    /// Has `lines` read each line that `chunk` completes; empty lines are skipped. Stops early at an error.
+    pub(crate) fn feed<R: ReadLines>(&mut self, chunk: &[u8], lines: &mut R) -> Result<(), R::Error> {
+        let mut at = 0;
+        let mut text = None;
+        while at < chunk.len() {
             if self.carry.is_empty() {
-                Self::emit(head, &mut line)?;
+                let (start, text) = *text.get_or_insert_with(|| {
+                    let (start, text) = text_of(&chunk[at..]);
+                    (at + start, text)
+                });
+                let text = at.checked_sub(start).and_then(|at| text.get(at..));
+                let first = text.map_or(Ok(None), |text| lines.first(text))?;
+                if let Some(len) = first {
+                    at += len;
+                    continue;
+                }
+            }
+            let rest = &chunk[at..];
+            let Some(end) = memchr::memchr(b'\n', rest) else { break };
+            at += end + 1;
+            if self.carry.is_empty() {
+                Self::emit(&rest[..end], lines)?;
             } else {
-                self.carry.extend_from_slice(head);
-                let emitted = Self::emit(&self.carry, &mut line);
+                self.carry.extend_from_slice(&rest[..end]);
+                let emitted = Self::emit(&self.carry, lines);
                 self.carry.clear();
                 emitted?;
             }
         }
+        let rest = &chunk[at..];
         if self.carry.len() + rest.len() > self.limit {
             return Err(DecodeError::TooLong { limit: self.limit }.into());
         }
@@ -39,9 +63,9 @@ impl LineSplitter {
         Ok(())
     }
 
-    fn emit<E>(line: &[u8], emit: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    fn emit<R: ReadLines>(line: &[u8], lines: &mut R) -> Result<(), R::Error> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if line.iter().all(u8::is_ascii_whitespace) { Ok(()) } else { emit(line) }
+        if line.iter().all(u8::is_ascii_whitespace) { Ok(()) } else { lines.line(line) }
     }
 }
 
@@ -49,36 +73,65 @@ impl LineSplitter {
 mod tests {
     use super::*;
 
-    fn lines(chunks: &[&str]) -> Result<Vec<String>, DecodeError> {
-        let mut splitter = LineSplitter::new(16);
-        let mut lines = Vec::new();
-        for chunk in chunks {
-            splitter.feed(chunk.as_bytes(), |line| {
-                lines.push(String::from_utf8_lossy(line).into_owned());
-                Ok::<_, DecodeError>(())
-            })?;
+    /// Those that start so are read without a search for their end.
+    const SHORT: &str = "tw";
+
+    #[derive(Default)]
+    struct Reader {
+        lines: Vec<String>,
+        first: usize,
+    }
+
+    impl ReadLines for Reader {
+        type Error = DecodeError;
+
+        fn first(&mut self, text: &str) -> Result<Option<usize>, DecodeError> {
+            let line = text.split_inclusive('\n').next().unwrap_or_default();
+            if !line.starts_with(SHORT) || !line.ends_with('\n') {
+                return Ok(None);
+            }
+            self.first += 1;
+            self.lines.push(line.trim_end().to_owned());
+            Ok(Some(line.len()))
         }
-        Ok(lines)
+
+        fn line(&mut self, line: &[u8]) -> Result<(), DecodeError> {
+            self.lines.push(String::from_utf8_lossy(line).into_owned());
+            Ok(())
+        }
+    }
+
+    fn lines(chunks: &[&[u8]]) -> Result<Reader, DecodeError> {
+        let mut splitter = LineSplitter::new(16);
+        let mut reader = Reader::default();
+        for chunk in chunks {
+            splitter.feed(chunk, &mut reader)?;
+        }
+        Ok(reader)
     }
 
     #[test]
     fn lines_are_whole_wherever_the_chunks_are_cut() {
-        let text = "one\ntwo\r\n\n  \nthree\npartial";
+        let text = "one\ntwö\r\n\n  \nthrée\ntwelve\npartial".as_bytes();
         for first in 0..text.len() {
             for second in first..text.len() {
                 let chunks = [&text[..first], &text[first..second], &text[second..]];
-                assert_eq!(
-                    lines(&chunks).expect("lines"),
-                    ["one", "two", "three"],
-                    "cut at {first} and {second}"
-                );
+                let read = lines(&chunks).expect("lines").lines;
+                assert_eq!(read, ["one", "twö", "thrée", "twelve"], "cut at {first} and {second}");
             }
         }
+        assert_eq!(lines(&[text]).expect("lines").first, 2);
+    }
+
+    #[test]
+    fn what_is_no_text_does_not_hide_the_lines_behind_it() {
+        let read = lines(&[b"one\n\xfftwo\ntwo\n"]).expect("lines");
+        assert_eq!(read.lines, ["one", "\u{fffd}two", "two"]);
     }
 
     #[test]
     fn a_line_without_an_end_is_refused_above_the_limit() {
-        assert!(lines(&["0123456789", "0123456789"]).is_err());
-        assert!(lines(&["0123456789", "012345", "\n"]).is_ok());
+        assert!(lines(&[b"0123456789", b"0123456789"]).is_err());
+        assert!(lines(&[b"0123456789", b"012345", b"\n"]).is_ok());
     }
 }

@@ -1,6 +1,7 @@
 use pilothouse_model::{Object, ObjectReader};
 use serde::Deserialize;
 
+use super::text::text_of;
 use super::{DecodeError, ObjectFormat};
 
 /// The metadata of one page of a list.
@@ -122,10 +123,10 @@ impl ListDecoder {
                     if self.scan_item(byte) {
                         let tail = &chunk[start..=at];
                         if self.item.is_empty() {
-                            items.push(format.object(tail, &mut self.reader, |_, _| None)?);
+                            items.push(format.object(tail, &mut self.reader, |_| None)?);
                         } else {
                             self.item.extend_from_slice(tail);
-                            items.push(format.object(&self.item, &mut self.reader, |_, _| None)?);
+                            items.push(format.object(&self.item, &mut self.reader, |_| None)?);
                             self.item.clear();
                         }
                         self.place = Place::Between;
@@ -221,16 +222,6 @@ impl ListDecoder {
         }
         !self.in_string
     }
-}
-
-/// Where the part of a chunk starts that is text, and that part: characters may be cut at either end.
-fn text_of(chunk: &[u8]) -> (usize, &str) {
-    let start = chunk.iter().position(|byte| byte & 0xc0 != 0x80).unwrap_or(chunk.len());
-    let text = match std::str::from_utf8(&chunk[start..]) {
-        Ok(text) => text,
-        Err(error) => std::str::from_utf8(&chunk[start..start + error.valid_up_to()]).unwrap_or_default(),
-    };
-    (start, text)
 }
 
 #[cfg(test)]

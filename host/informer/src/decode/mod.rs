@@ -3,12 +3,13 @@
 mod event;
 mod lines;
 mod list;
+mod text;
 
 pub(crate) use event::{EventDecoder, WatchEvent};
-pub(crate) use lines::LineSplitter;
+pub(crate) use lines::{LineSplitter, ReadLines};
 pub(crate) use list::{ListDecoder, ListPage};
 
-use pilothouse_model::{Object, ObjectError, ObjectReader, ParseOptions, Transform};
+use pilothouse_model::{Object, ObjectError, ObjectKey, ObjectReader, ParseOptions, Transform};
 
 use crate::InformerKey;
 
@@ -54,11 +55,25 @@ impl ObjectFormat {
         &self,
         json: &[u8],
         reader: &mut ObjectReader,
-        stored: impl FnMut(&str, &str) -> Option<Object>,
+        stored: impl FnMut(&ObjectKey) -> Option<Object>,
     ) -> Result<Object, DecodeError> {
         let object = reader.read(json, &self.options(), stored)?;
         self.check_type(&object)?;
         Ok(object)
+    }
+
+    /// As [`object`](Self::object), of the version that `text` starts with of a stored object; see [`ObjectReader::read_version`].
+    pub(crate) fn version(
+        &self,
+        text: &str,
+        reader: &mut ObjectReader,
+        stored: impl FnMut(&ObjectKey) -> Option<Object>,
+    ) -> Result<Option<(Object, usize)>, DecodeError> {
+        let version = reader.read_version(text, &self.options(), stored);
+        if let Some((object, _)) = &version {
+            self.check_type(object)?;
+        }
+        Ok(version)
     }
 
     /// As [`object`](Self::object), of the object that `text` starts with, and its length; `None` when that cannot be told in

@@ -10,7 +10,9 @@ use super::idle::{IdleTimer, silent};
 use super::machine::{Action, Input, Machine};
 use super::share::share_with;
 use crate::InformerKey;
-use crate::decode::{DecodeError, EventDecoder, LineSplitter, ListDecoder, ObjectFormat, WatchEvent};
+use crate::decode::{
+    DecodeError, EventDecoder, LineSplitter, ListDecoder, ObjectFormat, ReadLines, WatchEvent,
+};
 use crate::delta_queue::DeltaQueue;
 use crate::failure::{Failure, FailureKind, RequestName};
 use crate::list_watch::{ListParams, ListWatch, WatchParams};
@@ -203,40 +205,19 @@ impl Reflector {
 
     /// Steps through the events that the chunk completes; stops at the first that ends the watch.
     fn read_chunk(&mut self, chunk: &[u8], lines: &mut LineSplitter) -> Result<Action, Failure> {
-        enum Stop {
-            Action(Action),
-            Failure(DecodeError),
-        }
-        impl From<DecodeError> for Stop {
-            fn from(error: DecodeError) -> Self {
-                Self::Failure(error)
-            }
-        }
-        let now = Instant::now();
-        let mut events = 0;
-        let (machine, deltas, request, store) =
-            (&mut self.machine, &mut self.deltas, &self.watch_name, self.queue.store());
-        let mut decoder = EventDecoder { format: &self.format, reader: &mut self.reader, store };
-        let result = lines.feed(chunk, |line| {
-            events += 1;
-            let mut event = decoder.decode(line)?;
-            if let WatchEvent::Added(object) = &mut event
-                && machine.is_streaming()
-            {
-                share_with(store, std::slice::from_mut(object));
-            }
-            if let WatchEvent::Error(failure) = event {
-                let failure = failure.in_request(request);
-                tracing::debug!("{failure}");
-                event = WatchEvent::Error(failure);
-            }
-            match machine.step(Input::Event(event), now, deltas) {
-                Action::Read => Ok(()),
-                action => Err(Stop::Action(action)),
-            }
-        });
+        let store = self.queue.store();
+        let mut events = Events {
+            decoder: EventDecoder { format: &self.format, reader: &mut self.reader, store },
+            machine: &mut self.machine,
+            deltas: &mut self.deltas,
+            request: &self.watch_name,
+            now: Instant::now(),
+            count: 0,
+        };
+        let result = lines.feed(chunk, &mut events);
+        let count = events.count;
         self.status.send_if_modified(|status| {
-            status.events += events;
+            status.events += count;
             false
         });
         match result {
@@ -308,6 +289,65 @@ impl Reflector {
             status.error.clone_from(&observed.error);
             changed
         });
+    }
+}
+
+/// Steps through the events of a chunk.
+struct Events<'a> {
+    decoder: EventDecoder<'a>,
+    machine: &'a mut Machine,
+    deltas: &'a mut Vec<Delta>,
+    request: &'a Arc<RequestName>,
+    now: Instant,
+    /// How many were read.
+    count: u64,
+}
+
+/// Why no more events of a chunk are read.
+enum Stop {
+    Action(Action),
+    Failure(DecodeError),
+}
+
+impl From<DecodeError> for Stop {
+    fn from(error: DecodeError) -> Self {
+        Self::Failure(error)
+    }
+}
+
+impl Events<'_> {
+    fn step(&mut self, mut event: WatchEvent) -> Result<(), Stop> {
+        if let WatchEvent::Added(object) = &mut event
+            && self.machine.is_streaming()
+        {
+            share_with(self.decoder.store, std::slice::from_mut(object));
+        }
+        if let WatchEvent::Error(failure) = event {
+            let failure = failure.in_request(self.request);
+            tracing::debug!("{failure}");
+            event = WatchEvent::Error(failure);
+        }
+        match self.machine.step(Input::Event(event), self.now, self.deltas) {
+            Action::Read => Ok(()),
+            action => Err(Stop::Action(action)),
+        }
+    }
+}
+
+impl ReadLines for Events<'_> {
+    type Error = Stop;
+
+    fn first(&mut self, text: &str) -> Result<Option<usize>, Stop> {
+        let Some((event, len)) = self.decoder.decode_first(text)? else { return Ok(None) };
+        self.count += 1;
+        self.step(event)?;
+        Ok(Some(len))
+    }
+
+    fn line(&mut self, line: &[u8]) -> Result<(), Stop> {
+        self.count += 1;
+        let event = self.decoder.decode(line)?;
+        self.step(event)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Object;
 use super::follow::{Names, follow};
 use super::scan::Cursor;
+use crate::ObjectKey;
 
 /// How many shapes are remembered. Objects come from few controllers at a time.
 const SHAPES: usize = 16;
@@ -11,33 +12,46 @@ const LARGEST: usize = 64 * 1024;
 
 /// What may be like the object that is being read. Whatever it is, it changes how quickly the object is read and nothing else.
 pub(super) struct Familiar<'a> {
-    /// The version of the object that the caller has, by namespace and name.
-    stored: &'a mut dyn FnMut(&str, &str) -> Option<Object>,
-    /// What it answered: it is asked once for each object.
-    found: Option<Option<Object>>,
+    /// The version of the object that the caller has, by its key.
+    stored: &'a mut dyn FnMut(&ObjectKey) -> Option<Object>,
+    /// What it was asked, and answered: it is asked once for each object.
+    found: Option<(ObjectKey, Option<Object>)>,
     shapes: Option<&'a mut Shapes>,
 }
 
 impl<'a> Familiar<'a> {
     pub(super) fn new(
-        stored: &'a mut dyn FnMut(&str, &str) -> Option<Object>,
+        stored: &'a mut dyn FnMut(&ObjectKey) -> Option<Object>,
         shapes: &'a mut Shapes,
     ) -> Self {
         Self { stored, found: None, shapes: Some(shapes) }
     }
 
     /// With nothing to compare with.
-    pub(super) fn nothing(nobody: &'a mut dyn FnMut(&str, &str) -> Option<Object>) -> Self {
+    pub(super) fn nothing(nobody: &'a mut dyn FnMut(&ObjectKey) -> Option<Object>) -> Self {
         Self { stored: nobody, found: None, shapes: None }
     }
 
     pub(super) fn stored(&mut self, namespace: &str, name: &str) -> Option<&Object> {
-        self.found.get_or_insert_with(|| (self.stored)(namespace, name)).as_ref()
+        let ask = || {
+            let key = ObjectKey::new(namespace, name);
+            let stored = (self.stored)(&key);
+            (key, stored)
+        };
+        self.found.get_or_insert_with(ask).1.as_ref()
     }
 
     /// The stored version, if it was asked for.
     pub(super) fn known(&self) -> Option<&Object> {
-        self.found.as_ref()?.as_ref()
+        self.found.as_ref()?.1.as_ref()
+    }
+
+    /// The key by which it was asked for.
+    ///
+    /// Not that of the stored version, though it has the same text: to count one more use of that costs more than to make another, as the
+    /// thread that takes the versions before counts there, too.
+    pub(super) fn key(&self) -> Option<&ObjectKey> {
+        self.found.as_ref().map(|(key, _)| key)
     }
 
     /// The start of the objects that were read lately.
@@ -45,28 +59,23 @@ impl<'a> Familiar<'a> {
         self.shapes.as_ref().map(|shapes| &shapes.head).filter(|head| !head.source.is_empty())
     }
 
+    /// The stored version, its key, and what else is remembered, when there is all of it.
+    pub(super) fn all(&mut self) -> Option<(&Object, &ObjectKey, &mut Shapes)> {
+        let (key, stored) = self.found.as_ref()?;
+        Some((stored.as_ref()?, key, self.shapes.as_mut()?))
+    }
+
     /// An object of these owners.
     pub(super) fn example(&self, owners: Owners) -> Option<&Object> {
         self.shapes.as_ref()?.by_owners[owners.0].example.as_ref()
     }
 
-    /// Reads managed fields that are dropped: that they are well formed is all that counts, whatever the names in them.
+    /// As [`Shapes::managed_fields`].
     pub(super) fn managed_fields(&mut self, cursor: &mut Cursor<'_>, owners: Owners) -> Option<()> {
-        let Some(shapes) = &mut self.shapes else { return cursor.value() };
-        let known = &mut shapes.by_owners[owners.0].managed;
-        if !known.is_empty()
-            && let Some(len) = follow(known, cursor.rest(), Names::Any)
-        {
-            return cursor.skip(len);
+        match &mut self.shapes {
+            Some(shapes) => shapes.managed_fields(cursor, owners),
+            None => cursor.value(),
         }
-        let start = cursor.at();
-        cursor.value()?;
-        let text = cursor.since(start).of(cursor.text());
-        if text.ends_with(']') && text.len() <= LARGEST {
-            known.clear();
-            known.push_str(text);
-        }
-        Some(())
     }
 }
 
@@ -109,6 +118,29 @@ struct Shape {
 }
 
 impl Shapes {
+    /// Whether the start of the kept text is as in the objects that were read lately.
+    pub(super) fn is_head_of(&self, json: &str) -> bool {
+        json.starts_with(&self.head.canonical)
+    }
+
+    /// Reads managed fields that are dropped: that they are well formed is all that counts, whatever the names in them.
+    pub(super) fn managed_fields(&mut self, cursor: &mut Cursor<'_>, owners: Owners) -> Option<()> {
+        let known = &mut self.by_owners[owners.0].managed;
+        if !known.is_empty()
+            && let Some(len) = follow(known, cursor.rest(), Names::Any)
+        {
+            return cursor.skip(len);
+        }
+        let start = cursor.at();
+        cursor.value()?;
+        let text = cursor.since(start).of(cursor.text());
+        if text.ends_with(']') && text.len() <= LARGEST {
+            known.clear();
+            known.push_str(text);
+        }
+        Some(())
+    }
+
     pub(super) fn learn_head(&mut self, source: &str, canonical: &str) {
         if source.len() <= LARGEST && (self.head.source != source || self.head.canonical != canonical) {
             self.head = Head { source: source.to_owned(), canonical: canonical.to_owned() };

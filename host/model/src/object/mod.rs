@@ -67,7 +67,7 @@ impl Object {
     /// an unusual form, or is malformed. Then find its end, and [`parse`](Self::parse) it.
     #[must_use]
     pub fn parse_first(text: &str, options: &ParseOptions<'_>) -> Option<(Self, usize)> {
-        let read = usual::parse_first(text, options, &mut Familiar::nothing(&mut |_, _| None))?;
+        let read = usual::parse_first(text, options, &mut Familiar::nothing(&mut |_| None))?;
         Some((Self(Arc::new(Inner { json: read.json.into(), metadata: read.metadata })), read.len))
     }
 

@@ -73,7 +73,7 @@ impl Default for ParseOptions<'_> {
 
 pub(super) fn parse(bytes: &[u8], options: &ParseOptions<'_>) -> Result<(Box<str>, Metadata), ObjectError> {
     let text = text(bytes)?;
-    if let Some(read) = usual::parse(text, options, &mut Familiar::nothing(&mut |_, _| None)) {
+    if let Some(read) = usual::parse(text, options, &mut Familiar::nothing(&mut |_| None)) {
         return Ok((read.json, read.metadata));
     }
     parse_any(text, options)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::familiar::{Familiar, Shapes};
 use super::parse::{self, ObjectError, ParseOptions};
 use super::{Inner, Object, successor, usual};
+use crate::ObjectKey;
 
 /// Reads objects of one resource and one transform, one after another; quick where they resemble what it has read or what the
 /// caller has. The objects are the same, byte for byte, as those that [`Object::parse`] reads, and the same texts are refused.
@@ -21,7 +22,7 @@ use super::{Inner, Object, successor, usual};
 /// let mut reader = ObjectReader::default();
 /// let mut stored = None;
 /// for version in 1..4 {
-///     let read = reader.read(pod(version).as_bytes(), &ParseOptions::default(), |_, _| stored.clone()).unwrap();
+///     let read = reader.read(pod(version).as_bytes(), &ParseOptions::default(), |_| stored.clone()).unwrap();
 ///     assert_eq!(read, Object::from_json(pod(version)).unwrap());
 ///     stored = Some(read);
 /// }
@@ -32,8 +33,8 @@ pub struct ObjectReader {
 }
 
 impl ObjectReader {
-    /// As [`Object::parse`]. `stored` is asked for the version of the object that the caller has, by namespace and name; it
-    /// need not be the latest, nor one at all.
+    /// As [`Object::parse`]. `stored` is asked for the version of the object that the caller has; it need not be the
+    /// latest, nor one at all.
     ///
     /// # Errors
     /// See [`ObjectError`].
@@ -41,22 +42,36 @@ impl ObjectReader {
         &mut self,
         json: &[u8],
         options: &ParseOptions<'_>,
-        mut stored: impl FnMut(&str, &str) -> Option<Object>,
+        mut stored: impl FnMut(&ObjectKey) -> Option<Object>,
     ) -> Result<Object, ObjectError> {
         let text = parse::text(json)?;
         let mut familiar = Familiar::new(&mut stored, &mut self.shapes);
-        let read = successor::parse_first(text, options, &mut familiar);
-        let read = read.filter(|read| read.is_alone(text));
-        let Some(read) = read.or_else(|| usual::parse(text, options, &mut familiar)) else {
+        let version = successor::parse_first(text, options, &mut familiar);
+        let version = version.filter(|read| read.is_alone(text));
+        let Some(read) = version.or_else(|| usual::parse(text, options, &mut familiar)) else {
             let (json, metadata) = parse::parse_any(text, options)?;
             return Ok(Object(Arc::new(Inner { json: json.into(), metadata })));
         };
         Ok(self.keep(text, read))
     }
 
+    /// As [`read`](Self::read), of the object that `text` starts with, with its length in bytes: where it differs from the stored version
+    /// in some values only. `None` for all other text.
+    pub fn read_version(
+        &mut self,
+        text: &str,
+        options: &ParseOptions<'_>,
+        mut stored: impl FnMut(&ObjectKey) -> Option<Object>,
+    ) -> Option<(Object, usize)> {
+        let mut familiar = Familiar::new(&mut stored, &mut self.shapes);
+        let read = successor::parse_first(text, options, &mut familiar)?;
+        let len = read.len;
+        Some((self.keep(text, read), len))
+    }
+
     /// As [`Object::parse_first`].
     pub fn read_first(&mut self, text: &str, options: &ParseOptions<'_>) -> Option<(Object, usize)> {
-        let read = usual::parse_first(text, options, &mut Familiar::new(&mut |_, _| None, &mut self.shapes))?;
+        let read = usual::parse_first(text, options, &mut Familiar::new(&mut |_| None, &mut self.shapes))?;
         let len = read.len;
         Some((self.keep(text, read), len))
     }

@@ -45,9 +45,10 @@ pub(super) fn parse_first(
         text.starts_with(source).then_some((source.len(), canonical.len()))?
     };
     let (namespace, name) = key(text.get(start..)?)?;
-    let known = familiar.stored(namespace, name)?.clone();
+    familiar.stored(namespace, name)?;
+    let (known, key, shapes) = familiar.all()?;
     let (known_json, known_meta) = (known.json(), &known.0.metadata);
-    known_json.starts_with(&familiar.head()?.canonical).then_some(())?;
+    shapes.is_head_of(known_json).then_some(())?;
 
     // Without the bracket at its end: managed fields that are dropped may come before it.
     let known_members = known_json.get(head..known_meta.behind.start() - 1)?;
@@ -62,7 +63,7 @@ pub(super) fn parse_first(
     let mut cursor = Cursor::new(text);
     cursor.skip(start + len)?;
     if transform.drop_managed_fields && cursor.same(MANAGED).is_some() {
-        familiar.managed_fields(&mut cursor, Owners::of(known_meta.owners.of(known_json)))?;
+        shapes.managed_fields(&mut cursor, Owners::of(known_meta.owners.of(known_json)))?;
     }
     cursor.same("}")?;
     let tail = &cursor.rest()[..follow(known.behind_metadata(), cursor.rest(), Names::Same)?];
@@ -79,7 +80,7 @@ pub(super) fn parse_first(
     let metadata = Metadata {
         generation: changes.generation(known_meta, &json)?,
         behind: Span::of_range(behind, json.len() - 1),
-        ..changes.moved(known_meta, known.key())
+        ..changes.moved(known_meta, key)
     };
     Some(Read { json: json.into_boxed_str(), metadata, len: cursor.at(), unlike: None, head: None })
 }

@@ -134,9 +134,8 @@ pub(super) fn parse_first(
     }
     out.push("}");
     let json = out.0.into_boxed_str();
-    let known = familiar.known();
-    let metadata = found.metadata(&json, api_version, kind, behind_metadata, known)?;
-    let unlike = (tail.is_none() && known.is_none()).then_some(owners);
+    let metadata = found.metadata(&json, api_version, kind, behind_metadata, familiar.key())?;
+    let unlike = (tail.is_none() && familiar.known().is_none()).then_some(owners);
     Some(Read { json, metadata, len, unlike, head })
 }
 
@@ -322,14 +321,14 @@ impl Found {
         *place = Some(value);
     }
 
-    /// `known` is an earlier version, whose key is taken if it is the same.
+    /// `key` is taken if it is the object's.
     fn metadata(
         &self,
         json: &str,
         api_version: Span,
         kind: Span,
         behind_metadata: usize,
-        known: Option<&Object>,
+        key: Option<&ObjectKey>,
     ) -> Option<Metadata> {
         let text = |place: Option<Span>| match place {
             None => Some(Span::default()),
@@ -344,9 +343,9 @@ impl Found {
             Some(raw) => raw.of(json).parse().ok()?,
         };
         let namespace = text(self.namespace)?.of(json);
-        let known = known.map(Object::key).filter(|key| key.namespace() == namespace && key.name() == name);
+        let key = key.filter(|key| key.namespace() == namespace && key.name() == name);
         Some(Metadata {
-            key: known.cloned().unwrap_or_else(|| ObjectKey::new(namespace, name)),
+            key: key.cloned().unwrap_or_else(|| ObjectKey::new(namespace, name)),
             behind: Span::of_range(behind_metadata, json.len() - 1),
             farthest: Farthest::default(),
             api_version: Text::Inside(api_version),

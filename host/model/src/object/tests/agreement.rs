@@ -41,7 +41,7 @@ pub(in crate::object) fn facts(object: &Object) -> String {
 fn agree(text: &str) -> bool {
     let answered = Cell::new(false);
     all_options(|options| {
-        let nobody = &mut |_: &str, _: &str| None;
+        let nobody = &mut |_: &ObjectKey| None;
         let Some(read) = usual::parse(text, options, &mut Familiar::nothing(nobody)) else { return };
         answered.set(true);
         let followed = format!("{text},{{");

@@ -13,8 +13,8 @@ fn reads_the_same(known: &str, text: &str) {
         let parsed = Object::parse(text.as_bytes(), options);
         let mut reader = ObjectReader::default();
         for (way, stored) in [("new", None), ("by version", Some(&stored)), ("by shape", None)] {
-            reader.read(known.as_bytes(), options, |_, _| None).expect("it is well formed");
-            let read = reader.read(text.as_bytes(), options, |_, _| stored.cloned());
+            reader.read(known.as_bytes(), options, |_| None).expect("it is well formed");
+            let read = reader.read(text.as_bytes(), options, |_| stored.cloned());
             match (&parsed, &read) {
                 (Ok(parsed), Ok(read)) => {
                     assert_eq!(facts(parsed), facts(read), "{way}: {text}\nafter {known}");
@@ -134,15 +134,21 @@ fn a_new_version_is_read_by_what_it_has_in_common_with_the_stored_one() {
 }
 
 #[test]
-fn the_key_of_the_stored_version_is_shared() {
+fn the_key_is_the_objects_whatever_the_caller_has() {
     let text = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"n"}}"#;
     let stored = Object::from_json(text).expect("an object");
     let mut reader = ObjectReader::default();
-    let options = ParseOptions::default();
-    let read = reader.read(text.as_bytes(), &options, |_, _| Some(stored.clone())).expect("an object");
-    assert_eq!(read.key().as_str().as_ptr(), stored.key().as_str().as_ptr());
-    let wrong = reader.read(text.replace("\"n\"", "\"m\"").as_bytes(), &options, |_, _| Some(stored.clone()));
-    assert_eq!(wrong.expect("an object").namespace(), "m", "whatever the caller has");
+    for (name, namespace) in [("a", "n"), ("a", "n"), ("a", "m"), ("b", "n")] {
+        let text = text.replace("\"a\"", &format!("{name:?}")).replace("\"n\"", &format!("{namespace:?}"));
+        let mut asked = None;
+        let read = reader.read(text.as_bytes(), &ParseOptions::default(), |key| {
+            asked = Some(key.clone());
+            Some(stored.clone())
+        });
+        let read = read.expect("an object");
+        assert_eq!(read.key(), &ObjectKey::new(namespace, name));
+        assert_eq!(asked.as_ref(), Some(read.key()));
+    }
 }
 
 proptest! {

@@ -11,13 +11,11 @@ const KNOWN: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","g
 fn is_read(known: &str, text: &str, transform: &Transform) -> bool {
     let options = ParseOptions { transform, ..ParseOptions::default() };
     let mut reader = ObjectReader::default();
-    let stored = reader.read(known.as_bytes(), &options, |_, _| None).expect("an object");
+    let stored = reader.read(known.as_bytes(), &options, |_| None).expect("an object");
     let mut shapes = Shapes::default();
     let source = known.find("\"metadata\":").expect("it has") + "\"metadata\":".len();
     shapes.learn_head(&known[..source], r#"{"apiVersion":"v1","kind":"Pod","metadata":"#);
-    let mut look = |namespace: &str, name: &str| {
-        Some(stored.clone()).filter(|stored| (stored.namespace(), stored.name()) == (namespace, name))
-    };
+    let mut look = |key: &ObjectKey| Some(stored.clone()).filter(|stored| stored.key() == key);
     let read = successor::parse_first(text, &options, &mut Familiar::new(&mut look, &mut shapes));
     let Some(read) = read else { return false };
     let end = read.len;
@@ -31,7 +29,7 @@ fn is_read(known: &str, text: &str, transform: &Transform) -> bool {
         assert_eq!(read.field(pointer), alone.field(pointer), "{pointer} of {text}");
     }
     // It is as good to compare with as any other.
-    let again = reader.read(text[..end].as_bytes(), &options, |_, _| Some(read.clone()));
+    let again = reader.read(text[..end].as_bytes(), &options, |_| Some(read.clone()));
     assert_eq!(facts(&again.expect("an object")), facts(&alone), "{text}");
     true
 }
