@@ -66,10 +66,11 @@ pub(crate) enum Pending<T> {
 
 /// Invariants: `exact` is empty while merging, `merged` is empty while not; `len` counts items; positions grow and are
 /// never reused; while merging, `places` has exactly the keys of `merged`; while not, it has the last position of every
-/// key in `exact` if `track`, and is empty otherwise.
+/// key in `exact` if `tracks`, and is empty otherwise.
 pub(crate) struct CoalescingQueue<T> {
     limit: usize,
-    track: bool,
+    /// Somebody has asked for the latest item of a key since the queue was empty: they do for deletions, which are few.
+    tracks: bool,
     exact: VecDeque<T>,
     /// Position of the first item in `exact`; the others follow without a hole.
     exact_start: u64,
@@ -83,11 +84,10 @@ pub(crate) struct CoalescingQueue<T> {
 }
 
 impl<T: Coalesce> CoalescingQueue<T> {
-    /// `track` keeps [`latest_mut`](Self::latest_mut) cheap for an exact queue, at the cost of a map entry for each item.
-    pub(crate) fn new(limit: usize, track: bool) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
-            track,
+            tracks: false,
             exact: VecDeque::new(),
             exact_start: 0,
             merging: false,
@@ -150,7 +150,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
         if self.exact.is_empty() {
             self.exact_start = position;
         }
-        if self.track {
+        if self.tracks {
             self.places.insert(item.key().clone(), position);
         }
         self.exact.push_back(item);
@@ -164,12 +164,14 @@ impl<T: Coalesce> CoalescingQueue<T> {
         }
         if self.len == 0 {
             self.stop_merging();
+            self.tracks = false;
         }
         item
     }
 
     /// The last pending item of a key.
     pub(crate) fn latest_mut(&mut self, key: &ObjectKey) -> Option<&mut T> {
+        self.track();
         let place = *self.places.get(key)?;
         if self.merging {
             return self.merged.get_mut(&place).map(|pending| match pending {
@@ -181,7 +183,8 @@ impl<T: Coalesce> CoalescingQueue<T> {
     }
 
     /// The last pending item of a key.
-    pub(crate) fn latest(&self, key: &ObjectKey) -> Option<&T> {
+    pub(crate) fn latest(&mut self, key: &ObjectKey) -> Option<&T> {
+        self.track();
         let place = *self.places.get(key)?;
         if self.merging {
             return self.merged.get(&place).map(|pending| match pending {
@@ -191,9 +194,19 @@ impl<T: Coalesce> CoalescingQueue<T> {
         self.exact.get(usize::try_from(place.checked_sub(self.exact_start)?).ok()?)
     }
 
+    /// Notes where the items are, from now on.
+    fn track(&mut self) {
+        if self.merging || self.tracks || self.exact.is_empty() {
+            return;
+        }
+        self.tracks = true;
+        let items = self.exact.iter().map(|item| item.key().clone());
+        self.places.extend(items.zip(self.exact_start..));
+    }
+
     fn pop_exact(&mut self) -> Option<T> {
         let item = self.exact.pop_front()?;
-        if self.track && self.places.get(item.key()) == Some(&self.exact_start) {
+        if self.tracks && self.places.get(item.key()) == Some(&self.exact_start) {
             self.places.remove(item.key());
         }
         self.exact_start += 1;
@@ -220,6 +233,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
 
     fn start_merging(&mut self, known: &dyn Fn(&ObjectKey) -> bool) {
         self.merging = true;
+        self.tracks = false;
         self.places.clear();
         self.len = 0;
         let exact = std::mem::take(&mut self.exact);

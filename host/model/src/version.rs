@@ -34,32 +34,23 @@ impl ResourceVersion {
     /// As [`compare`](Self::compare), on the bare texts.
     #[must_use]
     pub fn compare_text(left: &str, right: &str) -> Option<Ordering> {
-        if let (Some(left), Some(right)) = (number(left), number(right)) {
-            return Some(left.cmp(&right));
+        // Every event is compared, mostly with a version of the same length.
+        if left.len() == right.len() && is_decimal(left) && is_decimal(right) {
+            return Some(left.cmp(right));
         }
         let (left, right) = (decimal(left)?, decimal(right)?);
         Some(left.len().cmp(&right.len()).then_with(|| left.cmp(right)))
     }
 }
 
-/// A decimal number of usual length; every event is compared.
-fn number(text: &str) -> Option<u64> {
-    // So many digits fit.
-    if text.is_empty() || text.len() > 19 {
-        return None;
-    }
-    text.bytes().try_fold(0, |number, byte| {
-        let digit = byte.wrapping_sub(b'0');
-        (digit < 10).then(|| number * 10 + u64::from(digit))
-    })
+/// The digits without leading zeros; `None` when there is anything else.
+fn decimal(text: &str) -> Option<&str> {
+    is_decimal(text).then(|| text.trim_start_matches('0'))
 }
 
-/// The digits without leading zeros, of any length; `None` when there is anything else.
-fn decimal(text: &str) -> Option<&str> {
-    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    Some(text.trim_start_matches('0'))
+fn is_decimal(text: &str) -> bool {
+    // All of them are looked at, which several at a time are quicker than one after another.
+    !text.is_empty() && text.bytes().fold(true, |all, byte| all & byte.is_ascii_digit())
 }
 
 impl Uid {

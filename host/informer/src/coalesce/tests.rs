@@ -18,7 +18,7 @@ fn version(delta: Option<&Delta>) -> Option<String> {
 
 #[test]
 fn an_exact_queue_knows_the_last_item_of_each_key_and_forgets_keys_that_left() {
-    let mut queue = CoalescingQueue::new(10, true);
+    let mut queue = CoalescingQueue::new(10);
     for (name, version) in [("a", 1), ("a", 2), ("b", 3)] {
         queue.push(updated(name, version), UNKNOWN);
     }
@@ -29,11 +29,19 @@ fn an_exact_queue_knows_the_last_item_of_each_key_and_forgets_keys_that_left() {
         assert_eq!(version(queue.latest_mut(&key).as_deref()).as_deref(), latest);
         assert_eq!(queue.places.len(), keys);
     }
+    // What comes after the first question is known as well, and nothing is noted before it.
+    queue.push(updated("a", 4), UNKNOWN);
+    assert!(queue.places.is_empty());
+    assert_eq!(version(queue.latest(&key)).as_deref(), Some("4"));
+    queue.push(updated("a", 5), UNKNOWN);
+    assert_eq!(version(queue.latest(&key)).as_deref(), Some("5"));
+    while queue.pop().is_some() {}
+    assert!(queue.latest(&key).is_none() && queue.places.is_empty());
 }
 
 #[test]
 fn b19_merging_ends_when_the_consumer_has_caught_up() {
-    let mut queue = CoalescingQueue::new(2, false);
+    let mut queue = CoalescingQueue::new(2);
     for (name, version) in [("a", 1), ("b", 2), ("c", 3), ("c", 4)] {
         queue.push(updated(name, version), UNKNOWN);
     }

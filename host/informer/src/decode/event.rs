@@ -69,17 +69,12 @@ impl EventDecoder<'_> {
 
     /// Reads the line that `text` starts with, and says how long that is with its end: where it is an event as Kubernetes writes it, of a
     /// version that can be read by comparing it with the stored one.
-    pub(crate) fn decode_first(&mut self, text: &str) -> Result<Option<(WatchEvent, usize)>, DecodeError> {
-        let Some((event, object)) = first_event(text) else { return Ok(None) };
-        let version = self.format.version(object, self.reader, |key| self.store.get_plain(key))?;
-        let Some((version, len)) = version.filter(|(version, _)| !version.resource_version().is_empty())
-        else {
-            return Ok(None);
-        };
-        let end = object.get(len..).and_then(|rest| rest.strip_prefix('}'));
-        let rest = end.and_then(|end| end.strip_prefix('\n').or_else(|| end.strip_prefix("\r\n")));
-        let Some(rest) = rest else { return Ok(None) };
-        Ok(Some((event(version), text.len() - rest.len())))
+    pub(crate) fn decode_first(&mut self, text: &str) -> Option<(WatchEvent, usize)> {
+        let (event, object) = first_event(text)?;
+        let (version, len) = self.format.version(object, self.reader, |key| self.store.get_plain(key))?;
+        let end = object.get(len..)?.strip_prefix('}')?;
+        let rest = end.strip_prefix('\n').or_else(|| end.strip_prefix("\r\n"))?;
+        (!version.resource_version().is_empty()).then(|| (event(version), text.len() - rest.len()))
     }
 
     fn object(&mut self, object: &[u8]) -> Result<Object, DecodeError> {
@@ -184,17 +179,14 @@ mod tests {
             format!(r#"{{"type":"{kind}","object":{pod}}}"#)
         };
         let mut decoder = EventDecoder { format: &format, reader: &mut reader, store: &store };
-        assert!(
-            decoder.decode_first(&(line("ADDED", "1") + "\n")).expect("text").is_none(),
-            "it is not stored"
-        );
+        assert!(decoder.decode_first(&(line("ADDED", "1") + "\n")).is_none(), "it is not stored");
         let Ok(WatchEvent::Added(added)) = decoder.decode(line("ADDED", "1").as_bytes()) else {
             panic!("not an event");
         };
         store.update(added);
         for (kind, end) in [("MODIFIED", "\n"), ("DELETED", "\r\n"), ("ADDED", "\nand more")] {
             let text = line(kind, "22") + end;
-            let (event, len) = decoder.decode_first(&text).expect("an event").expect("of a stored object");
+            let (event, len) = decoder.decode_first(&text).expect("of a stored object");
             assert_eq!(&text[..len], text.trim_end_matches("and more"));
             let by_line = decoder.decode(line(kind, "22").as_bytes()).expect("an event");
             assert_eq!(format!("{event:?}"), format!("{by_line:?}"));
@@ -214,7 +206,7 @@ mod tests {
             line("MODIFIED", "22").replace("\"a\"", "\"b\"") + "\n",
             String::new(),
         ] {
-            assert!(decoder.decode_first(&other).expect("no event").is_none(), "{other}");
+            assert!(decoder.decode_first(&other).is_none(), "{other}");
         }
     }
 

@@ -62,18 +62,17 @@ impl ObjectFormat {
         Ok(object)
     }
 
-    /// As [`object`](Self::object), of the version that `text` starts with of a stored object; see [`ObjectReader::read_version`].
+    /// As [`object`](Self::object), of the version that `text` starts with of a stored object, and its length; see
+    /// [`ObjectReader::read_version`]. Its type is that of the stored one.
     pub(crate) fn version(
         &self,
         text: &str,
         reader: &mut ObjectReader,
         stored: impl FnMut(&ObjectKey) -> Option<Object>,
-    ) -> Result<Option<(Object, usize)>, DecodeError> {
+    ) -> Option<(Object, usize)> {
         let version = reader.read_version(text, &self.options(), stored);
-        if let Some((object, _)) = &version {
-            self.check_type(object)?;
-        }
-        Ok(version)
+        debug_assert!(version.as_ref().is_none_or(|(object, _)| self.check_type(object).is_ok()));
+        version
     }
 
     /// As [`object`](Self::object), of the object that `text` starts with, and its length; `None` when that cannot be told in

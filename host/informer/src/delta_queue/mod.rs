@@ -92,7 +92,7 @@ impl DeltaQueue {
             capacity,
             inner: Mutex::new(Inner {
                 earlier: VecDeque::new(),
-                current: CoalescingQueue::new(capacity, true),
+                current: CoalescingQueue::new(capacity),
                 len: 0,
                 advance_to: None,
                 synced: false,
@@ -298,7 +298,7 @@ impl Inner {
         let delta = match delta {
             Delta::Replaced(replacement) => {
                 self.len += weight(&replacement);
-                let mut changes = std::mem::replace(&mut self.current, CoalescingQueue::new(capacity, true));
+                let mut changes = std::mem::replace(&mut self.current, CoalescingQueue::new(capacity));
                 self.counts.merged += changes.take_merged();
                 if !changes.is_empty() {
                     self.earlier.push_back(Segment::Changes(changes));

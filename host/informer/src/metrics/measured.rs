@@ -8,11 +8,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Counters;
 use crate::failure::Failure;
 use crate::list_watch::{ByteStream, ListParams, ListWatch, WatchParams};
+use crate::status::InformerStatus;
 
 /// A watch that ends sooner, without an event, is counted as short (B05).
 const VERY_SHORT_WATCH: Duration = Duration::from_secs(1);
@@ -20,6 +22,16 @@ const VERY_SHORT_WATCH: Duration = Duration::from_secs(1);
 pub(crate) struct Measured {
     pub(crate) list_watch: Arc<dyn ListWatch>,
     pub(crate) counters: Arc<Counters>,
+    /// Has how many events the reflector has read: to count them in the bytes would be to read these once more.
+    pub(crate) status: watch::Receiver<InformerStatus>,
+}
+
+impl Measured {
+    fn body(&self, body: ByteStream, kind: Kind, begun: Instant) -> ByteStream {
+        let (counters, status) = (Arc::clone(&self.counters), self.status.clone());
+        let before = status.borrow().events;
+        Body { body, counters, status, kind, begun, before, counted: before, whole: false }.boxed()
+    }
 }
 
 #[async_trait]
@@ -28,13 +40,13 @@ impl ListWatch for Measured {
         self.counters.lists.add(1);
         let begun = Instant::now();
         let body = self.list_watch.list(params).await?;
-        Ok(Body::of(body, &self.counters, Kind::List, begun).boxed())
+        Ok(self.body(body, Kind::List, begun))
     }
 
     async fn watch(&self, params: &WatchParams) -> Result<ByteStream, Failure> {
         self.counters.watches.add(1);
         let body = self.list_watch.watch(params).await?;
-        Ok(Body::of(body, &self.counters, Kind::Watch, Instant::now()).boxed())
+        Ok(self.body(body, Kind::Watch, Instant::now()))
     }
 }
 
@@ -48,25 +60,22 @@ enum Kind {
 struct Body {
     body: ByteStream,
     counters: Arc<Counters>,
+    status: watch::Receiver<InformerStatus>,
     kind: Kind,
     begun: Instant,
-    events: u64,
+    /// Events that were read of earlier watches.
+    before: u64,
+    /// Those, and what has been counted of this one.
+    counted: u64,
     whole: bool,
 }
 
 impl Body {
-    fn of(body: ByteStream, counters: &Arc<Counters>, kind: Kind, begun: Instant) -> Self {
-        Self { body, counters: Arc::clone(counters), kind, begun, events: 0, whole: false }
-    }
-
-    fn note(&mut self, chunk: &Bytes) {
-        self.counters.received_bytes.add(chunk.len() as u64);
-        if self.kind == Kind::Watch {
-            // One event a line.
-            let events = memchr::memchr_iter(b'\n', chunk).count() as u64;
-            self.counters.events.add(events);
-            self.events += events;
-        }
+    /// The next chunk is asked for when all of the last has been read.
+    fn count_events(&mut self) {
+        let events = self.status.borrow().events;
+        self.counters.events.add(events - self.counted);
+        self.counted = events;
     }
 }
 
@@ -74,9 +83,10 @@ impl Stream for Body {
     type Item = Result<Bytes, Failure>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.count_events();
         let polled = self.body.poll_next_unpin(context);
         match &polled {
-            Poll::Ready(Some(Ok(chunk))) => self.note(chunk),
+            Poll::Ready(Some(Ok(chunk))) => self.counters.received_bytes.add(chunk.len() as u64),
             Poll::Ready(None) => self.whole = true,
             _ => {}
         }
@@ -86,14 +96,15 @@ impl Stream for Body {
 
 impl Drop for Body {
     fn drop(&mut self) {
-        let lasted = self.begun.elapsed();
+        self.count_events();
+        let (lasted, events) = (self.begun.elapsed(), self.counted - self.before);
         match self.kind {
             Kind::List if self.whole => self.counters.list_duration.observe_duration(lasted),
             Kind::List => {}
             Kind::Watch => {
                 self.counters.watch_duration.observe_duration(lasted);
-                self.counters.items_per_watch.observe_items(self.events);
-                if self.events == 0 && lasted < VERY_SHORT_WATCH {
+                self.counters.items_per_watch.observe_items(events);
+                if events == 0 && lasted < VERY_SHORT_WATCH {
                     self.counters.short_watches.add(1);
                 }
             }

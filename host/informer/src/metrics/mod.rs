@@ -4,7 +4,7 @@
 //! [`names`] has the names under which dashboards look for the numbers.
 //!
 //! # What an event pays
-//! No lock and no allocation. Bytes and lines are counted once for each chunk of a body, requests once; what queues merge
+//! No lock and no allocation. Bytes and events are counted once for each chunk of a body, requests once; what queues merge
 //! is counted under the lock that the queue holds anyway, and collected when a snapshot is taken or a queue goes away.
 //! All atomics here are counters: each is only added to and read, no other memory is published by them, and a snapshot
 //! need not be of one moment, so `Relaxed` suffices for every access.

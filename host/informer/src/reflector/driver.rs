@@ -338,7 +338,7 @@ impl ReadLines for Events<'_> {
     type Error = Stop;
 
     fn first(&mut self, text: &str) -> Result<Option<usize>, Stop> {
-        let Some((event, len)) = self.decoder.decode_first(text)? else { return Ok(None) };
+        let Some((event, len)) = self.decoder.decode_first(text) else { return Ok(None) };
         self.count += 1;
         self.step(event)?;
         Ok(Some(len))

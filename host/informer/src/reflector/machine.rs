@@ -247,34 +247,37 @@ impl Machine {
         now: Instant,
         deltas: &mut Vec<Delta>,
     ) -> Action {
-        let (version, delta) = match event {
-            WatchEvent::Added(object) => (object.resource_version().to_owned(), Some(Delta::Added(object))),
-            WatchEvent::Modified(object) => {
-                (object.resource_version().to_owned(), Some(Delta::Updated(object)))
+        let version = match &event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+                object.resource_version()
             }
-            WatchEvent::Deleted(object) => {
-                (object.resource_version().to_owned(), Some(Delta::Deleted(Deletion::observed(object))))
-            }
-            WatchEvent::Bookmark { resource_version, .. } => (resource_version, None),
+            WatchEvent::Bookmark { resource_version, .. } => resource_version,
             WatchEvent::Error(failure) => {
                 self.note_failure(failure.clone());
-                return self.watch_refused(&failure, now);
+                return self.watch_refused(failure, now);
             }
         };
-        match self.order.step(self.observed.last_version.as_deref(), &version) {
+        match self.order.step(self.observed.last_version.as_deref(), version) {
             Step::Backward => {
-                self.suspect_restore(&version);
+                self.suspect_restore(version);
                 return self.back_off(Next::List, now);
             }
             Step::Repeat => {}
             Step::Forward => {
                 watching.progressed = true;
                 self.internal_errors = 0;
-                self.observed.last_version = Some(version);
+                let last = self.observed.last_version.get_or_insert_default();
+                last.clear();
+                last.push_str(version);
             }
         }
         watching.spoke = true;
-        deltas.extend(delta);
+        deltas.extend(match event {
+            WatchEvent::Added(object) => Some(Delta::Added(object)),
+            WatchEvent::Modified(object) => Some(Delta::Updated(object)),
+            WatchEvent::Deleted(object) => Some(Delta::Deleted(Deletion::observed(object))),
+            WatchEvent::Bookmark { .. } | WatchEvent::Error(_) => None,
+        });
         self.phase = Phase::Watching(watching);
         Action::Read
     }

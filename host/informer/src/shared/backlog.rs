@@ -13,12 +13,7 @@ pub(super) struct Backlog {
 
 impl Backlog {
     pub(super) fn new(limit: usize) -> Self {
-        Self {
-            queue: CoalescingQueue::new(limit.max(1), false),
-            initial_end: None,
-            synced: false,
-            closed: false,
-        }
+        Self { queue: CoalescingQueue::new(limit.max(1)), initial_end: None, synced: false, closed: false }
     }
 
     /// Appends a notification; returns whether there was none before.
@@ -67,7 +62,7 @@ impl Backlog {
 
     pub(super) fn close(&mut self) {
         self.closed = true;
-        self.queue = CoalescingQueue::new(1, false);
+        self.queue = CoalescingQueue::new(1);
     }
 
     pub(super) fn is_closed(&self) -> bool {

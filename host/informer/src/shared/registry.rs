@@ -183,7 +183,8 @@ impl Shared {
         tracing::debug!(%key, "starting an informer");
         let counters = self.counters.counters(&key);
         let informer = Arc::new(Informer::new(key, &self.options, Arc::clone(&counters)));
-        let list_watch = Measured { list_watch: self.factory.list_watch(&informer.key), counters };
+        let status = informer.status.subscribe();
+        let list_watch = Measured { list_watch: self.factory.list_watch(&informer.key), counters, status };
         let reflector = informer.reflector(Arc::new(list_watch), &self.options);
         let registry = Arc::downgrade(self);
         let forbidden = move |informer: &Arc<Informer>| {
