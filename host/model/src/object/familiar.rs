@@ -2,6 +2,7 @@
 
 use super::Object;
 use super::follow::{Names, follow};
+use super::packed::Json;
 use super::scan::Cursor;
 use crate::ObjectKey;
 
@@ -36,6 +37,9 @@ impl<'a> Familiar<'a> {
         let ask = || {
             let key = ObjectKey::new(namespace, name);
             let stored = (self.stored)(&key);
+            if let Some(Json::Plain(json)) = stored.as_ref().map(|stored| &stored.0.json) {
+                fetch(json);
+            }
             (key, stored)
         };
         self.found.get_or_insert_with(ask).1.as_ref()
@@ -59,10 +63,15 @@ impl<'a> Familiar<'a> {
         self.shapes.as_ref().map(|shapes| &shapes.head).filter(|head| !head.source.is_empty())
     }
 
-    /// The stored version, its key, and what else is remembered, when there is all of it.
-    pub(super) fn all(&mut self) -> Option<(&Object, &ObjectKey, &mut Shapes)> {
-        let (key, stored) = self.found.as_ref()?;
-        Some((stored.as_ref()?, key, self.shapes.as_mut()?))
+    /// The stored version, and what else is remembered, when there are both.
+    pub(super) fn all(&mut self) -> Option<(&Object, &mut Shapes)> {
+        Some((self.found.as_ref()?.1.as_ref()?, self.shapes.as_mut()?))
+    }
+
+    /// The stored version, and the key by which it was asked for.
+    pub(super) fn take(&mut self) -> Option<(ObjectKey, Object)> {
+        let (key, stored) = self.found.take()?;
+        Some((key, stored?))
     }
 
     /// An object of these owners.
@@ -77,6 +86,25 @@ impl<'a> Familiar<'a> {
             None => cursor.value(),
         }
     }
+}
+
+/// Bytes that are asked for at once. Of a longer text, the processor has learnt by then that it is read from the start to the end.
+#[cfg(target_arch = "x86_64")]
+const FETCHED: usize = 16 * 1024;
+/// Bytes that a processor loads at a time.
+#[cfg(target_arch = "x86_64")]
+const LINE: usize = 64;
+
+/// Has the processor load a text that is about to be compared. Among many objects it is in no cache, and to compare it would be to wait for one
+/// part of it after another.
+#[inline]
+fn fetch(text: &str) {
+    #[cfg(target_arch = "x86_64")]
+    for line in text.as_bytes()[..text.len().min(FETCHED)].chunks(LINE) {
+        safe_arch::prefetch_t0(&line[0]);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = text;
 }
 
 /// Who owns an object, as a number: objects of one owner are mostly made from one template.

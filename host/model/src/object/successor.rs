@@ -36,6 +36,40 @@ pub(super) fn parse_first(
     options: &ParseOptions<'_>,
     familiar: &mut Familiar<'_>,
 ) -> Option<Read> {
+    let Compared { members, tail, len, changes } = compare(text, options, familiar)?;
+    let (key, known) = familiar.take()?;
+    let mut metadata = changes.moved(&known.0.metadata, key);
+    // Let go of before the text is written: what is counted by several threads waits until all that was written is in the cache.
+    drop(known);
+    let head = familiar.head()?.canonical.as_str();
+
+    let mut json = String::with_capacity(head.len() + members.len() + tail.len() + 2);
+    json.push_str(head);
+    json.push_str(members);
+    json.push('}');
+    let behind = json.len();
+    json.push_str(tail);
+    json.push('}');
+    metadata.behind = Span::of_range(behind, json.len() - 1);
+    Some(Read { json: json.into_boxed_str(), metadata, len, unlike: None, head: None })
+}
+
+/// The parts of a text that are kept, and how they differ from the known version.
+struct Compared<'a> {
+    /// Of the metadata, with the bracket in front of them.
+    members: &'a str,
+    /// Behind the metadata.
+    tail: &'a str,
+    /// How much of the text the object is.
+    len: usize,
+    changes: Changes,
+}
+
+fn compare<'a>(
+    text: &'a str,
+    options: &ParseOptions<'_>,
+    familiar: &mut Familiar<'_>,
+) -> Option<Compared<'a>> {
     let transform = options.transform;
     if transform.drop_last_applied || !transform.keeps_members() || u32::try_from(text.len()).is_err() {
         return None;
@@ -46,7 +80,7 @@ pub(super) fn parse_first(
     };
     let (namespace, name) = key(text.get(start..)?)?;
     familiar.stored(namespace, name)?;
-    let (known, key, shapes) = familiar.all()?;
+    let (known, shapes) = familiar.all()?;
     let (known_json, known_meta) = (known.json(), &known.0.metadata);
     shapes.is_head_of(known_json).then_some(())?;
 
@@ -57,7 +91,11 @@ pub(super) fn parse_first(
         let known_place = head + known_place.start..head + known_place.end;
         let value = text.get(start + place.start..start + place.end)?;
         may_be(value, known_place.start, known_json, known_meta).then_some(())?;
-        changes.note(Change { start: known_place.start, end: known_place.end, len: value.len() })
+        changes.note(
+            known_meta,
+            Change { start: known_place.start, end: known_place.end, len: value.len() },
+            value,
+        )
     })?;
     let members = text.get(start..start + len)?;
     let mut cursor = Cursor::new(text);
@@ -69,20 +107,7 @@ pub(super) fn parse_first(
     let tail = &cursor.rest()[..follow(known.behind_metadata(), cursor.rest(), Names::Same)?];
     cursor.skip(tail.len())?;
     cursor.same("}")?;
-
-    let mut json = String::with_capacity(head + members.len() + tail.len() + 2);
-    json.push_str(&known_json[..head]);
-    json.push_str(members);
-    json.push('}');
-    let behind = json.len();
-    json.push_str(tail);
-    json.push('}');
-    let metadata = Metadata {
-        generation: changes.generation(known_meta, &json)?,
-        behind: Span::of_range(behind, json.len() - 1),
-        ..changes.moved(known_meta, key)
-    };
-    Some(Read { json: json.into_boxed_str(), metadata, len: cursor.at(), unlike: None, head: None })
+    Some(Compared { members, tail, len: cursor.at(), changes })
 }
 
 /// Namespace and name, where the metadata starts with them.
@@ -139,10 +164,15 @@ struct Change {
 struct Changes {
     all: [Change; MOST],
     len: usize,
+    /// The new one.
+    generation: Option<u64>,
 }
 
 impl Changes {
-    fn note(&mut self, change: Change) -> Option<()> {
+    fn note(&mut self, known: &Metadata, change: Change, value: &str) -> Option<()> {
+        if change.start == known.generation_at as usize {
+            self.generation = Some(value.parse().ok()?);
+        }
         *self.all.get_mut(self.len)? = change;
         self.len += 1;
         Some(())
@@ -172,30 +202,18 @@ impl Changes {
         }
     }
 
-    fn generation_at(&self, known: &Metadata) -> usize {
-        let place = known.generation_at as usize;
-        self.shifted(place, |change| change.end <= place)
-    }
-
-    fn generation(&self, known: &Metadata, json: &str) -> Option<u64> {
-        let place = known.generation_at as usize;
-        let Some(change) = self.all().iter().find(|change| change.start == place) else {
-            return Some(known.generation);
-        };
-        let start = self.generation_at(known);
-        json.get(start..start + change.len)?.parse().ok()
-    }
-
-    fn moved(&self, known: &Metadata, key: &ObjectKey) -> Metadata {
+    fn moved(&self, known: &Metadata, key: ObjectKey) -> Metadata {
+        let generation_at = known.generation_at as usize;
+        let generation_at = self.shifted(generation_at, |change| change.end <= generation_at);
         Metadata {
-            key: key.clone(),
+            key,
             api_version: self.text(&known.api_version),
             kind: self.text(&known.kind),
             uid: self.text(&known.uid),
             resource_version: self.text(&known.resource_version),
             deletion_timestamp: self.text(&known.deletion_timestamp),
-            generation: known.generation,
-            generation_at: u32::try_from(self.generation_at(known)).unwrap_or_default(),
+            generation: self.generation.unwrap_or(known.generation),
+            generation_at: u32::try_from(generation_at).unwrap_or_default(),
             labels: Pairs::at(self.span(known.labels.place())),
             annotations: Pairs::at(self.span(known.annotations.place())),
             owners: self.span(known.owners),
