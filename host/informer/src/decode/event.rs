@@ -108,15 +108,16 @@ fn bookmark(object: &[u8]) -> Result<WatchEvent, DecodeError> {
     })
 }
 
+/// Makes an event of its object.
+type Kind = fn(Object) -> WatchEvent;
+
 /// What event `text` starts with, and the text from its object on, of an event with an object that is written as Kubernetes writes it.
-fn first_event(text: &str) -> Option<(fn(Object) -> WatchEvent, &str)> {
+fn first_event(text: &str) -> Option<(Kind, &str)> {
+    const KINDS: [(&str, Kind); 3] =
+        [("MODIFIED", WatchEvent::Modified), ("ADDED", WatchEvent::Added), ("DELETED", WatchEvent::Deleted)];
     let rest = text.strip_prefix(r#"{"type":""#)?;
     let after = |kind: &str| rest.strip_prefix(kind)?.strip_prefix(r#"","object":"#);
-    if let Some(object) = after("MODIFIED") {
-        return Some((WatchEvent::Modified, object));
-    }
-    let added = after("ADDED").map(|object| (WatchEvent::Added as fn(Object) -> WatchEvent, object));
-    added.or_else(|| Some((WatchEvent::Deleted, after("DELETED")?)))
+    KINDS.iter().find_map(|(kind, event)| Some((*event, after(kind)?)))
 }
 
 /// The type and the object of an event written as Kubernetes writes it, found without a parse of the whole line: the
