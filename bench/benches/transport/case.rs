@@ -21,16 +21,23 @@ pub(crate) enum Protocol {
     /// What kube's client speaks.
     Http1,
     Http2,
+    /// HTTP/1.1, with a buffer below TLS.
+    Buffered,
 }
 
 const BASE: Case =
     Case { name: "", protocol: Protocol::Http1, streaming: true, gzip: false, each: false, watches: 1 };
 
 /// One informer.
-pub(crate) const SINGLE: [Case; 8] = [
+pub(crate) const SINGLE: [Case; 9] = [
     Case { name: "HTTP/1.1 without TLS, streaming list", protocol: Protocol::Plain, ..BASE },
     Case { name: "HTTP/1.1, streaming list", ..BASE },
     Case { name: "HTTP/2, streaming list", protocol: Protocol::Http2, ..BASE },
+    Case {
+        name: "HTTP/1.1 with a buffer of 64 KiB below TLS, streaming list",
+        protocol: Protocol::Buffered,
+        ..BASE
+    },
     Case { name: "HTTP/1.1, list", streaming: false, ..BASE },
     Case { name: "HTTP/1.1, list as gzip", streaming: false, gzip: true, ..BASE },
     Case { name: "HTTP/2, list", protocol: Protocol::Http2, streaming: false, ..BASE },

@@ -78,6 +78,7 @@ fn client(case: &Case, address: SocketAddr, ca: &str) -> Result<kube::Client, St
             kube::Client::try_from(config).map_err(|error| error.to_string())
         }
         Protocol::Http2 => dial::http2(&config, address),
+        Protocol::Buffered => dial::buffered(&config, address),
     }
 }
 

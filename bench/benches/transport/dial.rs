@@ -1,4 +1,4 @@
-//! A `kube::Client` that speaks HTTP/2: kube's own connector offers HTTP/1.1 only.
+//! A `kube::Client` on a connection of our own making: kube's connector offers HTTP/1.1 only, and reads 4 KiB at a time below TLS.
 
 use std::future::Future;
 use std::io;
@@ -14,17 +14,38 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube::client::{Body, ClientBuilder, ConfigExt};
 use rustls::pki_types::ServerName;
+use tokio::io::BufReader;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tower::{Service, ServiceBuilder};
 
+/// Bytes that are read at a time from a buffered connection.
+const BUFFER: usize = 64 << 10;
+
 /// The client of a configuration, over one HTTP/2 connection. Windows are hyper's: 2 MiB for a stream, 5 MiB for all.
 pub(crate) fn http2(config: &kube::Config, address: SocketAddr) -> Result<kube::Client, String> {
+    // What is at least as large as a buffer is read past it.
+    client(config, address, true, 1)
+}
+
+/// HTTP/1.1 as kube's client speaks it, with a buffer below TLS.
+pub(crate) fn buffered(config: &kube::Config, address: SocketAddr) -> Result<kube::Client, String> {
+    client(config, address, false, BUFFER)
+}
+
+fn client(
+    config: &kube::Config,
+    address: SocketAddr,
+    http2: bool,
+    buffer: usize,
+) -> Result<kube::Client, String> {
     let mut tls = config.rustls_client_config().map_err(|error| error.to_string())?;
-    tls.alpn_protocols = vec![b"h2".to_vec()];
-    let dial = Dial { tls: TlsConnector::from(Arc::new(tls)), address };
-    let client = Client::builder(TokioExecutor::new()).http2_only(true).build::<_, Body>(dial);
+    if http2 {
+        tls.alpn_protocols = vec![b"h2".to_vec()];
+    }
+    let dial = Dial { tls: TlsConnector::from(Arc::new(tls)), address, http2, buffer };
+    let client = Client::builder(TokioExecutor::new()).http2_only(http2).build::<_, Body>(dial);
     let service = ServiceBuilder::new().layer(config.base_uri_layer()).service(client);
     Ok(ClientBuilder::new(service, "default").build())
 }
@@ -33,6 +54,8 @@ pub(crate) fn http2(config: &kube::Config, address: SocketAddr) -> Result<kube::
 struct Dial {
     tls: TlsConnector,
     address: SocketAddr,
+    http2: bool,
+    buffer: usize,
 }
 
 impl Service<Uri> for Dial {
@@ -45,21 +68,25 @@ impl Service<Uri> for Dial {
     }
 
     fn call(&mut self, _: Uri) -> Self::Future {
-        let Self { tls, address } = self.clone();
+        let Self { tls, address, http2, buffer } = self.clone();
         Box::pin(async move {
             let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
             let name = ServerName::IpAddress(address.ip().into());
-            Ok(Stream(TokioIo::new(tls.connect(name, stream).await?)))
+            let stream = BufReader::with_capacity(buffer, stream);
+            Ok(Stream { io: TokioIo::new(tls.connect(name, stream).await?), http2 })
         })
     }
 }
 
-struct Stream(TokioIo<TlsStream<TcpStream>>);
+struct Stream {
+    io: TokioIo<TlsStream<BufReader<TcpStream>>>,
+    http2: bool,
+}
 
 impl Connection for Stream {
     fn connected(&self) -> Connected {
-        Connected::new().negotiated_h2()
+        if self.http2 { Connected::new().negotiated_h2() } else { Connected::new() }
     }
 }
 
@@ -69,20 +96,20 @@ impl Read for Stream {
         cx: &mut Context<'_>,
         buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buffer)
+        Pin::new(&mut self.io).poll_read(cx, buffer)
     }
 }
 
 impl Write for Stream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
+        Pin::new(&mut self.io).poll_write(cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        Pin::new(&mut self.io).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }

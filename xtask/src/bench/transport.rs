@@ -60,7 +60,8 @@ impl Transport {
         let served = |name: &str| number(value(&self.served, name));
         let mut text = format!(
             "## Transport: TLS, HTTP/1.1 or HTTP/2, gzip\n\nOne informer reads {} Pods of 3.5 KB, then {} events, over loopback; the client is that of \
-             `pilothouse run`, but for HTTP/2, which kube's client does not offer. A plain list is {} MiB, {} MiB as gzip (level 1), compressed \
+             `pilothouse run`, but for HTTP/2 and \
+             the buffer, which kube's client does not have. A plain list is {} MiB, {} MiB as gzip (level 1), compressed \
              beforehand; a streaming list is a watch, which API servers do not compress. CPU is the client's; the server uses the same cores. Medians of \
              3 rounds.\n\n{}\n\n",
             served("objects"),
