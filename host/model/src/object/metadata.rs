@@ -1,7 +1,7 @@
 //! What is read from `metadata` once, as places in the object's own text.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use serde::Deserialize;
 
@@ -72,54 +72,69 @@ pub(super) struct Metadata {
     pub(super) farthest: Farthest,
 }
 
-/// The farthest of the values at the top behind the metadata that a reader went to: the next who wants it need not go past all that is before.
-/// And how far a reader went among that value's own members: the next who wants what is behind it goes on from there.
-/// A hint: as good as none for who sees an old one. Both are one number, so that they belong together.
+/// How far readers went in what is behind the metadata: the next one need not go past all that is before. Hints: as good as none for who
+/// sees an old one.
 #[derive(Default)]
-pub(super) struct Farthest(AtomicU64);
+pub(super) struct Farthest {
+    /// Where the farthest value at the top is, of which a reader wanted something.
+    value: AtomicU32,
+    /// The farthest member of a value at the top that was found: where that value is, and where the member's is. One number, so that
+    /// they belong together.
+    member: AtomicU64,
+}
 
 impl Clone for Farthest {
     fn clone(&self) -> Self {
-        Self(AtomicU64::new(self.0.load(Ordering::Relaxed)))
+        Self {
+            value: AtomicU32::new(self.value.load(Ordering::Relaxed)),
+            member: AtomicU64::new(self.member.load(Ordering::Relaxed)),
+        }
     }
 }
 
 impl Farthest {
     /// Where the value of the member with this name is, if that is the one.
     pub(super) fn value_of(&self, name: &str, json: &str) -> Option<usize> {
-        let (start, _) = self.places();
-        // Nor has the name of the member whose place is remembered: so it can be read backwards, up to its quote.
-        let before = json.get(..start)?.strip_suffix("\":")?.strip_suffix(name)?;
-        (before.ends_with('"') && !name.contains('"')).then_some(start)
+        let start = self.value.load(Ordering::Relaxed) as usize;
+        is_named(json, start, name).then_some(start)
     }
 
     /// The value of a member whose name has neither quotes nor escapes is there.
     pub(super) fn note(&self, start: usize) {
-        if start > self.places().0 {
-            self.store(start, 0);
+        if let Ok(start) = u32::try_from(start)
+            && start > self.value.load(Ordering::Relaxed)
+        {
+            self.value.store(start, Ordering::Relaxed);
         }
     }
 
-    /// A member of the value at `start`, which is an object, has its value at `inside`.
-    pub(super) fn note_inside(&self, start: usize, inside: usize) {
-        let (farthest, before) = self.places();
-        if start == farthest && inside > before {
-            self.store(start, inside);
+    /// Where the value of this member of this member of the top is, if that is the one.
+    pub(super) fn member_of(&self, top: &str, name: &str, json: &str) -> Option<usize> {
+        let (start, member) = self.member();
+        (is_named(json, member, name) && is_named(json, start, top)).then_some(member)
+    }
+
+    /// The object at `start`, at the top, has the value of a member at `member`. Neither name has quotes or escapes.
+    pub(super) fn note_member(&self, start: usize, member: usize) {
+        if member > self.member().1
+            && let (Ok(start), Ok(member)) = (u32::try_from(start), u32::try_from(member))
+        {
+            self.member.store(u64::from(start) << 32 | u64::from(member), Ordering::Relaxed);
         }
     }
 
-    /// Where the farthest value is, and where that of one of its members is; 0 for none.
-    pub(super) fn places(&self) -> (usize, usize) {
-        let both = self.0.load(Ordering::Relaxed);
+    /// Where the object at the top is of which a member was found, and where that one's value is; 0 for none.
+    pub(super) fn member(&self) -> (usize, usize) {
+        let both = self.member.load(Ordering::Relaxed);
         ((both >> 32) as usize, (both & u64::from(u32::MAX)) as usize)
     }
+}
 
-    fn store(&self, start: usize, inside: usize) {
-        // `parse` refuses texts of 4 GiB and more.
-        if let (Ok(start), Ok(inside)) = (u32::try_from(start), u32::try_from(inside)) {
-            self.0.store(u64::from(start) << 32 | u64::from(inside), Ordering::Relaxed);
-        }
-    }
+/// Whether a value is that of a member with this name, where that member's name has neither quotes nor escapes: so it can be read backwards,
+/// up to its quote.
+fn is_named(json: &str, value: usize, name: &str) -> bool {
+    let before = json.get(..value).and_then(|text| text.strip_suffix("\":")?.strip_suffix(name));
+    before.is_some_and(|before| before.ends_with('"')) && !name.contains('"')
 }
 
 impl Span {

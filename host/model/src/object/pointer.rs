@@ -70,7 +70,7 @@ fn parent_of(pointer: &str) -> Option<&str> {
 
 /// The last token of a pointer with that parent.
 fn name_in<'p>(parent: &str, pointer: &'p str) -> Option<&'p str> {
-    pointer.rsplit_once('/').filter(|(of, _)| *of == parent).map(|(_, name)| name)
+    pointer.strip_prefix(parent)?.strip_prefix('/').filter(|name| !name.contains('/'))
 }
 
 /// Finds those of the pointers that lead to members of one object; `false` where that takes a parser.
@@ -86,12 +86,10 @@ fn members<'a, P: AsRef<str>>(
         Step::Nowhere => return true,
         Step::To(_) | Step::Unsure => return false,
     };
-    let mut missing = 0;
-    for name in pointers.iter().filter_map(|pointer| name_in(parent, pointer.as_ref())) {
-        if name.contains('~') {
-            return false;
-        }
-        missing += 1;
+    let mut names = pointers.iter().filter_map(|pointer| name_in(parent, pointer.as_ref()));
+    let mut missing = names.clone().count();
+    if names.any(|name| name.contains('~')) {
+        return false;
     }
     let scanned = place.members(|cursor, known| {
         let start = cursor.at();
@@ -142,11 +140,44 @@ fn place_in<'a>(json: &'a str, metadata: &Metadata, pointer: &str) -> Step<'a> {
         // These are before the metadata, and an escaped name may be one of them.
         None | Some(("apiVersion" | "kind" | "metadata", _)) => Step::Unsure,
         Some((name, _)) if name.contains('~') => Step::Unsure,
-        Some((name, further)) => match (child_of_top(json, metadata, name), further) {
-            (Step::To(place), Some(further)) => place_inside(place, metadata, &further[1..]),
-            (top, _) => top,
-        },
+        Some((name, None)) => child_of_top(json, metadata, name),
+        Some((name, Some(further))) => place_inside(json, metadata, name, &further[1..]),
     }
+}
+
+/// From a member at the top, behind the metadata, to what is in it.
+fn place_inside<'a>(json: &'a str, metadata: &Metadata, name: &str, tokens: &str) -> Step<'a> {
+    let (first, further) = match tokens.split_once('/') {
+        Some((first, further)) => (first, Some(further)),
+        None => (tokens, None),
+    };
+    match (child_inside(json, metadata, name, first), further) {
+        (Step::To(child), Some(further)) => place_from(child, further),
+        (child, _) => child,
+    }
+}
+
+fn child_inside<'a>(json: &'a str, metadata: &Metadata, name: &str, token: &str) -> Step<'a> {
+    let is_plain = !token.contains('~');
+    let mut place = Cursor::new(json);
+    if is_plain
+        && let Some(start) = metadata.farthest.member_of(name, token, json)
+        && place.skip(start).is_some()
+    {
+        return Step::To(place);
+    }
+    let top = match child_of_top(json, metadata, name) {
+        Step::To(top) => top,
+        end => return end,
+    };
+    let child = place_from(top, token);
+    if let Step::To(child) = &child
+        && is_plain
+        && top.first() == Some(b'{')
+    {
+        metadata.farthest.note_member(top.at(), child.at());
+    }
+    child
 }
 
 /// A member at the top, behind the metadata.
@@ -158,12 +189,12 @@ fn child_of_top<'a>(json: &'a str, metadata: &Metadata, name: &str) -> Step<'a> 
         return Step::To(place);
     }
     let mut found = None;
-    let (farthest, inside) = metadata.farthest.places();
+    let (known_object, known_member) = metadata.farthest.member();
     let scanned = place.skip(metadata.behind.start()).and_then(|()| {
         place.further_members(|cursor, known| {
-            if known != name && cursor.at() == farthest && inside > farthest {
+            if known != name && cursor.at() == known_object && known_member > known_object {
                 // Whoever was there went past what is before that.
-                cursor.skip(inside - farthest)?;
+                cursor.skip(known_member - known_object)?;
                 return cursor.leave();
             }
             named(cursor, known == name, &mut found)
@@ -173,20 +204,6 @@ fn child_of_top<'a>(json: &'a str, metadata: &Metadata, name: &str) -> Step<'a> 
         metadata.farthest.note(child.at());
     }
     step(found, scanned)
-}
-
-/// From a value at the top, behind the metadata, to what is in it.
-fn place_inside<'a>(top: Cursor<'a>, metadata: &Metadata, tokens: &str) -> Step<'a> {
-    let (first, further) = match tokens.split_once('/') {
-        Some((first, further)) => (first, Some(further)),
-        None => (tokens, None),
-    };
-    let child = match place_from(top, first) {
-        Step::To(child) => child,
-        end => return end,
-    };
-    metadata.farthest.note_inside(top.at(), child.at());
-    further.map_or(Step::To(child), |further| place_from(child, further))
 }
 
 /// The raw text of one member of an object.

@@ -247,7 +247,7 @@ fn what_is_behind_is_found_from_wherever_a_reader_was_before() {
         "/list/2",
         "/status/phase",
     ] {
-        for second in ["/spec/c", "/list/1/0", "/status/phase", "/status", "/no"] {
+        for second in ["/spec/c", "/list/a", "/list/1/0", "/status/d", "/status/phase", "/status", "/no"] {
             let object = Object::from_json(text).expect("an object");
             for pointer in [first, second, first, second] {
                 let parsed = pointer::parse(object.json(), &pointer[1..]);
