@@ -44,7 +44,9 @@ pub enum ObjectError {
 
 impl ObjectError {
     pub(super) fn field(path: &'static str, expected: &'static str, found: &str) -> Self {
-        Self::Field { path, expected, found: found.chars().take(80).collect() }
+        // It is told in one line.
+        let found = found.chars().map(|char| if char.is_control() { ' ' } else { char });
+        Self::Field { path, expected, found: found.take(80).collect() }
     }
 }
 

@@ -91,6 +91,14 @@ fn pointers_reach_members_and_elements() {
 }
 
 #[test]
+fn a_refusal_is_one_line_whatever_it_quotes() {
+    let text =
+        "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"a\",\"labels\":{\"b\":\n\t1}}}";
+    let error = Object::from_json(text).expect_err("a label that is a number").to_string();
+    assert_eq!(error, r#"metadata.labels is not a map of strings: {"b":  1}"#);
+}
+
+#[test]
 fn text_that_is_not_an_object_is_refused_with_the_reason() {
     let error = |text: &str| Object::from_json(text).expect_err(text).to_string();
     assert!(error("").contains("not a well-formed JSON object"));
