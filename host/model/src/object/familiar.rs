@@ -63,9 +63,10 @@ impl<'a> Familiar<'a> {
         self.shapes.as_ref().map(|shapes| &shapes.head).filter(|head| !head.source.is_empty())
     }
 
-    /// The stored version, and what else is remembered, when there are both.
+    /// The stored version, when it has the key by which it was asked for, and what else is remembered.
     pub(super) fn all(&mut self) -> Option<(&Object, &mut Shapes)> {
-        Some((self.found.as_ref()?.1.as_ref()?, self.shapes.as_mut()?))
+        let (key, stored) = self.found.as_ref()?;
+        Some((stored.as_ref().filter(|stored| stored.key() == key)?, self.shapes.as_mut()?))
     }
 
     /// The stored version, and the key by which it was asked for.

@@ -127,6 +127,18 @@ fn a_null_in_place_of_what_is_read_is_not_taken_for_something_else() {
 }
 
 #[test]
+fn a_namespace_that_comes_late_is_not_missed() {
+    let known = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":"u","namespace":"n"}}"#;
+    let stored = Object::from_json(known).expect("an object");
+    let mut reader = ObjectReader::default();
+    for _ in 0..2 {
+        // The caller has what it was not asked for.
+        let read = reader.read(known.as_bytes(), &ParseOptions::default(), |_| Some(stored.clone()));
+        assert_eq!(read.expect("an object").key(), &ObjectKey::new("n", "a"));
+    }
+}
+
+#[test]
 fn names_may_be_of_the_cluster_scope() {
     let known = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","uid":"u"}}"#;
     assert!(is_read(known, &known.replace("\"u\"", "\"v\""), &Transform::standard()));
