@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecursiveMode, Watcher};
@@ -97,6 +97,7 @@ struct Shared {
     guest_metrics: GuestMetrics,
     started: Instant,
     views: RwLock<BTreeMap<PluginName, Arc<PluginView>>>,
+    /// What was there at the start has settled.
     scanned: AtomicBool,
     reached: AtomicBool,
     /// Files that cannot be plugins, with the reason.
@@ -166,9 +167,11 @@ impl PluginHost {
             }
             self.forget_stopped(&mut plugins);
             if let Some(found) = found {
-                let changes = directory.observe(&found.plugins, &told.writers.lock(), Instant::now());
+                let now = Instant::now();
+                directory.begin(&found.plugins, SystemTime::now(), now);
+                let changes = directory.observe(&found.plugins, &told.writers.lock(), now);
                 self.act(changes, &mut plugins, &shutdown);
-                self.shared.scanned.store(true, Ordering::Relaxed);
+                self.shared.scanned.fetch_or(!directory.is_settling(now), Ordering::Relaxed);
             }
             let now = Instant::now();
             let next = directory.next_look(now).map_or(now + POLL, |next| next.min(now + POLL));

@@ -2,7 +2,7 @@
 //!
 //! [`Directory`] is a pure machine: it is shown what a scan found and what time it is, and answers what to do. A file
 //! counts once it has looked the same for the settling time, so that one that is being written, or replaced by
-//! remove-and-create, is not taken half way.
+//! remove-and-create, is not taken half way. At the start, files that were last changed long before count at once.
 
 mod writers;
 
@@ -15,6 +15,9 @@ use tokio::time::Instant;
 
 use crate::name::{NameError, PluginName};
 pub(crate) use writers::Writers;
+
+/// So long ago a file must have been changed that is not watched any more at the start. File systems round times to two seconds at worst.
+const LONG_AGO: Duration = Duration::from_secs(5);
 
 /// What tells one state of a file from another without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +42,15 @@ pub(crate) struct PluginFiles {
 impl PluginFiles {
     fn has_other_code_than(&self, other: Option<&Self>) -> bool {
         other.is_none_or(|other| self.wasm_stamp != other.wasm_stamp)
+    }
+
+    /// Whether nothing of them was changed lately.
+    fn are_old(&self, now: SystemTime) -> bool {
+        let is_old = |stamp: &Stamp| {
+            let age = stamp.modified.and_then(|modified| now.duration_since(modified).ok());
+            age.is_some_and(|age| age >= LONG_AGO)
+        };
+        is_old(&self.wasm_stamp) && self.sidecar_stamp.as_ref().is_none_or(is_old)
     }
 
     /// Whether the files still look as they did at the scan.
@@ -126,6 +138,7 @@ pub(crate) enum Change {
 #[derive(Debug)]
 pub(crate) struct Directory {
     settle: Duration,
+    has_begun: bool,
     /// What was last acted on.
     known: BTreeMap<PluginName, PluginFiles>,
     unsettled: BTreeMap<PluginName, Unsettled>,
@@ -145,7 +158,26 @@ impl Directory {
     /// A machine that knows no plugin yet.
     #[must_use]
     pub(crate) fn new(settle: Duration) -> Self {
-        Self { settle, known: BTreeMap::new(), unsettled: BTreeMap::new() }
+        Self { settle, has_begun: false, known: BTreeMap::new(), unsettled: BTreeMap::new() }
+    }
+
+    /// Before a look. The old files that the first one will find have settled; for later ones this does nothing.
+    pub(crate) fn begin(
+        &mut self,
+        found: &BTreeMap<PluginName, PluginFiles>,
+        wall_clock: SystemTime,
+        now: Instant,
+    ) {
+        let Some(since) = now.checked_sub(self.settle).filter(|_| !self.has_begun) else { return };
+        self.has_begun = true;
+        let old = found.iter().filter(|(_, files)| files.are_old(wall_clock));
+        let settled = |files: &PluginFiles| Unsettled { files: Some(files.clone()), since, coming: None };
+        self.unsettled.extend(old.map(|(name, files)| (name.clone(), settled(files))));
+    }
+
+    /// Whether time alone lets something settle. What waits for its writer does not count: that may be for ever.
+    pub(crate) fn is_settling(&self, now: Instant) -> bool {
+        self.unsettled.values().any(|unsettled| now.duration_since(unsettled.since) < self.settle)
     }
 
     /// Takes in what a scan found and who still writes, and answers what has settled.

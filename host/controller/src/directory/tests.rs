@@ -46,6 +46,36 @@ async fn a_file_is_loaded_once_it_has_settled() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn at_the_start_a_file_that_was_changed_long_ago_has_settled() {
+    let (start, wall_clock) = (Instant::now(), SystemTime::UNIX_EPOCH + Duration::from_hours(1));
+    let aged = |age: Duration| {
+        let mut found = found(Some(1));
+        for files in found.values_mut() {
+            files.wasm_stamp.modified = wall_clock.checked_sub(age);
+        }
+        found
+    };
+    for (age, has_settled) in [(LONG_AGO, true), (LONG_AGO - Duration::from_millis(1), false)] {
+        let (mut directory, found) = (Directory::new(SETTLE), aged(age));
+        directory.begin(&found, wall_clock, start);
+        assert_eq!(look(&mut directory, &found, start).is_empty(), !has_settled);
+        assert_eq!(directory.is_settling(start), !has_settled);
+    }
+    let mut fresh_sidecar = aged(LONG_AGO);
+    for files in fresh_sidecar.values_mut() {
+        files.sidecar_stamp = Some(Stamp { modified: Some(wall_clock), ..files.wasm_stamp });
+    }
+    let mut directory = Directory::new(SETTLE);
+    directory.begin(&BTreeMap::new(), wall_clock, start);
+    directory.begin(&aged(LONG_AGO), wall_clock, start);
+    assert_eq!(look(&mut directory, &aged(LONG_AGO), start), [], "it came after the start");
+    let mut directory = Directory::new(SETTLE);
+    directory.begin(&fresh_sidecar, wall_clock, start);
+    assert_eq!(look(&mut directory, &fresh_sidecar, start), []);
+    assert!(directory.is_settling(start) && !directory.is_settling(start + SETTLE));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_file_that_is_gone_for_a_moment_was_never_gone() {
     let (mut directory, start) = (Directory::new(SETTLE), Instant::now());
     look(&mut directory, &found(Some(1)), start);
