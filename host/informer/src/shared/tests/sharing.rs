@@ -1,5 +1,7 @@
 //! Who shares an informer with whom, and what an index belongs to: B30.
 
+use pilothouse_model::Delta;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -174,4 +176,25 @@ async fn indexes_belong_to_their_subscriber() {
     assert_eq!(second.store().index_values("by").expect("known"), ["n-web"]);
     let unknown = second.store().by_index("app", "web").expect_err("unknown");
     assert_eq!(unknown.to_string(), "there is no index \"app\"; there are: by");
+}
+
+#[tokio::test(start_paused = true)]
+async fn b30_a_subscriber_that_moves_to_another_informer_is_woken_for_what_it_was_not_told_of() {
+    let cluster = Cluster::new();
+    let _wide = cluster.subscribe(pods_key());
+    let narrow = Arc::new(cluster.subscribe(pods_key().in_namespace("ns")));
+    let _body = cluster.server(0).serve("5", &[]).await;
+    settle().await;
+    let waiting = tokio::spawn({
+        let narrow = Arc::clone(&narrow);
+        async move { narrow.next_batch().await.expect("open").len() }
+    });
+    settle().await;
+    // Applied as `process` does, which has yet to wake anybody.
+    let informer = Arc::clone(&narrow.outlet.home.lock());
+    informer.apply(Delta::Added(pod("a", 6).object()));
+    settle().await;
+    assert!(!waiting.is_finished());
+    assert_eq!(informer.evict_narrowed().len(), 1);
+    assert_eq!(within_patience(waiting).await.expect("no panic"), 1);
 }
