@@ -6,7 +6,7 @@
 //! of the known one, which leaves the state as it is; the new one is read by the grammar. Any other difference (a member that
 //! is new, a value that has become an object) is left to the parser.
 //!
-//! This is why it is safe to believe: nothing is taken for well formed that the parser would refuse. `tests/follow.rs` holds
+//! This is why it is safe to believe: nothing is taken for well formed that the parser would refuse. `tests/reader.rs` holds
 //! it to that, with damage of every kind.
 
 use std::ops::Range;

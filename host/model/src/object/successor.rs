@@ -3,7 +3,7 @@
 //! That the text is well formed, [`follow_with`] tells. The metadata is then that of the known version, its places moved by as much as
 //! the scalars in front of them became longer or shorter, as long as each scalar that differs is one that may stand where it does:
 //! text for text, a number for the generation. All else is left to `usual`, which reads the metadata member by member. Both must agree:
-//! `tests/reader.rs` holds them together.
+//! `tests/successor.rs` and `tests/reader.rs` hold them together.
 
 use super::familiar::{Familiar, Head, Owners};
 use super::follow::{Names, follow, follow_with};
