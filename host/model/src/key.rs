@@ -16,14 +16,21 @@ impl ObjectKey {
     /// The key of `name` in `namespace`; an empty namespace means cluster scope.
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
-        if namespace.is_empty() {
-            return Self { text: Arc::from(name), namespace_len: 0 };
-        }
         let namespace_len = u32::try_from(namespace.len()).unwrap_or(u32::MAX);
+        Self { text: Self::with_text(namespace, name, |text| Arc::from(text)), namespace_len }
+    }
+
+    /// What `read` makes of the text that the key of `name` in `namespace` has, without a key being made.
+    #[must_use]
+    pub fn with_text<R>(namespace: &str, name: &str, read: impl FnOnce(&str) -> R) -> R {
+        if namespace.is_empty() {
+            return read(name);
+        }
         let mut buffer = [0; USUAL];
-        let text = joined(namespace, name, &mut buffer);
-        let text = text.map_or_else(|| Arc::from([namespace, "/", name].concat()), Arc::from);
-        Self { text, namespace_len }
+        match joined(namespace, name, &mut buffer) {
+            Some(text) => read(text),
+            None => read(&[namespace, "/", name].concat()),
+        }
     }
 
     /// The key of a namespaced object.
@@ -135,6 +142,7 @@ mod tests {
             let key = ObjectKey::new(&namespace, &name);
             assert_eq!(key.as_str(), format!("{namespace}/{name}"));
             assert_eq!((key.namespace(), key.name()), (&*namespace, &*name));
+            assert_eq!(ObjectKey::with_text(&namespace, &name, str::to_owned), key.as_str());
         }
     }
 

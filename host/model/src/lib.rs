@@ -18,7 +18,7 @@ pub use key::ObjectKey;
 pub use notification::Notification;
 pub use object::{
     Dictionary, Object, ObjectError, ObjectReader, OwnerReference, PackedObject, ParseOptions, Projection,
-    Transform, text_of,
+    Transform, fetch, text_of,
 };
 pub use resource::ResourceType;
 pub use selector::{FieldSelector, LabelSelector, SelectorError};

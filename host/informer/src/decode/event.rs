@@ -77,6 +77,11 @@ impl EventDecoder<'_> {
         (!version.resource_version().is_empty()).then(|| (event(version), text.len() - rest.len()))
     }
 
+    /// Namespace and name of the object of the event that `text` starts with, unchecked; see [`ObjectReader::first_key`].
+    pub(super) fn first_key<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
+        self.reader.first_key(first_event(text)?.1)
+    }
+
     fn object(&mut self, object: &[u8]) -> Result<Object, DecodeError> {
         let object = self.format.object(object, self.reader, |key| self.store.get_plain(key))?;
         if object.resource_version().is_empty() {
@@ -185,6 +190,8 @@ mod tests {
             panic!("not an event");
         };
         store.update(added);
+        assert_eq!(decoder.first_key(&line("MODIFIED", "22")), Some(("ns", "a")));
+        assert_eq!(decoder.first_key(&line("BOOKMARK", "22")), None);
         for (kind, end) in [("MODIFIED", "\n"), ("DELETED", "\r\n"), ("ADDED", "\nand more")] {
             let text = line(kind, "22") + end;
             let (event, len) = decoder.decode_first(&text).expect("of a stored object");

@@ -1,10 +1,12 @@
 //! From the bytes of a response body to objects, as the bytes arrive.
 
+mod ahead;
 mod event;
 mod lines;
 mod list;
 mod text;
 
+pub(crate) use ahead::Ahead;
 pub(crate) use event::{EventDecoder, WatchEvent};
 pub(crate) use lines::{LineSplitter, ReadLines};
 pub(crate) use list::{ListDecoder, ListPage};

@@ -11,7 +11,7 @@ use super::machine::{Action, Input, Machine};
 use super::share::share_with;
 use crate::InformerKey;
 use crate::decode::{
-    DecodeError, EventDecoder, LineSplitter, ListDecoder, ObjectFormat, ReadLines, WatchEvent,
+    Ahead, DecodeError, EventDecoder, LineSplitter, ListDecoder, ObjectFormat, ReadLines, WatchEvent,
 };
 use crate::delta_queue::DeltaQueue;
 use crate::failure::{Failure, FailureKind, RequestName};
@@ -213,6 +213,7 @@ impl Reflector {
             request: &self.watch_name,
             now: Instant::now(),
             count: 0,
+            ahead: Ahead::default(),
         };
         let result = lines.feed(chunk, &mut events);
         let count = events.count;
@@ -301,6 +302,7 @@ struct Events<'a> {
     now: Instant,
     /// How many were read.
     count: u64,
+    ahead: Ahead,
 }
 
 /// Why no more events of a chunk are read.
@@ -338,7 +340,9 @@ impl ReadLines for Events<'_> {
     type Error = Stop;
 
     fn first(&mut self, text: &str) -> Result<Option<usize>, Stop> {
+        self.ahead.look(text, &self.decoder);
         let Some((event, len)) = self.decoder.decode_first(text) else { return Ok(None) };
+        self.ahead.was(len);
         self.count += 1;
         self.step(event)?;
         Ok(Some(len))

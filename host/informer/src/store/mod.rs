@@ -14,6 +14,7 @@
 
 mod index;
 mod kept;
+mod objects;
 mod packing;
 mod reader;
 mod state;
@@ -29,10 +30,10 @@ use pilothouse_model::{Object, ObjectKey};
 use crate::options::Compression;
 pub use index::{IndexError, IndexFn};
 pub(crate) use kept::Kept;
+pub(crate) use objects::{Coming, Objects};
 use packing::Packing;
 pub use reader::StoreReader;
 pub(crate) use reader::{ReaderSource, Scope};
-pub(crate) use state::Objects;
 use state::{IndexId, State};
 
 /// Whose index names are meant: each subscriber of a shared informer has its own.
@@ -166,6 +167,11 @@ impl Store {
     /// The object with this key, if it is not packed: for those who would not have it unpacked.
     pub(crate) fn get_plain(&self, key: &ObjectKey) -> Option<Object> {
         self.state.read().get(key).filter(|kept| !kept.is_packed()).map(Kept::object)
+    }
+
+    /// As [`Objects::fetch`].
+    pub(crate) fn fetch(&self, coming: &mut Coming, last: Option<(&str, &str)>) {
+        self.state.read().fetch(coming, last);
     }
 
     /// Whether there is an object with this key.

@@ -7,13 +7,10 @@ use std::sync::Arc;
 use pilothouse_model::{Object, ObjectKey};
 use tokio::time::Instant;
 
+use super::objects::{Coming, Objects};
 use super::{IndexFn, Kept, ScopeId};
-use crate::key::FastHash;
 
 pub(crate) type IndexId = u64;
-
-/// Objects by key.
-pub(crate) type Objects = std::collections::HashSet<Kept, FastHash>;
 
 /// Invariants: `order` holds exactly the keys of `objects`; each index holds exactly the values that its function gives
 /// for the objects, and no value without an object; each name leads to an index, and each index has a name; `bytes` is
@@ -55,6 +52,11 @@ pub(super) struct IndexChange {
 impl State {
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Kept> {
         self.objects.get(key)
+    }
+
+    /// As [`Objects::fetch`].
+    pub(super) fn fetch(&self, coming: &mut Coming, last: Option<(&str, &str)>) {
+        self.objects.fetch(coming, last);
     }
 
     pub(super) fn objects(&self) -> impl Iterator<Item = &Kept> {
@@ -130,15 +132,15 @@ impl State {
 
     /// The same indexes and names over other objects.
     pub(super) fn rebuilt(&self, items: &[Object], resource_version: &str) -> Self {
-        let mut objects = Objects::with_capacity_and_hasher(items.len(), FastHash::default());
+        let mut objects = Objects::with_capacity(items.len());
         for object in items {
             objects.replace(Kept::of(object.clone()));
         }
-        let order = objects.iter().map(|kept: &Kept| kept.key().clone()).collect();
+        let order = objects.iter().map(|kept| kept.key().clone()).collect();
         let empty = |(id, index): (&IndexId, &Index)| (*id, Index::new(index.function.clone()));
         let mut indexes: BTreeMap<_, _> = self.indexes.iter().map(empty).collect();
         if !indexes.is_empty() {
-            for kept in &objects {
+            for kept in objects.iter() {
                 let object = kept.object();
                 indexes.values_mut().for_each(|index| index.add(&object));
             }

@@ -2,7 +2,6 @@
 
 use super::Object;
 use super::follow::{Names, follow};
-use super::packed::Json;
 use super::scan::Cursor;
 use crate::ObjectKey;
 
@@ -37,8 +36,8 @@ impl<'a> Familiar<'a> {
         let ask = || {
             let key = ObjectKey::new(namespace, name);
             let stored = (self.stored)(&key);
-            if let Some(Json::Plain(json)) = stored.as_ref().map(|stored| &stored.0.json) {
-                fetch(json);
+            if let Some(stored) = &stored {
+                stored.fetch_text();
             }
             (key, stored)
         };
@@ -60,7 +59,7 @@ impl<'a> Familiar<'a> {
 
     /// The start of the objects that were read lately.
     pub(super) fn head(&self) -> Option<&Head> {
-        self.shapes.as_ref().map(|shapes| &shapes.head).filter(|head| !head.source.is_empty())
+        self.shapes.as_ref().and_then(|shapes| shapes.head())
     }
 
     /// The stored version, when it has the key by which it was asked for, and what else is remembered.
@@ -87,25 +86,6 @@ impl<'a> Familiar<'a> {
             None => cursor.value(),
         }
     }
-}
-
-/// Bytes that are asked for at once. Of a longer text, the processor has learnt by then that it is read from the start to the end.
-#[cfg(target_arch = "x86_64")]
-const FETCHED: usize = 16 * 1024;
-/// Bytes that a processor loads at a time.
-#[cfg(target_arch = "x86_64")]
-const LINE: usize = 64;
-
-/// Has the processor load a text that is about to be compared. Among many objects it is in no cache, and to compare it would be to wait for one
-/// part of it after another.
-#[inline]
-fn fetch(text: &str) {
-    #[cfg(target_arch = "x86_64")]
-    for line in text.as_bytes()[..text.len().min(FETCHED)].chunks(LINE) {
-        safe_arch::prefetch_t0(&line[0]);
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = text;
 }
 
 /// Who owns an object, as a number: objects of one owner are mostly made from one template.
@@ -147,6 +127,11 @@ struct Shape {
 }
 
 impl Shapes {
+    /// The start of the objects that were read lately.
+    pub(super) fn head(&self) -> Option<&Head> {
+        Some(&self.head).filter(|head| !head.source.is_empty())
+    }
+
     /// Whether the start of the kept text is as in the objects that were read lately.
     pub(super) fn is_head_of(&self, json: &str) -> bool {
         json.starts_with(&self.head.canonical)

@@ -1,6 +1,7 @@
 //! An object as immutable JSON text, with its metadata found once.
 
 mod familiar;
+mod fetch;
 mod follow;
 mod members;
 mod metadata;
@@ -20,6 +21,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+pub use fetch::fetch;
 pub use metadata::OwnerReference;
 pub use packed::{Dictionary, PackedObject};
 pub use parse::{ObjectError, ParseOptions};

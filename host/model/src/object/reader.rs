@@ -69,6 +69,13 @@ impl ObjectReader {
         Some((self.keep(text, read), len))
     }
 
+    /// Namespace and name of the object that `text` starts with, if it starts as those that were read lately. They are not checked: this is
+    /// for getting ready what will be asked for.
+    #[must_use]
+    pub fn first_key<'a>(&self, text: &'a str) -> Option<(&'a str, &'a str)> {
+        successor::first_key(text, &self.shapes)
+    }
+
     /// As [`Object::parse_first`].
     pub fn read_first(&mut self, text: &str, options: &ParseOptions<'_>) -> Option<(Object, usize)> {
         let read = usual::parse_first(text, options, &mut Familiar::new(&mut |_| None, &mut self.shapes))?;

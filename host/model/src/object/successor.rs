@@ -5,7 +5,8 @@
 //! text for text, a number for the generation. All else is left to `usual`, which reads the metadata member by member. Both must agree:
 //! `tests/successor.rs` and `tests/reader.rs` hold them together.
 
-use super::familiar::{Familiar, Head, Owners};
+use super::familiar::{Familiar, Head, Owners, Shapes};
+use super::fetch::room;
 use super::follow::{Names, follow, follow_with};
 use super::metadata::{Farthest, Metadata, Pairs, Span, Text};
 use super::parse::ParseOptions;
@@ -30,20 +31,25 @@ const READ: [&str; 9] = [
 /// What is dropped.
 const MANAGED: &str = ",\"managedFields\":";
 
+/// As [`ObjectReader::first_key`](super::ObjectReader::first_key).
+pub(super) fn first_key<'a>(text: &'a str, shapes: &Shapes) -> Option<(&'a str, &'a str)> {
+    key(text.strip_prefix(shapes.head()?.source.as_str())?)
+}
+
 /// The object that `text` is a version of, if all but some scalars is as in the version that the caller has.
 pub(super) fn parse_first(
     text: &str,
     options: &ParseOptions<'_>,
     familiar: &mut Familiar<'_>,
 ) -> Option<Read> {
-    let Compared { members, tail, len, changes } = compare(text, options, familiar)?;
+    let Compared { members, tail, len, changes, mut json } = compare(text, options, familiar)?;
     let (key, known) = familiar.take()?;
     let mut metadata = changes.moved(&known.0.metadata, key);
     // Let go of before the text is written: what is counted by several threads waits until all that was written is in the cache.
     drop(known);
     let head = familiar.head()?.canonical.as_str();
 
-    let mut json = String::with_capacity(head.len() + members.len() + tail.len() + 2);
+    json.reserve_exact(head.len() + members.len() + tail.len() + 2);
     json.push_str(head);
     json.push_str(members);
     json.push('}');
@@ -63,6 +69,8 @@ struct Compared<'a> {
     /// How much of the text the object is.
     len: usize,
     changes: Changes,
+    /// Where it is going to be written: nothing yet, and room for as much as the known version has.
+    json: String,
 }
 
 fn compare<'a>(
@@ -83,6 +91,7 @@ fn compare<'a>(
     let (known, shapes) = familiar.all()?;
     let (known_json, known_meta) = (known.json(), &known.0.metadata);
     shapes.is_head_of(known_json).then_some(())?;
+    let json = room(known_json.len());
 
     // Without the bracket at its end: managed fields that are dropped may come before it.
     let known_members = known_json.get(head..known_meta.behind.start() - 1)?;
@@ -107,7 +116,7 @@ fn compare<'a>(
     let tail = &cursor.rest()[..follow(known.behind_metadata(), cursor.rest(), Names::Same)?];
     cursor.skip(tail.len())?;
     cursor.same("}")?;
-    Some(Compared { members, tail, len: cursor.at(), changes })
+    Some(Compared { members, tail, len: cursor.at(), changes, json })
 }
 
 /// Namespace and name, where the metadata starts with them.

@@ -1,0 +1,72 @@
+//! Having the processor load what is about to be read. Among many objects, a stored version is in no cache, and to read it is to wait for
+//! one part of it after another.
+
+use super::Object;
+use super::packed::Json;
+
+/// Bytes of a text that are asked for at once. Of a longer one, the processor has learnt by then that it is read from the start to the end.
+const FETCHED: usize = 16 * 1024;
+/// Bytes that a processor loads at a time.
+const LINE: usize = 64;
+
+/// Has the processor load what is there, or where it begins: nothing waits for it. On processors for which there is no safe way to ask,
+/// it does nothing.
+#[inline]
+pub fn fetch<T>(value: &T) {
+    #[cfg(target_arch = "x86_64")]
+    safe_arch::prefetch_t0(value);
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = value;
+}
+
+/// Room for a text of so many bytes, which the processor loads until it is written: memory that was freed a while ago is in no cache either.
+pub(super) fn room(len: usize) -> String {
+    let mut room = Vec::with_capacity(len);
+    let bytes = room.spare_capacity_mut();
+    for line in bytes[..len.min(FETCHED)].chunks(LINE) {
+        fetch(&line[0]);
+    }
+    String::from_utf8(room).unwrap_or_default()
+}
+
+impl Object {
+    /// Has the processor load what is known of the object beside its text; see [`fetch`].
+    pub fn fetch_metadata(&self) {
+        let inner = &*self.0;
+        fetch(inner);
+        fetch(&inner.json);
+        let metadata = &inner.metadata;
+        fetch(&metadata.key);
+        fetch(&metadata.uid);
+        fetch(&metadata.resource_version);
+        fetch(&metadata.generation);
+        fetch(&metadata.owners);
+        fetch(&metadata.behind);
+    }
+
+    /// Has the processor load its text, if it is not packed, and its key; see [`fetch`].
+    pub fn fetch_text(&self) {
+        if let Json::Plain(json) = &self.0.json {
+            let json = json.as_bytes();
+            for line in json[..json.len().min(FETCHED)].chunks(LINE) {
+                fetch(&line[0]);
+            }
+            if let Some(first) = self.key().as_str().as_bytes().first() {
+                fetch(first);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_empty_and_as_large_as_wanted() {
+        for len in [0, 1, 63, 64, 65, 5000, FETCHED + 1000] {
+            let room = room(len);
+            assert!(room.is_empty() && room.capacity() >= len, "{len}");
+        }
+    }
+}
