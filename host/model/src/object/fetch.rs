@@ -56,6 +56,20 @@ impl Object {
             }
         }
     }
+
+    /// Has the processor load those parts of its text that readers mostly ask for, if it is not packed: where the metadata's fields begin,
+    /// and where readers of this version, or of the one before it, went. See [`fetch`].
+    pub fn fetch_parts(&self) {
+        // What is packed is unpacked for its first reader, which reads all of it.
+        let Json::Plain(json) = &self.0.json else { return };
+        let metadata = &self.0.metadata;
+        let [value, _, member] = metadata.farthest.places();
+        for place in [metadata.uid.place().start(), metadata.labels.place().start(), value, member] {
+            if let Some(byte) = json.as_bytes().get(place) {
+                fetch(byte);
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -78,8 +78,8 @@ pub(super) struct Metadata {
 pub(super) struct Farthest {
     /// Where the farthest value at the top is, of which a reader wanted something.
     value: AtomicU32,
-    /// The farthest member of a value at the top that was found: where that value is, and where the member's is. One number, so that
-    /// they belong together.
+    /// The member of a value at the top that was found behind the most text of that value: where that value is, and where the member's is.
+    /// One number, so that they belong together.
     member: AtomicU64,
 }
 
@@ -115,12 +115,32 @@ impl Farthest {
     }
 
     /// The object at `start`, at the top, has the value of a member at `member`. Neither name has quotes or escapes.
+    ///
+    /// Of two members the one is worth more that is farther from its object's start: `/status/phase`, mostly the first of its object, must
+    /// not take the place of `/spec/nodeName`, which is behind all containers.
     pub(super) fn note_member(&self, start: usize, member: usize) {
-        if member > self.member().1
+        let (known_start, known_member) = self.member();
+        if member - start > known_member - known_start
             && let (Ok(start), Ok(member)) = (u32::try_from(start), u32::try_from(member))
         {
             self.member.store(u64::from(start) << 32 | u64::from(member), Ordering::Relaxed);
         }
+    }
+
+    /// All places: that of the value at the top, and of the member its object's and its own. 0 where there is none.
+    pub(super) fn places(&self) -> [usize; 3] {
+        let (start, member) = self.member();
+        [self.value.load(Ordering::Relaxed) as usize, start, member]
+    }
+
+    /// What [`places`](Self::places) gives; those that were read in another text must have been moved to this one.
+    pub(super) fn at([value, start, member]: [usize; 3]) -> Self {
+        let (hints, none) = (Self::default(), [0, 0]);
+        hints.note(value);
+        if [start, member] != none {
+            hints.note_member(start, member);
+        }
+        hints
     }
 
     /// Where the object at the top is of which a member was found, and where that one's value is; 0 for none.
@@ -199,6 +219,14 @@ impl Text {
             Some(Cow::Borrowed(inner)) => Ok(Self::Inside(Span::of_slice(whole, inner))),
             Some(Cow::Owned(text)) => Ok(Self::Escaped(text.into_boxed_str())),
             None => Err(ObjectError::field(path, "a string", raw)),
+        }
+    }
+
+    /// Where it is in the object's text, if it is there.
+    pub(super) fn place(&self) -> Span {
+        match self {
+            Self::Inside(span) => *span,
+            Self::Escaped(_) => Span::default(),
         }
     }
 

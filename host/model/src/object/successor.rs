@@ -5,9 +5,11 @@
 //! text for text, a number for the generation. All else is left to `usual`, which reads the metadata member by member. Both must agree:
 //! `tests/successor.rs` and `tests/reader.rs` hold them together.
 
+use std::ops::Range;
+
 use super::familiar::{Familiar, Head, Owners, Shapes};
 use super::fetch::room;
-use super::follow::{Names, follow, follow_with};
+use super::follow::{Names, follow_with};
 use super::metadata::{Farthest, Metadata, Pairs, Span, Text};
 use super::parse::ParseOptions;
 use super::scan::Cursor;
@@ -42,7 +44,7 @@ pub(super) fn parse_first(
     options: &ParseOptions<'_>,
     familiar: &mut Familiar<'_>,
 ) -> Option<Read> {
-    let Compared { members, tail, len, changes, mut json } = compare(text, options, familiar)?;
+    let Compared { members, tail, len, changes, farthest, mut json } = compare(text, options, familiar)?;
     let (key, known) = familiar.take()?;
     let mut metadata = changes.moved(&known.0.metadata, key);
     // Let go of before the text is written: what is counted by several threads waits until all that was written is in the cache.
@@ -57,6 +59,7 @@ pub(super) fn parse_first(
     json.push_str(tail);
     json.push('}');
     metadata.behind = Span::of_range(behind, json.len() - 1);
+    metadata.farthest = farthest.moved_to(behind);
     Some(Read { json: json.into_boxed_str(), metadata, len, unlike: None, head: None })
 }
 
@@ -69,8 +72,41 @@ struct Compared<'a> {
     /// How much of the text the object is.
     len: usize,
     changes: Changes,
+    farthest: Places,
     /// Where it is going to be written: nothing yet, and room for as much as the known version has.
     json: String,
+}
+
+/// How far readers of the known version went. Behind the metadata, too, both texts have the same members in the same places of the grammar,
+/// so the next reader need not go there again.
+struct Places {
+    known: [usize; 3],
+    /// The same in the new text, as if what is behind its metadata began where that of the known one does.
+    now: [usize; 3],
+    /// Where that is.
+    behind: usize,
+}
+
+impl Places {
+    fn of(known: &Metadata) -> Self {
+        let (known, behind) = (known.farthest.places(), known.behind.start());
+        Self { known, now: known, behind }
+    }
+
+    /// A scalar behind the metadata has become longer, or shorter, or neither.
+    fn note(&mut self, known_place: Range<usize>, place: Range<usize>) {
+        let end = self.behind + known_place.end;
+        for (known, now) in self.known.iter().zip(&mut self.now) {
+            if *known >= end {
+                *now = *now + place.len() - known_place.len();
+            }
+        }
+    }
+
+    /// Where they are when what is behind the metadata begins there. A place that is none stays one.
+    fn moved_to(self, behind: usize) -> Farthest {
+        Farthest::at(self.now.map(|place| if place == 0 { 0 } else { place - self.behind + behind }))
+    }
 }
 
 fn compare<'a>(
@@ -113,10 +149,15 @@ fn compare<'a>(
         shapes.managed_fields(&mut cursor, Owners::of(known_meta.owners.of(known_json)))?;
     }
     cursor.same("}")?;
-    let tail = &cursor.rest()[..follow(known.behind_metadata(), cursor.rest(), Names::Same)?];
+    let mut farthest = Places::of(known_meta);
+    let len = follow_with(known.behind_metadata(), cursor.rest(), Names::Same, |known_place, place| {
+        farthest.note(known_place, place);
+        Some(())
+    })?;
+    let tail = &cursor.rest()[..len];
     cursor.skip(tail.len())?;
     cursor.same("}")?;
-    Some(Compared { members, tail, len: cursor.at(), changes, json })
+    Some(Compared { members, tail, len: cursor.at(), changes, farthest, json })
 }
 
 /// Namespace and name, where the metadata starts with them.

@@ -83,7 +83,10 @@ fn get(
         }
         .map_err(Stop::from)?
     };
-    Ok((object.map(|object| store.data_mut().handles.open(object)).transpose()?,))
+    let Some(object) = object else { return Ok((None,)) };
+    // While the guest goes on, the processor loads what it will most likely ask for.
+    object.fetch_parts();
+    Ok((Some(store.data_mut().handles.open(object)?),))
 }
 
 fn field(

@@ -202,7 +202,7 @@ pub(super) fn damaged(text: &str, damages: &[Damage]) -> String {
 }
 
 /// Pointers to all that a value holds, and to what it does not.
-fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
+pub(super) fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
     found.push(at.to_owned());
     found.push(format!("{at}/nothing"));
     match value {

@@ -5,33 +5,45 @@ use super::*;
 use crate::object::familiar::{Familiar, Shapes};
 use crate::object::successor;
 
-const KNOWN: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","generateName":"a-","namespace":"n","uid":"u1","resourceVersion":"9","generation":4,"creationTimestamp":"t","deletionTimestamp":"d","labels":{"x":"y","z":""},"annotations":{"p":"q\"","uid":"r"},"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"o","uid":"v"}],"finalizers":["f"],"other":null,"managedFields":[{"f:spec":{}}]},"spec":{"a":[1,"two"]},"status":{"phase":"Running"}}"#;
+const KNOWN: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","generateName":"a-","namespace":"n","uid":"u1","resourceVersion":"9","generation":4,"creationTimestamp":"t","deletionTimestamp":"d","labels":{"x":"y","z":""},"annotations":{"p":"q\"","uid":"r"},"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"o","uid":"v"}],"finalizers":["f"],"other":null,"managedFields":[{"f:spec":{}}]},"spec":{"a":[1,"two"],"b":8},"status":{"phase":"Running"}}"#;
+
+/// What readers ask for, in an order in which more than one way to it becomes known.
+const POINTERS: [&str; 6] =
+    ["/metadata/generation", "/metadata/uid", "/metadata/labels/z", "/spec/b", "/status/phase", "/spec/a/1"];
 
 /// Whether `text` is read by comparing it with `known`. It must be read as it would be alone.
 fn is_read(known: &str, text: &str, transform: &Transform) -> bool {
+    let Some((read, alone)) = read_after(known, text, transform) else { return false };
+    assert_eq!(facts(&read), facts(&alone), "{text}");
+    for pointer in POINTERS {
+        assert_eq!(read.field(pointer), alone.field(pointer), "{pointer} of {text}");
+    }
+    // It is as good to compare with as any other.
+    let options = ParseOptions { transform, ..ParseOptions::default() };
+    let again = ObjectReader::default().read(alone.json().as_bytes(), &options, |_| Some(read.clone()));
+    assert_eq!(facts(&again.expect("an object")), facts(&alone), "{text}");
+    true
+}
+
+/// What is read by comparing with a version in which readers found what they asked for, and what is read without any.
+fn read_after(known: &str, text: &str, transform: &Transform) -> Option<(Object, Object)> {
     let options = ParseOptions { transform, ..ParseOptions::default() };
     let mut reader = ObjectReader::default();
     let stored = reader.read(known.as_bytes(), &options, |_| None).expect("an object");
+    for pointer in POINTERS {
+        stored.field(pointer);
+    }
     let mut shapes = Shapes::default();
     let source = known.find("\"metadata\":").expect("it has") + "\"metadata\":".len();
     shapes.learn_head(&known[..source], r#"{"apiVersion":"v1","kind":"Pod","metadata":"#);
     let mut look = |key: &ObjectKey| Some(stored.clone()).filter(|stored| stored.key() == key);
     let read = successor::parse_first(text, &options, &mut Familiar::new(&mut look, &mut shapes));
-    let Some(read) = read else { return false };
+    let read = read?;
     let end = read.len;
     let read = Object(Arc::new(Inner { json: read.json.into(), metadata: read.metadata }));
     let alone = Object::parse(&text.as_bytes()[..end], &options)
         .unwrap_or_else(|error| panic!("{text}: accepted, but {error}"));
-    assert_eq!(facts(&read), facts(&alone), "{text}");
-    for pointer in
-        ["/metadata/generation", "/metadata/uid", "/metadata/labels/z", "/status/phase", "/spec/a/1"]
-    {
-        assert_eq!(read.field(pointer), alone.field(pointer), "{pointer} of {text}");
-    }
-    // It is as good to compare with as any other.
-    let again = reader.read(&text.as_bytes()[..end], &options, |_| Some(read.clone()));
-    assert_eq!(facts(&again.expect("an object")), facts(&alone), "{text}");
-    true
+    Some((read, alone))
 }
 
 #[test]
@@ -65,6 +77,37 @@ fn scalars_may_differ_where_any_scalar_would_be_read() {
     // Several at a time, each of another length.
     let text = KNOWN.replace("\"9\"", "\"12345\"").replace(":4", ":77").replace("\"y\"", "\"\"");
     assert!(is_read(KNOWN, &text.replace("\"q\\\"\"", "\"much longer\""), &Transform::standard()));
+}
+
+#[test]
+fn where_readers_went_is_known_of_the_next_version() {
+    for (from, to) in [
+        ("\"9\"", "\"1000\""),
+        ("[1,\"two\"]", "[12345,\"\"]"),
+        ("\"b\":8", "\"b\":\"eight\""),
+        ("Running", "Failed"),
+        ("[{\"f:spec\":{}}]", "[{\"f:status\":{\"f:a\":{}}},{}]"),
+    ] {
+        let text = KNOWN.replace(from, to);
+        let (read, alone) = read_after(KNOWN, &text, &Transform::standard()).expect(to);
+        let places = read.0.metadata.farthest.places();
+        assert!(places.iter().all(|place| *place > 0), "{places:?} of {text}");
+        for pointer in POINTERS {
+            alone.field(pointer);
+        }
+        assert_eq!(places, alone.0.metadata.farthest.places(), "{text}");
+    }
+}
+
+#[test]
+fn a_member_far_inside_of_its_object_is_not_forgotten_for_one_at_the_start_of_the_next() {
+    let object = Object::from_json(KNOWN).expect("an object");
+    for pointer in ["/spec/b", "/status/phase", "/spec/a"] {
+        object.field(pointer);
+    }
+    let [_, start, member] = object.0.metadata.farthest.places();
+    assert!(object.json()[start..].starts_with("{\"a\":[1"), "{}", object.json());
+    assert_eq!(&object.json()[member..=member], "8");
 }
 
 #[test]
