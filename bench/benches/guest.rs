@@ -1,7 +1,7 @@
 //! The way through wasm: what it costs that work is done by a guest in Rust, beside the same work done natively or on bare wasmtime.
 //!
 //! ```text
-//! cargo xtask build-guests probe
+//! cargo xtask build-guests --small probe
 //! cargo bench -p pilothouse-bench --bench guest -- [--objects 20000] [--rounds 7] [--only observe,predicate,reconcile,read]
 //! ```
 //!
@@ -74,9 +74,9 @@ fn main() {
 
 fn run() -> Result<(), String> {
     let arguments = Arguments::read()?;
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/target/guests/probe.wasm");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/target/guests/small/probe.wasm");
     let guest = std::fs::read(&path).map_err(|error| {
-        format!("{}: {error}; run `cargo xtask build-guests probe` first", path.display())
+        format!("{}: {error}; run `cargo xtask build-guests --small probe` first", path.display())
     })?;
     let list = pods::list(arguments.objects);
     let mut native = Native::start(&list, arguments.objects)?;

@@ -63,6 +63,18 @@ pub(crate) fn build(
     Ok(guests)
 }
 
+/// Builds guests in Rust as they are shipped, by the profile `small`, into a folder beside those that [`build`] makes.
+///
+/// # Errors
+/// As [`build`].
+pub(crate) fn build_small(root: &Path, names: &[&str]) -> Result<Vec<Guest>> {
+    let folder = root.join(BUILT).join("small");
+    fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+    let packages: Vec<_> = names.iter().map(ToString::to_string).collect();
+    let guests = rust::build_by(rust::Profile::Small, root, &root.join("examples"), &packages, &[])?;
+    guests.into_iter().map(|guest| placed(&folder, guest)).collect()
+}
+
 fn placed(folder: &Path, guest: Guest) -> Result<Guest> {
     let wasm = folder.join(format!("{}.wasm", guest.name));
     fs::copy(&guest.wasm, &wasm)

@@ -41,6 +41,9 @@ enum Command {
     BuildGuests {
         /// The examples; all when none is named.
         packages: Vec<String>,
+        /// Only those in Rust, as they are shipped: by the profile `small`, into `examples/target/guests/small`.
+        #[arg(long, requires = "packages")]
+        small: bool,
     },
     /// Put known faults into a copy of the informer, one after another: its tests must notice each.
     Mutants {
@@ -102,9 +105,13 @@ fn run(root: &Path, command: Command) -> Result<()> {
     match command {
         Command::Demo { stay } => demo::run(root, stay),
         Command::Test => test::run(root),
-        Command::BuildGuests { packages } => {
+        Command::BuildGuests { packages, small } => {
             let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
-            for guest in guests::build(root, &packages, || host::build(root))? {
+            let built = match small {
+                true => guests::build_small(root, &packages)?,
+                false => guests::build(root, &packages, || host::build(root))?,
+            };
+            for guest in built {
                 println!("{}: {}", guest.name, guest.wasm.display());
             }
             Ok(())

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::process::{Running, Usage};
 use super::programs::Programs;
+use crate::guests;
 
 /// One controller's run.
 pub(super) struct EndToEnd {
@@ -27,13 +28,13 @@ fn sidecar(workers: u32) -> String {
 
 pub(super) fn measure(root: &Path, programs: &Programs, foos: usize) -> Result<Vec<EndToEnd>> {
     let folder = root.join("target/bench/end-to-end");
-    let guest = root.join("examples/target/guests/sample-controller.wasm");
+    let built = guests::build_small(root, &["sample-controller"])?;
+    let guest = built.into_iter().next().context("the sample controller was not built")?.wasm;
     let plugins = |workers| -> Result<String> {
         let plugins = folder.join(format!("plugins-{workers}"));
         fs::create_dir_all(&plugins).with_context(|| format!("make {}", plugins.display()))?;
-        fs::copy(&guest, plugins.join("sample-controller.wasm")).with_context(|| {
-            format!("copy {}; `cargo xtask build-guests sample-controller` makes it", guest.display())
-        })?;
+        fs::copy(&guest, plugins.join("sample-controller.wasm"))
+            .with_context(|| format!("copy {}", guest.display()))?;
         fs::write(plugins.join("sample-controller.yaml"), sidecar(workers)).context("write the sidecar")?;
         Ok(plugins.display().to_string())
     };

@@ -5,10 +5,11 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::host;
+use crate::{guests, host};
 
 /// Objects of `figure`, `unit`, `value`, perhaps `target`, and `beside`.
 pub(super) fn wasm(root: &Path) -> Result<Vec<Value>> {
+    guests::build_small(root, &["probe"])?;
     let mut lines = Vec::new();
     let host = super::programs::host(root)?.display().to_string();
     for (bench, arguments) in [("guest", &[] as &[_]), ("start", &["--binary", &*host])] {

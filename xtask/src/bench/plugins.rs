@@ -14,6 +14,7 @@ use anyhow::{Context, Result, ensure};
 use super::Scale;
 use super::process::{Work, run};
 use super::programs::Programs;
+use crate::guests;
 use crowd::{Crowd, Outcome, Way};
 pub(super) use section::{plots, section};
 
@@ -55,12 +56,9 @@ impl Plugins {
     pub(super) fn measure(root: &Path, programs: &Programs, scale: Scale) -> Result<Self> {
         let folder = root.join("target/bench/plugins");
         fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
-        let crowd = Crowd {
-            host: &programs.host,
-            fixture: &programs.fixture,
-            guest: root.join("examples/target/guests/probe.wasm"),
-            folder,
-        };
+        let built = guests::build_small(root, &["probe"])?;
+        let guest = built.into_iter().next().context("the probe was not built")?.wasm;
+        let crowd = Crowd { host: &programs.host, fixture: &programs.fixture, guest, folder };
         let measured = Self {
             scale,
             latencies: latencies(&crowd, programs, scale)?,

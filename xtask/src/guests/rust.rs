@@ -20,12 +20,39 @@ pub(crate) fn build(
     packages: &[String],
     variables: &[(&str, &str)],
 ) -> Result<Vec<Guest>> {
+    build_by(Profile::Release, root, workspace, packages, variables)
+}
+
+/// A profile of `examples/Cargo.toml`, which says what they are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Profile {
+    Release,
+    Small,
+}
+
+impl Profile {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Small => "small",
+        }
+    }
+}
+
+/// As [`build`], by any profile.
+pub(super) fn build_by(
+    profile: Profile,
+    root: &Path,
+    workspace: &Path,
+    packages: &[String],
+    variables: &[(&str, &str)],
+) -> Result<Vec<Guest>> {
     let toolchain = Toolchain::find(root, Permission::Packages, &mut |line| println!("guests: {line}"))
         .map_err(|error| anyhow!("guests cannot be built: {error}"))?;
     println!("guests: building {} with {}", packages.join(", "), toolchain.describe());
     let target_directory = root.join("examples/target");
     let mut command = toolchain.cargo(workspace);
-    command.args(["build", "--release", "--target", TARGET]);
+    command.args(["build", "--profile", profile.name(), "--target", TARGET]);
     // A copy of one example has a copy of the lock file, with more in it than the one needs: cargo takes that out, and
     // keeps the versions.
     if workspace == root.join("examples") {
@@ -38,7 +65,7 @@ pub(crate) fn build(
     let status =
         command.envs(variables.iter().copied()).status().context("start cargo to build the guests")?;
     ensure!(status.success(), "cargo could not build {} (see above): {status}", packages.join(", "));
-    packages.iter().map(|name| built(&target_directory, name)).collect()
+    packages.iter().map(|name| built(&target_directory.join(TARGET).join(profile.name()), name)).collect()
 }
 
 /// Runs the tests of the SDK and the examples natively: what of them needs no host.
@@ -55,9 +82,8 @@ pub(super) fn test(root: &Path) -> Result<()> {
     Ok(())
 }
 
-fn built(target_directory: &Path, name: &str) -> Result<Guest> {
-    let file = format!("{}.wasm", name.replace('-', "_"));
-    let wasm: PathBuf = target_directory.join(TARGET).join("release").join(file);
+fn built(folder: &Path, name: &str) -> Result<Guest> {
+    let wasm: PathBuf = folder.join(format!("{}.wasm", name.replace('-', "_")));
     ensure!(
         wasm.is_file(),
         "{} was not made: does the package {name} have crate-type = [\"cdylib\"]?",

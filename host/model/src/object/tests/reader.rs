@@ -15,7 +15,7 @@ fn reads_the_same(known: &str, text: &str) {
         let mut asked = Vec::new();
         pointers(&stored.to_value(), "", &mut asked);
         for pointer in asked.iter().step_by(3) {
-            stored.field(pointer);
+            let _ = stored.field(pointer);
         }
         let mut reader = ObjectReader::default();
         for (way, stored) in [("new", None), ("by version", Some(&stored)), ("by shape", None)] {
