@@ -27,6 +27,11 @@ impl Ahead {
             return;
         }
         if self.lead == 0 {
+            let end = memchr::memchr(b'\n', text.as_bytes());
+            if end.is_none_or(|end| end + 1 == text.len()) {
+                // It is the only one, as where a server sends each in a chunk of its own.
+                return;
+            }
             self.left = text.len();
         }
         for _ in self.lead..LEAD {

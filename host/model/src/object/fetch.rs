@@ -19,13 +19,18 @@ pub fn fetch<T>(value: &T) {
     let _ = value;
 }
 
+/// As [`fetch`], of all of these, each of which is a byte.
+#[inline]
+fn fetch_bytes<T>(bytes: &[T]) {
+    let (lines, rest) = bytes[..bytes.len().min(FETCHED)].as_chunks::<LINE>();
+    lines.iter().for_each(fetch);
+    rest.iter().take(1).for_each(fetch);
+}
+
 /// Room for a text of so many bytes, which the processor loads until it is written: memory that was freed a while ago is in no cache either.
 pub(super) fn room(len: usize) -> String {
     let mut room = Vec::with_capacity(len);
-    let bytes = room.spare_capacity_mut();
-    for line in bytes[..len.min(FETCHED)].chunks(LINE) {
-        fetch(&line[0]);
-    }
+    fetch_bytes(&room.spare_capacity_mut()[..len]);
     String::from_utf8(room).unwrap_or_default()
 }
 
@@ -47,13 +52,8 @@ impl Object {
     /// Has the processor load its text, if it is not packed, and its key; see [`fetch`].
     pub fn fetch_text(&self) {
         if let Json::Plain(json) = &self.0.json {
-            let json = json.as_bytes();
-            for line in json[..json.len().min(FETCHED)].chunks(LINE) {
-                fetch(&line[0]);
-            }
-            if let Some(first) = self.key().as_str().as_bytes().first() {
-                fetch(first);
-            }
+            fetch_bytes(json.as_bytes());
+            fetch_bytes(self.key().as_str().as_bytes());
         }
     }
 
