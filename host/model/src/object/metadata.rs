@@ -153,8 +153,13 @@ impl Farthest {
 /// Whether a value is that of a member with this name, where that member's name has neither quotes nor escapes: so it can be read backwards,
 /// up to its quote.
 fn is_named(json: &str, value: usize, name: &str) -> bool {
-    let before = json.get(..value).and_then(|text| text.strip_suffix("\":")?.strip_suffix(name));
-    before.is_some_and(|before| before.ends_with('"')) && !name.contains('"')
+    let (json, name) = (json.as_bytes(), name.as_bytes());
+    // Its quotes and the colon.
+    let Some(start) = value.checked_sub(name.len() + 3) else { return false };
+    match json.get(start..value) {
+        Some([b'"', known @ .., b'"', b':']) => known == name && !name.contains(&b'"'),
+        _ => false,
+    }
 }
 
 impl Span {

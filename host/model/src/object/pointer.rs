@@ -110,8 +110,7 @@ fn members<'a, P: AsRef<str>>(
 }
 
 fn shortcut<'a>(json: &'a str, metadata: &Metadata, pointer: &str) -> Way<'a> {
-    if let Some(("metadata", Some(further))) = split(pointer)
-        && let Some((name, None)) = split(further)
+    if let Some(name) = pointer.strip_prefix("/metadata/")
         && let Some(value) = metadata.member(name).and_then(|place| place.get(json))
     {
         return Way::Ended(value);
