@@ -5,7 +5,7 @@ use crate::stage::Stage;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_events_changes_are_found_by_looking() {
-    let stage = Stage::start(false);
+    let stage = Stage::start(|options| options.file_events = false);
     stage.drop_in(&guest::file(0, Kind::Healthy));
     stage.until("the first version to run", |status| status.generation == 1).await;
     stage.drop_in(&guest::file(1, Kind::Healthy));

@@ -32,18 +32,18 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// `file_events`: whether the host is told of changes to its directory.
-    pub(crate) fn start(file_events: bool) -> Self {
+    /// With the options of a host that is told of changes to its directory, and asks for streaming lists, but for what is `changed`.
+    pub(crate) fn start(changed: impl FnOnce(&mut HostOptions)) -> Self {
         let (server, log) = (ApiServer::builder().build(), Log::default());
         let folder = tempfile::tempdir().expect("a folder");
-        let options = HostOptions {
+        let mut options = HostOptions {
             plugins: folder.path().to_owned(),
             api_server: "embedded:1".into(),
             grant_crds: false,
             instance: "test".into(),
             namespace: "default".into(),
             settle: Duration::from_millis(5),
-            file_events,
+            file_events: true,
             review_every: Duration::from_secs(30),
             // A lost key must not be found again by this.
             informer_runtime: None,
@@ -51,6 +51,7 @@ impl Stage {
             streaming_lists: true,
             requeue_on_reload: false,
         };
+        changed(&mut options);
         let metrics = Metrics::register(&mut Registry::default());
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let host = PluginHost::new(options, wire::client(&server, &log), engine, metrics);

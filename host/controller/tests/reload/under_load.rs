@@ -36,7 +36,7 @@ struct Done {
 async fn a_thousand_reloads_under_load_lose_nothing() {
     let (reloads, objects) = (size("PILOTHOUSE_RELOADS", 100), size("PILOTHOUSE_OBJECTS", 1000));
     assert_eq!(Kind::of(reloads), Kind::Healthy, "the last one has to settle everything");
-    let stage = Stage::start(true);
+    let stage = Stage::start(|_| {});
     stage.sidecar("workers: 8\nlimits: {clientQps: 1000000}\n");
     stage.drop_in(&guest::file(0, Kind::Healthy));
     stage.until("the first version to run", |status| status.generation == 1).await;

@@ -40,7 +40,11 @@ pub(crate) struct Record {
 
 /// Everything that was said, in order.
 #[derive(Clone, Default)]
-pub(crate) struct Log(Arc<Mutex<Vec<Record>>>);
+pub(crate) struct Log {
+    records: Arc<Mutex<Vec<Record>>>,
+    /// What was asked for to read ConfigMaps: the queries.
+    reads: Arc<Mutex<Vec<String>>>,
+}
 
 const ANSWER: &str = r#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"record","namespace":"default","uid":"u","resourceVersion":"1"}}"#;
 
@@ -48,11 +52,16 @@ type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
 impl Log {
     pub(crate) fn len(&self) -> usize {
-        self.0.lock().len()
+        self.records.lock().len()
     }
 
     pub(crate) fn read<T>(&self, read: impl FnOnce(&[Record]) -> T) -> T {
-        read(&self.0.lock())
+        read(&self.records.lock())
+    }
+
+    /// The queries of the lists and watches of ConfigMaps so far.
+    pub(crate) fn reads(&self) -> Vec<String> {
+        self.reads.lock().clone()
     }
 
     fn push(&self, text: &str) {
@@ -63,7 +72,7 @@ impl Log {
             "E" => Mark::End,
             _ => Mark::Trap,
         };
-        let mut records = self.0.lock();
+        let mut records = self.records.lock();
         records.push(Record {
             mark,
             version: version.parse().expect("a version"),
@@ -93,6 +102,9 @@ async fn answer(server: &ApiServer, log: &Log, request: Request<Body>) -> Answer
         log.push(manifest["spec"]["holderIdentity"].as_str().expect("a record"));
         let body = Full::new(Bytes::from_static(ANSWER.as_bytes())).map_err(|never| match never {});
         return Response::new(body.boxed_unsync());
+    }
+    if request.method() == Method::GET && request.uri().path().ends_with("/configmaps") {
+        log.reads.lock().push(request.uri().query().unwrap_or_default().to_owned());
     }
     let response = server.service().oneshot(request).await.expect("it always answers");
     response.map(|body| body.map_err(Into::into).boxed_unsync())
