@@ -24,6 +24,9 @@ pub(super) struct Work {
     pub(super) protobuf: Option<PathBuf>,
 }
 
+/// Allocators give back within ten seconds what is free.
+pub(super) const GIVEN_BACK: Duration = Duration::from_secs(12);
+
 /// What a process has used.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
@@ -43,6 +46,8 @@ pub(super) struct Run {
     pub(super) delivered: f64,
     pub(super) listed: Usage,
     pub(super) done: Usage,
+    /// As `done`, after [`GIVEN_BACK`] more, where that was waited for.
+    pub(super) rested: Option<Usage>,
     /// The line that it printed at the end.
     pub(super) said: Value,
 }
@@ -204,6 +209,15 @@ impl Listed {
 
 /// Lets a consumer list, then sends it the events.
 pub(super) fn run(fixture: &Path, consumer: &Path, mode: &[&str], work: &Work) -> Result<Run> {
+    measured(fixture, consumer, mode, work, false)
+}
+
+/// As [`run`], and what it uses once its allocator has given back what is free.
+pub(super) fn run_and_rest(fixture: &Path, consumer: &Path, mode: &[&str], work: &Work) -> Result<Run> {
+    measured(fixture, consumer, mode, work, true)
+}
+
+fn measured(fixture: &Path, consumer: &Path, mode: &[&str], work: &Work, rests: bool) -> Result<Run> {
     let mut at_work = Listed::start(fixture, consumer, mode, work)?;
     let begun = SystemTime::now();
     ureq::post(&format!("{}/fixture/start", at_work.server)).send_empty().context("start the events")?;
@@ -211,9 +225,15 @@ pub(super) fn run(fixture: &Path, consumer: &Path, mode: &[&str], work: &Work) -
     let event_seconds = begun.elapsed().unwrap_or_default().as_secs_f64();
     settle();
     let done = at_work.consumer.usage()?;
+    let rested = if rests {
+        pause(GIVEN_BACK);
+        Some(at_work.consumer.usage()?)
+    } else {
+        None
+    };
     let delivered = said["delivered"].as_f64().unwrap_or_default();
     let Listed { list_seconds, usage: listed, .. } = at_work;
-    Ok(Run { list_seconds, event_seconds, delivered, listed, done, said })
+    Ok(Run { list_seconds, event_seconds, delivered, listed, done, rested, said })
 }
 
 /// What a consumer uses before, during and after a further list.

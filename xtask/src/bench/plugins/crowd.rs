@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde_json::{Value, json};
 
-use super::super::process::{Running, Usage, Work, pause, serve};
+use super::super::process::{GIVEN_BACK, Running, Usage, Work, pause, serve};
 use super::files;
 
 /// What the first plugin does with an event. The others refuse it by a predicate.
@@ -62,8 +62,6 @@ impl Outcome {
 /// How long anything may take before it is taken for stuck: a thousand plugins are compiled first.
 const PATIENCE: Duration = Duration::from_secs(1800);
 const LOOK: Duration = Duration::from_millis(200);
-/// After that an allocator has given back what is free.
-const GIVEN_BACK: Duration = Duration::from_secs(12);
 
 impl Crowd<'_> {
     pub(super) fn run(&self, plugins: usize, way: Way, work: &Work) -> Result<Outcome> {
