@@ -15,6 +15,7 @@ mod configmap_rollout;
 mod delete_everything;
 mod faults;
 mod harness;
+mod hostile;
 mod hot_loop;
 mod ingress_tls;
 mod label_propagator;

@@ -18,7 +18,7 @@ use tokio::sync::MutexGuard;
 
 pub(crate) use api_server::ApiServer;
 pub(crate) use guests::{Guest, another_version, wat, wat_with};
-pub(crate) use server::Server;
+pub(crate) use server::{Server, send};
 
 /// How long a test waits for one thing to come true before it fails: longer than the host waits for a compiler, which takes minutes for a
 /// plugin in Python on a busy machine.

@@ -26,6 +26,8 @@ pub(crate) struct Server {
     /// What must be removed when the test ends; none of an embedded server, which ends with it.
     leftovers: Option<Leftovers>,
     pub(crate) client: Client,
+    /// A client of the same server without any credential.
+    stranger: Client,
     pub(crate) namespace: String,
 }
 
@@ -40,6 +42,9 @@ impl Server {
         let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
             .await
             .expect("a configuration");
+        let mut without_credential = config.clone();
+        without_credential.auth_info = Default::default();
+        let stranger = Client::try_from(without_credential).expect("a client");
         let client = Client::try_from(config).expect("a client");
         let manifest = json!({"metadata": {"generateName": "e2e-"}});
         let namespace: Namespace = serde_json::from_value(manifest).expect("a namespace");
@@ -49,7 +54,7 @@ impl Server {
             true => Some(Leftovers::of_a_test(&client, &namespace).await),
             false => None,
         };
-        Self { kubeconfig, leftovers, client, namespace }
+        Self { kubeconfig, leftovers, client, stranger, namespace }
     }
 
     /// True, and loud, when the test needs the embedded server and has another.
@@ -102,6 +107,22 @@ impl Server {
         self.client.request::<Value>(request).await.unwrap_or_default()
     }
 
+    /// POST of a manifest to any path.
+    pub(crate) async fn post(&self, path: &str, manifest: &Value) -> Value {
+        let request = http::Request::post(path)
+            .header("content-type", "application/json")
+            .body(manifest.to_string().into_bytes())
+            .expect("a request");
+        self.client.request::<Value>(request).await.unwrap_or_else(|error| panic!("POST {path}: {error}"))
+    }
+
+    /// The status that a request without any credential is answered with.
+    pub(crate) async fn anonymous(&self, method: http::Method, path: &str, body: String) -> http::StatusCode {
+        let request = http::Request::builder().method(method).uri(path);
+        let request = request.body(kube::client::Body::from(body.into_bytes())).expect("a request");
+        self.stranger.send(request).await.expect("answered").status()
+    }
+
     /// The path of an object in the test's namespace, under `prefix` such as `/apis/apps/v1`.
     pub(crate) fn path(&self, prefix: &str, plural: &str, name: &str) -> String {
         format!("{prefix}/namespaces/{}/{plural}/{name}", self.namespace)
@@ -122,16 +143,19 @@ impl Server {
 
     /// Makes a ConfigMap with this data, which plugins find by its label `test=observer`.
     pub(crate) async fn observed(&self, name: &str, data: Value) -> ConfigMap {
-        let manifest = json!({"metadata": {"name": name, "labels": {"test": "observer"}}, "data": data});
+        self.labelled(name, "observer", data).await
+    }
+
+    /// Makes a ConfigMap with this data and this value of the label `test`.
+    pub(crate) async fn labelled(&self, name: &str, test: &str, data: Value) -> ConfigMap {
+        let manifest = json!({"metadata": {"name": name, "labels": {"test": test}}, "data": data});
         let map = serde_json::from_value(manifest).expect("a config map");
         self.config_maps().create(&PostParams::default(), &map).await.expect("created")
     }
 
     /// Makes a ConfigMap with this data, which the plugins of the sandbox's tests find by its label `test=sandbox`.
     pub(crate) async fn sandboxed(&self, name: &str, data: Value) -> ConfigMap {
-        let manifest = json!({"metadata": {"name": name, "labels": {"test": "sandbox"}}, "data": data});
-        let map = serde_json::from_value(manifest).expect("a config map");
-        self.config_maps().create(&PostParams::default(), &map).await.expect("created")
+        self.labelled(name, "sandbox", data).await
     }
 
     /// Changes one entry of a ConfigMap's data.
@@ -174,6 +198,12 @@ impl Drop for Server {
             super::say_loudly(&format!("not all that the test made in {namespace} is removed: {error}"));
         }
     }
+}
+
+/// The status that a request over plain HTTP is answered with.
+pub(crate) async fn send(request: http::Request<String>) -> http::StatusCode {
+    let client = HttpClient::builder(TokioExecutor::new()).build_http::<String>();
+    client.request(request).await.expect("the host answers").status()
 }
 
 /// GET of a URL: the HTTP status and the body.

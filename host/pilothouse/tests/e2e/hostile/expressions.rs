@@ -1,0 +1,126 @@
+//! Predicates, JSONPaths and validation rules that are written to be expensive.
+
+use serde_json::{Value, json};
+
+use super::{Attack, withstand};
+
+fn descriptor(name: &str, members: Value) -> Value {
+    let mut descriptor = Attack::usual_descriptor(name, "{namespace}");
+    let watch = descriptor["watches"][0].as_object_mut().expect("a watch");
+    watch.extend(members.as_object().expect("members").clone());
+    descriptor
+}
+
+fn with_watch(name: &'static str, members: Value) -> Attack {
+    Attack::new(name).descriptor(descriptor(name, members))
+}
+
+fn predicate(name: &'static str, text: Value) -> Attack {
+    with_watch(name, json!({"predicate": "{predicate}"})).setup("texts", json!({"predicate": text}))
+}
+
+fn indexed_by(name: &'static str, path: Value) -> Attack {
+    with_watch(name, json!({"indexes": [{"name": "index", "field": "{path}"}]}))
+        .setup("texts", json!({"path": path}))
+}
+
+fn nested_all(depth: usize) -> String {
+    let list = "[0,1,2,3,4,5,6,7,8,9]";
+    let opening: String = (0..depth).map(|level| format!("{list}.all(v{level}, ")).collect();
+    format!("{opening}true{}", ")".repeat(depth))
+}
+
+fn nested_map(depth: usize) -> String {
+    (0..depth).fold("['aaaaaaaaaaaaaaaa']".to_owned(), |inner, level| {
+        format!("{inner}.map(x{level}, x{level} + x{level})")
+    }) + ".size() > 0"
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expressions_that_are_too_deep_or_too_long_are_refused_at_load() {
+    withstand([
+        predicate("parentheses", json!({"repeat": "(", "times": 100_000})).says("predicate"),
+        predicate("negations", json!({"repeat": "!!(", "times": 30, "after": "true"})).says("predicate"),
+        predicate("members", json!({"before": "object", "repeat": ".a", "times": 3000})).says("predicate"),
+        predicate("sums", json!({"before": "1", "repeat": "+1", "times": 20_000, "after": ">0"}))
+            .says("predicate"),
+        predicate("ternaries", json!({"repeat": "true?", "times": 5000})).says("predicate"),
+        predicate("lists", json!({"repeat": "[", "times": 5000})).says("predicate"),
+        predicate("minus", json!({"repeat": "-", "times": 50_000, "after": "1"})).says("predicate"),
+        predicate("strings", json!({"before": "'", "repeat": "a", "times": 1_000_000, "after": "' == ''"}))
+            .says("predicate"),
+        indexed_by(
+            "filter-parentheses",
+            json!({"before": "{.a[?", "repeat": "(", "times": 1000, "after": "]}"}),
+        )
+        .says("index"),
+        indexed_by("descent", json!("{..a}")).says("index"),
+        indexed_by("nested-filters", json!("$..[?$..[?$..x]]")).says("index"),
+        indexed_by("long-path", json!({"before": "{", "repeat": ".a", "times": 100_000, "after": "}"}))
+            .says("index"),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expressions_that_cost_too_much_are_stopped_and_counted_against_their_plugin() {
+    let spends = |name: &'static str, text: String| {
+        predicate(name, json!(text)).script(json!([])).says("cost").says("budget").says("predicate")
+    };
+    withstand([
+        spends("nested-all", nested_all(9)),
+        spends("two-of-them", nested_all(8)),
+        spends("doubling-map", nested_map(28)),
+        spends("large-regex", "'a'.matches('(a{1000}){1000}')".to_owned()),
+        spends("no-boolean", "object".to_owned()),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_of_a_crd_that_are_too_deep_are_refused() {
+    let crd = |rule: &str| {
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "hostiles.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced", "names": {"plural": "hostiles", "kind": "Hostile"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-validations": [{"rule": rule}]
+                }}}]
+            }
+        })
+    };
+    let brings = |name: &'static str, rule: String| {
+        let mut descriptor = descriptor(name, json!({}));
+        descriptor["crds"] = json!([crd(&rule)]);
+        Attack::new(name).descriptor(descriptor).says("rule")
+    };
+    withstand([
+        brings("crd-negations", format!("{}true", "!!(".repeat(30))),
+        brings("crd-parentheses", "(".repeat(50_000)),
+        brings("crd-members", format!("self{}", ".a".repeat(3000))),
+    ])
+    .await;
+}
+
+/// What an expression that fails says must not have what the object has.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_error_of_an_expression_has_a_value_of_an_object() {
+    let mut arena = super::Arena::start().await;
+    for (name, text) in [
+        ("prints-object", "object"),
+        ("prints-data", "object.data"),
+        ("prints-text", "object.data.script"),
+        ("prints-number", "int(object.data.script) > 3"),
+        ("prints-key", "{'a': 1}[object.data.script] > 3"),
+    ] {
+        let attack = predicate(name, json!(text)).script(json!([{"do": "log", "message": "open-sesame"}]));
+        arena.withstands(&attack.says("predicate")).await;
+    }
+    let said = arena.host.log();
+    let leaks: Vec<_> =
+        said.lines().filter(|line| line.contains("sesame") && line.contains("predicate")).collect();
+    assert_eq!(leaks, Vec::<&str>::new());
+    arena.ends().await;
+}

@@ -1,0 +1,117 @@
+//! Memory of the host, taken by way of what it keeps for a plugin.
+
+use serde_json::{Value, json};
+
+use super::{Arena, Attack, withstand};
+
+const MEBIBYTE: usize = 1 << 20;
+
+fn script(name: &'static str, steps: Value) -> Attack {
+    Attack::new(name).sidecar("limits", json!({"memory": "256Mi"})).script(steps)
+}
+
+fn long(bytes: usize) -> Value {
+    json!({"repeat": "a", "times": bytes, "after": "{turn}"})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queued_keys_are_bounded_in_size_and_number() {
+    let add = |members: Value| {
+        let mut step = json!({"do": "queue.add", "watch": "maps", "namespace": "{namespace}", "quiet": true});
+        step.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
+        json!([step])
+    };
+    withstand([
+        script("long-keys", add(json!({"name": long(15 * MEBIBYTE), "times": 300}))).says("queue.add"),
+        script("odd-keys", add(json!({"name": "../a b"}))).says("queue.add"),
+        script("odd-namespaces", add(json!({"namespace": "A/B", "name": "a"}))).says("queue.add"),
+        script("many-keys", add(json!({"name": "a{turn}", "times": 3_000_000}))).says("queue"),
+        script(
+            "delayed-keys",
+            add(json!({"do": "queue.add-after", "milliseconds": 2_000_000_000, "name": "a{turn}", "times": 3_000_000})),
+        )
+        .says("queue"),
+    ])
+    .await;
+}
+
+/// Objects that a plugin keeps after the cluster has newer versions of them, or has none of them any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn versions_that_a_plugin_alone_keeps_are_charged_to_it() {
+    let mut arena = Arena::start().await;
+    let attack = Attack::new("keeper")
+        .sidecar("limits", json!({"memory": "64Mi", "hostMemory": "16Mi"}))
+        .script(json!([{"do": "keep"}]))
+        .says("hostMemory");
+    attack.begin(&arena.host).await;
+    arena.host.wait_for_state("keeper", "running").await;
+    let filler = "x".repeat(900 << 10);
+    for round in 0..60 {
+        let filler = format!("{round}{filler}");
+        arena.host.server.set_data("keeper", "filler", &filler).await;
+        let said = arena.host.said("keeper").await;
+        if said.iter().any(|line| line.contains("hostMemory")) {
+            break;
+        }
+        let kept = said.iter().filter(|line| *line == "keep: ok").count();
+        arena.host.wait_until_said("keeper", "keep: ok", kept + 1).await;
+    }
+    attack.is_named(&arena.host).await;
+    arena.goes_on("keeper").await;
+    arena.ends().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_server_answered_is_charged_for_as_long_as_it_is_kept() {
+    let mut arena = Arena::start().await;
+    arena.host.server.labelled("large", "none", json!({"filler": "x".repeat(900 << 10)})).await;
+    let get = json!({
+        "do": "client.get", "apiVersion": "v1", "kind": "ConfigMap", "namespace": "{namespace}", "name": "large",
+        "keep": true, "quiet": true, "times": 500
+    });
+    let attack = Attack::new("hoarder")
+        .sidecar("limits", json!({"hostMemory": "16Mi", "clientQps": 1_000_000, "messageSize": "16Mi"}))
+        .script(json!([get]))
+        .says("hostMemory");
+    arena.withstands(&attack).await;
+    arena.ends().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn computed_index_values_are_bounded_in_size_and_number() {
+    let computes = |name: &'static str, value: Value, times: u32| {
+        let mut descriptor = Attack::usual_descriptor(name, "{namespace}");
+        descriptor["watches"][0]["indexes"] = json!([{"name": "own", "computed": true}]);
+        Attack::new(name)
+            .sidecar("limits", json!({"memory": "256Mi", "indexTimeout": "30s"}))
+            .descriptor(descriptor)
+            .setup("indexValue", value)
+            .setup("indexTimes", json!(times))
+            .script(json!([]))
+            .says("index")
+    };
+    withstand([
+        computes("long-values", long(15 * MEBIBYTE), 1),
+        computes("many-values", json!("v{turn}"), 300_000),
+    ])
+    .await;
+}
+
+/// A plugin that is gone leaves nothing behind.
+#[tokio::test(flavor = "multi_thread")]
+async fn attackers_that_come_and_go_leave_no_memory_behind() {
+    const NAMES: [&str; 6] = ["gone-a", "gone-b", "gone-c", "gone-d", "gone-e", "gone-f"];
+    withstand(NAMES.map(|name| {
+        script(
+            name,
+            json!([
+                {"do": "queue.add-after", "watch": "maps", "name": "a{turn}", "milliseconds": 2_000_000_000,
+                 "times": 9000, "quiet": true},
+                {"do": "log", "message": {"repeat": "line", "times": 4000}, "times": 500},
+                {"do": "metrics.gauge", "name": "m{turn}", "labels": [], "value": 1.0, "times": 5000}
+            ]),
+        )
+        .says(format!("done {name}"))
+    }))
+    .await;
+}

@@ -1,0 +1,178 @@
+//! A grant for one namespace, used for everything else.
+
+use serde_json::{Value, json};
+
+use super::{Arena, Attack};
+
+/// Every verb on every resource, in the test's namespace only.
+fn of_one_namespace(name: &'static str) -> Attack {
+    let rule = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"], "namespaces": ["{namespace}"]});
+    Attack::new(name).sidecar("grants", json!({"writes": [rule]}))
+}
+
+/// One call, and how it must be refused.
+fn refused(name: &'static str, step: Value, refusal: &str) -> Attack {
+    of_one_namespace(name).script(json!([step])).says(refusal)
+}
+
+fn cluster_scoped() -> Vec<Attack> {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "namespace": "{namespace}", "name": "victim"});
+    let with = |mut target: Value, members: Value| {
+        target.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
+        target
+    };
+    let namespace = with(node.clone(), json!({"kind": "Namespace"}));
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "namespace": "{namespace}", "name": "view"
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "hostile", "namespace": "{namespace}"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "hostile"}]
+    });
+    let manifest = json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": "victim", "namespace": "{namespace}", "labels": {"hostile": "was-here"}}
+    });
+    vec![
+        refused("node", with(node.clone(), json!({"do": "client.delete"})), "client.delete: "),
+        refused("read-node", with(node.clone(), json!({"do": "client.get"})), "client.get: "),
+        refused("list-nodes", with(node, json!({"do": "client.list"})), "client.list: "),
+        refused("namespace", with(namespace.clone(), json!({"do": "client.delete"})), "client.delete: "),
+        refused("list-namespaces", with(namespace.clone(), json!({"do": "client.list"})), "client.list: "),
+        refused(
+            "patch-namespace",
+            with(
+                namespace.clone(),
+                json!({
+                    "do": "client.patch", "form": "merge", "body": r#"{"metadata":{"labels":{"hostile":"was-here"}}}"#
+                }),
+            ),
+            "client.patch: ",
+        ),
+        refused(
+            "apply-namespace",
+            with(
+                namespace.clone(),
+                json!({
+                    "do": "client.patch", "form": "apply", "force": true, "body": manifest.to_string()
+                }),
+            ),
+            "client.patch: ",
+        ),
+        refused(
+            "finalize-namespace",
+            with(
+                namespace,
+                json!({"do": "client.patch", "form": "merge", "body": "{}", "subresource": "finalize"}),
+            ),
+            "client.patch: ",
+        ),
+        refused(
+            "update-namespace",
+            json!({"do": "client.update", "manifest": manifest.to_string()}),
+            "client.update: ",
+        ),
+        refused("cluster-role", with(role, json!({"do": "client.delete"})), "client.delete: "),
+        refused(
+            "cluster-admin",
+            json!({"do": "client.create", "manifest": binding.to_string()}),
+            "client.create: ",
+        ),
+    ]
+}
+
+fn other_namespaces() -> Vec<Attack> {
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "namespace": "elsewhere", "name": "key"});
+    let with = |members: Value| {
+        let mut step = secret.clone();
+        step.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
+        step
+    };
+    let token = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+        "metadata": {"name": "default", "namespace": "elsewhere"}, "spec": {"audiences": []}
+    });
+    vec![
+        refused(
+            "read-elsewhere",
+            with(json!({"do": "client.get"})),
+            "client.get: denied get /secrets in elsewhere",
+        ),
+        refused(
+            "list-elsewhere",
+            with(json!({"do": "client.list"})),
+            "client.list: denied list /secrets in elsewhere",
+        ),
+        refused(
+            "list-everywhere",
+            with(json!({"do": "client.list", "namespace": ""})),
+            "client.list: denied list /secrets in",
+        ),
+        refused(
+            "token-elsewhere",
+            json!({"do": "client.create", "manifest": token.to_string(), "subresource": "token"}),
+            "client.create: denied create ",
+        ),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_for_a_namespace_reaches_nothing_outside_of_it() {
+    let mut arena = Arena::start().await;
+    let server = &arena.host.server;
+    for (path, manifest) in [
+        ("/api/v1/nodes", json!({"metadata": {"name": "victim"}})),
+        ("/api/v1/namespaces", json!({"metadata": {"name": "victim"}})),
+        ("/api/v1/namespaces", json!({"metadata": {"name": "elsewhere"}})),
+        (
+            "/api/v1/namespaces/elsewhere/secrets",
+            json!({"metadata": {"name": "key"}, "stringData": {"key": "a-secret"}}),
+        ),
+    ] {
+        server.post(path, &manifest).await;
+    }
+    for attack in cluster_scoped().into_iter().chain(other_namespaces()) {
+        arena.withstands(&attack).await;
+        let said = arena.host.said(attack.name()).await;
+        let succeeded = |line: &String| line.ends_with(": ok") || line.starts_with("client.list: 0");
+        assert!(!said.iter().any(succeeded), "{}: {said:#?}", attack.name());
+    }
+    let server = &arena.host.server;
+    for path in [
+        "/api/v1/nodes/victim",
+        "/api/v1/namespaces/victim",
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles/view",
+    ] {
+        let victim = server.get(path).await;
+        assert!(victim["metadata"]["name"].is_string(), "{path} is gone");
+        assert!(victim["metadata"]["deletionTimestamp"].is_null(), "{path} is being deleted");
+        assert!(victim["metadata"]["labels"]["hostile"].is_null(), "{path} was changed");
+    }
+    let binding = server.get("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/hostile").await;
+    assert!(binding.is_null(), "{binding:#}");
+    assert!(!arena.host.log().contains("a-secret"));
+    arena.ends().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_are_applied_under_the_plugins_own_name_only() {
+    let mut arena = Arena::start().await;
+    let managers = ["pilothouse-crds", "pilothouse", "kubectl", "healthy", "kube-controller-manager"];
+    for (name, manager) in
+        ["as-crds", "as-host", "as-kubectl", "as-neighbour", "as-cluster"].into_iter().zip(managers)
+    {
+        let body = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied", "namespace": "{namespace}"},
+            "data": {"by": name}
+        });
+        let step = json!({
+            "do": "client.patch", "apiVersion": "v1", "kind": "ConfigMap", "namespace": "{namespace}",
+            "name": "applied", "form": "apply", "force": true, "manager": manager, "body": body.to_string()
+        });
+        arena.withstands(&refused(name, step, "client.patch: invalid")).await;
+    }
+    assert_eq!(arena.host.server.data("applied").await, Default::default());
+    arena.ends().await;
+}

@@ -1,0 +1,49 @@
+//! Web pages and strangers that ask the host's own ports.
+
+use http::{Method, Request, StatusCode};
+use serde_json::json;
+
+use super::Arena;
+use crate::harness::send;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_status_port_answers_no_web_page() {
+    let mut arena = Arena::start().await;
+    let url = |path: &str| format!("{}{path}", arena.host.status_url);
+    for (header, value) in [
+        ("host", "evil.example.com"),
+        ("origin", "https://evil.example.com"),
+        ("sec-fetch-site", "cross-site"),
+    ] {
+        for path in ["/", "/api/plugins", "/api/logs", "/debug/informers", "/metrics"] {
+            let request =
+                Request::get(url(path)).header(header, value).body(String::new()).expect("a request");
+            let status = send(request).await;
+            assert!(status.is_client_error(), "{path} with {header}: {value} is answered with {status}");
+        }
+    }
+    let post = Request::post(url("/api/plugins")).body("{}".to_owned()).expect("a request");
+    assert_eq!(send(post).await, StatusCode::METHOD_NOT_ALLOWED);
+    arena.goes_on("a web page").await;
+    arena.ends().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_embedded_server_answers_nobody_without_the_credential() {
+    let mut arena = Arena::start().await;
+    if arena.host.server.skips("the embedded server is asked") {
+        return;
+    }
+    let namespace = &arena.host.server.namespace;
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let manifest = json!({"metadata": {"name": "from-a-page"}}).to_string();
+    for (method, body) in
+        [(Method::GET, String::new()), (Method::POST, manifest), (Method::DELETE, String::new())]
+    {
+        let status = arena.host.server.anonymous(method.clone(), &path, body).await;
+        assert_eq!(status, StatusCode::UNAUTHORIZED, "{method} {path}");
+    }
+    assert!(arena.host.server.config_maps().get_opt("from-a-page").await.expect("answered").is_none());
+    arena.goes_on("a stranger").await;
+    arena.ends().await;
+}
