@@ -9,10 +9,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::host;
+use crate::{guests, host};
 
 /// The targets, as `host/fuzz` calls them.
-const TARGETS: [&str; 6] = ["loader", "sidecar", "descriptor", "selector", "json_path", "object"];
+const TARGETS: [&str; 7] = ["loader", "sidecar", "descriptor", "selector", "json_path", "object", "imports"];
 /// Megabytes that a run may use, the loader's compiler included.
 const MEMORY: u32 = 2048;
 /// Seconds that one input may take.
@@ -28,6 +28,9 @@ pub(crate) fn run(root: &Path, target: Option<&str>, seconds: u64) -> Result<()>
     let has_compiler =
         Command::new("c++").arg("--version").output().is_ok_and(|output| output.status.success());
     ensure!(has_compiler, "libFuzzer is in C++, and there is no `c++`: install g++ or clang");
+    if targets.contains(&"imports") {
+        guests::build(root, &["hostile"], || host::build(root))?;
+    }
     println!("fuzz: building the targets (the first time takes some minutes)");
     let messages = host::messages(
         host::cargo()

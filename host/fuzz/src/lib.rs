@@ -5,6 +5,7 @@
 //! the corpus, and small changes of it, without.
 
 mod corpus;
+mod imports;
 mod loader;
 
 use pilothouse_controller::descriptor::Descriptor;
@@ -30,12 +31,21 @@ pub enum Target {
     JsonPath,
     /// An object of an API server; of two lines, the second is a version after the first.
     Object,
+    /// The arguments of every import: bytes that are made into a script for the plugin `hostile`.
+    Imports,
 }
 
 impl Target {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Loader, Self::Sidecar, Self::Descriptor, Self::Selector, Self::JsonPath, Self::Object];
+    pub const ALL: [Self; 7] = [
+        Self::Loader,
+        Self::Sidecar,
+        Self::Descriptor,
+        Self::Selector,
+        Self::JsonPath,
+        Self::Object,
+        Self::Imports,
+    ];
 
     /// As the command line and the corpus' folders call it.
     #[must_use]
@@ -47,6 +57,7 @@ impl Target {
             Self::Selector => "selector",
             Self::JsonPath => "json_path",
             Self::Object => "object",
+            Self::Imports => "imports",
         }
     }
 
@@ -72,6 +83,7 @@ impl Target {
             Self::Selector => of_text(input, selector),
             Self::JsonPath => of_text(input, json_path),
             Self::Object => object(input),
+            Self::Imports => imports::run(input),
         }
     }
 }

@@ -6,8 +6,13 @@ use pilothouse_fuzz::{Target, seeds};
 
 /// How many changes of each input are tried.
 fn changes(target: Target) -> usize {
-    // The loader compiles what passes; the others only read.
-    if target == Target::Loader { 40 } else { 400 }
+    match target {
+        // Each script is done by a plugin in a whole host.
+        Target::Imports => 100,
+        // The loader compiles what passes; the others only read.
+        Target::Loader => 40,
+        _ => 400,
+    }
 }
 
 fn replay(target: Target) {
@@ -106,4 +111,9 @@ fn descriptors_are_read_or_refused_in_one_line() {
 #[test]
 fn selectors_json_paths_and_objects_are_read_or_refused_in_one_line() {
     [Target::Selector, Target::JsonPath, Target::Object].into_iter().for_each(replay);
+}
+
+#[test]
+fn every_import_takes_any_arguments_within_its_limits() {
+    replay(Target::Imports);
 }
