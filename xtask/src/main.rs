@@ -7,6 +7,7 @@ mod excerpts;
 mod fuzz;
 mod guests;
 mod host;
+mod hostile;
 mod languages;
 mod mutants;
 mod soak;
@@ -65,6 +66,12 @@ enum Command {
         #[arg(long, default_value_t = 600)]
         seconds: u64,
     },
+    /// Run every attack of the suite `hostile` on the host in release mode, and all of them at once beside a healthy plugin.
+    Hostile {
+        /// How long all of them run at once.
+        #[arg(long, default_value_t = 300)]
+        seconds: u64,
+    },
     /// Measure Pilothouse and its peers at the same work, and write bench/REPORT.md.
     Bench {
         /// A little of each, without a report: that everything runs, and which way the ratios point.
@@ -119,6 +126,7 @@ fn run(root: &Path, command: Command) -> Result<()> {
         Command::Mutants { only } => mutants::run(root, only.as_deref()),
         Command::Soak { seeds } => soak::run(root, seeds),
         Command::Fuzz { target, seconds } => fuzz::run(root, target.as_deref(), seconds),
+        Command::Hostile { seconds } => hostile::run(root, seconds),
         Command::Bench { quick, only } => bench::run(root, quick, only),
         Command::Instructions { update } => bench::instructions::run(root, update),
         Command::Bindings => bindings::run(root),

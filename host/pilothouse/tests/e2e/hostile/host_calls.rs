@@ -14,8 +14,8 @@ fn selector(times: usize) -> Value {
     json!({"before": "a0", "repeat": ",!k", "times": times})
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn arguments_of_host_calls_are_bounded() {
+/// Arguments that are large, deep or many.
+pub(super) fn attacks() -> Vec<Attack> {
     let patch = |form: &str, body: Value| {
         json!({
             "do": "client.patch", "apiVersion": "v1", "kind": "ConfigMap", "namespace": "{namespace}", "name": "one",
@@ -23,7 +23,7 @@ async fn arguments_of_host_calls_are_bounded() {
         })
     };
     let operations = json!({"before": "[", "repeat": "{\"op\":\"add\",\"path\":\"/data/a\",\"value\":\"b\"},", "times": 50_000, "after": "]"});
-    withstand([
+    vec![
         script("wide-selector", json!({"do": "cache.list", "watch": "maps", "selector": selector(3_000_000)}))
             .says("selector"),
         script(
@@ -79,8 +79,12 @@ async fn arguments_of_host_calls_are_bounded() {
             .says("unknown watch"),
         script("unknown-index", json!({"do": "cache.by-index", "watch": "maps", "index": {"repeat": "i", "times": 5_000_000}, "value": ""}))
             .says("unknown index"),
-    ])
-    .await;
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_of_host_calls_are_bounded() {
+    withstand(attacks()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

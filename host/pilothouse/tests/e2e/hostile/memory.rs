@@ -14,14 +14,14 @@ fn long(bytes: usize) -> Value {
     json!({"repeat": "a", "times": bytes, "after": "{turn}"})
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn queued_keys_are_bounded_in_size_and_number() {
+/// Keys that are long, odd or many.
+pub(super) fn attacks() -> Vec<Attack> {
     let add = |members: Value| {
         let mut step = json!({"do": "queue.add", "watch": "maps", "namespace": "{namespace}", "quiet": true});
         step.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
         json!([step])
     };
-    withstand([
+    vec![
         script("long-keys", add(json!({"name": long(15 * MEBIBYTE), "times": 300}))).says("queue.add"),
         script("odd-keys", add(json!({"name": "../a b"}))).says("queue.add"),
         script("odd-namespaces", add(json!({"namespace": "A/B", "name": "a"}))).says("queue.add"),
@@ -31,8 +31,12 @@ async fn queued_keys_are_bounded_in_size_and_number() {
             add(json!({"do": "queue.add-after", "milliseconds": 2_000_000_000, "name": "a{turn}", "times": 3_000_000})),
         )
         .says("queue"),
-    ])
-    .await;
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queued_keys_are_bounded_in_size_and_number() {
+    withstand(attacks()).await;
 }
 
 /// Objects that a plugin keeps after the cluster has newer versions of them, or has none of them any more.

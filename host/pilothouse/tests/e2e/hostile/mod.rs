@@ -15,6 +15,7 @@ mod output;
 mod requests;
 mod revocation;
 mod rights;
+mod siege;
 mod surfaces;
 
 use attack::Attack;

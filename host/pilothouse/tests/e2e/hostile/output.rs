@@ -19,11 +19,11 @@ async fn logs_stay_small(attacks: impl IntoIterator<Item = Attack>) {
     arena.ends().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn whatever_a_plugin_causes_to_be_logged_is_bounded() {
+/// Lines in every way that there is.
+pub(super) fn attacks() -> Vec<Attack> {
     let fills = json!({"repeat": "x", "times": 1 << 20});
     let quiet = |step: Value| json!([step]);
-    logs_stay_small([
+    vec![
         Attack::new("lines")
             .script(quiet(json!({"do": "log", "message": "a line", "times": 200_000})))
             .says("dropped"),
@@ -54,8 +54,12 @@ async fn whatever_a_plugin_causes_to_be_logged_is_bounded() {
         Attack::new("escapes")
             .script(quiet(json!({"do": "log", "message": "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31m\u{202e}"})))
             .says("done escapes"),
-    ])
-    .await;
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_a_plugin_causes_to_be_logged_is_bounded() {
+    logs_stay_small(attacks()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

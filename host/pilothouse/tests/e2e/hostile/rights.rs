@@ -15,7 +15,8 @@ fn refused(name: &'static str, step: Value, refusal: &str) -> Attack {
     of_one_namespace(name).script(json!([step])).says(refusal)
 }
 
-fn cluster_scoped() -> Vec<Attack> {
+/// Kinds that are in no namespace, asked for with one.
+pub(super) fn cluster_scoped() -> Vec<Attack> {
     let node = json!({"apiVersion": "v1", "kind": "Node", "namespace": "{namespace}", "name": "victim"});
     let with = |mut target: Value, members: Value| {
         target.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
