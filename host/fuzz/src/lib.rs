@@ -5,6 +5,7 @@
 //! the corpus, and small changes of it, without.
 
 mod corpus;
+mod edits;
 mod imports;
 mod loader;
 
@@ -29,7 +30,7 @@ pub enum Target {
     Selector,
     /// A JSONPath in the first line, and the object that it is looked up in.
     JsonPath,
-    /// An object of an API server; of two lines, the second is a version after the first.
+    /// An object of an API server; of two lines, the second is a version after the first, and a third says what is edited in that.
     Object,
     /// The arguments of every import: bytes that are made into a script for the plugin `hostile`.
     Imports,
@@ -122,10 +123,18 @@ fn json_path(text: &str) {
 
 const OBJECT: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b","labels":{"c.d/e":"f"}},"data":{"g":"h","i":["j",{"k":1}]}}"#;
 
+/// The edit of a version without a third line: its fourth member, most often `spec`, is repeated at its end.
+const EDITS: &str = "\0\x03";
+
 fn object(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Some((known, next)) = text.split_once('\n') {
         successor(known, next);
+        let (next, script) = next.split_once('\n').unwrap_or((next, EDITS));
+        let next = edits::edited(next, script.as_bytes());
+        successor(known, &next);
+        // As the version that is known, too.
+        successor(&next, &next);
     }
     match Object::from_json(text) {
         Ok(object) => {

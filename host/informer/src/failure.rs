@@ -56,7 +56,7 @@ pub struct Failure {
     pub code: Option<u16>,
     /// What the server or the transport said.
     pub message: String,
-    /// How long the server asks to wait.
+    /// How long the server asks to wait, as it says it: 0 and years included. Informers wait within bounds of their own.
     pub retry_after: Option<Duration>,
     request: Option<Arc<RequestName>>,
     source: Option<Arc<dyn Error + Send + Sync>>,
@@ -84,7 +84,8 @@ struct StatusBody {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct StatusDetails {
-    retry_after_seconds: Option<u64>,
+    /// A number; anything else counts as none.
+    retry_after_seconds: Option<serde_json::Value>,
     causes: Option<Vec<StatusCause>>,
 }
 
@@ -126,7 +127,7 @@ impl Failure {
     }
 
     /// A failure that the server answered. `body` is the response's body, a `Status` on a real server;
-    /// `retry_after` is that header, in seconds.
+    /// `retry_after` is that header, in seconds; a date counts as none, as in client-go.
     #[must_use]
     pub fn response(code: u16, retry_after: Option<&str>, body: &[u8]) -> Self {
         let status: StatusBody = serde_json::from_slice(body).unwrap_or_else(|_| StatusBody {
@@ -179,7 +180,10 @@ impl Failure {
             kind,
             code: status.code,
             message: status.message.or(status.reason).unwrap_or_default(),
-            retry_after: details.retry_after_seconds.map(Duration::from_secs),
+            retry_after: details
+                .retry_after_seconds
+                .and_then(|seconds| seconds.as_u64())
+                .map(Duration::from_secs),
             request: None,
             source: None,
         }
@@ -267,7 +271,16 @@ mod tests {
         let body = br#"{"code":429,"details":{"retryAfterSeconds":7}}"#;
         assert_eq!(Failure::response(429, None, body).retry_after, Some(Duration::from_secs(7)));
         assert_eq!(Failure::response(429, Some("3"), body).retry_after, Some(Duration::from_secs(3)));
-        assert_eq!(Failure::response(429, Some("soon"), b"").retry_after, None);
+        let long = Failure::response(429, Some("18446744073709551615"), b"").retry_after;
+        assert_eq!(long, Some(Duration::from_secs(u64::MAX)));
+        for none in ["soon", "-1", "1.5", "", "99999999999999999999", "Wed, 21 Oct 2099 07:28:00 GMT"] {
+            assert_eq!(Failure::response(429, Some(none), b"").retry_after, None, "{none}");
+        }
+        for none in ["-1", "1.5", "\"7\"", "1e300", "[]"] {
+            let body = format!(r#"{{"code":429,"details":{{"retryAfterSeconds":{none}}}}}"#);
+            let failure = Failure::status(body.as_bytes()).expect("a status");
+            assert_eq!((failure.kind, failure.retry_after), (FailureKind::TooManyRequests, None), "{none}");
+        }
     }
 
     #[test]

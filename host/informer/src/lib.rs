@@ -98,8 +98,8 @@ pub use metrics::{HistogramSnapshot, InformerMetrics};
 pub use options::{Compression, InformerOptions};
 pub use reflector::Reflector;
 pub use shared::{
-    FailureDump, InformerDump, InformerRegistry, StoreDump, SubscribeError, SubscribeOptions, SubscriberDump,
-    Subscription, wait_for_cache_sync,
+    FailureDump, IndexHandle, InformerDump, InformerRegistry, StoreDump, SubscribeError, SubscribeOptions,
+    SubscriberDump, Subscription, wait_for_cache_sync,
 };
 pub use status::{InformerPhase, InformerStatus};
 pub use store::{IndexError, IndexFn, Store, StoreReader};

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use pilothouse_informer::{FailureKind, IndexFn, InformerKey, InformerPhase, SubscribeOptions, Subscription};
+use pilothouse_informer::{
+    FailureKind, IndexError, IndexFn, InformerKey, InformerPhase, SubscribeOptions, Subscription,
+};
 use pilothouse_model::{FieldSelector, LabelSelector, ResourceType, Transform};
 use tokio::time::{sleep, timeout};
 
@@ -208,6 +210,7 @@ fn view(
     own_writes: Arc<OwnWrites>,
 ) -> Result<View, LoadProblem> {
     let mut indexes = BTreeMap::new();
+    let mut held_indexes = Vec::new();
     for index in &watch.indexes {
         if index.computed {
             indexes.insert(index.name.clone(), ViewIndex::Computed);
@@ -215,15 +218,13 @@ fn view(
         }
         let known = shared_index(index)?;
         for subscription in &subscriptions {
-            // The name is made from the definition: if it is there, it is this very index.
-            if !subscription.store().index_names().contains(&known.name) {
-                subscription.add_index(&known.name, known.function.clone()).or_else(|error| {
-                    let there = subscription.store().index_names().contains(&known.name);
-                    let problem =
-                        || LoadProblem::Informer { watch: watch.name.clone(), problem: error.to_string() };
-                    if there { Ok(()) } else { Err(problem()) }
-                })?;
-            }
+            // The name is made from the definition: an index of that name is this very index.
+            let handle = subscription.hold_index(&known.name, known.function.clone());
+            let unusable = |problem: IndexError| LoadProblem::Informer {
+                watch: watch.name.clone(),
+                problem: problem.to_string(),
+            };
+            held_indexes.push(handle.map_err(unusable)?);
         }
         indexes.insert(index.name.clone(), ViewIndex::Shared(known));
     }
@@ -245,6 +246,7 @@ fn view(
         subscriptions,
         cache,
         indexes,
+        _held_indexes: held_indexes,
         computed: Computed::new(computed),
         is_target: watch.trigger == Some(Trigger::Itself),
         own_writes,

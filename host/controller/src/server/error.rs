@@ -1,9 +1,14 @@
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use http::StatusCode;
 use hyper_util::client::legacy::Error as HttpError;
 use kube::core::Status;
 use pilothouse_plugin::{ApiError, Cause};
+
+/// The least and the most seconds that a plugin is told to wait after a 429, whatever `Retry-After` says: 0 would have it ask again in a
+/// loop, and a year would stop its work.
+const RETRY_AFTER: RangeInclusive<u32> = 1..=60;
 
 /// Why a request failed.
 #[derive(Clone, Debug)]
@@ -132,7 +137,8 @@ impl ServerError {
             (422, _) => ApiError::Invalid(causes),
             (403, _) => ApiError::Forbidden(message),
             (429, _) => {
-                ApiError::TooManyRequests { retry_after_ms: retry_after.unwrap_or(1).saturating_mul(1000) }
+                let seconds = retry_after.unwrap_or(1).clamp(*RETRY_AFTER.start(), *RETRY_AFTER.end());
+                ApiError::TooManyRequests { retry_after_ms: seconds * 1000 }
             }
             (502..=504, _) => ApiError::Unavailable(message),
             _ => ApiError::Other { code, reason, message },
@@ -166,6 +172,28 @@ mod tests {
         assert!(
             matches!(error(500, "<html>"), ApiError::Other { code: 500, message, .. } if message == "<html>")
         );
+    }
+
+    #[test]
+    fn a_plugin_is_told_to_wait_between_a_second_and_a_minute() {
+        let told = |header: Option<u32>, body: &str| {
+            let error = ServerError::answered(StatusCode::TOO_MANY_REQUESTS, body.as_bytes(), header);
+            let ApiError::TooManyRequests { retry_after_ms } = error.into_api_error() else {
+                panic!("another error")
+            };
+            retry_after_ms
+        };
+        assert_eq!(told(None, ""), 1000);
+        assert_eq!(told(Some(0), ""), 1000);
+        assert_eq!(told(Some(7), ""), 7000);
+        assert_eq!(told(Some(61), ""), 60_000);
+        assert_eq!(told(Some(u32::MAX), ""), 60_000);
+        for (seconds, milliseconds) in
+            [("0", 1000), ("9", 9000), ("4000000000", 60_000), ("-1", 1000), ("1e99", 1000)]
+        {
+            let body = format!(r#"{{"kind":"Status","details":{{"retryAfterSeconds":{seconds}}}}}"#);
+            assert_eq!(told(None, &body), milliseconds, "{seconds}");
+        }
     }
 
     #[test]

@@ -103,7 +103,9 @@ impl Server {
         if head.status.is_success() {
             return Ok(body);
         }
-        let retry_after = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let retry_after =
+            head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse::<u64>().ok());
+        let retry_after = retry_after.map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX));
         Err(ServerError::answered(head.status, &body, retry_after))
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pilothouse_informer::{IndexFn, StoreReader, Subscription};
+use pilothouse_informer::{IndexFn, IndexHandle, StoreReader, Subscription};
 use pilothouse_model::{
     FieldSelector, LabelSelector, Object, ObjectKey, ParseOptions, Projection, ResourceType, Transform,
 };
@@ -42,6 +42,9 @@ pub(crate) struct View {
     pub(crate) subscriptions: Vec<Arc<Subscription>>,
     pub(crate) cache: Arc<WatchCache>,
     pub(crate) indexes: BTreeMap<String, ViewIndex>,
+    /// Keep the shared indexes on the subscriptions, which the next version may reuse: an index is dropped with the last version that
+    /// declares it.
+    pub(crate) _held_indexes: Vec<IndexHandle>,
     pub(crate) computed: Computed,
     pub(crate) is_target: bool,
     pub(crate) own_writes: Arc<OwnWrites>,

@@ -8,6 +8,9 @@ use tokio::time::Instant;
 const BASE: Duration = Duration::from_millis(800);
 /// No wait reaches this.
 const MAX: Duration = Duration::from_secs(30);
+/// No server is waited for longer than this at a time, whatever it asks for: a mistaken or hostile `Retry-After` must not silence an
+/// informer for ever.
+const MAX_ASKED: Duration = Duration::from_secs(60);
 /// After this long without a failure the next wait is the shortest again.
 const RESET_AFTER: Duration = Duration::from_secs(120);
 
@@ -34,6 +37,12 @@ impl Backoff {
         let wait = self.rng.random_range(floor..floor * 2);
         self.last_end = Some(now + wait);
         wait
+    }
+
+    /// How long to wait when the server asks for `asked` (`Retry-After`): that long, but at most a minute. `None` below the shortest wait, 0
+    /// included: then the wait is that of [`next`](Self::next), which grows.
+    pub(super) fn asked(asked: Duration) -> Option<Duration> {
+        (asked >= BASE).then(|| asked.min(MAX_ASKED))
     }
 
     /// The server's time-out of a watch, in seconds: drawn from [5, 10) minutes (B02), so that watches that began together

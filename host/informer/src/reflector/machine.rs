@@ -364,7 +364,7 @@ impl Machine {
     }
 
     pub(super) fn wait_for_server(&mut self, next: Next, failure: &Failure, now: Instant) -> Action {
-        match failure.retry_after {
+        match failure.retry_after.and_then(Backoff::asked) {
             Some(wait) => {
                 self.phase = Phase::Waiting(next);
                 Action::Wait(wait)

@@ -51,6 +51,9 @@
 //! No cycle of these lists for ever without a wait: a list that fails is followed by a wait, or by one other kind of list (plain after streaming,
 //! consistent after any) before it; a watch is followed by a list only after a wait or after the idle time-out.
 //!
+//! "Wait as asked" means: as long as `Retry-After` or `retryAfterSeconds` says, in seconds, and at most a minute. Where that is less than the
+//! shortest wait (0 is), absent, a date or no number, the wait is that of the back-off.
+//!
 //! # When a streaming list fails
 //!
 //! A plain list follows at once, whatever the reason, as in client-go: it is a request of another kind, which a server may answer that refuses or

@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::change::{Change, Difference, is_stale, same_uid, transition};
+use super::index_handle::HeldIndex;
 use super::outlet::Outlet;
 use super::seat::{Knowledge, Luggage, Seat};
 use crate::delta_queue::DeltaQueue;
@@ -285,7 +286,7 @@ impl Informer {
         {
             // Held until the reader sees the new cache: an index that is added meanwhile must not go to the old one.
             let indexes = outlet.indexes.lock();
-            for (name, function) in indexes.iter() {
+            for HeldIndex { name, function, .. } in indexes.iter() {
                 if let Err(error) = self.store.add_scoped_index(outlet.id, name, function.clone()) {
                     tracing::error!(%error, "an index was not carried over to another cache");
                 }

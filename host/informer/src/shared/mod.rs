@@ -3,6 +3,7 @@
 mod backlog;
 mod change;
 mod dump;
+mod index_handle;
 mod informer;
 #[cfg(test)]
 mod model_tests;
@@ -15,5 +16,6 @@ mod subscription;
 mod tests;
 
 pub use dump::{FailureDump, InformerDump, StoreDump, SubscriberDump};
+pub use index_handle::IndexHandle;
 pub use registry::{InformerRegistry, SubscribeError};
 pub use subscription::{SubscribeOptions, Subscription, wait_for_cache_sync};

@@ -7,9 +7,10 @@ use tokio::sync::{Notify, watch};
 
 use super::backlog::Backlog;
 use super::change::Change;
+use super::index_handle::HeldIndex;
 use super::informer::Informer;
 use crate::key::{InformerKey, Restriction};
-use crate::store::{IndexFn, ReaderSource, Scope, ScopeId};
+use crate::store::{ReaderSource, Scope, ScopeId};
 
 /// One subscriber, as the informer sees it: a place to put notifications, which never blocks.
 pub(crate) struct Outlet {
@@ -24,7 +25,7 @@ pub(crate) struct Outlet {
     synced: watch::Sender<bool>,
     pub(crate) source: Arc<ReaderSource>,
     /// The subscriber's indexes, for when it is moved to another cache.
-    pub(crate) indexes: Mutex<Vec<(String, IndexFn)>>,
+    pub(crate) indexes: Mutex<Vec<HeldIndex>>,
     /// The informer that serves it, or did until it left.
     pub(crate) home: Mutex<Arc<Informer>>,
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use pilothouse_model::Notification;
 use tokio::sync::watch;
 
+use super::index_handle::IndexHandle;
 use super::outlet::Outlet;
 use super::registry::Shared;
 use crate::key::InformerKey;
@@ -129,11 +130,16 @@ impl Subscription {
     /// # Errors
     /// When this subscriber has an index of that name.
     pub fn add_index(&self, name: &str, function: IndexFn) -> Result<(), IndexError> {
-        let mut indexes = self.outlet.indexes.lock();
-        let scope = self.outlet.source.load();
-        scope.store.add_scoped_index(self.outlet.id, name, function.clone())?;
-        indexes.push((name.to_owned(), function));
-        Ok(())
+        self.outlet.add_index(name, function)
+    }
+
+    /// As [`add_index`](Self::add_index), for as long as the handle lives. Where this subscription has an index of that name and function
+    /// already, it is shared: it is dropped with the last of its handles.
+    ///
+    /// # Errors
+    /// When this subscriber has another index of that name.
+    pub fn hold_index(&self, name: &str, function: IndexFn) -> Result<IndexHandle, IndexError> {
+        self.outlet.hold_index(name, function)
     }
 }
 

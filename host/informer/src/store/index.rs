@@ -145,7 +145,7 @@ impl IndexFn {
     }
 
     /// Whether both are known to give the same values.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.function, &other.function)
             || (self.identity.is_some() && self.identity == other.identity)
     }

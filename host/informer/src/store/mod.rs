@@ -325,6 +325,12 @@ impl Store {
         drop(dropped);
     }
 
+    /// Forgets an index name of a scope, and the index unless another name leads to it.
+    pub(crate) fn drop_index(&self, scope: ScopeId, name: &str) {
+        let dropped = self.state.write().drop_index(scope, name);
+        drop(dropped);
+    }
+
     pub(crate) fn with_index<R>(
         &self,
         scope: ScopeId,

@@ -253,6 +253,13 @@ impl State {
         self.indexes.len()
     }
 
+    /// As [`drop_scope`](Self::drop_scope), of one name.
+    pub(super) fn drop_index(&mut self, scope: ScopeId, name: &str) -> Option<BuiltIndex> {
+        let id = self.names.remove(&(scope, name.to_owned()))?;
+        let is_named = self.names.values().any(|named| *named == id);
+        if is_named { None } else { self.indexes.remove(&id).map(BuiltIndex) }
+    }
+
     /// Returns what was dropped, so that the caller frees it after the lock.
     pub(super) fn drop_scope(&mut self, scope: ScopeId) -> Vec<BuiltIndex> {
         self.names.retain(|(owner, _), _| *owner != scope);

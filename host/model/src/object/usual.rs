@@ -219,11 +219,15 @@ impl<'a> Scan<'a, '_, '_> {
         self.familiar.stored(text("namespace").unwrap_or_default(), text("name")?)
     }
 
-    /// All members behind the metadata, where they are as in an object that is known.
+    /// All members behind the metadata, where they are as in an object that is known and no others follow: the names of the tail are not
+    /// collected, so a name behind it could not be recognised as a repetition.
     fn tail(&mut self, cursor: &mut Cursor<'a>) -> Option<Span> {
         self.stored(cursor);
         let known = self.familiar.known().or_else(|| self.familiar.example(self.owners))?;
         let len = follow(known.behind_metadata(), cursor.rest(), Names::Same)?;
+        if cursor.rest().as_bytes().get(len) != Some(&b'}') {
+            return None;
+        }
         let start = cursor.at();
         cursor.skip(len)?;
         Some(cursor.since(start))

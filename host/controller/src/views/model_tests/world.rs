@@ -180,6 +180,7 @@ impl Watched {
             subscriptions: vec![Arc::clone(&self.subscription)],
             cache,
             indexes,
+            _held_indexes: Vec::new(),
             computed: Computed::new(vec!["computed".to_owned()]),
             is_target: true,
             own_writes,

@@ -183,6 +183,42 @@ async fn b06_429_honours_retry_after_and_does_not_relist() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn b06_retry_after_0_backs_off_and_grows() {
+    for header in ["0", "-1", "soon", "Wed, 21 Oct 2099 07:28:00 GMT"] {
+        let mut r = start(&plain());
+        let mut gaps = Vec::new();
+        let mut last = Instant::now();
+        for _ in 0..4 {
+            r.server.list().await.1.fail(Failure::response(429, Some(header), b""));
+            gaps.push(last.elapsed());
+            last = Instant::now();
+        }
+        assert!(is_first_backoff(gaps[1]), "{header}: {gaps:?}");
+        assert!(gaps[1..].windows(2).all(|pair| pair[1] > pair[0]), "{header}: {gaps:?}");
+        r.server.list().await.1.items("5", &[]);
+        let at = Instant::now();
+        r.server.watch().await.1.open().raw(
+            "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":429,\"details\":{\"retryAfterSeconds\":0}}}\n",
+        );
+        r.server.watch().await;
+        assert!(at.elapsed() >= Duration::from_millis(800), "{:?}", at.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b06_a_huge_retry_after_silences_no_informer_for_more_than_a_minute() {
+    let mut r = start(&plain());
+    for header in ["61", "86400", "18446744073709551615"] {
+        let (_, request) = r.server.list().await;
+        let at = Instant::now();
+        request.fail(Failure::response(429, Some(header), b""));
+        let (_, request) = r.server.list().await;
+        assert_eq!(at.elapsed(), Duration::from_secs(60), "{header}");
+        request.fail(Failure::response(429, Some("1"), b""));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn b06_a_refused_connection_retries_the_watch_without_relisting() {
     let mut r = start(&plain());
     r.server.list().await.1.items("5", &[]);

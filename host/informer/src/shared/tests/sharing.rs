@@ -179,6 +179,64 @@ async fn indexes_belong_to_their_subscriber() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_held_index_is_dropped_with_the_last_of_its_handles() {
+    let cluster = Cluster::new();
+    let subscription = cluster.subscribe(pods_key());
+    let other = cluster.subscribe(pods_key());
+    let _body = cluster.server(0).serve("5", &[pod("a", 1)]).await;
+    words(&subscription, 1).await;
+    let store = &subscription.outlet.source.load_full().store;
+    let by_app = || IndexFn::label("app");
+
+    // What a plugin's version holds, then the next one beside it, which drops one index and keeps the other.
+    let old = [
+        subscription.hold_index("app", by_app()).expect("new"),
+        subscription.hold_index("team", IndexFn::label("team")).expect("new"),
+    ];
+    let new = subscription.hold_index("app", by_app()).expect("the same");
+    assert_eq!(subscription.store().index_names(), ["app", "team"]);
+    let changed = subscription.hold_index("app", IndexFn::namespace()).expect_err("another function");
+    assert_eq!(changed, IndexError::Exists { name: "app".into() });
+    drop(old);
+    assert_eq!((subscription.store().index_names(), store.index_count()), (vec!["app".to_owned()], 1));
+    assert_eq!(subscription.store().index_values("app").expect("it goes on"), ["web"]);
+
+    // Another subscriber's index of the same function is the same index, and outlives this one's name.
+    let others = other.hold_index("by-app", by_app()).expect("new");
+    drop(new);
+    assert!(subscription.store().index_names().is_empty());
+    assert_eq!(other.store().index_values("by-app").expect("it goes on"), ["web"]);
+    drop(other);
+    assert_eq!(store.index_count(), 0, "its subscriber is gone");
+    drop(others);
+
+    // One that was added for good stays, whoever holds it besides.
+    subscription.add_index("app", by_app()).expect("new");
+    drop(subscription.hold_index("app", by_app()).expect("the same"));
+    assert_eq!(subscription.store().index_names(), ["app"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_index_moves_along_to_another_informer_and_is_dropped_there() {
+    let cluster = Cluster::new();
+    let _wide = cluster.subscribe(pods_key());
+    let narrow = cluster.subscribe(pods_key().in_namespace("ns"));
+    let handle = narrow.hold_index("app", IndexFn::label("app")).expect("new");
+    let mut server = cluster.server(0);
+    let body = server.serve("5", &[pod("a", 1)]).await;
+    words(&narrow, 1).await;
+    body.error(410, "Expired");
+    server.list().await.1.status(403, "Forbidden");
+    settle().await;
+    let _body = cluster.server(1).serve("9", &[pod("a", 2)]).await;
+    assert_eq!(words(&narrow, 1).await, ["a@1>2"]);
+    assert_eq!(narrow.store().index_values("app").expect("it came along"), ["web"]);
+    drop(handle);
+    assert!(narrow.store().index_names().is_empty());
+    assert_eq!(narrow.outlet.source.load().store.index_count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn b30_a_subscriber_that_moves_to_another_informer_is_woken_for_what_it_was_not_told_of() {
     let cluster = Cluster::new();
     let _wide = cluster.subscribe(pods_key());

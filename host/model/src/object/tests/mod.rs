@@ -1,4 +1,5 @@
 mod agreement;
+mod edited;
 mod reader;
 mod successor;
 

@@ -7,7 +7,7 @@ use super::agreement::{all_options, damage, damaged, facts, object, pointers, va
 use super::*;
 
 /// Reads `text` after `known`, by version and by shape, and holds what comes out to what a parse gives.
-fn reads_the_same(known: &str, text: &str) {
+pub(super) fn reads_the_same(known: &str, text: &str) {
     all_options(|options| {
         let Ok(stored) = Object::parse(known.as_bytes(), options) else { return };
         let parsed = Object::parse(text.as_bytes(), options);
