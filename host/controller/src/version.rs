@@ -104,6 +104,27 @@ impl Version {
         self.health.retire();
     }
 
+    /// A version without watches, for tests to fill.
+    #[cfg(test)]
+    pub(crate) fn for_test(pool: InstancePool, views: Arc<Views>) -> Self {
+        let descriptor = r#"{"apiVersion":"pilothouse.dev/v1alpha1","kind":"Plugin",
+            "watches":[{"name":"maps","apiVersion":"v1","kind":"ConfigMap","trigger":"self"}]}"#;
+        Self {
+            descriptor: Descriptor::parse(descriptor).expect("a descriptor"),
+            digest: String::new(),
+            sidecar_text: String::new(),
+            workers: 0,
+            pinned: Pinned::new(pool.clone(), false),
+            pool,
+            routes: Vec::new(),
+            feeds: Vec::new(),
+            fence: Fence::default(),
+            health: Health::under(Arc::clone(&views.permission)),
+            newer_crds: Mutex::default(),
+            views,
+        }
+    }
+
     /// What it watches, for people: `foos (foos.v1.example.com), …`.
     pub(crate) fn watching(&self) -> String {
         let watches: Vec<_> =
