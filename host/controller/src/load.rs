@@ -187,6 +187,7 @@ pub(crate) async fn load(
         feeds: prepared.feeds,
         fence,
         health,
+        renamed: Mutex::default(),
         newer_crds: Mutex::default(),
         descriptor,
     })))

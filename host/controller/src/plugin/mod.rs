@@ -10,6 +10,7 @@ mod coming;
 mod crds;
 mod dispatch;
 mod handle;
+mod handover;
 mod observer;
 mod swap;
 mod worker;
@@ -32,6 +33,7 @@ use coming::{Arrival, Coming, Loading};
 use dispatch::Dispatcher;
 use handle::Watched;
 pub(crate) use handle::{PluginHandle, PluginView};
+pub(crate) use handover::Renamed;
 use swap::{ClosedGate, Swap};
 
 /// How long instances wait for work before they are dropped.
@@ -71,6 +73,8 @@ struct PluginTask {
     permission_changes: watch::Receiver<access::State>,
     watched: Arc<Watched>,
     workers: JoinSet<()>,
+    /// What observers were told of.
+    memory: observer::Memory,
     /// The observer of the version that runs, where it has one. It holds the gate during its calls, as the workers do.
     observer: JoinSet<()>,
     /// Looks after the CRDs that it brought.
@@ -101,6 +105,7 @@ impl PluginTask {
             health: watch::Sender::new(health),
             watched,
             workers: JoinSet::new(),
+            memory: observer::Memory::default(),
             observer: JoinSet::new(),
             crds: JoinSet::new(),
             dispatcher: Dispatcher::default(),
@@ -200,6 +205,9 @@ impl PluginTask {
         // It is in no call while the gate is closed.
         self.observer.shutdown().await;
         self.dispatcher.install(Arc::clone(&version), &self.guest);
+        if let Some(old) = &self.installed {
+            handover::hand_over(old, &version, &self.guest);
+        }
         if self.options.requeue_all && self.installed.is_some() {
             dispatch::requeue_all(&version, &self.guest);
         }
@@ -211,8 +219,10 @@ impl PluginTask {
         self.watched.install(&version);
         self.match_workers(version.workers).await;
         if !version.feeds.is_empty() {
-            let (gate, guest) = (Arc::clone(&self.gate), self.guest.clone());
-            self.observer.spawn(observer::observe(gate, Arc::clone(&version), guest));
+            let (gate, guest, memory) = (Arc::clone(&self.gate), self.guest.clone(), self.memory.clone());
+            self.observer.spawn(observer::observe(gate, Arc::clone(&version), guest, memory));
+        } else {
+            self.memory = observer::Memory::default();
         }
         self.crds.abort_all();
         if !version.descriptor.crds.is_empty() {

@@ -1,11 +1,11 @@
 //! Swaps of versions that compute indexes, with a real guest, in paused time.
 
 use futures::FutureExt;
-use pilothouse_plugin::{Engine, EngineOptions, InstancePool, Limits};
+use pilothouse_plugin::Limits;
 use tokio_test::task;
 
 use super::*;
-use crate::guest_host::{GuestHost, GuestServices};
+use crate::guest_host::GuestServices;
 use crate::indexer::Indexer;
 use crate::lifecycle::Health;
 use crate::views::model_tests::world::{self, Watched, World, key};
@@ -31,11 +31,7 @@ async fn stage(limits: Limits) -> Stage {
         Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
     });
     let guest = GuestServices::for_test("indexed", kube::Client::new(service, "n"));
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/index.wat");
-    let engine = Engine::new(EngineOptions::default()).expect("an engine");
-    let code = engine.load(wat::parse_file(path).expect("a guest")).await.expect("a plugin");
-    let host = Arc::new(GuestHost::for_describe(guest.clone(), "{}".into()));
-    let pool = InstancePool::new(code, host, limits);
+    let pool = Version::test_pool(&guest, "index.wat", limits).await;
     let mut view = watched.view(guest.writes.of(&world::resource()));
     view.computed = crate::computed::Computed::new(vec![INDEX.to_owned()]);
     view.indexes.insert(INDEX.to_owned(), ViewIndex::Computed);
