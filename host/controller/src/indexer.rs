@@ -18,6 +18,8 @@ const IDLE: Duration = Duration::from_secs(60);
 /// Before an instance that could not be made is tried again.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How often an instance is tried to be made for a version that does not run yet.
+const TRIES_OF_A_LOAD: u32 = 5;
 /// Requests that wait for the task. Who asks waits for the answer, so there are never more than askers.
 const REQUESTS: usize = 16;
 
@@ -31,20 +33,30 @@ pub(crate) struct Indexer {
 
 /// What waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Urgency {
-    /// Notifications, or all objects of a new version.
+pub(crate) enum Asker {
+    /// Notifications of the version that runs. They wait for as long as it takes.
     Batch,
     /// A guest, for one object that it wrote: it comes before the next object of a batch.
     OwnWrite,
+    /// All objects of a version that does not run yet. It is given up when no instance can be made.
+    Load,
 }
+
+/// No instance of a version could be made to compute index values.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no instance can be made to compute index values: {0}")]
+pub(crate) struct NoInstance(String);
 
 /// Objects of one watch whose values may have changed.
 struct Request {
     views: Arc<Views>,
     watch: Arc<str>,
     keys: Vec<ObjectKey>,
-    done: oneshot::Sender<()>,
+    asker: Asker,
+    done: Done,
 }
+
+type Done = oneshot::Sender<Result<(), NoInstance>>;
 
 impl Indexer {
     /// Starts the task. The pool makes its instances, and is not used otherwise.
@@ -64,18 +76,19 @@ impl Indexer {
         views: Arc<Views>,
         watch: &Arc<str>,
         keys: Vec<ObjectKey>,
-        urgency: Urgency,
-    ) {
+        asker: Asker,
+    ) -> Result<(), NoInstance> {
         let (done, answer) = oneshot::channel();
-        let request = Box::new(Request { views, watch: Arc::clone(watch), keys, done });
-        let requests = match urgency {
-            Urgency::Batch => &self.requests,
-            Urgency::OwnWrite => &self.urgent,
+        let request = Box::new(Request { views, watch: Arc::clone(watch), keys, asker, done });
+        let requests = match asker {
+            Asker::Batch | Asker::Load => &self.requests,
+            Asker::OwnWrite => &self.urgent,
         };
-        if requests.send(request).await.is_ok() {
-            // An error means that the task is gone: the process is stopping.
-            let _ = answer.await;
+        if requests.send(request).await.is_err() {
+            return Ok(());
         }
+        // An error means that the task is gone: the process is stopping.
+        answer.await.unwrap_or(Ok(()))
     }
 }
 
@@ -108,41 +121,56 @@ impl Task {
         }
     }
 
-    async fn serve(&mut self, Request { views, watch, keys, done }: Request) {
+    async fn serve(&mut self, Request { views, watch, keys, asker, done }: Request) {
         let Some(view) = views.by_name.get(&watch) else { return };
+        let mut outcome = Ok(());
         for key in keys {
             self.catch_up_with_own_writes().await;
             if done.is_closed() {
                 break;
             }
-            self.index(&watch, view, &key, &done).await;
+            outcome = self.index(&watch, view, &key, asker, &done).await;
+            if outcome.is_err() {
+                break;
+            }
         }
         // Whoever asked may have gone meanwhile.
-        let _ = done.send(());
+        let _ = done.send(outcome);
     }
 
     async fn catch_up_with_own_writes(&mut self) {
         while let Ok(request) = self.own_writes.try_recv() {
-            let Request { views, watch, keys, done } = *request;
+            let Request { views, watch, keys, asker, done } = *request;
             let Some(view) = views.by_name.get(&watch) else { continue };
             for key in keys {
-                self.index(&watch, view, &key, &done).await;
+                // It is not given up.
+                let _ = self.index(&watch, view, &key, asker, &done).await;
             }
-            let _ = done.send(());
+            let _ = done.send(Ok(()));
         }
     }
 
     /// Requests are taken one after the other and look at the object anew, so an older state never replaces a newer.
-    async fn index(&mut self, watch: &str, view: &View, key: &ObjectKey, asked: &oneshot::Sender<()>) {
+    async fn index(
+        &mut self,
+        watch: &str,
+        view: &View,
+        key: &ObjectKey,
+        asker: Asker,
+        done: &Done,
+    ) -> Result<(), NoInstance> {
         let state = view.object(key);
         if view.computed.is_current(key, state.as_ref()) {
-            return;
+            return Ok(());
         }
-        let Some(state) = state else { return view.computed.remove(key) };
+        let Some(state) = state else {
+            view.computed.remove(key);
+            return Ok(());
+        };
         let mut values = Vec::with_capacity(view.computed.names().len());
         for index in view.computed.names() {
-            if !self.has_instance(asked).await {
-                return;
+            if !self.has_instance(asker, done).await? {
+                return Ok(());
             }
             values.push(match self.values(index, &state).await {
                 Ok(values) => {
@@ -161,30 +189,36 @@ impl Task {
         if view.object(key).is_none() {
             view.computed.remove(key);
         }
+        Ok(())
     }
 
     /// Makes an instance where there is none. That it cannot be made is no answer about an object, so it is tried again for as long as
-    /// somebody waits: false when nobody does any more.
-    async fn has_instance(&mut self, asked: &oneshot::Sender<()>) -> bool {
+    /// somebody waits: false when nobody does any more. A load gives up after [`TRIES_OF_A_LOAD`].
+    async fn has_instance(&mut self, asker: Asker, done: &Done) -> Result<bool, NoInstance> {
         let mut pause = FIRST_PAUSE;
+        let mut tries = 0;
         while self.instance.is_none() {
             match self.instances.instantiate().await {
                 Ok(instance) => self.instance = Some(instance),
                 Err(fault) => {
                     self.health.fault(Activity::Index, None, &fault);
                     self.guest.metrics.index_errors.inc();
+                    tries += 1;
+                    if asker == Asker::Load && tries == TRIES_OF_A_LOAD {
+                        return Err(NoInstance(fault.to_string()));
+                    }
                     let message = format!("no instance for index values: {fault}; tried again in {pause:?}");
                     self.guest.logs.push(self.guest.name.as_str(), LogLevel::Warn, &message, &[]);
                     tracing::warn!(plugin = %self.guest.name, "{message}");
                     sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
-                    if asked.is_closed() {
-                        return false;
+                    if done.is_closed() {
+                        return Ok(false);
                     }
                 }
             }
         }
-        true
+        Ok(true)
     }
 
     async fn values(&mut self, index: &str, state: &Object) -> Result<Vec<String>, Fault> {
@@ -231,7 +265,7 @@ mod tests {
         let mut task =
             Task { instances, guest: guest.clone(), health: Health::default(), instance: None, own_writes };
         let (done, answer) = oneshot::channel();
-        let mut making = tokio_test::task::spawn(task.has_instance(&done));
+        let mut making = tokio_test::task::spawn(task.has_instance(Asker::Batch, &done));
         assert!(making.poll().is_pending());
         tokio::time::advance(FIRST_PAUSE).await;
         assert!(making.poll().is_pending());
@@ -241,7 +275,7 @@ mod tests {
         assert!(said[1].ends_with("tried again in 200ms"), "{said:?}");
         drop(answer);
         tokio::time::advance(2 * FIRST_PAUSE).await;
-        assert_eq!(making.poll(), std::task::Poll::Ready(false));
+        assert_eq!(making.poll(), std::task::Poll::Ready(Ok(false)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -268,16 +302,16 @@ mod tests {
         let pool = InstancePool::new(code, host, Limits::default());
         let indexer = Indexer::start(pool, guest, Health::default());
 
-        let ask = |keys: Vec<ObjectKey>, urgency| {
+        let ask = |keys: Vec<ObjectKey>, asker| {
             let (indexer, views, watch) = (indexer.clone(), Arc::clone(&views), Arc::clone(&watch));
-            tokio_test::task::spawn(async move { indexer.index(views, &watch, keys, urgency).await })
+            tokio_test::task::spawn(async move { indexer.index(views, &watch, keys, asker).await })
         };
         // All are asked before the task has its first turn.
-        let mut batches = ask(vec![key(0), key(1)], Urgency::Batch);
-        let mut own_write = ask(vec![key(2)], Urgency::OwnWrite);
+        let mut batches = ask(vec![key(0), key(1)], Asker::Batch);
+        let mut own_write = ask(vec![key(2)], Asker::OwnWrite);
         assert!(batches.poll().is_pending() && own_write.poll().is_pending());
-        own_write.await;
-        batches.await;
+        own_write.await.expect("an instance");
+        batches.await.expect("an instance");
         // The guest knows no index of this name, so each object leaves a line, in the order of their turns.
         let lines = logs.after(0, None);
         let keys = lines.iter().flat_map(|line| line.fields.iter().filter(|(name, _)| name == "key"));

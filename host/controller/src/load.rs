@@ -147,7 +147,8 @@ pub(crate) async fn load(
     if has_computed {
         // They are whole before the plugin is called for anything else.
         report(PluginState::Waiting, "its own indexes, which are being computed");
-        prepared.views.index_all().await;
+        let indexed = prepared.views.index_all().await;
+        indexed.map_err(|problem| crds.stay(problem.into()))?;
     }
     let fence = Fence::default();
     let grants = Grants::new(descriptor.writes.clone(), sidecar.grants.writes.clone());
@@ -186,6 +187,7 @@ pub(crate) async fn load(
         feeds: prepared.feeds,
         fence,
         health,
+        renamed: Mutex::default(),
         newer_crds: Mutex::default(),
         descriptor,
     })))

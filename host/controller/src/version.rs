@@ -1,17 +1,19 @@
 //! One version of a plugin: its code with all that it needs to run.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_informer::{InformerKey, Subscription};
-use pilothouse_model::Notification;
+use pilothouse_model::{Notification, ObjectKey};
 use pilothouse_plugin::InstancePool;
 
 use crate::descriptor::Descriptor;
 use crate::fence::Fence;
 use crate::lifecycle::Health;
 use crate::pinned::Pinned;
+use crate::plugin::Renamed;
 use crate::predicate::Predicate;
 use crate::targets::Targets;
 use crate::views::Views;
@@ -35,6 +37,8 @@ pub(crate) struct Version {
     pub(crate) fence: Fence,
     /// How often its guests failed. A new version begins with a clean record.
     pub(crate) health: Health,
+    /// What became of the target watches of the versions before, for keys that are queued under those.
+    pub(crate) renamed: Mutex<Renamed>,
     /// CRDs that a newer version changed before it failed or was taken back: nobody reverts them.
     pub(crate) newer_crds: Mutex<Vec<String>>,
 }
@@ -89,6 +93,31 @@ impl Subscribed {
         }
         self.taken.lock().take()
     }
+
+    /// Takes everything that waits, for a version that ends with its subscription.
+    pub(crate) fn take_all(&self) -> Vec<Notification> {
+        let mut all = self.taken.lock().take().unwrap_or_default();
+        all.extend(self.subscription.take_waiting());
+        all
+    }
+
+    /// Takes everything that waits, for the next call of [`next_batch`](Self::next_batch) to return, and answers which
+    /// objects it tells of. From now on the subscription counts as told of these: a deletion is delivered, though nobody
+    /// has taken the addition.
+    pub(crate) fn hold_waiting(&self) -> HashSet<ObjectKey> {
+        let waiting = self.subscription.take_waiting();
+        let mut taken = self.taken.lock();
+        let held = taken.get_or_insert_default();
+        held.extend(waiting);
+        let mut present = HashSet::new();
+        for notification in &*held {
+            match notification {
+                Notification::Deleted { last, .. } => drop(present.remove(last.key())),
+                told => drop(present.insert(told.key().clone())),
+            }
+        }
+        present
+    }
 }
 
 impl Version {
@@ -102,6 +131,43 @@ impl Version {
         self.fence.lower();
         self.views.permission.retire();
         self.health.retire();
+    }
+
+    /// Instances of one of the plugin crate's test guests.
+    #[cfg(test)]
+    pub(crate) async fn test_pool(
+        guest: &crate::guest_host::GuestServices,
+        file: &str,
+        limits: pilothouse_plugin::Limits,
+    ) -> InstancePool {
+        let path = format!("{}/../plugin/tests/guests/{file}", env!("CARGO_MANIFEST_DIR"));
+        let engine = pilothouse_plugin::Engine::new(pilothouse_plugin::EngineOptions::default());
+        let engine = engine.expect("an engine");
+        let code = engine.load(wat::parse_file(path).expect("a guest")).await.expect("a plugin");
+        let host = crate::guest_host::GuestHost::for_describe(guest.clone(), "{}".into());
+        InstancePool::new(code, Arc::new(host), limits)
+    }
+
+    /// A version without watches, for tests to fill.
+    #[cfg(test)]
+    pub(crate) fn for_test(pool: InstancePool, views: Arc<Views>) -> Self {
+        let descriptor = r#"{"apiVersion":"pilothouse.dev/v1alpha1","kind":"Plugin",
+            "watches":[{"name":"maps","apiVersion":"v1","kind":"ConfigMap","trigger":"self"}]}"#;
+        Self {
+            descriptor: Descriptor::parse(descriptor).expect("a descriptor"),
+            digest: String::new(),
+            sidecar_text: String::new(),
+            workers: 0,
+            pinned: Pinned::new(pool.clone(), false),
+            pool,
+            routes: Vec::new(),
+            feeds: Vec::new(),
+            fence: Fence::default(),
+            health: Health::under(Arc::clone(&views.permission)),
+            renamed: Mutex::default(),
+            newer_crds: Mutex::default(),
+            views,
+        }
     }
 
     /// What it watches, for people: `foos (foos.v1.example.com), …`.

@@ -14,7 +14,7 @@ use pilothouse_plugin::Misuse;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::access::Permission;
-use crate::indexer::{Indexer, Urgency};
+use crate::indexer::{Asker, Indexer, NoInstance};
 use crate::own_writes::PluginWrites;
 use crate::server::Written;
 pub(crate) use view::{SharedIndex, View, ViewIndex, WatchCache};
@@ -87,38 +87,42 @@ impl Views {
         watch: &str,
         keys: impl IntoIterator<Item = &'a ObjectKey> + Send,
     ) {
-        self.index_as(Urgency::Batch, watch, keys).await;
+        // Only a version that is being loaded gives up.
+        let _ = self.index_for(Asker::Batch, watch, keys).await;
     }
 
-    async fn index_as<'a>(
+    async fn index_for<'a>(
         self: &Arc<Self>,
-        urgency: Urgency,
+        asker: Asker,
         watch: &str,
         keys: impl IntoIterator<Item = &'a ObjectKey> + Send,
-    ) {
-        let Some(indexer) = &self.indexer else { return };
-        let Some((watch, view)) = self.by_name.get_key_value(watch) else { return };
+    ) -> Result<(), NoInstance> {
+        let Some(indexer) = &self.indexer else { return Ok(()) };
+        let Some((watch, view)) = self.by_name.get_key_value(watch) else { return Ok(()) };
         if view.computed.is_empty() {
-            return;
+            return Ok(());
         }
         let is_stale = |key: &&ObjectKey| !view.computed.is_current(key, view.object(key).as_ref());
         let stale: Vec<ObjectKey> = keys.into_iter().filter(is_stale).cloned().collect();
         // The plugin is shown the objects, and what it makes of them comes back.
-        if !stale.is_empty() && self.permission.granted().await {
-            indexer.index(Arc::clone(self), watch, stale, urgency).await;
+        if stale.is_empty() || !self.permission.granted().await {
+            return Ok(());
         }
+        indexer.index(Arc::clone(self), watch, stale, asker).await
     }
 
-    /// [`index`](Self::index) for all objects of all watches.
-    pub(crate) async fn index_all(self: &Arc<Self>) {
+    /// [`index`](Self::index) for all objects of all watches, for a version that does not run yet. An error when no
+    /// instance can be made.
+    pub(crate) async fn index_all(self: &Arc<Self>) -> Result<(), NoInstance> {
         for (watch, view) in self.by_name.iter().filter(|(_, view)| !view.computed.is_empty()) {
             let mut keys: Vec<_> = view.cache.keys().collect();
             // Also those that are gone: they have to be taken out.
             keys.extend(view.computed.objects());
             keys.sort_unstable();
             keys.dedup();
-            self.index(watch, &keys).await;
+            self.index_for(Asker::Load, watch, &keys).await?;
         }
+        Ok(())
     }
 
     /// Remembers a write, and has it found by the computed indexes when it returns; `before` is as in
@@ -127,7 +131,8 @@ impl Views {
         self.writes.record(written, before);
         for (watch, view) in &self.by_name {
             if view.resource == *written.resource() && view.cache.covers(written.key().namespace()) {
-                self.index_as(Urgency::OwnWrite, watch, [written.key()]).await;
+                // Only a version that is being loaded gives up.
+                let _ = self.index_for(Asker::OwnWrite, watch, [written.key()]).await;
             }
         }
     }

@@ -40,6 +40,18 @@ pub(crate) struct PluginFiles {
 }
 
 impl PluginFiles {
+    /// Files that nobody looks at.
+    #[cfg(test)]
+    pub(crate) fn for_test() -> Self {
+        let wasm_stamp = Stamp { len: 0, modified: None, identity: (0, 0) };
+        Self {
+            wasm: PathBuf::from("test.wasm"),
+            sidecar: PathBuf::from("test.yaml"),
+            wasm_stamp,
+            sidecar_stamp: None,
+        }
+    }
+
     fn has_other_code_than(&self, other: Option<&Self>) -> bool {
         other.is_none_or(|other| self.wasm_stamp != other.wasm_stamp)
     }

@@ -5,6 +5,7 @@ use pilothouse_model::JsonPathError;
 use pilothouse_plugin::{DescribeError, LoadError};
 
 use crate::descriptor::DescriptorError;
+use crate::indexer::NoInstance;
 use crate::limits::LimitError;
 use crate::outgoing::PatternError;
 use crate::predicate::PredicateError;
@@ -75,6 +76,13 @@ pub(crate) enum LoadProblem {
     ClusterScoped { watch: String, kind: String },
     #[error("the informer of watch {watch:?} has stopped: {problem}")]
     Informer { watch: String, problem: String },
+    #[error(transparent)]
+    NoIndexInstance(#[from] NoInstance),
+    #[error(
+        "its own indexes are behind after {rounds} tries: objects change faster than the plugin computes index values; \
+         make index cheaper, or watch fewer objects"
+    )]
+    IndexesBehind { rounds: u32 },
     #[error("loading failed inside the host: {0}; please report this")]
     Internal(String),
 }
@@ -105,6 +113,8 @@ impl LoadProblem {
             Self::Crd(CrdError::Refused { source, .. }) => matches!(source.code(), Some(403 | 409)),
             // The kernel may have wanted the compiler's memory for somebody else.
             Self::Code(LoadError::CompilerEnded { .. } | LoadError::Internal(_)) => true,
+            // Memory may be short for now, and objects may calm down.
+            Self::NoIndexInstance(_) | Self::IndexesBehind { .. } => true,
             Self::Changing { .. } | Self::Discovery(_) | Self::Internal(_) => true,
             _ => false,
         }

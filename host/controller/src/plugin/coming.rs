@@ -1,28 +1,16 @@
 //! What is on its way to being the version that runs.
 
-use std::future::{Future, pending};
-use std::pin::Pin;
-use std::sync::Arc;
+use std::future::pending;
 use std::time::Duration;
 
-use tokio::sync::OwnedRwLockWriteGuard;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
+use super::swap::{ClosedGate, Progress, Swap};
 use crate::directory::PluginFiles;
 use crate::lifecycle::backoff;
 use crate::load::{LoadProblem, Loaded};
 use crate::version::Version;
-
-/// The gate while no worker is inside a reconcile.
-pub(super) type ClosedGate = OwnedRwLockWriteGuard<Option<Arc<Version>>>;
-
-/// A version that waits for the workers to finish what they hold. Meanwhile the task goes on dispatching, because
-/// nothing upstream of the queue may wait for a guest.
-pub(super) struct Swap {
-    pub(super) version: Version,
-    pub(super) gate: Pin<Box<dyn Future<Output = ClosedGate> + Send>>,
-}
 
 pub(super) type Loading = JoinHandle<Result<Loaded, LoadProblem>>;
 
@@ -46,8 +34,10 @@ enum Stage {
 pub(super) enum Arrival {
     /// The end of a load, and of which files.
     Loaded(PluginFiles, Result<Loaded, LoadProblem>),
-    /// No worker is inside a reconcile any more.
-    Drained(Box<Version>, ClosedGate),
+    /// No guest call is under way any more, and the version's indexes are up to date.
+    Ready(Box<Version>, ClosedGate),
+    /// Dispatching stops, or goes on.
+    Paused,
     /// It is time to try these files again.
     Again(PluginFiles),
 }
@@ -66,8 +56,12 @@ impl Coming {
     }
 
     pub(super) fn swap(&mut self, swap: Swap) {
-        self.postponed = 0;
         self.stage = Stage::Swapping(Box::new(swap));
+    }
+
+    /// Whether nothing may be dispatched to the version that runs.
+    pub(super) fn pauses_dispatch(&self) -> bool {
+        matches!(&self.stage, Stage::Swapping(swap) if swap.pauses_dispatch())
     }
 
     /// Has the files loaded again later, and answers after how long.
@@ -89,9 +83,19 @@ impl Coming {
                 Arrival::Loaded(files, outcome)
             }
             Stage::Swapping(swap) => {
-                let gate = swap.gate.as_mut().await;
+                let progress = swap.next().await;
+                if matches!(progress, Progress::Paused) {
+                    return Arrival::Paused;
+                }
                 let Stage::Swapping(swap) = std::mem::take(&mut self.stage) else { unreachable!() };
-                Arrival::Drained(Box::new(swap.version), gate)
+                match progress {
+                    Progress::Ready(gate) => {
+                        self.postponed = 0;
+                        Arrival::Ready(Box::new(swap.version), gate)
+                    }
+                    Progress::Failed(problem) => Arrival::Loaded(swap.files, Err(problem)),
+                    Progress::Paused => unreachable!(),
+                }
             }
             Stage::Postponed(_, at) => {
                 sleep_until(*at).await;

@@ -85,7 +85,8 @@ fn next_batch(version: &Version, position: usize, route: &Route) -> Batch {
     Box::pin(async move { (position, subscribed.next_batch(&views, &watch).await) })
 }
 
-fn queue(version: &Version, route: &Route, notification: &Notification, guest: &GuestServices) {
+/// Queues what the change of an object starts by the triggers of its watch.
+pub(super) fn queue(version: &Version, route: &Route, notification: &Notification, guest: &GuestServices) {
     let Some(work) = &route.work else { return };
     let (reason, priority) = reason(notification);
     // The start passes the predicate by: the plugin has to see everything once.

@@ -10,7 +10,9 @@ mod coming;
 mod crds;
 mod dispatch;
 mod handle;
+mod handover;
 mod observer;
+mod swap;
 mod worker;
 
 use std::sync::Arc;
@@ -27,10 +29,12 @@ use crate::guest_host::GuestServices;
 use crate::lifecycle::{Health, Input, Lifecycle, PluginState};
 use crate::load::{LoadProblem, LoadServices, Loaded, Report, load};
 use crate::version::Version;
-use coming::{Arrival, ClosedGate, Coming, Loading, Swap};
+use coming::{Arrival, Coming, Loading};
 use dispatch::Dispatcher;
 use handle::Watched;
 pub(crate) use handle::{PluginHandle, PluginView};
+pub(crate) use handover::Renamed;
+use swap::{ClosedGate, Swap};
 
 /// How long instances wait for work before they are dropped.
 const IDLE: Duration = Duration::from_secs(60);
@@ -69,6 +73,8 @@ struct PluginTask {
     permission_changes: watch::Receiver<access::State>,
     watched: Arc<Watched>,
     workers: JoinSet<()>,
+    /// What observers were told of.
+    memory: observer::Memory,
     /// The observer of the version that runs, where it has one. It holds the gate during its calls, as the workers do.
     observer: JoinSet<()>,
     /// Looks after the CRDs that it brought.
@@ -99,6 +105,7 @@ impl PluginTask {
             health: watch::Sender::new(health),
             watched,
             workers: JoinSet::new(),
+            memory: observer::Memory::default(),
             observer: JoinSet::new(),
             crds: JoinSet::new(),
             dispatcher: Dispatcher::default(),
@@ -127,12 +134,13 @@ impl PluginTask {
                 arrival = coming.next() => match arrival {
                     // In boxes of their own: they come rarely, and the task is there for as long as the plugin.
                     Arrival::Loaded(files, outcome) => Box::pin(self.take(&mut coming, files, outcome)).await,
-                    Arrival::Drained(version, gate) => Box::pin(self.swap(version, gate)).await,
+                    Arrival::Ready(version, gate) => Box::pin(self.swap(version, gate)).await,
+                    Arrival::Paused => {}
                     Arrival::Again(files) => self.start_loading(&mut coming, files, &Input::Again),
                 },
                 Ok(()) = self.health_changes.changed() => self.look_at_health(),
                 Ok(()) = self.permission_changes.changed() => self.look_at_health(),
-                () = self.dispatcher.next(&self.guest) => {}
+                () = self.dispatcher.next(&self.guest), if !coming.pauses_dispatch() => {}
                 _ = housekeeping.tick() => {
                     self.drop_idle_instances();
                     self.lifecycle.look();
@@ -163,14 +171,7 @@ impl PluginTask {
         let name = &self.guest.name;
         match outcome {
             Ok(Loaded::Version(version)) => {
-                let (gate, views) = (Arc::clone(&self.gate), Arc::clone(&version.views));
-                let gate = Box::pin(async move {
-                    let gate = gate.write_owned().await;
-                    // The version that runs has been told of changes since the new one's indexes were made.
-                    views.index_all().await;
-                    gate
-                });
-                coming.swap(Swap { version: *version, gate });
+                coming.swap(Swap::new(files, *version, Arc::clone(&self.gate)));
             }
             Ok(Loaded::Unchanged) => {
                 self.lifecycle.apply(&Input::Unchanged);
@@ -198,20 +199,19 @@ impl PluginTask {
     }
 
     /// Puts a version in the place of the one that runs. The workers have finished what they held, and take nothing new
-    /// until the gate is dropped. The queue is not touched.
-    async fn swap(&mut self, version: Box<Version>, mut gate: ClosedGate) {
+    /// until the gate is open. The queue is not touched.
+    async fn swap(&mut self, version: Box<Version>, gate: ClosedGate) {
         let version = Arc::<Version>::from(version);
-        if let Some(old) = gate.take() {
-            old.retire();
-        }
         // It is in no call while the gate is closed.
         self.observer.shutdown().await;
         self.dispatcher.install(Arc::clone(&version), &self.guest);
+        if let Some(old) = &self.installed {
+            handover::hand_over(old, &version, &self.guest);
+        }
         if self.options.requeue_all && self.installed.is_some() {
             dispatch::requeue_all(&version, &self.guest);
         }
-        *gate = Some(Arc::clone(&version));
-        drop(gate);
+        gate.install(Arc::clone(&version));
         self.installed = Some(Arc::clone(&version));
         self.health_changes = version.health.changes();
         self.permission_changes = version.views.permission.changes();
@@ -219,8 +219,10 @@ impl PluginTask {
         self.watched.install(&version);
         self.match_workers(version.workers).await;
         if !version.feeds.is_empty() {
-            let (gate, guest) = (Arc::clone(&self.gate), self.guest.clone());
-            self.observer.spawn(observer::observe(gate, Arc::clone(&version), guest));
+            let (gate, guest, memory) = (Arc::clone(&self.gate), self.guest.clone(), self.memory.clone());
+            self.observer.spawn(observer::observe(gate, Arc::clone(&version), guest, memory));
+        } else {
+            self.memory = observer::Memory::default();
         }
         self.crds.abort_all();
         if !version.descriptor.crds.is_empty() {

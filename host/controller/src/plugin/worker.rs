@@ -43,9 +43,7 @@ pub(super) async fn work(gate: Gate, mut health: watch::Receiver<Health>, guest:
             let gate = gate.read().await;
             let Some(version) = gate.as_ref() else { return };
             if !version.views.is_target(&request.watch) {
-                // The new version has no such target watch any more.
-                held.item.forget();
-                held.settled = true;
+                held.rename(version);
                 break;
             }
             // It may not work since a moment ago: the key goes back.
@@ -94,13 +92,33 @@ impl<'a> Held<'a> {
     }
 }
 
+impl Held<'_> {
+    /// Queues the key under the names that its watch has now, or drops it where no target watch of its resource is left.
+    fn rename(&mut self, version: &Version) {
+        let Item { watch, key } = self.item.key().clone();
+        let names = version.renamed.lock().get(&watch).cloned().unwrap_or_default();
+        if names.is_empty() {
+            tracing::debug!(plugin = %self.guest.name, %watch, %key, "dropped: its target watch is gone");
+        }
+        for name in names {
+            self.queue_as(&Item { watch: name, key: key.clone() });
+        }
+        self.item.forget();
+        self.settled = true;
+    }
+
+    fn queue_as(&self, item: &Item) {
+        let reasons = &self.request.reasons;
+        for reason in if reasons.is_empty() { &[Reason::Other] } else { &**reasons } {
+            self.guest.queue.add(item.clone(), *reason, self.item.priority());
+        }
+    }
+}
+
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         if !self.settled {
-            let reasons = &self.request.reasons;
-            for reason in if reasons.is_empty() { &[Reason::Other] } else { &**reasons } {
-                self.guest.queue.add(self.item.key().clone(), *reason, self.item.priority());
-            }
+            self.queue_as(self.item.key());
         }
         // The item itself is let go of after this, which gives the key that was added to the next worker.
     }
@@ -206,6 +224,12 @@ impl std::fmt::Display for Again {
             None => f.write_str("not tried again, the plugin is stopping"),
         }
     }
+}
+
+/// [`Held::rename`] of a key that was just taken.
+#[cfg(test)]
+pub(super) fn rename(guest: &GuestServices, item: HeldItem, reasons: Vec<Reason>, version: &Version) {
+    Held::new(guest, item, reasons).rename(version);
 }
 
 #[cfg(test)]

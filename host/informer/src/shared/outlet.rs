@@ -115,6 +115,15 @@ impl Outlet {
         Some(Some(batch))
     }
 
+    /// All that waits, without waiting for more.
+    pub(crate) fn take_waiting(&self) -> Vec<Notification> {
+        let mut backlog = self.backlog.lock();
+        let waiting = backlog.take(usize::MAX);
+        self.untold.store(false, Ordering::Relaxed);
+        self.publish_synced(&mut backlog);
+        waiting
+    }
+
     pub(crate) fn has_synced(&self) -> bool {
         *self.synced.borrow()
     }

@@ -92,6 +92,13 @@ impl Subscription {
         self.outlet.next_batch().await
     }
 
+    /// Takes all notifications that wait, without waiting for more; none once the informer has stopped. For a subscriber
+    /// that is about to end, or that has to count as told of what waits.
+    #[must_use]
+    pub fn take_waiting(&self) -> Vec<Notification> {
+        self.outlet.take_waiting()
+    }
+
     /// The cache, restricted to what was asked for.
     #[must_use]
     pub fn store(&self) -> StoreReader {

@@ -52,6 +52,16 @@ impl Ledger {
         self.told.len()
     }
 
+    /// Whether an observer was told of this object with success, and not of its end.
+    pub(super) fn knows(&self, key: &ObjectKey) -> bool {
+        self.told.contains_key(key)
+    }
+
+    /// The objects that an observer was told of with success, and not of their end.
+    pub(super) fn into_told(self) -> HashMap<ObjectKey, Object> {
+        self.told
+    }
+
     /// There is a new instance.
     pub(super) fn restart(&mut self) {
         if !self.is_replaying() {

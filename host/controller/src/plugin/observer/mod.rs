@@ -2,6 +2,7 @@
 //! what it has not taken yet stays in its subscriptions' backlogs, which are bounded by the objects.
 
 mod ledger;
+mod memory;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +10,9 @@ use std::time::Duration;
 use futures::future::select_all;
 use pilothouse_informer::RateLimit;
 use pilothouse_informer::handler::AfterFailure;
-use pilothouse_model::Notification;
+use pilothouse_model::{Notification, Object, ObjectKey};
 use pilothouse_plugin::{Failure, LogLevel, Observation};
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::sleep;
 
 use super::Gate;
@@ -19,11 +21,15 @@ use crate::lifecycle::{Activity, DynHash};
 use crate::server::NewEvent;
 use crate::version::Version;
 use ledger::Ledger;
+pub(super) use memory::Memory;
+use memory::{Inherited, Kept};
 
 /// How long an instance may have nothing to observe before it goes.
 const IDLE: Duration = Duration::from_secs(60);
 /// Of how many objects the next instance is told at most.
 const RETOLD: usize = 1024;
+/// Notifications in a batch of deletions, as many as a subscription gives at once.
+const BATCH: usize = 256;
 
 struct Observer {
     gate: Gate,
@@ -33,6 +39,10 @@ struct Observer {
     ledgers: Vec<Ledger>,
     /// The feeds that will bring nothing any more.
     ended: Vec<bool>,
+    /// What earlier versions were told of, until it is known what of that is gone.
+    inherited: Vec<Inherited>,
+    /// Where the next observer finds what this one was told of.
+    kept: OwnedMutexGuard<Kept>,
     /// The instance that the ledgers are about.
     generation: u64,
     /// The feed that comes first in the next round, so that a busy one does not keep the others from being heard.
@@ -40,11 +50,19 @@ struct Observer {
 }
 
 /// Tells the observer of this version, until the version is swapped out or its informers stop. Aborting it between two
-/// calls loses nothing that the next version would not be told anyway.
-pub(super) async fn observe(gate: Gate, version: Arc<Version>, guest: GuestServices) {
-    let ledgers = version.feeds.iter().map(|_| Ledger::default()).collect();
+/// calls loses nothing: what it was told of stays in `memory`.
+pub(super) async fn observe(gate: Gate, version: Arc<Version>, guest: GuestServices, memory: Memory) {
+    let mut kept = memory.take().await;
+    let (ledgers, inherited) = kept.begin(&version);
     let ended = vec![false; version.feeds.len()];
-    Observer { gate, version, guest, ledgers, ended, generation: 0, first: 0 }.run().await;
+    Observer { gate, version, guest, ledgers, ended, inherited, kept, generation: 0, first: 0 }.run().await;
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        let (ledgers, inherited) = (std::mem::take(&mut self.ledgers), std::mem::take(&mut self.inherited));
+        self.kept.end(&self.version, ledgers, inherited);
+    }
 }
 
 fn wait_after(failures: u32) -> Duration {
@@ -57,7 +75,12 @@ impl Observer {
         loop {
             // The first is made when there is something to tell: of many observers most hear of nothing for long. A stateful plugin
             // reconciles on it, too, and needs it at once.
-            if self.generation == 0 && !self.version.descriptor.stateful && self.next().is_none() {
+            let knows_nothing = self.ledgers.iter().all(|ledger| ledger.known() == 0);
+            if self.generation == 0
+                && knows_nothing
+                && !self.version.descriptor.stateful
+                && self.next().is_none()
+            {
                 if !self.wait().await {
                     return;
                 }
@@ -103,11 +126,14 @@ impl Observer {
 
     /// Waits for notifications; `false` when there will not be any more.
     async fn wait(&mut self) -> bool {
-        let feeds = &self.version.feeds;
-        let mut known = feeds.iter().zip(&self.ended);
+        let mut known = self.version.feeds.iter().zip(&self.ended);
         if known.all(|(feed, ended)| *ended || feed.subscription.has_synced()) {
+            if self.tell_of_the_gone() {
+                return true;
+            }
             self.version.pinned.has_caught_up(self.generation).await;
         }
+        let feeds = &self.version.feeds;
         self.first = (self.first + 1) % feeds.len();
         let order = (self.first..feeds.len()).chain(0..self.first).filter(|position| !self.ended[*position]);
         let batches: Vec<_> = order
@@ -143,6 +169,33 @@ impl Observer {
         self.version.views.index(&feeds[position].watch, batch.iter().map(Notification::key)).await;
         self.ledgers[position].push(batch);
         true
+    }
+
+    /// Has the observer told of the end of objects that only its predecessors were told of; whether there are any. Called
+    /// when it was told of all that there is.
+    fn tell_of_the_gone(&mut self) -> bool {
+        let feeds = &self.version.feeds;
+        let mut is_any = false;
+        for inherited in std::mem::take(&mut self.inherited) {
+            let positions = inherited.feeds(feeds);
+            let Some(first) = positions.first() else { continue };
+            let is_there = |key: &ObjectKey| {
+                positions.iter().any(|position| {
+                    self.ledgers[*position].knows(key)
+                        || feeds[*position].subscription.store().get(key).is_some()
+                })
+            };
+            let mut gone: Vec<_> =
+                inherited.objects.into_values().filter(|last| !is_there(last.key())).collect();
+            gone.sort_unstable_by(|left, right| left.key().cmp(right.key()));
+            is_any |= !gone.is_empty();
+            for batch in gone.chunks(BATCH) {
+                let deleted =
+                    |last: &Object| Notification::Deleted { last: last.clone(), final_state_unknown: true };
+                self.ledgers[*first].push(batch.iter().map(deleted).collect());
+            }
+        }
+        is_any
     }
 
     /// Whether an instance that has nothing to do may go. One that has to keep what it knows says so (`stateful`); and to tell another of very

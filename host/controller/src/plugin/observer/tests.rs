@@ -15,11 +15,9 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::descriptor::Descriptor;
-use crate::fence::Fence;
 use crate::guest_host::GuestHost;
 use crate::pinned::Pinned;
 use crate::version::Feed;
-use crate::views::Views;
 
 /// An API server with these ConfigMaps, each with a wish for `every.wat`, and no change ever.
 fn server(wishes: &[(&str, &str)]) -> kube::Client {
@@ -44,6 +42,7 @@ struct Stage {
     guest: GuestServices,
     gate: Gate,
     version: Arc<Version>,
+    memory: Memory,
 }
 
 async fn stage(wishes: &[(&str, &str)]) -> Stage {
@@ -94,28 +93,29 @@ async fn stage_with(wishes: &[(&str, &str)], setting: Setting) -> Stage {
         feeds.insert(0, Feed { watch: "gone".into(), subscription: other.expect("open") });
         others.stop().await;
     }
-    let views = Views::default();
-    let permission = Arc::clone(&views.permission);
-    let version = Arc::new(Version {
+    let version = Version {
         descriptor: Descriptor::parse(&descriptor.to_string()).expect("a descriptor"),
-        digest: String::new(),
-        sidecar_text: String::new(),
-        workers: 0,
         pinned: Pinned::new(pool.clone(), true),
-        pool,
-        views: Arc::new(views),
-        routes: Vec::new(),
         feeds,
-        fence: Fence::default(),
-        health: crate::lifecycle::Health::under(permission),
-        newer_crds: parking_lot::Mutex::default(),
-    });
-    Stage { guest, gate: Arc::new(RwLock::new(Some(Arc::clone(&version)))), version }
+        ..Version::for_test(pool, Arc::default())
+    };
+    let version = Arc::new(version);
+    Stage {
+        guest,
+        gate: Arc::new(RwLock::new(Some(Arc::clone(&version)))),
+        version,
+        memory: Memory::default(),
+    }
 }
 
 impl Stage {
     fn start(&self) -> JoinHandle<()> {
-        tokio::spawn(observe(Arc::clone(&self.gate), Arc::clone(&self.version), self.guest.clone()))
+        tokio::spawn(observe(
+            Arc::clone(&self.gate),
+            Arc::clone(&self.version),
+            self.guest.clone(),
+            self.memory.clone(),
+        ))
     }
 
     /// What the guest itself said.
@@ -265,5 +265,35 @@ async fn nothing_is_told_while_a_right_is_missing() {
     assert_eq!(stage.told(), Vec::<String>::new());
     permission.set_operator(None);
     stage.until("what there is", |stage| stage.told() == ["initial good"]).await;
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_version_is_told_of_the_end_of_objects_that_only_the_one_before_was_told_of() {
+    let before = stage(&[("good", "fine"), ("other", "fine")]).await;
+    let task = before.start();
+    before.until("both objects", |stage| stage.guest.metrics.observed.get() == 2).await;
+    task.abort();
+    assert!(task.await.is_err());
+    // The object was deleted while nobody observed.
+    let mut after = stage(&[("good", "fine")]).await;
+    after.memory = before.memory.clone();
+    let task = after.start();
+    after.until("the end of the other", |stage| stage.guest.metrics.observed.get() == 2).await;
+    assert_eq!(after.told(), ["initial good", "deleted other"]);
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_is_started_again_goes_on_with_what_it_was_told() {
+    let stage = stage(&[("good", "fine")]).await;
+    let task = stage.start();
+    stage.until("the object", |stage| stage.guest.metrics.observed.get() == 1).await;
+    task.abort();
+    assert!(task.await.is_err());
+    let task = stage.start();
+    stage.version.pinned.caught_up().wait_for(|caught_up| *caught_up).await.expect("it is there");
+    stage.until("the object once more", |stage| stage.guest.metrics.observed.get() == 2).await;
+    assert_eq!(stage.told(), ["initial good", "initial good"]);
     task.abort();
 }
