@@ -30,11 +30,24 @@ impl Grants {
         Self { declared, granted }
     }
 
+    /// Whether the access may be granted, as far as that is known before the kind's resource is: a plugin must not have the server
+    /// asked about what no rule of its could ever allow. `access.resource` is a guess, and only its subresource counts.
+    ///
+    /// # Errors
+    /// A rule that would let it pass.
+    pub(crate) fn check_before_discovery(&self, access: Access<'_>) -> Result<(), Rule> {
+        self.check_by(access, may_allow)
+    }
+
     /// Whether the access is granted.
     ///
     /// # Errors
     /// The rule that is missing.
     pub(crate) fn check(&self, access: Access<'_>) -> Result<(), Rule> {
+        self.check_by(access, allows)
+    }
+
+    fn check_by(&self, access: Access<'_>, allows: fn(&[Rule], Access<'_>) -> bool) -> Result<(), Rule> {
         let declared = allows(&self.declared, access);
         let granted = self.granted.as_ref().is_none_or(|granted| allows(granted, access));
         if declared && granted {
@@ -147,6 +160,18 @@ fn allows(rules: &[Rule], access: Access<'_>) -> bool {
     rules.iter().any(|rule| {
         has(&rule.api_groups, access.group)
             && rule.resources.iter().any(|pattern| covers(pattern, access.resource))
+            && has(&rule.verbs, access.verb)
+            && (is_everywhere(&rule.namespaces) || has(&rule.namespaces, access.namespace))
+    })
+}
+
+/// Whether some resource's name would make these rules allow it.
+fn may_allow(rules: &[Rule], access: Access<'_>) -> bool {
+    let subresource = |name: &str| name.split_once('/').map_or("", |(_, subresource)| subresource).to_owned();
+    let wanted = subresource(access.resource);
+    rules.iter().any(|rule| {
+        has(&rule.api_groups, access.group)
+            && rule.resources.iter().any(|pattern| pattern == "*" || subresource(pattern) == wanted)
             && has(&rule.verbs, access.verb)
             && (is_everywhere(&rule.namespaces) || has(&rule.namespaces, access.namespace))
     })

@@ -160,7 +160,7 @@ pub(crate) async fn load(
         server.clone(),
         services.discovery.clone(),
         grants,
-        Writer::new(server, fence.clone(), guest.clone()),
+        Writer::new(server, services.discovery.clone(), fence.clone(), guest.clone()),
         guest.name.to_shared(),
     )
     .with_answers_up_to(limits.guest.message_size);

@@ -15,12 +15,12 @@ pub use report::{CheckReport, CheckedLimits, CheckedWatch, Verdict};
 pub use rights::Right;
 
 use super::authority::{idle_grants, not_granted};
-use super::watches::has_its_namespaces;
+use super::watches::{has_its_namespaces, type_of};
 use super::{check_exports, unused_exports};
 use crate::descriptor::{Descriptor, Watch};
 use crate::limits;
 use crate::name::PluginName;
-use crate::server::{Discovery, DiscoveryError, Server, apply_crds};
+use crate::server::{Age, Discovery, DiscoveryError, Server, apply_crds};
 use crate::sidecar::Sidecar;
 use report::{exports, world};
 
@@ -143,7 +143,9 @@ async fn checked_watches(
     for (position, watch) in descriptor.watches.iter().enumerate() {
         let own = descriptor.crds.iter().find_map(|crd| own_kind(crd, &watch.api_version, &watch.kind));
         let asked = cluster.as_ref().unwrap_or(&embedded);
-        let (served, plural, namespaced) = match asked.resolve(&watch.api_version, &watch.kind).await {
+        let of = type_of(watch).map_err(|problem| problem.to_string())?;
+        let resolved = asked.resolve(of, watch.resource.as_deref(), Age::Known).await;
+        let (served, plural, namespaced) = match resolved {
             Ok(resource) => {
                 problems
                     .extend(has_its_namespaces(watch, &resource).err().map(|problem| problem.to_string()));
@@ -154,7 +156,7 @@ async fn checked_watches(
                 (Verdict::ByOwnCrd, plural, namespaced)
             }
             Err(error @ DiscoveryError::NotServed { .. }) => {
-                let kinds = asked.kinds(&watch.api_version).await.map_err(|error| error.to_string())?;
+                let kinds = asked.kinds(of).await.map_err(|error| error.to_string())?;
                 if cluster.is_none() && kinds.is_empty() {
                     (Verdict::Unverified, None, None)
                 } else {

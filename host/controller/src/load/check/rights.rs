@@ -1,6 +1,7 @@
 //! What the host, and a plugin's service account, must be allowed to do on the API server for a plugin.
 
 use pilothouse_model::FieldSelector;
+use pilothouse_model::names::guess_plural;
 use serde::Serialize;
 
 use super::{CheckedWatch, Verdict};
@@ -205,7 +206,7 @@ impl CheckedWatch {
     /// Its group and plural.
     pub(super) fn resource(&self) -> (&str, String) {
         let group = self.watch.api_version.split_once('/').map_or("", |(group, _)| group);
-        (group, self.watch.resource.clone().unwrap_or_else(|| guessed_plural(&self.watch.kind)))
+        (group, self.watch.resource.clone().unwrap_or_else(|| guess_plural(&self.watch.kind)))
     }
 
     /// What the sidecar leaves of its namespaces.
@@ -220,16 +221,6 @@ fn resources(rule: &Rule) -> impl Iterator<Item = (&str, &str)> {
     rule.api_groups
         .iter()
         .flat_map(|group| rule.resources.iter().map(|resource| (group.as_str(), resource.as_str())))
-}
-
-/// As most CRDs are named, where no server can be asked.
-fn guessed_plural(kind: &str) -> String {
-    let kind = kind.to_ascii_lowercase();
-    match kind.strip_suffix('y') {
-        Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
-        _ if kind.ends_with(['s', 'x']) || kind.ends_with("ch") => format!("{kind}es"),
-        _ => format!("{kind}s"),
-    }
 }
 
 #[cfg(test)]
@@ -369,7 +360,5 @@ mod tests {
         let watches = [checked(&json!({"apiVersion": "example.com/v1", "kind": "Policy"}), None)];
         let rights = needed(&descriptor(&json!({})), &watches, &Sidecar::default(), false);
         assert!(rights[0].is_guess && rights[0].resource == "policies", "{rights:?}");
-        assert_eq!(guessed_plural("Gateway"), "gateways");
-        assert_eq!(guessed_plural("Ingress"), "ingresses");
     }
 }

@@ -12,9 +12,7 @@ fn stage() -> (LiveClient, Arc<Mutex<Vec<String>>>) {
     let told = Arc::clone(&got);
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        if method != Method::GET {
-            told.lock().push(format!("{method} {path}"));
-        }
+        told.lock().push(format!("{method} {path}"));
         let body = if method == Method::GET {
             json!({"resources": [
                 {"name": "configmaps", "kind": "ConfigMap", "namespaced": true},
@@ -36,8 +34,9 @@ fn stage() -> (LiveClient, Arc<Mutex<Vec<String>>>) {
         namespaces: Vec::new(),
     };
     let grants = Grants::new(vec![everything], None);
-    let writer = Writer::new(server.clone(), Fence::default(), guest);
-    let client = LiveClient::new(server.clone(), Discovery::new(server), grants, writer, "live".into());
+    let discovery = Discovery::new(server.clone());
+    let writer = Writer::new(server.clone(), discovery.clone(), Fence::default(), guest);
+    let client = LiveClient::new(server, discovery, grants, writer, "live".into());
     (client, got)
 }
 
@@ -62,7 +61,8 @@ async fn an_object_of_a_namespaced_kind_goes_to_its_own_namespace_or_nowhere() {
             assert!(causes[0].message.contains("configmaps"), "{}", causes[0].message);
         }
     }
-    assert!(got.lock().is_empty(), "nothing was sent");
+    assert_eq!(*got.lock(), ["GET /api/v1"], "nothing else was sent");
+    got.lock().clear();
 
     let create = async |kind, metadata: serde_json::Value| {
         drop(client.create(None, manifest(kind, &metadata), "").await);
@@ -76,4 +76,85 @@ async fn an_object_of_a_namespaced_kind_goes_to_its_own_namespace_or_nowhere() {
         "POST /api/v1/nodes",
     ];
     assert_eq!(*got.lock(), sent);
+}
+
+/// Each is text of a guest that would reach another URL than that of a kind: with the host's own rights, before any check.
+#[tokio::test]
+async fn no_text_of_a_guest_reaches_the_server_as_a_part_of_a_url() {
+    let (client, got) = stage();
+    let target =
+        |api_version: &str, kind: &str| ObjectType { api_version: api_version.into(), kind: kind.into() };
+    let key = ObjectKey::new("n", "a");
+    let fields = |error: ApiError| {
+        let ApiError::Invalid(causes) = error else { panic!("{error}") };
+        causes[0].field.clone()
+    };
+    for api_version in [
+        "v1/namespaces/x/services/y/proxy/admin",
+        "../api/v1/secrets",
+        "apps/v1/deployments?watch=true",
+        "v1?watch=true",
+        "..",
+        "",
+        "apps/v1\nx",
+    ] {
+        let target = target(api_version, "ConfigMap");
+        assert_eq!(fields(client.get(&target, &key, "").await.expect_err(api_version)), "apiVersion");
+        let manifest = json!({"apiVersion": api_version, "kind": "A", "metadata": {"name": "a"}}).to_string();
+        assert_eq!(fields(client.create(None, manifest, "").await.expect_err(api_version)), "apiVersion");
+    }
+    let map = target("v1", "ConfigMap");
+    assert_eq!(fields(client.get(&target("v1", "Config/Map"), &key, "").await.expect_err("kind")), "kind");
+    assert_eq!(fields(client.get(&map, &key, "../b").await.expect_err("subresource")), "subresource");
+    for (namespace, name, field) in
+        [("a/b", "a", "metadata.namespace"), ("n", "..", "metadata.name"), ("n", "a/log", "metadata.name")]
+    {
+        let key = ObjectKey::new(namespace, name);
+        let options =
+            DeleteOptions { propagation: Propagation::Background, uid: None, resource_version: None };
+        assert_eq!(fields(client.delete(None, &map, &key, &options).await.expect_err(name)), field);
+    }
+    let list = ListOptions {
+        namespace: "../..".into(),
+        label_selector: String::new(),
+        field_selector: String::new(),
+        limit: 1,
+        cursor: String::new(),
+    };
+    assert_eq!(fields(client.list(&map, &list).await.expect_err("namespace")), "metadata.namespace");
+    assert!(got.lock().iter().all(|sent| sent == "GET /api/v1"), "{:?}", got.lock());
+}
+
+#[tokio::test]
+async fn what_no_rule_covers_is_denied_without_a_request() {
+    let (all, got) = stage();
+    let rule = |group: &str, resource: &str, verb: &str, namespaces: &[&str]| crate::descriptor::Rule {
+        api_groups: vec![group.into()],
+        resources: vec![resource.into()],
+        verbs: vec![verb.into()],
+        namespaces: namespaces.iter().map(|&name| name.to_owned()).collect(),
+    };
+    let key = ObjectKey::new("n", "a");
+    for (declared, granted) in [
+        (vec![], None),
+        (vec![rule("*", "*", "*", &[])], Some(vec![])),
+        (vec![rule("apps", "*", "*", &[])], None),
+        (vec![rule("", "*", "update", &[])], None),
+        (vec![rule("", "*", "*", &["other"])], None),
+        (vec![rule("", "configmaps/status", "*", &[])], None),
+    ] {
+        let client = LiveClient { grants: Grants::new(declared, granted), ..stage().0 };
+        let client = LiveClient {
+            server: all.server.clone(),
+            discovery: Discovery::new(all.server.clone()),
+            ..client
+        };
+        let target = ObjectType { api_version: "v1".into(), kind: "ConfigMap".into() };
+        let denied = client.get(&target, &key, "").await.expect_err("denied");
+        let ApiError::Denied(missing) = denied else { panic!("{denied}") };
+        assert_eq!(missing.resources, ["configmaps"]);
+        let manifest = manifest("ConfigMap", &json!({"name": "a", "namespace": "n"}));
+        assert!(matches!(client.create(None, manifest, "").await, Err(ApiError::Denied(_))));
+    }
+    assert_eq!(*got.lock(), Vec::<String>::new());
 }
