@@ -21,6 +21,16 @@ pub(crate) struct Access<'a> {
     pub verb: &'a str,
     /// The namespace, "" for cluster scope or all namespaces.
     pub namespace: &'a str,
+    /// Whether the resource's objects are in namespaces. As in RBAC, a rule with namespaces grants nothing on those that are not,
+    /// whatever namespace a request names.
+    pub namespaced: bool,
+}
+
+impl Access<'_> {
+    fn is_within(&self, namespaces: &[String]) -> bool {
+        let is_in_one = self.namespaced && !self.namespace.is_empty();
+        is_everywhere(namespaces) || (is_in_one && has(namespaces, self.namespace))
+    }
 }
 
 impl Grants {
@@ -31,7 +41,8 @@ impl Grants {
     }
 
     /// Whether the access may be granted, as far as that is known before the kind's resource is: a plugin must not have the server
-    /// asked about what no rule of its could ever allow. `access.resource` is a guess, and only its subresource counts.
+    /// asked about what no rule of its could ever allow. `access.resource` is a guess, and only its subresource counts; so is
+    /// `access.namespaced`, which must be true.
     ///
     /// # Errors
     /// A rule that would let it pass.
@@ -53,8 +64,8 @@ impl Grants {
         if declared && granted {
             return Ok(());
         }
-        let namespaces =
-            if access.namespace.is_empty() { Vec::new() } else { vec![access.namespace.to_owned()] };
+        let is_in_one = access.namespaced && !access.namespace.is_empty();
+        let namespaces = if is_in_one { vec![access.namespace.to_owned()] } else { Vec::new() };
         Err(Rule {
             api_groups: vec![access.group.to_owned()],
             resources: vec![access.resource.to_owned()],
@@ -148,7 +159,8 @@ fn in_both(one: &[String], other: &[String]) -> Option<Vec<String>> {
     (!both.is_empty()).then_some(both)
 }
 
-fn is_everywhere(namespaces: &[String]) -> bool {
+/// Whether a rule with these namespaces is of all of them, and of what is in none.
+pub(crate) fn is_everywhere(namespaces: &[String]) -> bool {
     namespaces.is_empty() || namespaces.iter().any(|namespace| namespace == "*")
 }
 
@@ -161,7 +173,7 @@ fn allows(rules: &[Rule], access: Access<'_>) -> bool {
         has(&rule.api_groups, access.group)
             && rule.resources.iter().any(|pattern| covers(pattern, access.resource))
             && has(&rule.verbs, access.verb)
-            && (is_everywhere(&rule.namespaces) || has(&rule.namespaces, access.namespace))
+            && access.is_within(&rule.namespaces)
     })
 }
 
@@ -173,7 +185,7 @@ fn may_allow(rules: &[Rule], access: Access<'_>) -> bool {
         has(&rule.api_groups, access.group)
             && rule.resources.iter().any(|pattern| pattern == "*" || subresource(pattern) == wanted)
             && has(&rule.verbs, access.verb)
-            && (is_everywhere(&rule.namespaces) || has(&rule.namespaces, access.namespace))
+            && access.is_within(&rule.namespaces)
     })
 }
 
@@ -201,7 +213,29 @@ mod tests {
     }
 
     fn access<'a>(resource: &'a str, verb: &'a str, namespace: &'a str) -> Access<'a> {
-        Access { group: "apps", resource, verb, namespace }
+        Access { group: "apps", resource, verb, namespace, namespaced: true }
+    }
+
+    /// As in RBAC: else `namespaces: [shop]` would give the right to delete the Namespace, and every Node.
+    #[test]
+    fn a_rule_of_a_namespace_grants_no_write_of_what_is_in_none() {
+        let all = |namespaces: &[&str]| rules("*", &["*"], &["*"], namespaces);
+        let node = |namespace| Access { namespaced: false, ..access("nodes", "delete", namespace) };
+        for (declared, granted) in [
+            (all(&["shop"]), None),
+            (all(&[]), Some(vec![all(&["shop"])])),
+            (all(&["shop", ""]), None),
+            (all(&[]), Some(vec![all(&[""])])),
+        ] {
+            let grants = Grants::new(vec![declared], granted);
+            for namespace in ["shop", "", "other"] {
+                let missing = grants.check(node(namespace)).expect_err("cluster-scoped");
+                assert_eq!(missing, rule("apps", "nodes", "delete", ""), "what would help has no namespace");
+            }
+            assert!(grants.check(access("deployments", "list", "")).is_err(), "all namespaces");
+        }
+        assert_eq!(Grants::new(vec![all(&[])], None).check(node("")), Ok(()));
+        assert_eq!(Grants::new(vec![all(&["*"])], None).check(node("")), Ok(()));
     }
 
     #[test]

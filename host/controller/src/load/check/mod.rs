@@ -4,6 +4,7 @@ mod report;
 mod review;
 mod rights;
 mod rules;
+mod scopes;
 mod warnings;
 
 use std::path::Path;
@@ -23,6 +24,7 @@ use crate::name::PluginName;
 use crate::server::{Age, Discovery, DiscoveryError, Server, apply_crds};
 use crate::sidecar::Sidecar;
 use report::{exports, world};
+use scopes::Scopes;
 
 /// Which servers a plugin is held against.
 #[derive(Clone)]
@@ -60,6 +62,10 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         limits::effective(Some(&descriptor.limits), &sidecar.limits).map_err(|error| error.to_string())?;
     let mut problems = Vec::new();
     let watches = checked_watches(&descriptor, &servers, &mut problems).await?;
+    let asked = servers.cluster.as_ref().unwrap_or(&servers.embedded).clone();
+    let scopes = Scopes::of(&descriptor, &sidecar, &Discovery::new(Server::new(asked)))
+        .await
+        .map_err(|error| error.to_string())?;
     if let Err(error) = apply_crds(&Server::new(servers.embedded), &descriptor.crds, &mut Vec::new()).await {
         problems.push(error.to_string());
     }
@@ -67,11 +73,12 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         let missing = checked.granted_namespaces(&sidecar).err()?;
         Some(not_granted(&checked.watch, &name, &missing))
     }));
-    let mut rights = rights::needed(&descriptor, &watches, &sidecar, servers.grant_crds);
+    let mut rights = rights::needed(&descriptor, &watches, &sidecar, &scopes, servers.grant_crds);
     if let Some(cluster) = servers.cluster.filter(|_| servers.review_rights) {
         review::review(&Server::new(cluster), &mut rights, &mut problems).await;
     }
     let mut warnings = warnings::of(&descriptor, &sidecar, &name);
+    warnings.extend(scopes.warnings(&descriptor, &sidecar));
     warnings.extend(limits.clipped.iter().cloned());
     warnings.extend(unused_exports(&descriptor, code.exports()));
     warnings.extend(warnings::of_http(code.imports(), &descriptor, &sidecar));

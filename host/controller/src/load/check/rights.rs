@@ -4,6 +4,7 @@ use pilothouse_model::FieldSelector;
 use pilothouse_model::names::guess_plural;
 use serde::Serialize;
 
+use super::scopes::Scopes;
 use super::{CheckedWatch, Verdict};
 use crate::access::{ServiceAccount, only_name};
 use crate::descriptor::{Descriptor, Rule};
@@ -90,6 +91,7 @@ pub(super) fn needed(
     descriptor: &Descriptor,
     watches: &[CheckedWatch],
     sidecar: &Sidecar,
+    scopes: &Scopes,
     grant_crds: bool,
 ) -> Vec<Right> {
     let mut needed = Needed::default();
@@ -121,6 +123,9 @@ pub(super) fn needed(
             let verbs: Vec<&str> = rule.verbs.iter().map(String::as_str).collect();
             places.add(&rule.namespaces, None);
             for (group, resource) in resources(&rule) {
+                if scopes.leave_nothing(&rule, group, resource) {
+                    continue;
+                }
                 let namespaces = &rule.namespaces;
                 let asked = Asked { group, resource, verbs: &verbs, namespaces, names: &[], is_guess: false };
                 needed.add(account, &format!("writes[{position}]"), &asked);
@@ -217,7 +222,7 @@ impl CheckedWatch {
     }
 }
 
-fn resources(rule: &Rule) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn resources(rule: &Rule) -> impl Iterator<Item = (&str, &str)> {
     rule.api_groups
         .iter()
         .flat_map(|group| rule.resources.iter().map(|resource| (group.as_str(), resource.as_str())))
@@ -228,6 +233,15 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    fn needed(
+        descriptor: &Descriptor,
+        watches: &[CheckedWatch],
+        sidecar: &Sidecar,
+        grant_crds: bool,
+    ) -> Vec<Right> {
+        super::needed(descriptor, watches, sidecar, &Scopes::default(), grant_crds)
+    }
 
     fn checked(members: &Value, resource: Option<&str>) -> CheckedWatch {
         let mut watch = json!({"name": "w"});

@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
 use parking_lot::Mutex;
+use pilothouse_model::names::is_dns_subdomain;
 use pilothouse_model::{GroupVersionKind, ResourceType};
 use tokio::time::{Instant, timeout};
 
@@ -127,18 +128,30 @@ impl Discovery {
         self.resolve(of, None, Age::Known).await
     }
 
-    /// Whether the objects of a resource are in namespaces; `None` where the server serves no such one.
-    pub(crate) async fn is_namespaced(
-        &self,
-        group: &str,
-        version: &str,
-        plural: &str,
-    ) -> Result<Option<bool>, DiscoveryError> {
-        let served = match self.known(&api_version(group, version), Age::Known) {
-            Some(served) => Some(served),
-            None => self.ask(group, version).await?,
-        };
-        Ok(served.and_then(|served| served.plural(plural).map(|resource| resource.namespaced)))
+    /// Whether the objects of a resource are in namespaces; `None` where the server serves no such one in any version of the group.
+    pub(crate) async fn is_namespaced(&self, group: &str, plural: &str) -> Result<Option<bool>, ServerError> {
+        for version in self.versions(group).await? {
+            let served = match self.question(group, &version).await {
+                Ok(served) => served,
+                Err(Failure::Server(error)) => return Err(error),
+                Err(Failure::Answer(_)) => None,
+            };
+            if let Some(resource) = served.as_ref().and_then(|served| served.plural(plural)) {
+                return Ok(Some(resource.namespaced));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn versions(&self, group: &str) -> Result<Vec<String>, ServerError> {
+        if group.is_empty() {
+            return Ok(vec!["v1".to_owned()]);
+        }
+        if !is_dns_subdomain(group) {
+            return Ok(Vec::new());
+        }
+        let body = self.server.get_within(&format!("/apis/{group}"), LARGEST).await?;
+        Ok(body.map(|body| served::versions(&body)).unwrap_or_default())
     }
 
     /// The kinds of an API version, sorted; none when the server does not serve it.

@@ -45,6 +45,22 @@ struct ApiResource {
     version: String,
 }
 
+#[derive(Deserialize)]
+struct ApiGroup {
+    versions: Vec<ApiGroupVersion>,
+}
+
+#[derive(Deserialize)]
+struct ApiGroupVersion {
+    version: String,
+}
+
+/// The versions in an `APIGroup`; none where it is none.
+pub(super) fn versions(body: &[u8]) -> Vec<String> {
+    let versions = serde_json::from_slice::<ApiGroup>(body).map(|group| group.versions).unwrap_or_default();
+    versions.into_iter().map(|version| version.version).filter(|version| is_dns_1035_label(version)).collect()
+}
+
 impl Served {
     /// Reads an `APIResourceList`. Entries whose names are none are left out, because URLs are made from them.
     ///

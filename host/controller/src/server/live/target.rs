@@ -107,7 +107,8 @@ impl LiveClient {
         let Request { verb, namespace, .. } = request;
         let mut missing = None;
         for group in groups {
-            match self.grants.check_before_discovery(Access { group, resource: &resource, verb, namespace }) {
+            let access = Access { group, resource: &resource, verb, namespace, namespaced: true };
+            match self.grants.check_before_discovery(access) {
                 Ok(()) => return Ok(()),
                 Err(rule) => missing = missing.or(Some(rule)),
             }
@@ -118,7 +119,8 @@ impl LiveClient {
     fn allow(&self, resource: &ResourceType, request: Request<'_>) -> Result<(), ApiError> {
         let name = request.resource(&resource.plural);
         let Request { verb, namespace, .. } = request;
-        let access = Access { group: &resource.group, resource: &name, verb, namespace };
+        let (group, namespaced) = (&resource.group, resource.namespaced);
+        let access = Access { group, resource: &name, verb, namespace, namespaced };
         self.grants.check(access).map_err(denied)
     }
 }
@@ -169,6 +171,10 @@ fn type_of<'a>(api_version: &'a str, kind: &'a str) -> Result<GroupVersionKind<'
 fn check_scope(resource: &ResourceType, namespace: &str, is_list: bool) -> Result<(), ApiError> {
     if resource.namespaced && namespace.is_empty() && !is_list {
         let message = format!("it is empty, and {resource} live in namespaces: say which");
+        return Err(invalid("metadata.namespace", &message));
+    }
+    if !resource.namespaced && !namespace.is_empty() {
+        let message = format!("{resource} are cluster-scoped: leave the namespace out");
         return Err(invalid("metadata.namespace", &message));
     }
     Ok(())

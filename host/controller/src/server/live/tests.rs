@@ -158,3 +158,43 @@ async fn what_no_rule_covers_is_denied_without_a_request() {
     }
     assert_eq!(*got.lock(), Vec::<String>::new());
 }
+
+#[tokio::test]
+async fn a_namespace_in_a_request_makes_no_cluster_scoped_object_one_of_it() {
+    let (client, got) = stage();
+    let shop = crate::descriptor::Rule {
+        api_groups: vec!["*".into()],
+        resources: vec!["*".into()],
+        verbs: vec!["*".into()],
+        namespaces: vec!["shop".into()],
+    };
+    let client = LiveClient { grants: Grants::new(vec![shop], None), ..client };
+    let nodes = ObjectType { api_version: "v1".into(), kind: "Node".into() };
+    let delete = DeleteOptions { propagation: Propagation::Background, uid: None, resource_version: None };
+    let patch = || Patch { patch_type: PatchType::Merge, body: "{}".into() };
+    let list = |namespace: &str| ListOptions {
+        namespace: namespace.into(),
+        label_selector: String::new(),
+        field_selector: String::new(),
+        limit: 1,
+        cursor: String::new(),
+    };
+    let is_invalid = |error: ApiError| matches!(&error, ApiError::Invalid(causes) if causes[0].field == "metadata.namespace");
+    let within = ObjectKey::new("shop", "a");
+    assert!(is_invalid(client.get(&nodes, &within, "").await.expect_err("get")));
+    assert!(is_invalid(client.get(&nodes, &within, "status").await.expect_err("get status")));
+    assert!(is_invalid(client.list(&nodes, &list("shop")).await.expect_err("list")));
+    assert!(is_invalid(client.delete(None, &nodes, &within, &delete).await.expect_err("delete")));
+    assert!(is_invalid(client.patch(None, &nodes, &within, patch(), "").await.expect_err("patch")));
+    let node = || manifest("Node", &json!({"name": "a", "namespace": "shop"}));
+    assert!(is_invalid(client.create(None, node(), "").await.expect_err("create")));
+    assert!(is_invalid(client.update(None, node(), "").await.expect_err("update")));
+    let cluster = ObjectKey::cluster("a");
+    assert!(matches!(client.get(&nodes, &cluster, "").await, Err(ApiError::Denied(_))));
+    assert!(matches!(client.list(&nodes, &list("")).await, Err(ApiError::Denied(_))));
+    let maps = ObjectType { api_version: "v1".into(), kind: "ConfigMap".into() };
+    assert!(matches!(client.list(&maps, &list("")).await, Err(ApiError::Denied(_))), "all namespaces");
+    assert_eq!(*got.lock(), ["GET /api/v1"]);
+    let answer = client.delete(None, &maps, &within, &delete).await;
+    assert!(answer.is_ok(), "{:?}", answer.err());
+}
