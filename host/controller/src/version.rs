@@ -11,6 +11,7 @@ use pilothouse_plugin::InstancePool;
 use crate::descriptor::Descriptor;
 use crate::fence::Fence;
 use crate::lifecycle::Health;
+use crate::operator::Terms;
 use crate::pinned::Pinned;
 use crate::predicate::Predicate;
 use crate::targets::Targets;
@@ -23,6 +24,8 @@ pub(crate) struct Version {
     pub(crate) digest: String,
     /// The sidecar's text, "" without one.
     pub(crate) sidecar_text: String,
+    /// What that says of its rights. What counts while it runs is what the operator says now.
+    pub(crate) terms: Arc<Terms>,
     pub(crate) workers: usize,
     /// Where a plugin reconciles that is not stateful.
     pub(crate) pool: InstancePool,

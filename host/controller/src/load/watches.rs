@@ -42,6 +42,7 @@ pub(super) async fn subscribe(
     let mut reusable: Vec<Subscribed> = running
         .map(|running| running.routes.iter().map(|route| route.subscribed.clone()).collect())
         .unwrap_or_default();
+    authority.before_discovery(&descriptor.watches).await;
     let mut resolved = Vec::new();
     for watch in &descriptor.watches {
         resolved.push((watch.clone(), resolve(services, watch, report).await?));

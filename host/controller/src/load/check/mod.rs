@@ -17,12 +17,13 @@ pub use rights::Right;
 
 use super::authority::{idle_grants, not_granted};
 use super::watches::{has_its_namespaces, type_of};
-use super::{check_exports, unused_exports};
+use super::{LoadProblem, check_exports, unused_exports};
 use crate::descriptor::{Descriptor, Watch};
 use crate::limits;
 use crate::name::PluginName;
+use crate::operator::under;
 use crate::server::{Age, Discovery, DiscoveryError, Server, apply_crds};
-use crate::sidecar::Sidecar;
+use crate::sidecar::{GrantMode, Sidecar};
 use report::{exports, world};
 use scopes::Scopes;
 
@@ -37,6 +38,8 @@ pub struct CheckServers {
     pub review_rights: bool,
     /// Whether the host that runs the plugin applies CRDs where a sidecar does not say.
     pub grant_crds: bool,
+    /// What that host gives of what a sidecar does not mention.
+    pub grants: GrantMode,
 }
 
 /// Loads and describes the plugin in `path`, and holds it against the servers. A plugin that would load and yet not run has
@@ -49,6 +52,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     let wasm =
         tokio::fs::read(path).await.map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
     let (sidecar, has_sidecar) = sidecar(path).await?;
+    let sidecar = under(servers.grants, sidecar);
     let code = engine.load(wasm).await.map_err(|error| error.to_string())?;
     let host = Arc::new(StandIn::new(sidecar.config_json()));
     let limits = limits::effective(None, &sidecar.limits).map_err(|error| error.to_string())?.guest;
@@ -71,7 +75,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     }
     problems.extend(watches.iter().filter_map(|checked| {
         let missing = checked.granted_namespaces(&sidecar).err()?;
-        Some(not_granted(&checked.watch, &name, &missing))
+        Some(not_granted(&checked.watch.name, &name, &missing))
     }));
     let mut rights = rights::needed(&descriptor, &watches, &sidecar, &scopes, servers.grant_crds);
     if let Some(cluster) = servers.cluster.filter(|_| servers.review_rights) {
@@ -117,6 +121,10 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
 
 async fn sidecar(plugin: &Path) -> Result<(Sidecar, bool), String> {
     let path = plugin.with_extension("yaml");
+    let short = plugin.with_extension("yml");
+    if tokio::fs::symlink_metadata(&short).await.is_ok() {
+        return Err(LoadProblem::ShortEnding { short, path }.to_string());
+    }
     match tokio::fs::read_to_string(&path).await {
         Ok(text) => Sidecar::parse(&text)
             .map(|sidecar| (sidecar, true))

@@ -120,8 +120,8 @@ mod tests {
     #[tokio::test]
     async fn a_rule_of_a_namespace_on_nodes_needs_no_right_and_is_warned_of() {
         let descriptor = json!({"apiVersion": "x", "kind": "Plugin", "writes": [
-            {"apiGroups": ["", "rbac.authorization.k8s.io"], "resources": ["pods", "nodes/status", "clusterroles"], "verbs": ["patch"],
-             "namespaces": ["shop"]},
+            {"apiGroups": [""], "resources": ["pods", "nodes/status"], "verbs": ["patch"], "namespaces": ["shop"]},
+            {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["get"], "namespaces": ["shop"]},
             {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
         ]});
         let descriptor: Descriptor = serde_json::from_value(descriptor).expect("a descriptor");

@@ -100,6 +100,7 @@ async fn stage_with(wishes: &[(&str, &str)], setting: Setting) -> Stage {
         descriptor: Descriptor::parse(&descriptor.to_string()).expect("a descriptor"),
         digest: String::new(),
         sidecar_text: String::new(),
+        terms: Arc::default(),
         workers: 0,
         pinned: Pinned::new(pool.clone(), true),
         pool,

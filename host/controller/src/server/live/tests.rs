@@ -5,6 +5,8 @@ use serde_json::json;
 use super::*;
 use crate::fence::Fence;
 use crate::guest_host::GuestServices;
+use crate::operator::Operator;
+use crate::sidecar::Sidecar;
 
 /// A client that may write everything, and the requests that its server gets.
 fn stage() -> (LiveClient, Arc<Mutex<Vec<String>>>) {
@@ -33,7 +35,7 @@ fn stage() -> (LiveClient, Arc<Mutex<Vec<String>>>) {
         verbs: vec!["*".into()],
         namespaces: Vec::new(),
     };
-    let grants = Grants::new(vec![everything], None);
+    let grants = Grants::new(vec![everything], Operator::granting_writes(None));
     let discovery = Discovery::new(server.clone());
     let writer = Writer::new(server.clone(), discovery.clone(), Fence::default(), guest);
     let client = LiveClient::new(server, discovery, grants, writer, "live".into());
@@ -143,7 +145,8 @@ async fn what_no_rule_covers_is_denied_without_a_request() {
         (vec![rule("", "*", "*", &["other"])], None),
         (vec![rule("", "configmaps/status", "*", &[])], None),
     ] {
-        let client = LiveClient { grants: Grants::new(declared, granted), ..stage().0 };
+        let client =
+            LiveClient { grants: Grants::new(declared, Operator::granting_writes(granted)), ..stage().0 };
         let client = LiveClient {
             server: all.server.clone(),
             discovery: Discovery::new(all.server.clone()),
@@ -168,7 +171,7 @@ async fn a_namespace_in_a_request_makes_no_cluster_scoped_object_one_of_it() {
         verbs: vec!["*".into()],
         namespaces: vec!["shop".into()],
     };
-    let client = LiveClient { grants: Grants::new(vec![shop], None), ..client };
+    let client = LiveClient { grants: Grants::new(vec![shop], Operator::granting_writes(None)), ..client };
     let nodes = ObjectType { api_version: "v1".into(), kind: "Node".into() };
     let delete = DeleteOptions { propagation: Propagation::Background, uid: None, resource_version: None };
     let patch = || Patch { patch_type: PatchType::Merge, body: "{}".into() };
@@ -197,4 +200,32 @@ async fn a_namespace_in_a_request_makes_no_cluster_scoped_object_one_of_it() {
     assert_eq!(*got.lock(), ["GET /api/v1"]);
     let answer = client.delete(None, &maps, &within, &delete).await;
     assert!(answer.is_ok(), "{:?}", answer.err());
+}
+
+/// The plugin's code is not asked, and cannot keep what was taken away by failing to load.
+#[tokio::test]
+async fn what_a_sidecar_takes_away_counts_for_the_client_that_is_there() {
+    let (client, got) = stage();
+    let operator = Operator::granting_writes(None);
+    let rule = crate::descriptor::Rule {
+        api_groups: vec!["*".into()],
+        resources: vec!["*".into()],
+        verbs: vec!["*".into()],
+        namespaces: Vec::new(),
+    };
+    let client = LiveClient { grants: Grants::new(vec![rule], operator.clone()), ..client };
+    let create = async || {
+        client.create(None, manifest("ConfigMap", &json!({"name": "a", "namespace": "n"})), "").await
+    };
+    assert!(create().await.is_ok());
+    let name = crate::PluginName::of_file(std::path::Path::new("live.wasm")).expect("a name");
+    let read =
+        |text: &str| crate::operator::Terms::of(&Sidecar::parse(text).expect("a sidecar")).expect("terms");
+    operator.begin().allow(read("grants: {writes: []}"), &name, None);
+    assert!(matches!(create().await, Err(ApiError::Denied(_))));
+    operator.begin().allow(read(""), &name, None);
+    assert!(create().await.is_ok());
+    operator.begin().withhold("the sidecar is torn".into(), None);
+    assert!(matches!(create().await, Err(ApiError::Denied(_))));
+    assert_eq!(got.lock().iter().filter(|sent| sent.starts_with("POST")).count(), 2);
 }
