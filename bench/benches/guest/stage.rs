@@ -104,6 +104,7 @@ impl Plugin {
             plugins: directory.path().to_owned(),
             api_server: "in-process".into(),
             grant_crds: false,
+            grants: pilothouse_controller::GrantMode::Declared,
             instance: "bench".into(),
             settle: Duration::from_millis(50),
             review_every: Duration::from_secs(30),

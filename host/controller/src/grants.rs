@@ -1,13 +1,14 @@
 //! What a plugin may do on the server: the descriptor's rules, narrowed by the operator's.
 
 use crate::descriptor::Rule;
+use crate::operator::Operator;
 use crate::sidecar::WatchRule;
 
-/// The rules that a call is held against: all of the descriptor's, and all of the sidecar's where it has any.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The rules that a call is held against: all of the descriptor's, and those of the sidecar as it is now, where it has any.
+#[derive(Clone)]
 pub(crate) struct Grants {
     declared: Vec<Rule>,
-    granted: Option<Vec<Rule>>,
+    operator: Operator,
 }
 
 /// One request, as RBAC sees it.
@@ -21,13 +22,33 @@ pub(crate) struct Access<'a> {
     pub verb: &'a str,
     /// The namespace, "" for cluster scope or all namespaces.
     pub namespace: &'a str,
+    /// Whether the resource's objects are in namespaces. As in RBAC, a rule with namespaces grants nothing on those that are not,
+    /// whatever namespace a request names.
+    pub namespaced: bool,
+}
+
+impl Access<'_> {
+    fn is_within(&self, namespaces: &[String]) -> bool {
+        let is_in_one = self.namespaced && !self.namespace.is_empty();
+        is_everywhere(namespaces) || (is_in_one && has(namespaces, self.namespace))
+    }
 }
 
 impl Grants {
-    /// The grants of a descriptor under a sidecar.
+    /// The grants of a descriptor under what the operator allows at the time of each call.
     #[must_use]
-    pub(crate) fn new(declared: Vec<Rule>, granted: Option<Vec<Rule>>) -> Self {
-        Self { declared, granted }
+    pub(crate) fn new(declared: Vec<Rule>, operator: Operator) -> Self {
+        Self { declared, operator }
+    }
+
+    /// Whether the access may be granted, as far as that is known before the kind's resource is: a plugin must not have the server
+    /// asked about what no rule of its could ever allow. `access.resource` is a guess, and only its subresource counts; so is
+    /// `access.namespaced`, which must be true.
+    ///
+    /// # Errors
+    /// A rule that would let it pass.
+    pub(crate) fn check_before_discovery(&self, access: Access<'_>) -> Result<(), Rule> {
+        self.check_by(access, may_allow)
     }
 
     /// Whether the access is granted.
@@ -35,13 +56,19 @@ impl Grants {
     /// # Errors
     /// The rule that is missing.
     pub(crate) fn check(&self, access: Access<'_>) -> Result<(), Rule> {
+        self.check_by(access, allows)
+    }
+
+    fn check_by(&self, access: Access<'_>, allows: fn(&[Rule], Access<'_>) -> bool) -> Result<(), Rule> {
         let declared = allows(&self.declared, access);
-        let granted = self.granted.as_ref().is_none_or(|granted| allows(granted, access));
+        let terms = self.operator.terms();
+        let granted =
+            terms.is_some_and(|terms| terms.writes.as_ref().is_none_or(|granted| allows(granted, access)));
         if declared && granted {
             return Ok(());
         }
-        let namespaces =
-            if access.namespace.is_empty() { Vec::new() } else { vec![access.namespace.to_owned()] };
+        let is_in_one = access.namespaced && !access.namespace.is_empty();
+        let namespaces = if is_in_one { vec![access.namespace.to_owned()] } else { Vec::new() };
         Err(Rule {
             api_groups: vec![access.group.to_owned()],
             resources: vec![access.resource.to_owned()],
@@ -87,6 +114,11 @@ pub(crate) fn watched_namespaces(
     }
     let absent: Vec<String> = wanted.iter().filter(|name| !there.contains(name)).cloned().collect();
     if absent.is_empty() { Ok(wanted.to_vec()) } else { Err(missing(absent)) }
+}
+
+/// Whether some rule is of the group, so that a watch of one of its kinds may be granted.
+pub(crate) fn has_rule_of_group(granted: Option<&[WatchRule]>, group: &str) -> bool {
+    granted.is_none_or(|granted| granted.iter().any(|rule| has(&rule.api_groups, group)))
 }
 
 /// What remains of a rule under the operator's: the rules that both allow.
@@ -135,7 +167,8 @@ fn in_both(one: &[String], other: &[String]) -> Option<Vec<String>> {
     (!both.is_empty()).then_some(both)
 }
 
-fn is_everywhere(namespaces: &[String]) -> bool {
+/// Whether a rule with these namespaces is of all of them, and of what is in none.
+pub(crate) fn is_everywhere(namespaces: &[String]) -> bool {
     namespaces.is_empty() || namespaces.iter().any(|namespace| namespace == "*")
 }
 
@@ -148,7 +181,19 @@ fn allows(rules: &[Rule], access: Access<'_>) -> bool {
         has(&rule.api_groups, access.group)
             && rule.resources.iter().any(|pattern| covers(pattern, access.resource))
             && has(&rule.verbs, access.verb)
-            && (is_everywhere(&rule.namespaces) || has(&rule.namespaces, access.namespace))
+            && access.is_within(&rule.namespaces)
+    })
+}
+
+/// Whether some resource's name would make these rules allow it.
+fn may_allow(rules: &[Rule], access: Access<'_>) -> bool {
+    let subresource = |name: &str| name.split_once('/').map_or("", |(_, subresource)| subresource).to_owned();
+    let wanted = subresource(access.resource);
+    rules.iter().any(|rule| {
+        has(&rule.api_groups, access.group)
+            && rule.resources.iter().any(|pattern| pattern == "*" || subresource(pattern) == wanted)
+            && has(&rule.verbs, access.verb)
+            && access.is_within(&rule.namespaces)
     })
 }
 
@@ -165,6 +210,10 @@ fn covers(pattern: &str, resource: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn grants(declared: Vec<Rule>, granted: Option<Vec<Rule>>) -> Grants {
+        Grants::new(declared, Operator::granting_writes(granted))
+    }
+
     fn rule(group: &str, resource: &str, verb: &str, namespace: &str) -> Rule {
         let namespaces = if namespace.is_empty() { Vec::new() } else { vec![namespace.to_owned()] };
         Rule {
@@ -176,12 +225,34 @@ mod tests {
     }
 
     fn access<'a>(resource: &'a str, verb: &'a str, namespace: &'a str) -> Access<'a> {
-        Access { group: "apps", resource, verb, namespace }
+        Access { group: "apps", resource, verb, namespace, namespaced: true }
+    }
+
+    /// As in RBAC: else `namespaces: [shop]` would give the right to delete the Namespace, and every Node.
+    #[test]
+    fn a_rule_of_a_namespace_grants_no_write_of_what_is_in_none() {
+        let all = |namespaces: &[&str]| rules("*", &["*"], &["*"], namespaces);
+        let node = |namespace| Access { namespaced: false, ..access("nodes", "delete", namespace) };
+        for (declared, granted) in [
+            (all(&["shop"]), None),
+            (all(&[]), Some(vec![all(&["shop"])])),
+            (all(&["shop", ""]), None),
+            (all(&[]), Some(vec![all(&[""])])),
+        ] {
+            let grants = super::tests::grants(vec![declared], granted);
+            for namespace in ["shop", "", "other"] {
+                let missing = grants.check(node(namespace)).expect_err("cluster-scoped");
+                assert_eq!(missing, rule("apps", "nodes", "delete", ""), "what would help has no namespace");
+            }
+            assert!(grants.check(access("deployments", "list", "")).is_err(), "all namespaces");
+        }
+        assert_eq!(grants(vec![all(&[])], None).check(node("")), Ok(()));
+        assert_eq!(grants(vec![all(&["*"])], None).check(node("")), Ok(()));
     }
 
     #[test]
     fn a_rule_covers_what_it_names() {
-        let grants = Grants::new(vec![rule("apps", "deployments", "update", "shop")], None);
+        let grants = super::tests::grants(vec![rule("apps", "deployments", "update", "shop")], None);
         assert_eq!(grants.check(access("deployments", "update", "shop")), Ok(()));
         for (resource, verb, namespace) in [
             ("deployments/status", "update", "shop"),
@@ -197,7 +268,8 @@ mod tests {
 
     #[test]
     fn stars_cover_as_in_rbac() {
-        let grants = Grants::new(vec![rule("*", "*/scale", "*", ""), rule("", "*", "get", "")], None);
+        let grants =
+            super::tests::grants(vec![rule("*", "*/scale", "*", ""), rule("", "*", "get", "")], None);
         assert_eq!(grants.check(access("deployments/scale", "patch", "shop")), Ok(()));
         assert!(grants.check(access("deployments", "get", "shop")).is_err(), "another group");
         let core = Access { group: "", ..access("pods/log", "get", "shop") };
@@ -207,10 +279,10 @@ mod tests {
     #[test]
     fn the_operator_narrows_and_never_widens() {
         let declared = vec![rule("apps", "*", "*", "")];
-        let narrowed = Grants::new(declared.clone(), Some(vec![rule("*", "*", "get", "")]));
+        let narrowed = grants(declared.clone(), Some(vec![rule("*", "*", "get", "")]));
         assert_eq!(narrowed.check(access("deployments", "get", "shop")), Ok(()));
         assert!(narrowed.check(access("deployments", "delete", "shop")).is_err());
-        let wider = Grants::new(vec![], Some(vec![rule("*", "*", "*", "")]));
+        let wider = grants(vec![], Some(vec![rule("*", "*", "*", "")]));
         assert!(wider.check(access("deployments", "get", "shop")).is_err());
     }
 
@@ -246,7 +318,7 @@ mod tests {
             ]
         );
         // What is left is what a call may do.
-        let grants = Grants::new(vec![declared.clone()], Some(granted.to_vec()));
+        let grants = super::tests::grants(vec![declared.clone()], Some(granted.to_vec()));
         assert_eq!(grants.check(access("deployments", "update", "bank")), Ok(()));
         assert!(grants.check(access("deployments", "update", "shop")).is_err());
         assert_eq!(grants.check(access("deployments", "get", "shop")), Ok(()));

@@ -21,6 +21,7 @@ use crate::limits::Quotas;
 use crate::logs::{PluginLogs, printable};
 use crate::metrics::PluginMetrics;
 use crate::name::PluginName;
+use crate::operator::Operator;
 use crate::outgoing::HttpClient;
 use crate::own_writes::PluginWrites;
 use crate::queue::{Item, PluginQueue};
@@ -32,6 +33,7 @@ use crate::views::Views;
 #[derive(Clone)]
 pub(crate) struct GuestServices {
     pub(crate) name: PluginName,
+    pub(crate) operator: Operator,
     pub(crate) queue: PluginQueue,
     pub(crate) events: EventRecorder,
     pub(crate) logs: PluginLogs,
@@ -49,6 +51,7 @@ impl GuestServices {
         let name = PluginName::of_file(std::path::Path::new(&format!("{name}.wasm"))).expect("a name");
         let metrics = crate::metrics::Metrics::register(&mut Default::default()).of(&name);
         Self {
+            operator: Operator::granting_writes(None),
             queue: PluginQueue::new(metrics.clone()),
             events: EventRecorder::start(crate::server::Server::new(client), "test".into()),
             logs: PluginLogs::default(),

@@ -31,11 +31,13 @@ use crate::load::ahead::Ahead;
 use crate::logs::PluginLogs;
 use crate::metrics::Metrics;
 use crate::name::{NameError, PluginName};
+use crate::operator::Operator;
 use crate::outgoing::Tls;
 use crate::own_writes::PluginWrites;
 use crate::plugin::{PluginHandle, PluginView, ReloadOptions};
 use crate::queue::PluginQueue;
 use crate::server::{Discovery, EventRecorder, Server};
+use crate::sidecar::GrantMode;
 
 /// How a host runs.
 #[derive(Clone, Debug)]
@@ -46,6 +48,8 @@ pub struct HostOptions {
     pub api_server: String,
     /// Whether the CRDs that plugins bring are applied, unless a sidecar says otherwise.
     pub grant_crds: bool,
+    /// What a plugin gets of what its sidecar does not mention.
+    pub grants: GrantMode,
     /// What tells this process from others in Events.
     pub instance: String,
     /// The namespace of the Events about plugins themselves: the host's own.
@@ -124,6 +128,7 @@ impl PluginHost {
             server: server.clone(),
             informers,
             grant_crds: options.grant_crds,
+            grants: options.grants,
             review_every: options.review_every,
             tls: Tls::default(),
             ahead: Ahead::default(),
@@ -284,7 +289,6 @@ impl PluginHost {
         let found = match scanned {
             Ok(found) => {
                 problems.extend(found.refused.iter().map(ToString::to_string));
-                problems.extend(found.unread.iter().cloned());
                 self.shared.refused.write().clone_from(&found.refused);
                 Some(found)
             }
@@ -354,6 +358,7 @@ impl PluginHost {
         let metrics = self.shared.metrics.of(name);
         let guest = GuestServices {
             name: name.clone(),
+            operator: Operator::default(),
             queue: PluginQueue::new(metrics.clone()),
             events: self.shared.events.clone(),
             logs: self.shared.logs.clone(),

@@ -8,6 +8,7 @@ mod authority;
 pub(crate) mod check;
 mod new_crds;
 mod problem;
+mod sidecar_file;
 mod watches;
 
 use std::fs::File;
@@ -24,6 +25,7 @@ use tokio::time::sleep;
 
 use ahead::{Ahead, Begun};
 use authority::Authority;
+pub(crate) use authority::not_granted;
 use new_crds::NewCrds;
 pub(crate) use problem::LoadProblem;
 
@@ -36,10 +38,11 @@ use crate::guest_host::{Granted, GuestHost, GuestServices, Rates};
 use crate::indexer::Indexer;
 use crate::lifecycle::{Health, PluginState};
 use crate::limits;
+use crate::operator::Turn;
 use crate::outgoing::{Connector, HttpClient, HttpGrants, Tls};
 use crate::pinned::Pinned;
 use crate::server::{Discovery, LiveClient, Server, established};
-use crate::sidecar::Sidecar;
+use crate::sidecar::{GrantMode, Sidecar};
 use crate::version::Version;
 use crate::views::Views;
 use crate::writer::Writer;
@@ -52,6 +55,7 @@ pub(crate) struct LoadServices {
     pub(crate) discovery: Discovery,
     pub(crate) informers: pilothouse_informer::InformerRegistry,
     pub(crate) grant_crds: bool,
+    pub(crate) grants: GrantMode,
     /// How often the rights of a service account are reviewed.
     pub(crate) review_every: Duration,
     pub(crate) tls: Tls,
@@ -89,19 +93,23 @@ struct Files {
 pub(crate) async fn load(
     services: LoadServices,
     guest: GuestServices,
+    operator: Turn,
     files: PluginFiles,
     running: Option<Arc<Version>>,
     report: Report,
 ) -> Result<Loaded, LoadProblem> {
     let begun = services.ahead.take(&guest.name, &files);
-    let turn = services.engine.turn().await;
-    let read = read(&files).await?;
-    let sidecar = Sidecar::parse(&read.sidecar_text)
-        .map_err(|source| LoadProblem::Sidecar { path: files.sidecar.clone(), source })?;
+    // Before all else: what it takes away counts at once, whatever becomes of the load.
+    let (sidecar_text, sidecar, terms) =
+        sidecar_file::apply(&services, &guest.name, &operator, &files, running.as_deref()).await?;
     if sidecar.enabled == Some(false) {
         return Ok(Loaded::Disabled);
     }
-    let authority = Authority::new(&services, &guest.name, &sidecar, running.as_deref(), &report);
+    let turn = services.engine.turn().await;
+    let read = read(&files, sidecar_text).await?;
+    let running_under = (&operator, &*terms);
+    let authority =
+        Authority::new(&services, &guest.name, &sidecar, running_under, running.as_deref(), &report);
     if running.as_ref().is_some_and(|running| running.is_of(&read.digest, &read.sidecar_text)) {
         return Ok(Loaded::Unchanged);
     }
@@ -151,7 +159,7 @@ pub(crate) async fn load(
         indexed.map_err(|problem| crds.stay(problem.into()))?;
     }
     let fence = Fence::default();
-    let grants = Grants::new(descriptor.writes.clone(), sidecar.grants.writes.clone());
+    let grants = Grants::new(descriptor.writes.clone(), guest.operator.clone());
     // Reads and writes alike, and the reads that find out what became of a write, are the account's.
     let server = match &sidecar.service_account {
         Some(account) => services.server.acting_as(account),
@@ -161,11 +169,11 @@ pub(crate) async fn load(
         server.clone(),
         services.discovery.clone(),
         grants,
-        Writer::new(server, fence.clone(), guest.clone()),
+        Writer::new(server, services.discovery.clone(), fence.clone(), guest.clone()),
         guest.name.to_shared(),
     )
     .with_answers_up_to(limits.guest.message_size);
-    let http_grants = HttpGrants::parse(&descriptor.http, &sidecar.grants.http)?;
+    let http_grants = HttpGrants::parse(&descriptor.http, guest.operator.clone())?;
     let http = HttpClient::new(http_grants, Connector::new(services.tls.clone()), fence.clone());
     let views = prepared.views;
     let granted = Granted { views: Arc::clone(&views), client, http, rates: Rates::new(&limits.quotas) };
@@ -179,6 +187,7 @@ pub(crate) async fn load(
     Ok(Loaded::Version(Box::new(Version {
         digest: read.digest,
         sidecar_text: read.sidecar_text,
+        terms,
         workers,
         pinned: Pinned::new(pool.clone(), !prepared.feeds.is_empty()),
         pool,
@@ -229,28 +238,20 @@ async fn wasm(path: &Path, sum: [u8; 32]) -> Result<Vec<u8>, LoadProblem> {
     Ok(wasm)
 }
 
-/// The largest plugin and the largest sidecar that are read. A stray disk image in the directory must not take the
-/// memory of all plugins; the engine has a narrower limit of its own for code.
+/// The largest plugin that is read. A stray disk image in the directory must not take the memory of all plugins; the engine has a
+/// narrower limit of its own for code.
 const MAX_WASM: u64 = 256 << 20;
-const MAX_SIDECAR: u64 = 1 << 20;
 
-async fn read(files: &PluginFiles) -> Result<Files, LoadProblem> {
-    for (path, limit) in [(&files.wasm, MAX_WASM), (&files.sidecar, MAX_SIDECAR)] {
-        let size = tokio::fs::metadata(path).await.map(|metadata| metadata.len()).unwrap_or_default();
-        if size > limit {
-            return Err(LoadProblem::TooLarge { path: path.clone(), size, limit });
-        }
+async fn read(files: &PluginFiles, sidecar_text: String) -> Result<Files, LoadProblem> {
+    let size = tokio::fs::metadata(&files.wasm).await.map(|metadata| metadata.len()).unwrap_or_default();
+    if size > MAX_WASM {
+        return Err(LoadProblem::TooLarge { path: files.wasm.clone(), size, limit: MAX_WASM });
     }
     let unreadable = |path: &std::path::Path| {
         let path = path.to_owned();
         move |source| LoadProblem::Read { path, source }
     };
     let (sum, size) = sum_of(&files.wasm).await.map_err(unreadable(&files.wasm))?;
-    let sidecar_text = match tokio::fs::read_to_string(&files.sidecar).await {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(unreadable(&files.sidecar)(error)),
-    };
     if !files.are_current() {
         return Err(LoadProblem::Changing { path: files.wasm.clone() });
     }

@@ -1,5 +1,6 @@
 //! `NAME.yaml` beside `NAME.wasm`: what the operator says of a plugin.
 
+use pilothouse_model::names::is_dns_label;
 use serde::{Deserialize, Serialize};
 
 use crate::access::ServiceAccount;
@@ -30,6 +31,17 @@ pub struct Sidecar {
     /// The service account that the plugin reads and writes as; absent, the host's own identity.
     #[serde(default)]
     pub service_account: Option<ServiceAccount>,
+}
+
+/// What a plugin gets of what its sidecar does not mention, or where it has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum GrantMode {
+    /// What its descriptor declares, but for HTTP.
+    #[default]
+    Declared,
+    /// Nothing.
+    Explicit,
 }
 
 /// What the operator grants, each as a narrowing of the descriptor.
@@ -76,6 +88,11 @@ pub enum SidecarError {
     /// A host that cannot be read.
     #[error("grants.http: {0}")]
     Http(#[from] PatternError),
+    /// What is no namespace.
+    #[error(
+        "grants.watches: {0:?} is not the name of a namespace; write a whole name, \"*\" for all, or leave namespaces out"
+    )]
+    Namespace(String),
     /// No worker at all, or too many.
     #[error(
         "workers: {0} is not between 1 and 64; leave it out for 1, or write enabled: false to stop the plugin"
@@ -110,6 +127,11 @@ impl Sidecar {
         })?;
         limits::check(&sidecar.limits)?;
         parse_patterns(&sidecar.grants.http)?;
+        // They go into the URLs of the host's own watches.
+        let watched = sidecar.grants.watches.iter().flatten().flat_map(|rule| &rule.namespaces);
+        if let Some(name) = watched.into_iter().find(|name| !(*name == "*" || is_dns_label(name))) {
+            return Err(SidecarError::Namespace(name.clone()));
+        }
         match sidecar.workers {
             Some(workers) if !(1..=64).contains(&workers) => Err(SidecarError::Workers(workers)),
             _ => Ok(sidecar),
@@ -168,6 +190,10 @@ mod tests {
             ("serviceAccount: robot", "\"robot\" names no service account; write it as NAMESPACE/NAME"),
             ("grants: {watches: [{apiGroups: [''], resources: [pods], verbs: [get]}]}", "verbs"),
             ("grants: {watches: [{resources: [pods]}]}", "apiGroups"),
+            (
+                "grants: {watches: [{apiGroups: [''], resources: [pods], namespaces: [a/../b]}]}",
+                "grants.watches: \"a/../b\" is not the name of a namespace",
+            ),
         ] {
             let error = Sidecar::parse(text).expect_err(text).to_string();
             assert!(error.contains(expected), "{text}: {error}");

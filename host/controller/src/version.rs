@@ -12,6 +12,7 @@ use pilothouse_plugin::InstancePool;
 use crate::descriptor::Descriptor;
 use crate::fence::Fence;
 use crate::lifecycle::Health;
+use crate::operator::Terms;
 use crate::pinned::Pinned;
 use crate::plugin::Renamed;
 use crate::predicate::Predicate;
@@ -25,6 +26,8 @@ pub(crate) struct Version {
     pub(crate) digest: String,
     /// The sidecar's text, "" without one.
     pub(crate) sidecar_text: String,
+    /// What that says of its rights. What counts while it runs is what the operator says now.
+    pub(crate) terms: Arc<Terms>,
     pub(crate) workers: usize,
     /// Where a plugin reconciles that is not stateful.
     pub(crate) pool: InstancePool,
@@ -157,6 +160,7 @@ impl Version {
             descriptor: Descriptor::parse(descriptor).expect("a descriptor"),
             digest: String::new(),
             sidecar_text: String::new(),
+            terms: Arc::default(),
             workers: 0,
             pinned: Pinned::new(pool.clone(), false),
             pool,

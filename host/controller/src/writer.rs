@@ -18,7 +18,7 @@ use crate::fence::Fence;
 use crate::guest_host::GuestServices;
 use crate::in_flight::Flight;
 use crate::queue::Item;
-use crate::server::{Payload, Server, Written, deleted, object, written};
+use crate::server::{Discovery, Payload, Server, Written, deleted, object, written};
 
 /// How long an answer is waited for: API servers give a request up after 60 s.
 const ANSWER: Duration = Duration::from_secs(65);
@@ -30,6 +30,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// Sends the writes of one version of one plugin.
 pub(crate) struct Writer {
     server: Server,
+    discovery: Discovery,
     fence: Fence,
     guest: GuestServices,
 }
@@ -45,8 +46,8 @@ pub(crate) struct Write {
 }
 
 impl Writer {
-    pub(crate) fn new(server: Server, fence: Fence, guest: GuestServices) -> Self {
-        Self { server, fence, guest }
+    pub(crate) fn new(server: Server, discovery: Discovery, fence: Fence, guest: GuestServices) -> Self {
+        Self { server, discovery, fence, guest }
     }
 
     /// Sends a write for the key that is being reconciled, and answers what it did once the plugin's own reads see it.
@@ -58,6 +59,7 @@ impl Writer {
         let (answer, answered) = oneshot::channel();
         let task = Task {
             server: self.server.clone(),
+            discovery: self.discovery.clone(),
             fence: self.fence.clone(),
             guest: self.guest.clone(),
             item: item.cloned(),
@@ -74,6 +76,7 @@ type Answer = oneshot::Sender<Result<Written, ApiError>>;
 
 struct Task {
     server: Server,
+    discovery: Discovery,
     fence: Fence,
     guest: GuestServices,
     item: Option<Item>,
@@ -141,7 +144,12 @@ impl Task {
         match timeout(ANSWER, request).await {
             Ok(Ok(body)) => self.read(&body, uid),
             Ok(Err(error)) if error.leaves_outcome_open() => Outcome::Unknown(error.into_api_error()),
-            Ok(Err(error)) => Outcome::Answered(Err(error.into_api_error())),
+            Ok(Err(error)) => {
+                if error.is_of_no_resource() {
+                    self.discovery.forget(&resource.group, &resource.version);
+                }
+                Outcome::Answered(Err(error.into_api_error()))
+            }
             Err(_) => Outcome::Unknown(ApiError::Unavailable(format!(
                 "no answer about {resource} {key} in {} s",
                 ANSWER.as_secs()

@@ -6,6 +6,7 @@
 mod delta;
 mod json_path;
 mod key;
+pub mod names;
 mod notification;
 mod object;
 mod resource;
@@ -15,6 +16,7 @@ mod version;
 pub use delta::*;
 pub use json_path::{JsonPath, JsonPathError};
 pub use key::ObjectKey;
+pub use names::{GroupVersionKind, TypeNameError};
 pub use notification::Notification;
 pub use object::{
     Dictionary, Object, ObjectError, ObjectReader, OwnerReference, PackedObject, ParseOptions, Projection,

@@ -1,5 +1,7 @@
 use std::fmt;
 
+use crate::names::path_segment;
+
 /// One served resource: a kind in one API version, and how its URLs are made.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ResourceType {
@@ -43,7 +45,7 @@ impl ResourceType {
     /// The URL path of one object.
     #[must_use]
     pub fn object_path(&self, key: &crate::ObjectKey) -> String {
-        format!("{}/{}", self.url_path(Some(key.namespace())), key.name())
+        format!("{}/{}", self.url_path(Some(key.namespace())), path_segment(key.name()))
     }
 }
 
@@ -89,5 +91,6 @@ mod tests {
         };
         assert_eq!(nodes.url_path(Some("default")), "/api/v1/nodes");
         assert_eq!((nodes.api_version(), nodes.to_string()), ("v1".into(), "nodes.v1".into()));
+        assert_eq!(nodes.object_path(&ObjectKey::cluster("a?b")), "/api/v1/nodes/a%3Fb");
     }
 }

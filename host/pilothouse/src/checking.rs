@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pilothouse_apiserver::ApiServer;
-use pilothouse_controller::{CheckReport, CheckServers, check};
+use pilothouse_controller::{CheckReport, CheckServers, GrantMode, check};
 use pilothouse_plugin::{Compiler, Engine, EngineOptions};
 
 use crate::{Failed, cluster};
@@ -14,27 +14,27 @@ use crate::{Failed, cluster};
 /// The file cannot be loaded: the line has the file, the place in it and the remedy. A plugin that loads and would not run
 /// is a report with problems.
 pub(crate) async fn report(file: &Path, kubeconfig: Option<&Path>) -> Result<CheckReport, Failed> {
-    look(file, kubeconfig, true, false).await
+    look(file, kubeconfig, true, (false, GrantMode::Declared)).await
 }
 
-/// As [`report`], without asking what the kubeconfig's user may do, and for a host that may apply CRDs where no sidecar says
-/// otherwise.
+/// As [`report`], without asking what the kubeconfig's user may do, and for a host that may apply CRDs, and gives so much, where no
+/// sidecar says otherwise.
 ///
 /// # Errors
 /// As [`report`].
 pub(crate) async fn discovered(
     file: &Path,
     kubeconfig: Option<&Path>,
-    grant_crds: bool,
+    host: (bool, GrantMode),
 ) -> Result<CheckReport, Failed> {
-    look(file, kubeconfig, false, grant_crds).await
+    look(file, kubeconfig, false, host).await
 }
 
 async fn look(
     file: &Path,
     kubeconfig: Option<&Path>,
     review_rights: bool,
-    grant_crds: bool,
+    (grant_crds, grants): (bool, GrantMode),
 ) -> Result<CheckReport, Failed> {
     if !file.is_file() {
         return Err(Failed::Usage(format!("{}: there is no such file; give a .wasm", file.display())));
@@ -47,7 +47,7 @@ async fn look(
         let engine = Engine::new(EngineOptions { compiler, ..EngineOptions::default() });
         let engine = engine.map_err(|error| format!("the wasm engine: {error}"))?;
         let embedded = kube::Client::new(ApiServer::builder().build().service(), "default");
-        let servers = CheckServers { embedded, cluster: cluster.clone(), review_rights, grant_crds };
+        let servers = CheckServers { embedded, cluster: cluster.clone(), review_rights, grant_crds, grants };
         // A large future: all that a load does.
         Box::pin(check(&engine, file, servers)).await
     };

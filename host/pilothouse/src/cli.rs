@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use pilothouse_controller::GrantMode;
 use serde::Deserialize;
 
 use crate::build::Language;
@@ -98,6 +99,10 @@ pub(crate) struct Dev {
     /// How the embedded API server decides what a request may do.
     #[arg(long, env = "PILOTHOUSE_AUTHORIZATION", value_enum, default_value = "always-allow")]
     pub(crate) authorization: Authorization,
+    /// What a plugin gets of what its sidecar does not grant by name, or where it has none: `declared`, all that its descriptor
+    /// asks for but HTTP; `explicit`, nothing.
+    #[arg(long, env = "PILOTHOUSE_GRANTS", value_enum, value_name = "HOW")]
+    pub(crate) grants: Option<Grants>,
     #[command(flatten)]
     pub(crate) cache: CacheFlags,
     #[command(flatten)]
@@ -123,6 +128,10 @@ pub(crate) struct Run {
     /// Where health, metrics and status are served.
     #[arg(long, env = "PILOTHOUSE_LISTEN", default_value = "127.0.0.1:9464", value_name = "ADDR")]
     pub(crate) listen: SocketAddr,
+    /// What a plugin gets of what its sidecar does not grant by name, or where it has none: `declared`, all that its descriptor
+    /// asks for but HTTP; `explicit`, nothing. Wins over `grants` of --config.
+    #[arg(long, env = "PILOTHOUSE_GRANTS", value_enum, value_name = "HOW")]
+    pub(crate) grants: Option<Grants>,
     #[command(flatten)]
     pub(crate) cache: CacheFlags,
     #[command(flatten)]
@@ -243,6 +252,24 @@ pub(crate) struct CacheFlags {
     pub(crate) cache_compression: Option<CacheCompression>,
 }
 
+/// What a plugin gets without its operator's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Grants {
+    /// What its descriptor declares.
+    Declared,
+    /// Nothing.
+    Explicit,
+}
+
+impl From<Grants> for GrantMode {
+    fn from(grants: Grants) -> Self {
+        match grants {
+            Grants::Declared => Self::Declared,
+            Grants::Explicit => Self::Explicit,
+        }
+    }
+}
+
 /// How cached objects are kept in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -307,8 +334,8 @@ mod tests {
     fn the_stable_flags_are_taken() {
         for line in [
             "pilothouse dev --build d --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2 \
-             --authorization rbac --cache-dir c",
-            "pilothouse run --plugins p --kubeconfig k --context c --config f --listen 127.0.0.1:1 --cache-dir c --log-format json",
+             --authorization rbac --grants declared --cache-dir c",
+            "pilothouse run --plugins p --kubeconfig k --context c --config f --listen 127.0.0.1:1 --grants explicit --cache-dir c --log-format json",
             "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k --authorization always-allow",
             "pilothouse new greeter --lang js",
             "pilothouse build d -o a.wasm",

@@ -1,5 +1,6 @@
 //! What is wrong with a CRD, after `k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation`.
 
+use pilothouse_model::names::is_dns_1035_label;
 use serde_json::Value;
 
 use crate::rest::meta;
@@ -64,13 +65,13 @@ fn names(spec: &Value, causes: &mut Vec<Cause>) {
             continue;
         }
         let folded = if part == "kind" || part == "listKind" { name.to_lowercase() } else { name.to_owned() };
-        if !is_dns_1035(&folded) {
+        if !is_dns_1035_label(&folded) {
             causes.push(field::invalid(&at, &names[part], DNS_1035));
         }
     }
     for list in ["shortNames", "categories"] {
         for (index, name) in names[list].as_array().into_iter().flatten().enumerate() {
-            if !is_dns_1035(name.as_str().unwrap_or_default()) {
+            if !is_dns_1035_label(name.as_str().unwrap_or_default()) {
                 causes.push(field::invalid(&format!("spec.names.{list}[{index}]"), name, DNS_1035));
             }
         }
@@ -85,14 +86,6 @@ const DNS_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric
                         alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', \
                         regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
-fn is_dns_1035(name: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=63).contains(&name.len())
-        && name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.ends_with(|c: char| c != '-')
-        && name.chars().all(inner)
-}
-
 fn versions(spec: &Value, causes: &mut Vec<Cause>) {
     let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
     let mut seen: Vec<&str> = Vec::new();
@@ -101,7 +94,7 @@ fn versions(spec: &Value, causes: &mut Vec<Cause>) {
         let name = version["name"].as_str().unwrap_or_default();
         if name.is_empty() {
             causes.push(field::required(&format!("{at}.name"), ""));
-        } else if !is_dns_1035(name) {
+        } else if !is_dns_1035_label(name) {
             causes.push(field::invalid(&format!("{at}.name"), &version["name"], DNS_1035));
         }
         if seen.contains(&name) {

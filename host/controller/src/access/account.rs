@@ -1,5 +1,6 @@
 use std::fmt;
 
+use pilothouse_model::names::{is_dns_label, is_dns_subdomain};
 use serde::Deserialize;
 
 /// A Kubernetes service account, written `NAMESPACE/NAME`.
@@ -21,8 +22,9 @@ impl ServiceAccount {
     /// # Errors
     /// It has not exactly two parts, or one of them is no name of a Kubernetes object.
     pub fn parse(text: &str) -> Result<Self, AccountError> {
-        let parts =
-            text.split_once('/').filter(|(namespace, name)| is_label(namespace) && is_subdomain(name));
+        let parts = text
+            .split_once('/')
+            .filter(|(namespace, name)| is_dns_label(namespace) && is_dns_subdomain(name));
         let (namespace, name) = parts.ok_or_else(|| AccountError(text.to_owned()))?;
         Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
     }
@@ -66,20 +68,6 @@ impl TryFrom<String> for ServiceAccount {
     fn try_from(text: String) -> Result<Self, AccountError> {
         Self::parse(&text)
     }
-}
-
-/// RFC 1123 label.
-fn is_label(text: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let edge = |byte: Option<u8>| byte.is_some_and(plain);
-    text.len() <= 63
-        && text.bytes().all(|byte| plain(byte) || byte == b'-')
-        && edge(text.bytes().next())
-        && edge(text.bytes().last())
-}
-
-fn is_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_label)
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use pilothouse_model::{FieldSelector, JsonPath, LabelSelector};
+use pilothouse_model::names::{is_dns_1035_label, is_dns_label, is_dns_subdomain};
+use pilothouse_model::{FieldSelector, GroupVersionKind, JsonPath, LabelSelector, TypeNameError};
 
 use super::{API_VERSION, Descriptor, DescriptorError, Index, Trigger, Watch};
 use crate::limits;
@@ -70,20 +71,23 @@ fn check_watch(descriptor: &Descriptor, watch: &Watch, path: &str) -> Result<(),
     if watch.name.is_empty() {
         return invalid("name", "it is empty".into(), "give the watch a name");
     }
-    if watch.api_version.is_empty() || watch.api_version.matches('/').count() > 1 {
-        let problem = format!("{:?} is not an API version", watch.api_version);
-        return invalid("apiVersion", problem, "write it as in a manifest: \"v1\" or \"apps/v1\"");
+    // All of them go into the URLs of the host's own watches.
+    match GroupVersionKind::parse(&watch.api_version, &watch.kind) {
+        Ok(_) => {}
+        Err(TypeNameError::ApiVersion) => {
+            let problem = format!("{:?} is not an API version", watch.api_version);
+            return invalid("apiVersion", problem, "write it as in a manifest: \"v1\" or \"apps/v1\"");
+        }
+        Err(TypeNameError::Kind) => {
+            let problem = format!("{:?} is not a kind", watch.kind);
+            return invalid("kind", problem, "write the kind as in a manifest, such as \"ConfigMap\"");
+        }
     }
-    if watch.kind.is_empty() {
-        return invalid(
-            "kind",
-            "it is empty".into(),
-            "write the kind as in a manifest, such as \"ConfigMap\"",
-        );
+    if let Some(resource) = watch.resource.as_deref().filter(|name| !is_dns_1035_label(name)) {
+        let problem = format!("{resource:?} is not the plural name of a resource");
+        return invalid("resource", problem, "write it as in URLs, such as \"configmaps\", or leave it out");
     }
-    if let Some(namespace) =
-        watch.namespaces.iter().find(|name| !is_dns_subdomain(name) || name.contains('.'))
-    {
+    if let Some(namespace) = watch.namespaces.iter().find(|name| !is_dns_label(name)) {
         let problem = format!("{namespace:?} is not the name of a namespace");
         return invalid(
             "namespaces",
@@ -112,17 +116,6 @@ fn check_watch(descriptor: &Descriptor, watch: &Watch, path: &str) -> Result<(),
         Some(trigger) => check_trigger(descriptor, trigger, &format!("{path}.trigger")),
         None => Ok(()),
     }
-}
-
-/// RFC 1123, as Kubernetes names objects.
-fn is_dns_subdomain(name: &str) -> bool {
-    name.len() <= 253
-        && name.split('.').all(|label| {
-            let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-            label.bytes().next().is_some_and(plain)
-                && label.bytes().last().is_some_and(plain)
-                && label.bytes().all(|byte| plain(byte) || byte == b'-')
-        })
 }
 
 fn check_index(index: &Index, path: &str) -> Result<(), DescriptorError> {

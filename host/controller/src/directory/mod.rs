@@ -19,6 +19,9 @@ pub(crate) use writers::Writers;
 /// So long ago a file must have been changed that is not watched any more at the start. File systems round times to two seconds at worst.
 const LONG_AGO: Duration = Duration::from_secs(5);
 
+/// What people write for `yaml`.
+const SHORT: &str = "yml";
+
 /// What tells one state of a file from another without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
@@ -37,6 +40,8 @@ pub(crate) struct PluginFiles {
     pub sidecar: PathBuf,
     wasm_stamp: Stamp,
     sidecar_stamp: Option<Stamp>,
+    /// A file that looks like the sidecar and is not, by its ending: whoever wrote it means something that would not count.
+    short: Option<Stamp>,
 }
 
 impl PluginFiles {
@@ -49,6 +54,7 @@ impl PluginFiles {
             sidecar: PathBuf::from("test.yaml"),
             wasm_stamp,
             sidecar_stamp: None,
+            short: None,
         }
     }
 
@@ -67,7 +73,17 @@ impl PluginFiles {
 
     /// Whether the files still look as they did at the scan.
     pub(crate) fn are_current(&self) -> bool {
-        stamp(&self.wasm).as_ref() == Some(&self.wasm_stamp) && stamp(&self.sidecar) == self.sidecar_stamp
+        stamp(&self.wasm).as_ref() == Some(&self.wasm_stamp) && self.has_current_sidecar()
+    }
+
+    /// Whether the sidecar still looks as it did at the scan.
+    pub(crate) fn has_current_sidecar(&self) -> bool {
+        stamp(&self.sidecar) == self.sidecar_stamp
+    }
+
+    /// The file beside the plugin that has `.yml` for `.yaml`, where there is one.
+    pub(crate) fn short_sidecar(&self) -> Option<PathBuf> {
+        self.short.map(|_| self.wasm.with_extension(SHORT))
     }
 }
 
@@ -78,8 +94,6 @@ pub(crate) struct Scan {
     pub plugins: BTreeMap<PluginName, PluginFiles>,
     /// Files that end in .wasm but cannot name a plugin.
     pub refused: Vec<NameError>,
-    /// Files beside a plugin that look like its sidecar and are not read.
-    pub unread: Vec<String>,
     /// Which directory it was: another may have been put in its place.
     pub folder: (u64, u64),
 }
@@ -101,15 +115,11 @@ pub(crate) fn scan(directory: &Path) -> io::Result<Scan> {
         // A file that vanishes between the listing and the look, or a dangling symlink, is no file.
         let Some(wasm_stamp) = stamp(&wasm) else { continue };
         let sidecar = wasm.with_extension("yaml");
-        let short = wasm.with_extension("yml");
-        if let Some(name) = short.file_name().filter(|_| stamp(&short).is_some()) {
-            let wanted = sidecar.file_name().unwrap_or_default().display();
-            scan.unread.push(format!("{} is not read; rename it to {wanted}", name.display()));
-        }
+        let short = stamp(&wasm.with_extension(SHORT));
         let sidecar_stamp = stamp(&sidecar);
         match PluginName::of_file(&wasm) {
             Ok(name) => {
-                scan.plugins.insert(name, PluginFiles { wasm, sidecar, wasm_stamp, sidecar_stamp });
+                scan.plugins.insert(name, PluginFiles { wasm, sidecar, wasm_stamp, sidecar_stamp, short });
             }
             Err(error) => scan.refused.push(error),
         }

@@ -10,6 +10,7 @@ fn files(len: u64) -> PluginFiles {
         sidecar: "a.yaml".into(),
         wasm_stamp: Stamp { len, modified: None, identity: (0, 0) },
         sidecar_stamp: None,
+        short: None,
     }
 }
 
@@ -216,12 +217,15 @@ fn the_swap_of_a_config_map_volume_is_seen() {
 }
 
 #[test]
-fn a_sidecar_with_the_short_ending_is_told_of() {
+fn a_sidecar_with_the_short_ending_is_seen() {
     let folder = tempfile::tempdir().expect("a folder");
-    for file in ["a.wasm", "a.yml", "b.yml"] {
+    for file in ["a.wasm", "b.yml"] {
         std::fs::write(folder.path().join(file), file).expect("written");
     }
-    let found = scan(folder.path()).expect("readable");
-    assert_eq!(found.unread, ["a.yml is not read; rename it to a.yaml"]);
-    assert!(found.plugins.values().all(|files| files.sidecar_stamp.is_none()));
+    let short = |folder: &Path| {
+        scan(folder).expect("readable").plugins.values().next().and_then(PluginFiles::short_sidecar)
+    };
+    assert_eq!(short(folder.path()), None);
+    assert!(differs(folder.path(), |folder| std::fs::write(folder.join("a.yml"), "").expect("written")));
+    assert_eq!(short(folder.path()), Some(folder.path().join("a.yml")));
 }

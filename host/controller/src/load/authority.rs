@@ -3,16 +3,18 @@
 use std::future::pending;
 
 use pilothouse_model::ResourceType;
+use pilothouse_model::names::guess_plural;
 use serde::Serialize;
 use tokio::time::sleep;
 
 use super::{LoadServices, Report};
 use crate::access::{AGAIN, Read, Reviewer};
 use crate::descriptor::{Descriptor, Watch};
-use crate::grants::{idle, watched_namespaces};
+use crate::grants::{has_rule_of_group, idle, watched_namespaces};
 use crate::lifecycle::PluginState;
 use crate::name::PluginName;
-use crate::sidecar::{Sidecar, WatchRule};
+use crate::operator::{Terms, Turn};
+use crate::sidecar::{GrantMode, Sidecar, WatchRule};
 use crate::version::Version;
 
 /// Under whose word a version is loaded.
@@ -23,26 +25,53 @@ pub(super) struct Authority<'a> {
     /// The version that runs, where the operator's word for it was another. What was taken away must not be used for as long
     /// as the new version waits.
     outdated: Option<&'a Version>,
+    turn: &'a Turn,
     report: &'a Report,
 }
 
 impl<'a> Authority<'a> {
-    /// A version that runs under the same word is let go on, whatever its last successor waited for.
+    /// A version that runs under the same word goes on, whatever its successor waits for.
     pub(super) fn new(
         services: &'a LoadServices,
         plugin: &'a PluginName,
         sidecar: &'a Sidecar,
+        (turn, terms): (&'a Turn, &Terms),
         running: Option<&'a Version>,
         report: &'a Report,
     ) -> Self {
-        let (same, outdated) = match running {
-            Some(running) if is_same(running, sidecar) => (Some(running), None),
-            running => (None, running),
-        };
-        if let Some(running) = same {
-            running.views.permission.set_operator(None);
+        let outdated = running.filter(|running| *running.terms != *terms);
+        Self { services, plugin, sidecar, outdated, turn, report }
+    }
+
+    /// Waits for ever where the sidecar grants nothing in the group of some watch: then the server need not be asked about its kind.
+    pub(super) async fn before_discovery(&self, watches: &[Watch]) {
+        let granted = self.sidecar.grants.watches.as_deref();
+        for watch in watches {
+            let group = watch.api_version.split_once('/').map_or("", |(group, _)| group);
+            if has_rule_of_group(granted, group) {
+                continue;
+            }
+            let plural = watch.resource.clone().unwrap_or_else(|| guess_plural(&watch.kind));
+            let missing = WatchRule {
+                api_groups: vec![group.to_owned()],
+                resources: vec![plural],
+                namespaces: watch.namespaces.clone(),
+            };
+            self.wait_for(&self.lacks(watch, &missing));
+            return pending().await;
         }
-        Self { services, plugin, sidecar, outdated, report }
+    }
+
+    fn lacks(&self, watch: &Watch, missing: &WatchRule) -> String {
+        let text = not_granted(&watch.name, self.plugin, missing);
+        match self.services.grants {
+            GrantMode::Declared => text,
+            GrantMode::Explicit => {
+                format!(
+                    "{text}; the host runs with --grants explicit: a plugin gets what its sidecar names, and nothing without one"
+                )
+            }
+        }
     }
 
     /// The watches with what is left of their namespaces. Waits for ever when one of them is not granted: only another sidecar
@@ -55,8 +84,7 @@ impl<'a> Authority<'a> {
             match watched_namespaces(granted, kind, &watch.namespaces) {
                 Ok(namespaces) => narrowed.push(Watch { namespaces, ..watch.clone() }),
                 Err(missing) => {
-                    let text = not_granted(watch, self.plugin, &missing);
-                    self.wait_for(&text);
+                    self.wait_for(&self.lacks(watch, &missing));
                     return pending().await;
                 }
             }
@@ -90,28 +118,19 @@ impl<'a> Authority<'a> {
 
     fn wait_for(&self, what: &str) {
         if let Some(outdated) = self.outdated {
-            outdated.views.permission.set_operator(Some(what.to_owned()));
+            self.turn.hold(what, outdated);
         }
         (self.report)(PluginState::Waiting, what);
     }
 }
 
 /// What is said of a watch that the operator does not grant. The missing rule is JSON, which is YAML: it can be pasted.
-pub(crate) fn not_granted(watch: &Watch, plugin: &PluginName, missing: &WatchRule) -> String {
-    format!(
-        "watch {:?} is not granted: add {} to the grants.watches of {plugin}.yaml",
-        watch.name,
-        rule(missing)
-    )
+pub(crate) fn not_granted(watch: &str, plugin: &PluginName, missing: &WatchRule) -> String {
+    format!("watch {watch:?} is not granted: add {} to the grants.watches of {plugin}.yaml", rule(missing))
 }
 
 fn rule(rule: &impl Serialize) -> String {
     serde_json::to_string(rule).unwrap_or_default()
-}
-
-fn is_same(running: &Version, sidecar: &Sidecar) -> bool {
-    let was = Sidecar::parse(&running.sidecar_text).unwrap_or_default();
-    was.grants == sidecar.grants && was.service_account == sidecar.service_account
 }
 
 /// Grants of the sidecar that allow nothing of what the descriptor asks for: probably misspelt. What is watched comes as

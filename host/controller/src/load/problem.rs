@@ -19,6 +19,11 @@ pub(crate) enum LoadProblem {
     Read { path: PathBuf, source: io::Error },
     #[error("{} has {size} bytes, at most {limit} are read; put the plugin's own file there", .path.display())]
     TooLarge { path: PathBuf, size: u64, limit: u64 },
+    #[error(
+        "{} is not read; rename it to {}", .short.file_name().unwrap_or_default().display(),
+        .path.file_name().unwrap_or_default().display()
+    )]
+    ShortEnding { short: PathBuf, path: PathBuf },
     #[error("the sidecar {}: {source}", .path.display())]
     Sidecar { path: PathBuf, source: SidecarError },
     #[error(transparent)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pilothouse_informer::{
     FailureKind, IndexError, IndexFn, InformerKey, InformerPhase, SubscribeOptions, Subscription,
 };
-use pilothouse_model::{FieldSelector, LabelSelector, ResourceType, Transform};
+use pilothouse_model::{FieldSelector, GroupVersionKind, LabelSelector, ResourceType, Transform};
 use tokio::time::{sleep, timeout};
 
 use super::authority::Authority;
@@ -19,7 +19,7 @@ use crate::lifecycle::PluginState;
 use crate::name::PluginName;
 use crate::own_writes::OwnWrites;
 use crate::predicate::Predicate;
-use crate::server::DiscoveryError;
+use crate::server::{Age, DiscoveryError};
 use crate::targets::Targets;
 use crate::version::{Feed, Route, Subscribed, Version, Work};
 use crate::views::{SharedIndex, View, ViewIndex, Views, WatchCache};
@@ -44,6 +44,7 @@ pub(super) async fn subscribe(
     let mut reusable: Vec<Subscribed> = running
         .map(|running| running.routes.iter().map(|route| route.subscribed.clone()).collect())
         .unwrap_or_default();
+    authority.before_discovery(&descriptor.watches).await;
     let mut resolved = Vec::new();
     for watch in &descriptor.watches {
         resolved.push((watch.clone(), resolve(services, watch, report).await?));
@@ -131,13 +132,11 @@ async fn resolve(
     watch: &Watch,
     report: &Report,
 ) -> Result<ResourceType, LoadProblem> {
+    let of = type_of(watch)?;
     loop {
-        match services.discovery.resolve(&watch.api_version, &watch.kind).await {
-            Ok(mut resource) => {
+        match services.discovery.resolve(of, watch.resource.as_deref(), Age::New).await {
+            Ok(resource) => {
                 has_its_namespaces(watch, &resource)?;
-                if let Some(plural) = &watch.resource {
-                    resource.plural.clone_from(plural);
-                }
                 return Ok(resource);
             }
             Err(error @ DiscoveryError::Answer { .. }) => return Err(error.into()),
@@ -145,6 +144,12 @@ async fn resolve(
         }
         sleep(LOOK_AGAIN).await;
     }
+}
+
+/// The type that a watch names. A descriptor with others was refused.
+pub(super) fn type_of(watch: &Watch) -> Result<GroupVersionKind<'_>, LoadProblem> {
+    let read = GroupVersionKind::parse(&watch.api_version, &watch.kind);
+    read.map_err(|error| LoadProblem::Informer { watch: watch.name.clone(), problem: error.to_string() })
 }
 
 /// A cluster-scoped kind cannot be narrowed to namespaces; nor could a Role grant it there.

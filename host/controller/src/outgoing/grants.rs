@@ -7,6 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::Reach;
+use crate::operator::Operator;
 
 /// One host, or several, as descriptors and sidecars write them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,16 +57,16 @@ impl PatternError {
 }
 
 /// The hosts of one version.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub(crate) struct HttpGrants {
     wished: Vec<Pattern>,
-    granted: Vec<Pattern>,
+    operator: Operator,
 }
 
 impl HttpGrants {
-    /// The descriptor's wishes under the sidecar's grants: nobody gets what the sidecar does not name.
-    pub(crate) fn parse(wished: &[String], granted: &[String]) -> Result<Self, PatternError> {
-        Ok(Self { wished: parse_patterns(wished)?, granted: parse_patterns(granted)? })
+    /// The descriptor's wishes under the sidecar's grants at the time of each request: nobody gets what the sidecar does not name.
+    pub(crate) fn parse(wished: &[String], operator: Operator) -> Result<Self, PatternError> {
+        Ok(Self { wished: parse_patterns(wished)?, operator })
     }
 
     /// Which addresses a request to the target may go to.
@@ -73,7 +74,9 @@ impl HttpGrants {
     /// # Errors
     /// What is missing, and where to write it.
     pub(crate) fn check(&self, target: &Target) -> Result<Reach, String> {
-        let granted = self.granted.iter().filter(|pattern| pattern.covers(target)).map(Pattern::reach).max();
+        let terms = self.operator.terms();
+        let granted = terms.iter().flat_map(|terms| &terms.http);
+        let granted = granted.filter(|pattern| pattern.covers(target)).map(Pattern::reach).max();
         let wished = self.wished.iter().any(|pattern| pattern.covers(target));
         match (wished, granted) {
             (true, Some(reach)) => Ok(reach),
@@ -253,6 +256,10 @@ impl fmt::Display for Host {
 mod tests {
     use super::*;
 
+    fn granting(host: &str) -> Operator {
+        Operator::granting(crate::sidecar::Grants { http: vec![host.to_owned()], ..Default::default() })
+    }
+
     fn target(url: &str) -> Target {
         Target::of(&url.parse().unwrap_or_else(|error| panic!("{url}: {error}")))
             .unwrap_or_else(|problem| panic!("{url}: {problem}"))
@@ -359,7 +366,7 @@ mod tests {
     #[test]
     fn a_request_needs_the_wish_and_the_grant_and_the_missing_one_is_named() {
         let grants = |wished: &str, granted: &str| {
-            HttpGrants::parse(&[wished.to_owned()], &[granted.to_owned()]).expect("patterns")
+            HttpGrants::parse(&[wished.to_owned()], granting(granted)).expect("patterns")
         };
         let api = target("https://api.example.com:8443/secret?token=1");
         assert_eq!(grants("*:*", "api.example.com:8443").check(&api), Ok(Reach::Network));
@@ -378,7 +385,7 @@ mod tests {
     #[test]
     fn only_a_grant_that_names_it_reaches_the_machine_itself() {
         let reach = |granted: &str, url: &str| {
-            HttpGrants::parse(&["http://*:*".to_owned()], &[granted.to_owned()])
+            HttpGrants::parse(&["http://*:*".to_owned()], granting(granted))
                 .expect("patterns")
                 .check(&target(url))
         };

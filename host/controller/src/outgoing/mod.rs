@@ -13,6 +13,6 @@ pub(crate) use address::Reach;
 pub(crate) use client::HttpClient;
 pub(crate) use connect::Connector;
 pub use grants::PatternError;
-pub(crate) use grants::{HttpGrants, Target, parse_patterns};
+pub(crate) use grants::{HttpGrants, Pattern, Target, parse_patterns};
 pub(crate) use metrics::{HttpCounters, HttpMetrics};
 pub(crate) use tls::Tls;

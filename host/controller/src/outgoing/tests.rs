@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 
 use super::{Connector, HttpClient, HttpGrants, Tls};
 use crate::fence::Fence;
+use crate::operator::Operator;
 
 const HELLO: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
@@ -60,7 +61,8 @@ fn client(granted: &str) -> HttpClient {
 
 fn client_with(granted: &str, tls: Tls, fence: Fence) -> HttpClient {
     let wished = ["*:*".to_owned(), "http://*:*".to_owned()];
-    let grants = HttpGrants::parse(&wished, &[granted.to_owned()]).expect("patterns");
+    let granted = crate::sidecar::Grants { http: vec![granted.to_owned()], ..Default::default() };
+    let grants = HttpGrants::parse(&wished, Operator::granting(granted)).expect("patterns");
     HttpClient::new(grants, Connector::new(tls), fence)
 }
 

@@ -8,8 +8,8 @@ use tokio::time::sleep;
 use super::handle::{Watched, trouble};
 use crate::lifecycle::{Lifecycle, backoff};
 use crate::load::LoadServices;
+use crate::operator::Operator;
 use crate::server::{absent, apply_crds};
-use crate::sidecar::Sidecar;
 use crate::version::Version;
 
 /// Between two looks. They cost nothing while all watches watch.
@@ -19,12 +19,11 @@ const LOOK: Duration = Duration::from_secs(2);
 pub(super) async fn keep(
     services: LoadServices,
     version: Arc<Version>,
+    operator: Operator,
     watched: Arc<Watched>,
     lifecycle: Lifecycle,
 ) {
     let crds = &version.descriptor.crds;
-    let said = Sidecar::parse(&version.sidecar_text).ok().and_then(|sidecar| sidecar.grants.crds);
-    let is_granted = said.unwrap_or(services.grant_crds);
     let mut failures = 0;
     loop {
         sleep(LOOK).await;
@@ -38,6 +37,8 @@ pub(super) async fn keep(
             failures = 0;
             continue;
         };
+        let terms = operator.terms();
+        let is_granted = terms.is_some_and(|terms| terms.crds.unwrap_or(services.grant_crds));
         let complaint = match is_granted {
             false => {
                 format!("the CRD {name} was deleted; apply it again, or grant it: {{grants: {{crds: true}}}}")

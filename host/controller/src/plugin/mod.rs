@@ -161,8 +161,10 @@ impl PluginTask {
             }
         });
         let (services, guest) = (self.services.clone(), self.guest.clone());
+        // Here and not in the load, which may go on for a moment after it was given up.
+        let turn = guest.operator.begin();
         let loading: Loading =
-            tokio::spawn(load(services, guest, files.clone(), self.installed.clone(), report));
+            tokio::spawn(load(services, guest, turn, files.clone(), self.installed.clone(), report));
         coming.load(files, loading);
     }
 
@@ -227,7 +229,8 @@ impl PluginTask {
         self.crds.abort_all();
         if !version.descriptor.crds.is_empty() {
             let (services, watched) = (self.services.clone(), Arc::clone(&self.watched));
-            self.crds.spawn(crds::keep(services, Arc::clone(&version), watched, self.lifecycle.clone()));
+            let (version, operator) = (Arc::clone(&version), self.guest.operator.clone());
+            self.crds.spawn(crds::keep(services, version, operator, watched, self.lifecycle.clone()));
         }
         self.guest.metrics.loaded.inc();
         self.guest.metrics.max_concurrent.set(i64::try_from(version.workers).unwrap_or(i64::MAX));

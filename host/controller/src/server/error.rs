@@ -20,7 +20,11 @@ pub(crate) enum ServerError {
         message: String,
         causes: Vec<Cause>,
         retry_after_seconds: Option<u32>,
+        /// Whether the server names the object that the error is about. One that does not serve the resource has none to name.
+        names_object: bool,
     },
+    /// The server answered that all went well, with more bytes than are read.
+    Unread { most: usize },
     /// No connection, so nothing was sent.
     Unsent(String),
     /// No answer: the connection failed, or the answer was cut.
@@ -33,6 +37,7 @@ impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Answered { code, message, .. } => write!(f, "the API server answered {code}: {message}"),
+            Self::Unread { most } => f.write_str(&unread(*most)),
             Self::Unsent(problem) | Self::Transport(problem) => {
                 write!(f, "the API server cannot be reached: {problem}")
             }
@@ -41,19 +46,6 @@ impl fmt::Display for ServerError {
 }
 
 impl ServerError {
-    /// An answer that a plugin's limits do not let in.
-    pub(super) fn too_large(most: usize) -> Self {
-        Self::Answered {
-            code: StatusCode::PAYLOAD_TOO_LARGE.as_u16(),
-            reason: "RequestEntityTooLarge".into(),
-            message: format!(
-                "its answer exceeds limits.messageSize of {most} bytes: ask for less at once, such as pages with a limit"
-            ),
-            causes: Vec::new(),
-            retry_after_seconds: None,
-        }
-    }
-
     pub(super) fn transport(error: impl std::error::Error) -> Self {
         let mut text = error.to_string();
         let mut source = error.source();
@@ -72,6 +64,7 @@ impl ServerError {
 
     pub(super) fn answered(code: StatusCode, body: &[u8], retry_after: Option<u32>) -> Self {
         let status = serde_json::from_slice::<Status>(body).unwrap_or_default();
+        let names_object = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
         let (causes, in_body) =
             status.details.map(|details| (details.causes, details.retry_after_seconds)).unwrap_or_default();
         let message = if status.message.is_empty() {
@@ -90,6 +83,7 @@ impl ServerError {
             message,
             causes,
             retry_after_seconds: retry_after.or(in_body),
+            names_object,
         }
     }
 
@@ -97,6 +91,7 @@ impl ServerError {
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
             Self::Answered { code, .. } => Some(*code),
+            Self::Unread { .. } => Some(StatusCode::PAYLOAD_TOO_LARGE.as_u16()),
             Self::Unsent(_) | Self::Transport(_) => None,
         }
     }
@@ -107,7 +102,7 @@ impl ServerError {
         match self {
             Self::Answered { code, .. } => *code >= 500,
             Self::Unsent(_) => false,
-            Self::Transport(_) => true,
+            Self::Transport(_) | Self::Unread { .. } => true,
         }
     }
 
@@ -115,15 +110,25 @@ impl ServerError {
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Answered { code, .. } => *code >= 500 || *code == 429,
+            Self::Unread { .. } => false,
             Self::Unsent(_) | Self::Transport(_) => true,
         }
+    }
+
+    /// Whether the server has no such resource, or not at that place; as opposed to an object that is not there.
+    pub(crate) fn is_of_no_resource(&self) -> bool {
+        matches!(self, Self::Answered { code: 404, names_object: false, .. })
     }
 
     /// The error as a guest matches it.
     pub(crate) fn into_api_error(self) -> ApiError {
         let (code, reason, message, causes, retry_after) = match self {
             Self::Unsent(problem) | Self::Transport(problem) => return ApiError::Unavailable(problem),
-            Self::Answered { code, reason, message, causes, retry_after_seconds } => {
+            Self::Unread { most } => {
+                let (code, reason) = (StatusCode::PAYLOAD_TOO_LARGE.as_u16(), "RequestEntityTooLarge".into());
+                return ApiError::Other { code, reason, message: unread(most) };
+            }
+            Self::Answered { code, reason, message, causes, retry_after_seconds, .. } => {
                 (code, reason, message, causes, retry_after_seconds)
             }
         };
@@ -144,6 +149,15 @@ impl ServerError {
             _ => ApiError::Other { code, reason, message },
         }
     }
+}
+
+fn unread(most: usize) -> String {
+    if most >= super::LARGEST_ANSWER {
+        return format!("its answer exceeds {most} bytes, and was not read");
+    }
+    format!(
+        "its answer exceeds limits.messageSize of {most} bytes: ask for less at once, such as pages with a limit"
+    )
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::time::Duration;
 use http::Method;
 use jiff::Timestamp;
 use pilothouse_model::Object;
+use pilothouse_model::names::path_segment;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -93,7 +94,7 @@ async fn write_all(server: Server, instance: Arc<str>, mut receiver: mpsc::Recei
             }
             None => {
                 let (collection, name, body) = manifest(&event, &instance, Timestamp::now());
-                let path = format!("{collection}/{name}");
+                let path = format!("{collection}/{}", path_segment(&name));
                 recorded.insert(identity.clone(), Recorded { path, count: 1, last: now });
                 let path = collection + &query(&[("fieldManager", &event.plugin)]);
                 server.request(Method::POST, &path, Some(Payload::json(body.to_string()))).await

@@ -1,19 +1,22 @@
 //! A plugin's `client`: requests in its name, held against its grants.
 
+mod target;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
 use pilothouse_model::{Object, ObjectKey, ParseOptions, ResourceType, Transform};
 use pilothouse_plugin::{
-    ApiError, Cause, DeleteOptions, ListOptions, LivePage, ObjectType, Patch, PatchType, Propagation, Rule,
+    ApiError, DeleteOptions, ListOptions, LivePage, ObjectType, Patch, PatchType, Propagation,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use target::{Manifest, Request, object_path};
 
 use super::written::{Written, object};
-use super::{APPLY_PATCH, Discovery, DiscoveryError, Payload, Server, query};
-use crate::grants::{Access, Grants};
+use super::{APPLY_PATCH, Discovery, Payload, Server, query};
+use crate::grants::Grants;
 use crate::queue::Item;
 use crate::writer::{Write, Writer};
 
@@ -26,30 +29,6 @@ pub(crate) struct LiveClient {
     field_manager: Arc<str>,
     /// Bytes of an answer to a read. Those to writes have what was written, which has a limit of its own.
     largest_answer: usize,
-}
-
-struct Manifest {
-    resource: ResourceType,
-    key: ObjectKey,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ManifestHead {
-    #[serde(default)]
-    api_version: String,
-    #[serde(default)]
-    kind: String,
-    #[serde(default)]
-    metadata: ManifestMetadata,
-}
-
-#[derive(Default, Deserialize)]
-struct ManifestMetadata {
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    namespace: String,
 }
 
 #[derive(Deserialize)]
@@ -89,10 +68,10 @@ impl LiveClient {
         key: &ObjectKey,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        let resource = self.resolve(target).await?;
-        self.allow(&resource, subresource, "get", key.namespace())?;
+        let request = Request { verb: "get", namespace: key.namespace(), subresource };
+        let resource = self.resolve(target, request).await?;
         let path = object_path(&resource, key, subresource)?;
-        let body = self.read(&path).await?;
+        let body = self.read(&resource, &path).await?;
         object(&body, &resource)
     }
 
@@ -101,9 +80,8 @@ impl LiveClient {
         target: &ObjectType,
         options: &ListOptions,
     ) -> Result<LivePage, ApiError> {
-        let resource = self.resolve(target).await?;
-        self.allow(&resource, "", "list", &options.namespace)?;
-        check_segment("namespace", &options.namespace)?;
+        let request = Request { verb: "list", namespace: &options.namespace, subresource: "" };
+        let resource = self.resolve(target, request).await?;
         let limit = options.limit.to_string();
         let path = resource.url_path(Some(&options.namespace))
             + &query(&[
@@ -112,7 +90,7 @@ impl LiveClient {
                 ("limit", &limit),
                 ("continue", &options.cursor),
             ]);
-        let body = self.read(&path).await?;
+        let body = self.read(&resource, &path).await?;
         let unreadable = |error: &dyn std::fmt::Display| {
             ApiError::Unavailable(format!("the API server's list of {resource} cannot be read: {error}"))
         };
@@ -139,10 +117,8 @@ impl LiveClient {
         manifest: String,
         subresource: &str,
     ) -> Result<Written, ApiError> {
-        let Manifest { resource, key } = self.manifest(&manifest).await?;
-        self.allow(&resource, subresource, "create", key.namespace())?;
+        let Manifest { resource, key } = self.manifest(&manifest, "create", subresource).await?;
         let path = if subresource.is_empty() {
-            check_segment("namespace", key.namespace())?;
             resource.url_path(Some(key.namespace()))
         } else {
             object_path(&resource, &key, subresource)?
@@ -158,8 +134,7 @@ impl LiveClient {
         manifest: String,
         subresource: &str,
     ) -> Result<Written, ApiError> {
-        let Manifest { resource, key } = self.manifest(&manifest).await?;
-        self.allow(&resource, subresource, "update", key.namespace())?;
+        let Manifest { resource, key } = self.manifest(&manifest, "update", subresource).await?;
         let path =
             object_path(&resource, &key, subresource)? + &query(&[("fieldManager", &self.field_manager)]);
         let payload = Payload::json(manifest);
@@ -174,8 +149,8 @@ impl LiveClient {
         patch: Patch,
         subresource: &str,
     ) -> Result<Written, ApiError> {
-        let resource = self.resolve(target).await?;
-        self.allow(&resource, subresource, "patch", key.namespace())?;
+        let request = Request { verb: "patch", namespace: key.namespace(), subresource };
+        let resource = self.resolve(target, request).await?;
         let (content_type, manager, force) = match &patch.patch_type {
             PatchType::Json => ("application/json-patch+json", None, ""),
             PatchType::Merge => ("application/merge-patch+json", None, ""),
@@ -199,8 +174,8 @@ impl LiveClient {
         key: &ObjectKey,
         options: &DeleteOptions,
     ) -> Result<Written, ApiError> {
-        let resource = self.resolve(target).await?;
-        self.allow(&resource, "", "delete", key.namespace())?;
+        let request = Request { verb: "delete", namespace: key.namespace(), subresource: "" };
+        let resource = self.resolve(target, request).await?;
         let path = object_path(&resource, key, "")?;
         let propagation = match options.propagation {
             Propagation::Background => "Background",
@@ -225,99 +200,15 @@ impl LiveClient {
         self.writer.send(item, write).await
     }
 
-    async fn resolve(&self, target: &ObjectType) -> Result<ResourceType, ApiError> {
-        self.discovery.resolve(&target.api_version, &target.kind).await.map_err(|error| match error {
-            DiscoveryError::NotServed { .. } => ApiError::NotFound(error.to_string()),
-            DiscoveryError::Server { source, .. } => source.into_api_error(),
-            DiscoveryError::Answer { .. } => ApiError::Unavailable(error.to_string()),
-        })
-    }
-
-    async fn manifest(&self, text: &str) -> Result<Manifest, ApiError> {
-        let head: ManifestHead =
-            serde_json::from_str(text).map_err(|error| invalid("", &error.to_string()))?;
-        for (field, value) in [("apiVersion", &head.api_version), ("kind", &head.kind)] {
-            if value.is_empty() {
-                return Err(invalid(field, "the manifest must say it"));
-            }
-        }
-        let target = ObjectType { api_version: head.api_version, kind: head.kind };
-        let resource = self.resolve(&target).await?;
-        let key = ObjectKey::new(&head.metadata.namespace, &head.metadata.name);
-        check_scope(&resource, key.namespace())?;
-        Ok(Manifest { resource, key })
-    }
-
-    fn allow(
-        &self,
-        resource: &ResourceType,
-        subresource: &str,
-        verb: &str,
-        namespace: &str,
-    ) -> Result<(), ApiError> {
-        let name = match subresource {
-            "" => resource.plural.clone(),
-            subresource => format!("{}/{subresource}", resource.plural),
-        };
-        let access = Access { group: &resource.group, resource: &name, verb, namespace };
-        self.grants.check(access).map_err(|missing| {
-            ApiError::Denied(Rule {
-                api_groups: missing.api_groups,
-                resources: missing.resources,
-                verbs: missing.verbs,
-                namespaces: missing.namespaces,
-            })
-        })
-    }
-
-    async fn read(&self, path: &str) -> Result<Bytes, ApiError> {
+    async fn read(&self, resource: &ResourceType, path: &str) -> Result<Bytes, ApiError> {
         let answer = self.server.request_within(Method::GET, path, None, self.largest_answer).await;
-        answer.map_err(super::ServerError::into_api_error)
+        answer.map_err(|error| {
+            if error.is_of_no_resource() {
+                self.discovery.forget(&resource.group, &resource.version);
+            }
+            error.into_api_error()
+        })
     }
-}
-
-fn object_path(resource: &ResourceType, key: &ObjectKey, subresource: &str) -> Result<String, ApiError> {
-    if key.name().is_empty() {
-        return Err(invalid("metadata.name", "it is empty"));
-    }
-    check_scope(resource, key.namespace())?;
-    check_segment("metadata.namespace", key.namespace())?;
-    check_segment("metadata.name", key.name())?;
-    check_segment("subresource", subresource)?;
-    let mut path = resource.object_path(key);
-    if !subresource.is_empty() {
-        path.push('/');
-        path.push_str(subresource);
-    }
-    Ok(path)
-}
-
-/// There is no default namespace: a plugin's pod is not where its objects are. Without one the path would be that of all
-/// namespaces.
-fn check_scope(resource: &ResourceType, namespace: &str) -> Result<(), ApiError> {
-    if resource.namespaced && namespace.is_empty() {
-        let message = format!("it is empty, and {resource} live in namespaces: say which");
-        return Err(invalid("metadata.namespace", &message));
-    }
-    Ok(())
-}
-
-/// Names go into the path as they are; one that would change the path's meaning is refused, so that a grant on one
-/// resource cannot reach another.
-fn check_segment(field: &str, text: &str) -> Result<(), ApiError> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':' | b'~');
-    if text.bytes().all(plain) && text != "." && text != ".." {
-        return Ok(());
-    }
-    Err(invalid(field, &format!("{text:?} has characters that no name of an object has")))
-}
-
-fn invalid(field: &str, message: &str) -> ApiError {
-    ApiError::Invalid(vec![Cause {
-        field: field.to_owned(),
-        reason: "FieldValueInvalid".to_owned(),
-        message: message.to_owned(),
-    }])
 }
 
 #[cfg(test)]

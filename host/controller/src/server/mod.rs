@@ -14,7 +14,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
 
 pub(crate) use crds::{CrdError, absent, apply_crds, established};
-pub(crate) use discovery::{Discovery, DiscoveryError};
+pub(crate) use discovery::{Age, Discovery, DiscoveryError};
 pub(crate) use error::ServerError;
 pub(crate) use events::{EventRecorder, NewEvent};
 pub(crate) use live::LiveClient;
@@ -38,6 +38,10 @@ pub(crate) struct Payload {
 }
 
 pub(crate) const JSON: &str = "application/json";
+/// Bytes of an answer that nothing narrower bounds, such as an object that was written: many times what etcd stores.
+const LARGEST_ANSWER: usize = 64 << 20;
+/// Bytes of an error's body.
+const LARGEST_ERROR: usize = 256 << 10;
 const IMPERSONATE_USER: &str = "impersonate-user";
 pub(crate) const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
@@ -69,11 +73,10 @@ impl Server {
         path_and_query: &str,
         payload: Option<Payload>,
     ) -> Result<Bytes, ServerError> {
-        self.request_within(method, path_and_query, payload, usize::MAX).await
+        self.request_within(method, path_and_query, payload, LARGEST_ANSWER).await
     }
 
-    /// [`request`](Self::request) for a plugin, which must not fill the host's memory with an answer: one of more than so many bytes
-    /// is not read to its end, and is an error.
+    /// [`request`](Self::request) with another bound: an answer of more than so many bytes is not read to its end, and is an error.
     pub(crate) async fn request_within(
         &self,
         method: Method,
@@ -95,12 +98,18 @@ impl Server {
         let request = request.body(body).map_err(ServerError::transport)?;
         let response = self.client.send(request).await.map_err(ServerError::transport)?;
         let (head, body) = response.into_parts();
+        let is_success = head.status.is_success();
+        let most = if is_success { most } else { LARGEST_ERROR };
         let body = match Limited::new(body, most).collect().await {
             Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => return Err(ServerError::too_large(most)),
+            Err(error) if error.is::<LengthLimitError>() => match is_success {
+                true => return Err(ServerError::Unread { most }),
+                // The code says what matters.
+                false => Bytes::from(format!("its message exceeds {most} bytes")),
+            },
             Err(error) => return Err(ServerError::transport(&*error)),
         };
-        if head.status.is_success() {
+        if is_success {
             return Ok(body);
         }
         let retry_after =
@@ -111,7 +120,16 @@ impl Server {
 
     /// GET, with 404 as `None`.
     pub(crate) async fn get(&self, path_and_query: &str) -> Result<Option<Bytes>, ServerError> {
-        match self.request(Method::GET, path_and_query, None).await {
+        self.get_within(path_and_query, LARGEST_ANSWER).await
+    }
+
+    /// [`get`](Self::get) of an answer of at most so many bytes.
+    pub(crate) async fn get_within(
+        &self,
+        path_and_query: &str,
+        most: usize,
+    ) -> Result<Option<Bytes>, ServerError> {
+        match self.request_within(Method::GET, path_and_query, None, most).await {
             Ok(body) => Ok(Some(body)),
             Err(error) if error.code() == Some(StatusCode::NOT_FOUND.as_u16()) => Ok(None),
             Err(error) => Err(error),
@@ -153,6 +171,20 @@ mod tests {
         let refused = server.request_within(Method::GET, "/", None, 99).await.expect_err("beyond the limit");
         assert_eq!(refused.code(), Some(413));
         assert!(refused.to_string().contains("limits.messageSize of 99 bytes"), "{refused}");
+        assert!(refused.leaves_outcome_open(), "a write may have been carried out");
+    }
+
+    #[tokio::test]
+    async fn an_error_of_any_size_keeps_its_code_and_little_else() {
+        let service = tower::service_fn(async |_: Request<Body>| {
+            let response =
+                http::Response::builder().status(403).body(Body::from(vec![b'x'; LARGEST_ERROR + 1]));
+            Ok::<_, std::convert::Infallible>(response.expect("a response"))
+        });
+        let server = Server::new(kube::Client::new(service, "default"));
+        let error = server.request(Method::GET, "/", None).await.expect_err("forbidden");
+        assert_eq!(error.code(), Some(403));
+        assert!(error.to_string().len() < 200, "{error}");
     }
 
     #[tokio::test]

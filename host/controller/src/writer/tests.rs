@@ -131,7 +131,12 @@ impl Stage {
     }
 
     fn writer(&self) -> Writer {
-        Writer::new(self.server.clone(), self.fence.clone(), self.guest.clone())
+        Writer::new(
+            self.server.clone(),
+            Discovery::new(self.server.clone()),
+            self.fence.clone(),
+            self.guest.clone(),
+        )
     }
 
     /// Takes the key as a worker does, sends the write, and lets go of the key once the guest has its answer, when the

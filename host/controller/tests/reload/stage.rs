@@ -39,6 +39,7 @@ impl Stage {
         let mut options = HostOptions {
             plugins: folder.path().to_owned(),
             api_server: "embedded:1".into(),
+            grants: pilothouse_controller::GrantMode::Declared,
             grant_crds: false,
             instance: "test".into(),
             namespace: "default".into(),

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use pilothouse_apiserver::ApiServer;
-use pilothouse_controller::{HostOptions, Metrics, PluginHost};
+use pilothouse_controller::{GrantMode, HostOptions, Metrics, PluginHost};
 use pilothouse_plugin::{Engine, EngineOptions};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -94,6 +94,7 @@ fn start(server: &ApiServer, plugins: &Path) -> PluginHost {
         plugins: plugins.to_owned(),
         api_server: "embedded:1".into(),
         grant_crds: false,
+        grants: GrantMode::Declared,
         instance: "fuzz".into(),
         namespace: "default".into(),
         settle: Duration::from_millis(5),

@@ -3,6 +3,7 @@ use std::fmt;
 
 use super::SelectorError;
 use crate::Object;
+use crate::names::is_dns_subdomain;
 
 /// A label selector: requirements that must all hold.
 ///
@@ -373,16 +374,6 @@ fn is_label_text(text: &str) -> bool {
         && edge(text.bytes().next())
         && edge(text.bytes().last())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
-}
-
-fn is_dns_subdomain(text: &str) -> bool {
-    text.len() <= 253
-        && text.split('.').all(|part| {
-            let edge = |byte: Option<u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-            edge(part.bytes().next())
-                && edge(part.bytes().last())
-                && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        })
 }
 
 impl fmt::Display for LabelSelector {

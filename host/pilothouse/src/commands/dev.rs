@@ -1,5 +1,7 @@
 //! `pilothouse dev`: the embedded API server and the host in one process.
 
+use pilothouse_controller::GrantMode;
+
 use super::host::{HostFlags, run as run_host};
 use super::rebuild::Rebuild;
 use super::{apiserver, listen};
@@ -28,6 +30,7 @@ pub(crate) async fn run(flags: Dev) -> Outcome {
         plugins: flags.plugins,
         api_server: address.to_string(),
         grant_crds: true,
+        grants: flags.grants.map(GrantMode::from).unwrap_or_default(),
         cache_dir: flags.cache.cache_dir,
         cache_compression: flags.cache.cache_compression.unwrap_or_default(),
         streaming_lists: true,

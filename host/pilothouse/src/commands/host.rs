@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pilothouse_controller::{Clients, HostOptions, Metrics, PluginHost};
+use pilothouse_controller::{Clients, GrantMode, HostOptions, Metrics, PluginHost};
 use pilothouse_plugin::Engine;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -26,6 +26,7 @@ pub(crate) struct HostFlags {
     /// The API server as `host:port`.
     pub(crate) api_server: String,
     pub(crate) grant_crds: bool,
+    pub(crate) grants: GrantMode,
     /// Where compiled plugins are kept, if not in the usual place.
     pub(crate) cache_dir: Option<PathBuf>,
     pub(crate) cache_compression: CacheCompression,
@@ -53,6 +54,7 @@ pub(crate) async fn run(
         plugins: flags.plugins,
         api_server: flags.api_server,
         grant_crds: flags.grant_crds,
+        grants: flags.grants,
         instance: instance(),
         namespace: namespace(),
         settle: SETTLE,

@@ -17,12 +17,13 @@ pub(crate) async fn run(flags: Rbac) -> Outcome {
         return Err(Failed::Usage(format!("--name {name:?}: use lower-case letters, digits, '-' and '.'")));
     }
     distinct(&flags.files)?;
-    let grant_crds = config(flags.config.as_deref())?.grant_crds;
+    let config = config(flags.config.as_deref())?;
+    let host_config = (config.grant_crds, config.grants);
     let mut roles = Roles::new(host, flags.name);
     let mut names = Vec::new();
     let mut remarks = Vec::new();
     for file in &flags.files {
-        let report = checking::discovered(file, flags.kubeconfig.as_deref(), grant_crds).await?;
+        let report = checking::discovered(file, flags.kubeconfig.as_deref(), host_config).await?;
         for right in &report.rights {
             roles.add(&report.name, right);
             if right.needed_for == "events" && !right.namespace.is_empty() {

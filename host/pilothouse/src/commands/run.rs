@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use pilothouse_controller::GrantMode;
 use serde::Deserialize;
 
 use super::host::{HostFlags, run as run_host};
@@ -17,6 +18,9 @@ pub(super) struct HostConfig {
     /// is the operator's decision.
     #[serde(default)]
     pub(super) grant_crds: bool,
+    /// What a plugin gets of what its sidecar does not mention.
+    #[serde(default)]
+    pub(super) grants: GrantMode,
     /// The objects that are kept in memory.
     #[serde(default)]
     pub(super) cache: CacheConfig,
@@ -56,6 +60,7 @@ pub(crate) async fn run(flags: Run) -> Outcome {
         plugins: PathBuf::from(&flags.plugins),
         api_server,
         grant_crds: config.grant_crds,
+        grants: flags.grants.map_or(config.grants, GrantMode::from),
         cache_dir: flags.cache.cache_dir,
         cache_compression: flags.cache.cache_compression.unwrap_or(config.cache.compression),
         streaming_lists: config.lists == Lists::Streaming,
@@ -68,7 +73,7 @@ pub(super) fn config(path: Option<&Path>) -> Result<HostConfig, Failed> {
     let Some(path) = path else { return Ok(HostConfig::default()) };
     let refused = |problem: String| {
         Failed::Usage(format!(
-            "--config {}: {problem}; the members are grantCrds, cache.compression and lists",
+            "--config {}: {problem}; the members are grantCrds, grants, cache.compression and lists",
             path.display()
         ))
     };
@@ -98,6 +103,9 @@ mod tests {
         assert_eq!(read("cache: {compression: none}"), (false, CacheCompression::None));
         let none = config(None).expect("no file");
         assert_eq!((none.cache.compression, none.lists), (CacheCompression::None, Lists::Streaming));
+        assert_eq!(none.grants, GrantMode::Declared);
+        std::fs::write(&path, "grants: explicit").expect("written");
+        assert_eq!(config(Some(&path)).expect("a configuration").grants, GrantMode::Explicit);
         std::fs::write(&path, "lists: plain").expect("written");
         assert_eq!(config(Some(&path)).expect("a configuration").lists, Lists::Plain);
     }

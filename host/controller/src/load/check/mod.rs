@@ -4,6 +4,7 @@ mod report;
 mod review;
 mod rights;
 mod rules;
+mod scopes;
 mod warnings;
 
 use std::path::Path;
@@ -15,14 +16,16 @@ pub use report::{CheckReport, CheckedLimits, CheckedWatch, Verdict};
 pub use rights::Right;
 
 use super::authority::{idle_grants, not_granted};
-use super::watches::has_its_namespaces;
-use super::{check_exports, unused_exports};
+use super::watches::{has_its_namespaces, type_of};
+use super::{LoadProblem, check_exports, unused_exports};
 use crate::descriptor::{Descriptor, Watch};
 use crate::limits;
 use crate::name::PluginName;
-use crate::server::{Discovery, DiscoveryError, Server, apply_crds};
-use crate::sidecar::Sidecar;
+use crate::operator::under;
+use crate::server::{Age, Discovery, DiscoveryError, Server, apply_crds};
+use crate::sidecar::{GrantMode, Sidecar};
 use report::{exports, world};
+use scopes::Scopes;
 
 /// Which servers a plugin is held against.
 #[derive(Clone)]
@@ -35,6 +38,8 @@ pub struct CheckServers {
     pub review_rights: bool,
     /// Whether the host that runs the plugin applies CRDs where a sidecar does not say.
     pub grant_crds: bool,
+    /// What that host gives of what a sidecar does not mention.
+    pub grants: GrantMode,
 }
 
 /// Loads and describes the plugin in `path`, and holds it against the servers. A plugin that would load and yet not run has
@@ -47,6 +52,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     let wasm =
         tokio::fs::read(path).await.map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
     let (sidecar, has_sidecar) = sidecar(path).await?;
+    let sidecar = under(servers.grants, sidecar);
     let code = engine.load(wasm).await.map_err(|error| error.to_string())?;
     let host = Arc::new(StandIn::new(sidecar.config_json()));
     let limits = limits::effective(None, &sidecar.limits).map_err(|error| error.to_string())?.guest;
@@ -60,18 +66,23 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         limits::effective(Some(&descriptor.limits), &sidecar.limits).map_err(|error| error.to_string())?;
     let mut problems = Vec::new();
     let watches = checked_watches(&descriptor, &servers, &mut problems).await?;
+    let asked = servers.cluster.as_ref().unwrap_or(&servers.embedded).clone();
+    let scopes = Scopes::of(&descriptor, &sidecar, &Discovery::new(Server::new(asked)))
+        .await
+        .map_err(|error| error.to_string())?;
     if let Err(error) = apply_crds(&Server::new(servers.embedded), &descriptor.crds, &mut Vec::new()).await {
         problems.push(error.to_string());
     }
     problems.extend(watches.iter().filter_map(|checked| {
         let missing = checked.granted_namespaces(&sidecar).err()?;
-        Some(not_granted(&checked.watch, &name, &missing))
+        Some(not_granted(&checked.watch.name, &name, &missing))
     }));
-    let mut rights = rights::needed(&descriptor, &watches, &sidecar, servers.grant_crds);
+    let mut rights = rights::needed(&descriptor, &watches, &sidecar, &scopes, servers.grant_crds);
     if let Some(cluster) = servers.cluster.filter(|_| servers.review_rights) {
         review::review(&Server::new(cluster), &mut rights, &mut problems).await;
     }
     let mut warnings = warnings::of(&descriptor, &sidecar, &name);
+    warnings.extend(scopes.warnings(&descriptor, &sidecar));
     warnings.extend(limits.clipped.iter().cloned());
     warnings.extend(unused_exports(&descriptor, code.exports()));
     warnings.extend(warnings::of_http(code.imports(), &descriptor, &sidecar));
@@ -110,6 +121,10 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
 
 async fn sidecar(plugin: &Path) -> Result<(Sidecar, bool), String> {
     let path = plugin.with_extension("yaml");
+    let short = plugin.with_extension("yml");
+    if tokio::fs::symlink_metadata(&short).await.is_ok() {
+        return Err(LoadProblem::ShortEnding { short, path }.to_string());
+    }
     match tokio::fs::read_to_string(&path).await {
         Ok(text) => Sidecar::parse(&text)
             .map(|sidecar| (sidecar, true))
@@ -143,7 +158,9 @@ async fn checked_watches(
     for (position, watch) in descriptor.watches.iter().enumerate() {
         let own = descriptor.crds.iter().find_map(|crd| own_kind(crd, &watch.api_version, &watch.kind));
         let asked = cluster.as_ref().unwrap_or(&embedded);
-        let (served, plural, namespaced) = match asked.resolve(&watch.api_version, &watch.kind).await {
+        let of = type_of(watch).map_err(|problem| problem.to_string())?;
+        let resolved = asked.resolve(of, watch.resource.as_deref(), Age::Known).await;
+        let (served, plural, namespaced) = match resolved {
             Ok(resource) => {
                 problems
                     .extend(has_its_namespaces(watch, &resource).err().map(|problem| problem.to_string()));
@@ -154,7 +171,7 @@ async fn checked_watches(
                 (Verdict::ByOwnCrd, plural, namespaced)
             }
             Err(error @ DiscoveryError::NotServed { .. }) => {
-                let kinds = asked.kinds(&watch.api_version).await.map_err(|error| error.to_string())?;
+                let kinds = asked.kinds(of).await.map_err(|error| error.to_string())?;
                 if cluster.is_none() && kinds.is_empty() {
                     (Verdict::Unverified, None, None)
                 } else {

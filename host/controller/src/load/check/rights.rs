@@ -1,8 +1,10 @@
 //! What the host, and a plugin's service account, must be allowed to do on the API server for a plugin.
 
 use pilothouse_model::FieldSelector;
+use pilothouse_model::names::guess_plural;
 use serde::Serialize;
 
+use super::scopes::Scopes;
 use super::{CheckedWatch, Verdict};
 use crate::access::{ServiceAccount, only_name};
 use crate::descriptor::{Descriptor, Rule};
@@ -89,6 +91,7 @@ pub(super) fn needed(
     descriptor: &Descriptor,
     watches: &[CheckedWatch],
     sidecar: &Sidecar,
+    scopes: &Scopes,
     grant_crds: bool,
 ) -> Vec<Right> {
     let mut needed = Needed::default();
@@ -120,6 +123,9 @@ pub(super) fn needed(
             let verbs: Vec<&str> = rule.verbs.iter().map(String::as_str).collect();
             places.add(&rule.namespaces, None);
             for (group, resource) in resources(&rule) {
+                if scopes.leave_nothing(&rule, group, resource) {
+                    continue;
+                }
                 let namespaces = &rule.namespaces;
                 let asked = Asked { group, resource, verbs: &verbs, namespaces, names: &[], is_guess: false };
                 needed.add(account, &format!("writes[{position}]"), &asked);
@@ -205,7 +211,7 @@ impl CheckedWatch {
     /// Its group and plural.
     pub(super) fn resource(&self) -> (&str, String) {
         let group = self.watch.api_version.split_once('/').map_or("", |(group, _)| group);
-        (group, self.watch.resource.clone().unwrap_or_else(|| guessed_plural(&self.watch.kind)))
+        (group, self.watch.resource.clone().unwrap_or_else(|| guess_plural(&self.watch.kind)))
     }
 
     /// What the sidecar leaves of its namespaces.
@@ -216,20 +222,10 @@ impl CheckedWatch {
     }
 }
 
-fn resources(rule: &Rule) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn resources(rule: &Rule) -> impl Iterator<Item = (&str, &str)> {
     rule.api_groups
         .iter()
         .flat_map(|group| rule.resources.iter().map(|resource| (group.as_str(), resource.as_str())))
-}
-
-/// As most CRDs are named, where no server can be asked.
-fn guessed_plural(kind: &str) -> String {
-    let kind = kind.to_ascii_lowercase();
-    match kind.strip_suffix('y') {
-        Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
-        _ if kind.ends_with(['s', 'x']) || kind.ends_with("ch") => format!("{kind}es"),
-        _ => format!("{kind}s"),
-    }
 }
 
 #[cfg(test)]
@@ -237,6 +233,15 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    fn needed(
+        descriptor: &Descriptor,
+        watches: &[CheckedWatch],
+        sidecar: &Sidecar,
+        grant_crds: bool,
+    ) -> Vec<Right> {
+        super::needed(descriptor, watches, sidecar, &Scopes::default(), grant_crds)
+    }
 
     fn checked(members: &Value, resource: Option<&str>) -> CheckedWatch {
         let mut watch = json!({"name": "w"});
@@ -369,7 +374,5 @@ mod tests {
         let watches = [checked(&json!({"apiVersion": "example.com/v1", "kind": "Policy"}), None)];
         let rights = needed(&descriptor(&json!({})), &watches, &Sidecar::default(), false);
         assert!(rights[0].is_guess && rights[0].resource == "policies", "{rights:?}");
-        assert_eq!(guessed_plural("Gateway"), "gateways");
-        assert_eq!(guessed_plural("Ingress"), "ingresses");
     }
 }

@@ -53,6 +53,7 @@ fn view(guest: &GuestServices) -> View {
         cache: Arc::new(WatchCache { namespaces: Vec::new(), readers: Vec::new(), is_selective: false }),
         indexes: BTreeMap::new(),
         computed: Computed::default(),
+        _held_indexes: Vec::new(),
         is_target: true,
         own_writes: guest.writes.of(&world::resource()),
     }

@@ -5,6 +5,8 @@ use serde_json::json;
 use super::*;
 use crate::fence::Fence;
 use crate::guest_host::GuestServices;
+use crate::operator::Operator;
+use crate::sidecar::Sidecar;
 
 /// A client that may write everything, and the requests that its server gets.
 fn stage() -> (LiveClient, Arc<Mutex<Vec<String>>>) {
@@ -12,9 +14,7 @@ fn stage() -> (LiveClient, Arc<Mutex<Vec<String>>>) {
     let told = Arc::clone(&got);
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        if method != Method::GET {
-            told.lock().push(format!("{method} {path}"));
-        }
+        told.lock().push(format!("{method} {path}"));
         let body = if method == Method::GET {
             json!({"resources": [
                 {"name": "configmaps", "kind": "ConfigMap", "namespaced": true},
@@ -35,9 +35,10 @@ fn stage() -> (LiveClient, Arc<Mutex<Vec<String>>>) {
         verbs: vec!["*".into()],
         namespaces: Vec::new(),
     };
-    let grants = Grants::new(vec![everything], None);
-    let writer = Writer::new(server.clone(), Fence::default(), guest);
-    let client = LiveClient::new(server.clone(), Discovery::new(server), grants, writer, "live".into());
+    let grants = Grants::new(vec![everything], Operator::granting_writes(None));
+    let discovery = Discovery::new(server.clone());
+    let writer = Writer::new(server.clone(), discovery.clone(), Fence::default(), guest);
+    let client = LiveClient::new(server, discovery, grants, writer, "live".into());
     (client, got)
 }
 
@@ -62,7 +63,8 @@ async fn an_object_of_a_namespaced_kind_goes_to_its_own_namespace_or_nowhere() {
             assert!(causes[0].message.contains("configmaps"), "{}", causes[0].message);
         }
     }
-    assert!(got.lock().is_empty(), "nothing was sent");
+    assert_eq!(*got.lock(), ["GET /api/v1"], "nothing else was sent");
+    got.lock().clear();
 
     let create = async |kind, metadata: serde_json::Value| {
         drop(client.create(None, manifest(kind, &metadata), "").await);
@@ -76,4 +78,154 @@ async fn an_object_of_a_namespaced_kind_goes_to_its_own_namespace_or_nowhere() {
         "POST /api/v1/nodes",
     ];
     assert_eq!(*got.lock(), sent);
+}
+
+/// Each is text of a guest that would reach another URL than that of a kind: with the host's own rights, before any check.
+#[tokio::test]
+async fn no_text_of_a_guest_reaches_the_server_as_a_part_of_a_url() {
+    let (client, got) = stage();
+    let target =
+        |api_version: &str, kind: &str| ObjectType { api_version: api_version.into(), kind: kind.into() };
+    let key = ObjectKey::new("n", "a");
+    let fields = |error: ApiError| {
+        let ApiError::Invalid(causes) = error else { panic!("{error}") };
+        causes[0].field.clone()
+    };
+    for api_version in [
+        "v1/namespaces/x/services/y/proxy/admin",
+        "../api/v1/secrets",
+        "apps/v1/deployments?watch=true",
+        "v1?watch=true",
+        "..",
+        "",
+        "apps/v1\nx",
+    ] {
+        let target = target(api_version, "ConfigMap");
+        assert_eq!(fields(client.get(&target, &key, "").await.expect_err(api_version)), "apiVersion");
+        let manifest = json!({"apiVersion": api_version, "kind": "A", "metadata": {"name": "a"}}).to_string();
+        assert_eq!(fields(client.create(None, manifest, "").await.expect_err(api_version)), "apiVersion");
+    }
+    let map = target("v1", "ConfigMap");
+    assert_eq!(fields(client.get(&target("v1", "Config/Map"), &key, "").await.expect_err("kind")), "kind");
+    assert_eq!(fields(client.get(&map, &key, "../b").await.expect_err("subresource")), "subresource");
+    for (namespace, name, field) in
+        [("a/b", "a", "metadata.namespace"), ("n", "..", "metadata.name"), ("n", "a/log", "metadata.name")]
+    {
+        let key = ObjectKey::new(namespace, name);
+        let options =
+            DeleteOptions { propagation: Propagation::Background, uid: None, resource_version: None };
+        assert_eq!(fields(client.delete(None, &map, &key, &options).await.expect_err(name)), field);
+    }
+    let list = ListOptions {
+        namespace: "../..".into(),
+        label_selector: String::new(),
+        field_selector: String::new(),
+        limit: 1,
+        cursor: String::new(),
+    };
+    assert_eq!(fields(client.list(&map, &list).await.expect_err("namespace")), "metadata.namespace");
+    assert!(got.lock().iter().all(|sent| sent == "GET /api/v1"), "{:?}", got.lock());
+}
+
+#[tokio::test]
+async fn what_no_rule_covers_is_denied_without_a_request() {
+    let (all, got) = stage();
+    let rule = |group: &str, resource: &str, verb: &str, namespaces: &[&str]| crate::descriptor::Rule {
+        api_groups: vec![group.into()],
+        resources: vec![resource.into()],
+        verbs: vec![verb.into()],
+        namespaces: namespaces.iter().map(|&name| name.to_owned()).collect(),
+    };
+    let key = ObjectKey::new("n", "a");
+    for (declared, granted) in [
+        (vec![], None),
+        (vec![rule("*", "*", "*", &[])], Some(vec![])),
+        (vec![rule("apps", "*", "*", &[])], None),
+        (vec![rule("", "*", "update", &[])], None),
+        (vec![rule("", "*", "*", &["other"])], None),
+        (vec![rule("", "configmaps/status", "*", &[])], None),
+    ] {
+        let client =
+            LiveClient { grants: Grants::new(declared, Operator::granting_writes(granted)), ..stage().0 };
+        let client = LiveClient {
+            server: all.server.clone(),
+            discovery: Discovery::new(all.server.clone()),
+            ..client
+        };
+        let target = ObjectType { api_version: "v1".into(), kind: "ConfigMap".into() };
+        let denied = client.get(&target, &key, "").await.expect_err("denied");
+        let ApiError::Denied(missing) = denied else { panic!("{denied}") };
+        assert_eq!(missing.resources, ["configmaps"]);
+        let manifest = manifest("ConfigMap", &json!({"name": "a", "namespace": "n"}));
+        assert!(matches!(client.create(None, manifest, "").await, Err(ApiError::Denied(_))));
+    }
+    assert_eq!(*got.lock(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_namespace_in_a_request_makes_no_cluster_scoped_object_one_of_it() {
+    let (client, got) = stage();
+    let shop = crate::descriptor::Rule {
+        api_groups: vec!["*".into()],
+        resources: vec!["*".into()],
+        verbs: vec!["*".into()],
+        namespaces: vec!["shop".into()],
+    };
+    let client = LiveClient { grants: Grants::new(vec![shop], Operator::granting_writes(None)), ..client };
+    let nodes = ObjectType { api_version: "v1".into(), kind: "Node".into() };
+    let delete = DeleteOptions { propagation: Propagation::Background, uid: None, resource_version: None };
+    let patch = || Patch { patch_type: PatchType::Merge, body: "{}".into() };
+    let list = |namespace: &str| ListOptions {
+        namespace: namespace.into(),
+        label_selector: String::new(),
+        field_selector: String::new(),
+        limit: 1,
+        cursor: String::new(),
+    };
+    let is_invalid = |error: ApiError| matches!(&error, ApiError::Invalid(causes) if causes[0].field == "metadata.namespace");
+    let within = ObjectKey::new("shop", "a");
+    assert!(is_invalid(client.get(&nodes, &within, "").await.expect_err("get")));
+    assert!(is_invalid(client.get(&nodes, &within, "status").await.expect_err("get status")));
+    assert!(is_invalid(client.list(&nodes, &list("shop")).await.expect_err("list")));
+    assert!(is_invalid(client.delete(None, &nodes, &within, &delete).await.expect_err("delete")));
+    assert!(is_invalid(client.patch(None, &nodes, &within, patch(), "").await.expect_err("patch")));
+    let node = || manifest("Node", &json!({"name": "a", "namespace": "shop"}));
+    assert!(is_invalid(client.create(None, node(), "").await.expect_err("create")));
+    assert!(is_invalid(client.update(None, node(), "").await.expect_err("update")));
+    let cluster = ObjectKey::cluster("a");
+    assert!(matches!(client.get(&nodes, &cluster, "").await, Err(ApiError::Denied(_))));
+    assert!(matches!(client.list(&nodes, &list("")).await, Err(ApiError::Denied(_))));
+    let maps = ObjectType { api_version: "v1".into(), kind: "ConfigMap".into() };
+    assert!(matches!(client.list(&maps, &list("")).await, Err(ApiError::Denied(_))), "all namespaces");
+    assert_eq!(*got.lock(), ["GET /api/v1"]);
+    let answer = client.delete(None, &maps, &within, &delete).await;
+    assert!(answer.is_ok(), "{:?}", answer.err());
+}
+
+/// The plugin's code is not asked, and cannot keep what was taken away by failing to load.
+#[tokio::test]
+async fn what_a_sidecar_takes_away_counts_for_the_client_that_is_there() {
+    let (client, got) = stage();
+    let operator = Operator::granting_writes(None);
+    let rule = crate::descriptor::Rule {
+        api_groups: vec!["*".into()],
+        resources: vec!["*".into()],
+        verbs: vec!["*".into()],
+        namespaces: Vec::new(),
+    };
+    let client = LiveClient { grants: Grants::new(vec![rule], operator.clone()), ..client };
+    let create = async || {
+        client.create(None, manifest("ConfigMap", &json!({"name": "a", "namespace": "n"})), "").await
+    };
+    assert!(create().await.is_ok());
+    let name = crate::PluginName::of_file(std::path::Path::new("live.wasm")).expect("a name");
+    let read =
+        |text: &str| crate::operator::Terms::of(&Sidecar::parse(text).expect("a sidecar")).expect("terms");
+    operator.begin().allow(read("grants: {writes: []}"), &name, None);
+    assert!(matches!(create().await, Err(ApiError::Denied(_))));
+    operator.begin().allow(read(""), &name, None);
+    assert!(create().await.is_ok());
+    operator.begin().withhold("the sidecar is torn".into(), None);
+    assert!(matches!(create().await, Err(ApiError::Denied(_))));
+    assert_eq!(got.lock().iter().filter(|sent| sent.starts_with("POST")).count(), 2);
 }

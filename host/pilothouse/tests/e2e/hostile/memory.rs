@@ -46,7 +46,7 @@ async fn versions_that_a_plugin_alone_keeps_are_charged_to_it() {
     let attack = Attack::new("keeper")
         .sidecar("limits", json!({"memory": "64Mi", "hostMemory": "16Mi"}))
         .script(json!([{"do": "keep"}]))
-        .says("hostMemory");
+        .says("limits.hostMemory of");
     attack.begin(&arena.host).await;
     arena.host.wait_for_state("keeper", "running").await;
     let filler = "x".repeat(900 << 10);
@@ -76,7 +76,7 @@ async fn what_the_server_answered_is_charged_for_as_long_as_it_is_kept() {
     let attack = Attack::new("hoarder")
         .sidecar("limits", json!({"hostMemory": "16Mi", "clientQps": 1_000_000, "messageSize": "16Mi"}))
         .script(json!([get]))
-        .says("hostMemory");
+        .says("limits.hostMemory of");
     arena.withstands(&attack).await;
     arena.ends().await;
 }

@@ -1,0 +1,111 @@
+//! The operator's word from the file system: read before anything else of a load, and applied to the version that runs.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{LoadProblem, LoadServices};
+use crate::directory::PluginFiles;
+use crate::name::PluginName;
+use crate::operator::{Terms, Turn, under};
+use crate::sidecar::Sidecar;
+use crate::version::Version;
+
+/// The largest sidecar that is read.
+const LARGEST: u64 = 1 << 20;
+
+/// Reads the sidecar, and has it count from now on. One that can't be understood leaves the version that runs without any right.
+pub(super) async fn apply(
+    services: &LoadServices,
+    plugin: &PluginName,
+    operator: &Turn,
+    files: &PluginFiles,
+    running: Option<&Version>,
+) -> Result<(String, Sidecar, Arc<Terms>), LoadProblem> {
+    let text = match read(files).await {
+        Ok(text) => text,
+        Err(problem) => {
+            operator.withhold(problem.to_string(), running);
+            return Err(problem);
+        }
+    };
+    // Somebody is writing it: what is there is half of something, and the other half comes with the next load.
+    if !files.has_current_sidecar() {
+        return Err(LoadProblem::Changing { path: files.sidecar.clone() });
+    }
+    let parsed = Sidecar::parse(&text).and_then(|sidecar| {
+        let sidecar = under(services.grants, sidecar);
+        let terms = Terms::of(&sidecar)?;
+        Ok((sidecar, terms))
+    });
+    match parsed {
+        Ok((sidecar, terms)) => {
+            let terms = operator.allow(terms, plugin, running);
+            Ok((text, sidecar, terms))
+        }
+        Err(source) => {
+            let problem = LoadProblem::Sidecar { path: files.sidecar.clone(), source };
+            operator.withhold(problem.to_string(), running);
+            Err(problem)
+        }
+    }
+}
+
+/// The text of the sidecar, "" without one.
+async fn read(files: &PluginFiles) -> Result<String, LoadProblem> {
+    let path = &files.sidecar;
+    if let Some(short) = files.short_sidecar() {
+        return Err(LoadProblem::ShortEnding { short: short.to_owned(), path: path.clone() });
+    }
+    let size = tokio::fs::metadata(path).await.map(|metadata| metadata.len()).unwrap_or_default();
+    if size > LARGEST {
+        return Err(LoadProblem::TooLarge { path: path.clone(), size, limit: LARGEST });
+    }
+    match tokio::fs::read_to_string(path).await {
+        Ok(text) => Ok(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !is_there(path).await => Ok(String::new()),
+        Err(source) => Err(LoadProblem::Read { path: path.clone(), source }),
+    }
+}
+
+/// Whether the name is there: one that leads nowhere is no absent sidecar.
+async fn is_there(path: &Path) -> bool {
+    tokio::fs::symlink_metadata(path).await.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directory::scan;
+
+    async fn text(files: &[(&str, &str)]) -> Result<String, String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("p.wasm"), "").expect("written");
+        for (name, content) in files {
+            std::fs::write(folder.path().join(name), content).expect("written");
+        }
+        let found = scan(folder.path()).expect("readable").plugins;
+        read(found.values().next().expect("a plugin")).await.map_err(|problem| problem.to_string())
+    }
+
+    #[tokio::test]
+    async fn a_sidecar_with_the_short_ending_is_no_absent_one() {
+        assert_eq!(text(&[]).await, Ok(String::new()));
+        assert_eq!(text(&[("p.yaml", "workers: 2")]).await, Ok("workers: 2".into()));
+        for files in [&[("p.yml", "")][..], &[("p.yml", ""), ("p.yaml", "")]] {
+            let refused = text(files).await.expect_err("refused");
+            assert!(refused.contains("p.yml is not read; rename it to p.yaml"), "{refused}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_sidecar_that_leads_nowhere_is_no_absent_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("p.wasm"), "").expect("written");
+        std::os::unix::fs::symlink("gone", folder.path().join("p.yaml")).expect("linked");
+        let found = scan(folder.path()).expect("readable").plugins;
+        let problem = read(found.values().next().expect("a plugin")).await.expect_err("unreadable");
+        assert!(matches!(problem, LoadProblem::Read { .. }), "{problem}");
+    }
+}

@@ -1,0 +1,249 @@
+//! Which URL serves a kind.
+
+mod served;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared, WeakShared};
+use parking_lot::Mutex;
+use pilothouse_model::names::is_dns_subdomain;
+use pilothouse_model::{GroupVersionKind, ResourceType};
+use tokio::time::{Instant, timeout};
+
+use super::{Server, ServerError};
+use served::Known;
+pub(crate) use served::Served;
+
+/// How long a list counts for a plugin's requests: as kubectl keeps its own within one run, and for no longer than a person waits.
+const COUNTS: Duration = Duration::from_secs(30);
+/// How old a list may be by which a version is loaded: all plugins of a start share one.
+const COUNTS_FOR_A_LOAD: Duration = Duration::from_secs(1);
+/// How long an answer is waited for.
+const ANSWER: Duration = Duration::from_secs(30);
+/// Bytes of a list: the largest known have some 100 KiB.
+const LARGEST: usize = 4 << 20;
+
+/// Finds resource types by kind. Lists of what is served are kept for a while; that something is not served is asked again
+/// each time, because a CRD may have come.
+#[derive(Clone)]
+pub(crate) struct Discovery {
+    server: Server,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    known: Known,
+    /// Questions under way, by API version: whoever wants to know the same meanwhile waits for the same answer.
+    asked: HashMap<String, Question>,
+    questions: u64,
+}
+
+struct Question {
+    number: u64,
+    answer: WeakShared<BoxFuture<'static, Answer>>,
+}
+
+type Answer = Result<Option<Arc<Served>>, Failure>;
+
+#[derive(Clone)]
+enum Failure {
+    Server(ServerError),
+    Answer(String),
+}
+
+/// How old an answer may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Age {
+    /// For a request, which the server answers by 404 if it is outdated.
+    Known,
+    /// For a version, which lives by it.
+    New,
+}
+
+/// Why a kind was not found.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DiscoveryError {
+    /// The server does not serve the kind, at least not now.
+    #[error(
+        "the API server does not serve kind {kind:?} in {api_version:?}{}; apply its CustomResourceDefinition, or correct \
+         apiVersion and kind", called(.plural)
+    )]
+    NotServed { api_version: String, kind: String, plural: Option<String> },
+    /// The server could not be asked.
+    #[error("cannot find out whether {api_version:?} is served: {source}")]
+    Server { api_version: String, source: ServerError },
+    /// The answer was not a resource list.
+    #[error("the API server's resource list of {api_version:?} cannot be read: {problem}")]
+    Answer { api_version: String, problem: String },
+}
+
+fn called(plural: &Option<String>) -> String {
+    plural.as_ref().map(|plural| format!(" as the resource {plural:?}")).unwrap_or_default()
+}
+
+impl Discovery {
+    pub(crate) fn new(server: Server) -> Self {
+        Self { server, state: Arc::default() }
+    }
+
+    /// The resource type of a kind in exactly this API version; with a plural name, the one that is called that.
+    pub(crate) async fn resolve(
+        &self,
+        of: GroupVersionKind<'_>,
+        plural: Option<&str>,
+        age: Age,
+    ) -> Result<ResourceType, DiscoveryError> {
+        let known = self.known(&of.api_version(), age);
+        if let Some(resource) = known.as_ref().and_then(|served| served.resource(of.kind(), plural)) {
+            return Ok(resource.clone());
+        }
+        let served = self.ask(of.group(), of.version()).await?;
+        let found = served.as_ref().and_then(|served| served.resource(of.kind(), plural));
+        found.cloned().ok_or_else(|| not_served(of, plural))
+    }
+
+    /// The resource to whose subresource a manifest of this type is sent: the one that says so (`pods/eviction` takes
+    /// `policy/v1` Eviction), else the kind's own.
+    pub(crate) async fn parent(
+        &self,
+        of: GroupVersionKind<'_>,
+        subresource: &str,
+    ) -> Result<ResourceType, DiscoveryError> {
+        // Where a manifest's own group does not have it, the core group may: there are no others in Kubernetes.
+        for (group, version) in [(of.group(), of.version()), ("", "v1")] {
+            let served = match self.known(&api_version(group, version), Age::Known) {
+                Some(served) => Some(served),
+                None => self.ask(group, version).await?,
+            };
+            if let Some(parent) = served.as_ref().and_then(|served| served.parent(of, subresource)) {
+                return Ok(parent.clone());
+            }
+        }
+        self.resolve(of, None, Age::Known).await
+    }
+
+    /// Whether the objects of a resource are in namespaces; `None` where the server serves no such one in any version of the group.
+    pub(crate) async fn is_namespaced(&self, group: &str, plural: &str) -> Result<Option<bool>, ServerError> {
+        for version in self.versions(group).await? {
+            let served = match self.question(group, &version).await {
+                Ok(served) => served,
+                Err(Failure::Server(error)) => return Err(error),
+                Err(Failure::Answer(_)) => None,
+            };
+            if let Some(resource) = served.as_ref().and_then(|served| served.plural(plural)) {
+                return Ok(Some(resource.namespaced));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn versions(&self, group: &str) -> Result<Vec<String>, ServerError> {
+        if group.is_empty() {
+            return Ok(vec!["v1".to_owned()]);
+        }
+        if !is_dns_subdomain(group) {
+            return Ok(Vec::new());
+        }
+        let body = self.server.get_within(&format!("/apis/{group}"), LARGEST).await?;
+        Ok(body.map(|body| served::versions(&body)).unwrap_or_default())
+    }
+
+    /// The kinds of an API version, sorted; none when the server does not serve it.
+    pub(crate) async fn kinds(&self, of: GroupVersionKind<'_>) -> Result<Vec<String>, DiscoveryError> {
+        let served = self.ask(of.group(), of.version()).await?;
+        Ok(served.map(|served| served.kinds()).unwrap_or_default())
+    }
+
+    /// Forgets what an API version serves: it has turned out to be otherwise.
+    pub(crate) fn forget(&self, group: &str, version: &str) {
+        let api_version = api_version(group, version);
+        let mut state = self.state.lock();
+        state.known.forget(&api_version);
+        // What is under way may have been answered before.
+        state.asked.remove(&api_version);
+    }
+
+    fn known(&self, api_version: &str, age: Age) -> Option<Arc<Served>> {
+        let most = if age == Age::Known { COUNTS } else { COUNTS_FOR_A_LOAD };
+        self.state.lock().known.get(api_version, most, Instant::now())
+    }
+
+    /// What the server says now. Cancellation safe: others go on waiting for the same answer.
+    async fn ask(&self, group: &str, version: &str) -> Result<Option<Arc<Served>>, DiscoveryError> {
+        let api_version = || api_version(group, version);
+        let answer = self.question(group, version).await;
+        answer.map_err(|failure| match failure {
+            Failure::Server(source) => DiscoveryError::Server { api_version: api_version(), source },
+            Failure::Answer(problem) => DiscoveryError::Answer { api_version: api_version(), problem },
+        })
+    }
+
+    fn question(&self, group: &str, version: &str) -> Shared<BoxFuture<'static, Answer>> {
+        let api_version = api_version(group, version);
+        let mut state = self.state.lock();
+        let under_way = state.asked.get(&api_version).and_then(|question| question.answer.upgrade());
+        if let Some(answer) = under_way.filter(|answer| answer.peek().is_none()) {
+            return answer;
+        }
+        // Those that nobody waits for any more.
+        state.asked.retain(|_, question| question.answer.upgrade().is_some());
+        state.questions += 1;
+        let number = state.questions;
+        let (server, group, version) = (self.server.clone(), group.to_owned(), version.to_owned());
+        let (shared, key) = (Arc::clone(&self.state), api_version.clone());
+        let asking = async move {
+            let answer = fetch(&server, &group, &version).await;
+            let mut state = shared.lock();
+            // Not if it was forgotten meanwhile.
+            if state.asked.get(&key).is_some_and(|question| question.number == number) {
+                state.asked.remove(&key);
+                match &answer {
+                    Ok(Some(served)) => state.known.put(key, Arc::clone(served), Instant::now()),
+                    Ok(None) => state.known.forget(&key),
+                    Err(_) => {}
+                }
+            }
+            answer
+        };
+        let answer = asking.boxed().shared();
+        if let Some(weak) = answer.downgrade() {
+            state.asked.insert(api_version, Question { number, answer: weak });
+        }
+        answer
+    }
+}
+
+fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+fn not_served(of: GroupVersionKind<'_>, plural: Option<&str>) -> DiscoveryError {
+    DiscoveryError::NotServed {
+        api_version: of.api_version(),
+        kind: of.kind().to_owned(),
+        plural: plural.map(str::to_owned),
+    }
+}
+
+async fn fetch(server: &Server, group: &str, version: &str) -> Answer {
+    let path = match group {
+        "" => format!("/api/{version}"),
+        group => format!("/apis/{group}/{version}"),
+    };
+    let asking = server.get_within(&path, LARGEST);
+    let late = |_| Err(ServerError::Transport(format!("no answer in {} s", ANSWER.as_secs())));
+    match timeout(ANSWER, asking).await.unwrap_or_else(late) {
+        Ok(Some(body)) => {
+            let served = Served::parse(&body, group, version).map_err(Failure::Answer)?;
+            Ok(Some(Arc::new(served)))
+        }
+        Ok(None) => Ok(None),
+        Err(error) => Err(Failure::Server(error)),
+    }
+}

@@ -1,0 +1,122 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::time::{advance, sleep};
+
+use super::*;
+
+/// A server that serves this of `example.com/v1`, and how often it was asked.
+#[derive(Clone, Default)]
+struct Stage {
+    serves: Arc<Mutex<Value>>,
+    asked: Arc<AtomicU32>,
+}
+
+impl Stage {
+    fn serve(&self, plural: &str, namespaced: bool) {
+        *self.serves.lock() =
+            json!({"resources": [{"name": plural, "kind": "Foo", "namespaced": namespaced}]});
+    }
+
+    fn asked(&self) -> u32 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    fn discovery(&self) -> Discovery {
+        let stage = self.clone();
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            let stage = stage.clone();
+            async move {
+                stage.asked.fetch_add(1, Ordering::Relaxed);
+                sleep(Duration::from_millis(10)).await;
+                let body = stage.serves.lock().clone();
+                let code = if body.is_null() { 404 } else { 200 };
+                let response = http::Response::builder().status(code);
+                Ok::<_, std::convert::Infallible>(
+                    response.body(Body::from(body.to_string().into_bytes())).expect("a response"),
+                )
+            }
+        });
+        Discovery::new(Server::new(kube::Client::new(service, "default")))
+    }
+}
+
+fn foo() -> GroupVersionKind<'static> {
+    GroupVersionKind::parse("example.com/v1", "Foo").expect("a type")
+}
+
+async fn plural(discovery: &Discovery, age: Age) -> Option<(String, bool)> {
+    let found = discovery.resolve(foo(), None, age).await.ok()?;
+    Some((found.plural, found.namespaced))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_comes_back_with_another_scope_is_known_after_a_while_and_at_once_by_a_404() {
+    let stage = Stage::default();
+    stage.serve("foos", true);
+    let discovery = stage.discovery();
+    assert_eq!(plural(&discovery, Age::Known).await, Some(("foos".into(), true)));
+    stage.serve("fooes", false);
+    assert_eq!(plural(&discovery, Age::Known).await, Some(("foos".into(), true)));
+    assert_eq!(stage.asked(), 1, "the list is kept");
+    discovery.forget("example.com", "v1");
+    assert_eq!(plural(&discovery, Age::Known).await, Some(("fooes".into(), false)));
+    stage.serve("foos", true);
+    advance(COUNTS + Duration::from_secs(1)).await;
+    assert_eq!(plural(&discovery, Age::Known).await, Some(("foos".into(), true)));
+    stage.serve("fooes", false);
+    advance(COUNTS_FOR_A_LOAD + Duration::from_secs(1)).await;
+    assert_eq!(plural(&discovery, Age::New).await, Some(("fooes".into(), false)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_served_is_asked_again_and_not_kept() {
+    let stage = Stage::default();
+    let discovery = stage.discovery();
+    for version in 0..100 {
+        let api_version = format!("example.com/v{version}");
+        let of = GroupVersionKind::parse(&api_version, "Foo").expect("a type");
+        let error = discovery.resolve(of, None, Age::Known).await.expect_err("not served");
+        assert!(matches!(error, DiscoveryError::NotServed { .. }), "{error}");
+    }
+    let state = discovery.state.lock();
+    assert_eq!((state.known.size(), state.asked.len(), stage.asked()), (0, 0, 100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_ask_at_the_same_time_share_an_answer_even_if_the_first_of_them_goes() {
+    let stage = Stage::default();
+    stage.serve("foos", true);
+    let discovery = stage.discovery();
+    let ask = |discovery: &Discovery| {
+        let discovery = discovery.clone();
+        tokio::spawn(async move { plural(&discovery, Age::Known).await })
+    };
+    let first = ask(&discovery);
+    tokio::task::yield_now().await;
+    let others: Vec<_> = (0..10).map(|_| ask(&discovery)).collect();
+    tokio::task::yield_now().await;
+    first.abort();
+    for other in others {
+        assert_eq!(other.await.expect("not aborted"), Some(("foos".into(), true)));
+    }
+    assert_eq!(stage.asked(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plural_name_of_another_kind_is_not_served() {
+    let stage = Stage::default();
+    stage.serve("foos", true);
+    let discovery = stage.discovery();
+    let error = discovery.resolve(foo(), Some("secrets"), Age::New).await.expect_err("another resource");
+    assert!(error.to_string().contains("as the resource \"secrets\""), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_any_size_is_not_read_to_its_end() {
+    let stage = Stage::default();
+    *stage.serves.lock() = json!({"resources": [], "padding": "x".repeat(LARGEST)});
+    let error = stage.discovery().resolve(foo(), None, Age::Known).await.expect_err("too large");
+    assert!(matches!(error, DiscoveryError::Server { source: ServerError::Unread { .. }, .. }), "{error}");
+}

@@ -1,0 +1,226 @@
+//! The syntax of Kubernetes names: what may stand in a URL, an apiVersion or a kind. The rules are those of
+//! `k8s.io/apimachinery/pkg/util/validation` and `pkg/api/validation/path`.
+
+use std::borrow::Cow;
+
+/// Whether the text is an RFC 1123 label: the name of a namespace, for one.
+#[must_use]
+pub fn is_dns_label(text: &str) -> bool {
+    text.len() <= 63 && is_label_text(text)
+}
+
+/// Whether the text is an RFC 1123 subdomain: an API group, or the name of most objects.
+#[must_use]
+pub fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_label_text)
+}
+
+/// Whether the text is an RFC 1035 label: a version of an API group, or the plural name of a resource.
+#[must_use]
+pub fn is_dns_1035_label(text: &str) -> bool {
+    is_dns_label(text) && text.starts_with(|first: char| first.is_ascii_lowercase())
+}
+
+/// Whether the text is a kind, such as `ConfigMap`: in lower case an RFC 1035 label.
+#[must_use]
+pub fn is_kind(text: &str) -> bool {
+    text.is_ascii() && is_dns_1035_label(&text.to_ascii_lowercase())
+}
+
+/// Whether the text can name an object of some kind: one segment of a path. RBAC objects have no narrower rule, most kinds
+/// do; their API server checks that.
+#[must_use]
+pub fn is_object_name(text: &str) -> bool {
+    (1..=253).contains(&text.len())
+        && !matches!(text, "." | "..")
+        && !text.contains(|found: char| matches!(found, '/' | '%') || found.is_control())
+}
+
+/// The text as one segment of a URL's path.
+#[must_use]
+pub fn path_segment(text: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:~".contains(&byte);
+    if text.bytes().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut segment = String::with_capacity(text.len() + 16);
+    for byte in text.bytes() {
+        if is_plain(byte) {
+            segment.push(char::from(byte));
+        } else {
+            segment.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    Cow::Owned(segment)
+}
+
+/// The plural name that the resource of a kind usually has: as `UnsafeGuessKindToResource` of apimachinery.
+#[must_use]
+pub fn guess_plural(kind: &str) -> String {
+    let kind = kind.to_ascii_lowercase();
+    match kind.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
+        _ if kind.ends_with(['s', 'x']) || kind.ends_with("ch") => format!("{kind}es"),
+        _ => format!("{kind}s"),
+    }
+}
+
+/// Lower-case letters, digits and `-`, with a letter or digit at both ends; of any length.
+fn is_label_text(text: &str) -> bool {
+    let is_edge = |byte: Option<u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    is_edge(text.bytes().next())
+        && is_edge(text.bytes().last())
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+/// A kind in one version of an API group, checked to be one: nothing in it can change the meaning of a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GroupVersionKind<'a> {
+    group: &'a str,
+    version: &'a str,
+    kind: &'a str,
+}
+
+/// Why an apiVersion and a kind name no type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TypeNameError {
+    /// Neither `VERSION` nor `GROUP/VERSION`.
+    #[error("it is neither VERSION nor GROUP/VERSION, such as \"v1\" or \"apps/v1\"")]
+    ApiVersion,
+    /// No kind.
+    #[error("it is not a kind, such as \"ConfigMap\": letters, digits and '-', at most 63 of them")]
+    Kind,
+}
+
+impl<'a> GroupVersionKind<'a> {
+    /// Reads the `apiVersion` and `kind` of a manifest.
+    ///
+    /// # Errors
+    /// The first of the two that is not one.
+    pub fn parse(api_version: &'a str, kind: &'a str) -> Result<Self, TypeNameError> {
+        let (group, version) = match api_version.split_once('/') {
+            Some((group, version)) if is_dns_subdomain(group) => (group, version),
+            Some(_) => return Err(TypeNameError::ApiVersion),
+            None => ("", api_version),
+        };
+        if !is_dns_1035_label(version) {
+            return Err(TypeNameError::ApiVersion);
+        }
+        if !is_kind(kind) {
+            return Err(TypeNameError::Kind);
+        }
+        Ok(Self { group, version, kind })
+    }
+
+    /// The API group, "" for core.
+    #[must_use]
+    pub fn group(&self) -> &'a str {
+        self.group
+    }
+
+    /// The version inside the group.
+    #[must_use]
+    pub fn version(&self) -> &'a str {
+        self.version
+    }
+
+    /// The kind.
+    #[must_use]
+    pub fn kind(&self) -> &'a str {
+        self.kind
+    }
+
+    /// As in a manifest: `v1`, or `apps/v1`.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        match self.group {
+            "" => self.version.to_owned(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+}
+
+impl TypeNameError {
+    /// The member of the manifest that is wrong.
+    #[must_use]
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::ApiVersion => "apiVersion",
+            Self::Kind => "kind",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_kubernetes() {
+        let long = "a".repeat(64);
+        for good in ["a", "kube-system", "0a", &long[1..]] {
+            assert!(is_dns_label(good), "{good}");
+        }
+        for bad in ["", "-a", "a-", "A", "a.b", "a_b", "ä", "a/b", &long] {
+            assert!(!is_dns_label(bad), "{bad}");
+        }
+        assert!(is_dns_subdomain("rbac.authorization.k8s.io") && is_dns_subdomain("1.2"));
+        for bad in ["", ".", "a..b", "a.", "A.b", "a.b/c", &"a.".repeat(127).clone()] {
+            assert!(!is_dns_subdomain(bad), "{bad}");
+        }
+        assert!(is_dns_1035_label("v1beta1") && !is_dns_1035_label("1v") && !is_dns_1035_label(""));
+        assert!(is_kind("ConfigMap") && is_kind("HTTPRoute") && is_kind("Odd-Kind"));
+        for bad in ["", "config map", "Config/Map", "1Map", "Kïnd", &long] {
+            assert!(!is_kind(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_objects_name_is_one_segment_of_a_path() {
+        for good in ["web", "system:controller:job", "kubeadm:get-nodes", "with space", "ä", "a?b#c"] {
+            assert!(is_object_name(good), "{good}");
+        }
+        for bad in ["", ".", "..", "a/b", "a%2fb", "a\nb", &"a".repeat(254)] {
+            assert!(!is_object_name(bad), "{bad}");
+        }
+        assert_eq!(path_segment("system:a.b-c_d~1"), "system:a.b-c_d~1");
+        assert_eq!(path_segment("a?b#c d/e"), "a%3Fb%23c%20d%2Fe");
+        assert_eq!(path_segment("ä"), "%C3%A4");
+    }
+
+    #[test]
+    fn an_api_version_cannot_change_the_meaning_of_a_url() {
+        let read = |api_version, kind| {
+            GroupVersionKind::parse(api_version, kind).map(|read| (read.group(), read.version(), read.kind()))
+        };
+        assert_eq!(read("v1", "Pod"), Ok(("", "v1", "Pod")));
+        assert_eq!(read("apps/v1", "Deployment"), Ok(("apps", "v1", "Deployment")));
+        for bad in [
+            "",
+            "v1/",
+            "/v1",
+            "v1/namespaces/x/services/y/proxy/admin",
+            "../api/v1/secrets",
+            "../v1",
+            "apps/v1?watch=true",
+            "apps/v1/deployments?watch=true",
+            "apps/v1#",
+            "apps%2fv1",
+            "apps/..",
+            "Apps/v1",
+            "v1 ",
+        ] {
+            assert_eq!(read(bad, "Pod"), Err(TypeNameError::ApiVersion), "{bad}");
+        }
+        assert_eq!(read("v1", "Pod/log"), Err(TypeNameError::Kind));
+    }
+
+    #[test]
+    fn plurals_are_guessed_as_kubectl_guesses_them() {
+        for (kind, plural) in
+            [("Policy", "policies"), ("Gateway", "gateways"), ("Ingress", "ingresses"), ("Pod", "pods")]
+        {
+            assert_eq!(guess_plural(kind), plural);
+        }
+    }
+}
