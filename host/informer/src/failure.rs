@@ -38,6 +38,13 @@ pub enum FailureKind {
     Malformed,
 }
 
+impl FailureKind {
+    /// Whether the server could not be reached, was lost, or said that it cannot serve.
+    pub(crate) fn is_lost_server(self) -> bool {
+        matches!(self, Self::ConnectionRefused | Self::Connection | Self::TimedOut | Self::Server)
+    }
+}
+
 /// A failed list or watch, with what an operator needs to know.
 ///
 /// ```

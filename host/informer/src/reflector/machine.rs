@@ -37,6 +37,8 @@ pub(crate) enum Input {
     Ended,
     /// The request failed, or its body could not be read.
     Failed(Failure),
+    /// A watch that follows a lost connection has told nothing yet.
+    Unverified,
 }
 
 /// What to do next. Anything but `Read` ends the request under way.
@@ -65,10 +67,13 @@ pub(crate) struct Machine {
     /// The last list answered that the version is too old or too new, or a watch that it went back: only a consistent
     /// read can help (B01).
     pub(super) version_unavailable: bool,
-    order: Order,
+    pub(super) order: Order,
+    /// Set when a connection was lost, refused or reset, until an event or a list shows what state the server is in: after so much
+    /// silence it is asked, since it may have been restored from a backup meanwhile.
+    pub(super) verify_after: Option<Duration>,
     /// Resumes after internal errors, without an event since.
     internal_errors: u32,
-    backoff: Backoff,
+    pub(super) backoff: Backoff,
     pub(super) observed: Observed,
     watch_name: Arc<RequestName>,
 }
@@ -81,6 +86,7 @@ impl Machine {
             streaming: Streaming::new(streaming_list),
             version_unavailable: false,
             order: Order::default(),
+            verify_after: None,
             internal_errors: 0,
             backoff: Backoff::new(seed),
             observed: Observed::default(),
@@ -127,6 +133,7 @@ impl Machine {
             (Phase::Watching(watching), Input::Failed(failure)) => {
                 self.watch_failed(&watching, &failure, now)
             }
+            (Phase::Watching(_), Input::Unverified) => self.verify(),
             (Phase::Probing, Input::Page { page, .. }) => self.probed(&page.resource_version, now),
             (Phase::Probing, Input::Failed(failure)) => self.probe_failed(&failure, now),
             (Phase::Probing, _) => self.probe(),
@@ -210,6 +217,7 @@ impl Machine {
     pub(super) fn replace(&mut self, items: Vec<Object>, version: String, deltas: &mut Vec<Delta>) {
         self.order.listed(&version);
         self.internal_errors = 0;
+        self.verify_after = None;
         self.version_unavailable = false;
         self.observed.error = None;
         self.observed.last_version = Some(version.clone());
@@ -231,7 +239,7 @@ impl Machine {
         }
     }
 
-    fn resume(&mut self) -> Action {
+    pub(super) fn resume(&mut self) -> Action {
         self.phase = Phase::Watching(Watching { opened_at: None, progressed: false, spoke: false });
         Action::Watch(WatchParams {
             resource_version: self.observed.last_version.clone(),
@@ -272,6 +280,7 @@ impl Machine {
             }
         }
         watching.spoke = true;
+        self.verify_after = None;
         deltas.extend(match event {
             WatchEvent::Added(object) => Some(Delta::Added(object)),
             WatchEvent::Modified(object) => Some(Delta::Updated(object)),
@@ -317,34 +326,8 @@ impl Machine {
         }
     }
 
-    /// Asks for one item at the last version or later. A server that is not there yet says so.
-    fn probe(&mut self) -> Action {
-        self.phase = Phase::Probing;
-        let resource_version = self.observed.last_version.clone();
-        Action::List(ListParams { resource_version, limit: Some(1), continue_token: None })
-    }
-
-    fn probed(&mut self, version: &str, now: Instant) -> Action {
-        if self.order.step(self.observed.last_version.as_deref(), version) == Step::Backward {
-            self.suspect_restore(version);
-            return self.start_list(now);
-        }
-        self.resume()
-    }
-
-    fn probe_failed(&mut self, failure: &Failure, now: Instant) -> Action {
-        match failure.kind {
-            FailureKind::Expired | FailureKind::TooLargeResourceVersion => {
-                self.version_unavailable = true;
-                self.start_list(now)
-            }
-            FailureKind::TooManyRequests => self.wait_for_server(Next::Watch, failure, now),
-            _ => self.back_off(Next::Watch, now),
-        }
-    }
-
     /// A version lower than the last: the server may have been restored from a backup; see [`Order`].
-    fn suspect_restore(&mut self, version: &str) {
+    pub(super) fn suspect_restore(&mut self, version: &str) {
         let last = self.observed.last_version.as_deref();
         self.order.suspect(last);
         self.version_unavailable = true;
@@ -374,6 +357,7 @@ impl Machine {
     }
 
     pub(super) fn note_failure(&mut self, failure: Failure) {
+        self.doubt_after(&failure);
         self.observed.failures += 1;
         self.observed.error = Some(Arc::new(failure));
     }
