@@ -95,7 +95,7 @@ impl Reflector {
             reader: ObjectReader::default(),
             options: options.clone(),
             status,
-            machine: Machine::new(options.streaming_list, options.page_size, seed, Arc::clone(&watch_name)),
+            machine: Machine::new(options, seed, Arc::clone(&watch_name)),
             deltas: Vec::new(),
             recovery: None,
             list_name: name("list"),
@@ -182,6 +182,10 @@ impl Reflector {
         while let Some(chunk) = timeout(idle, body.next()).await.map_err(|_| silent(idle))? {
             let known = items.len();
             decoder.feed(&chunk?, &self.format, &mut items)?;
+            let limit = self.options.max_list_items;
+            if items.len() > limit {
+                return Err(DecodeError::TooMany { limit }.into());
+            }
             share_with(self.queue.store(), &mut items[known..]);
         }
         Ok(Input::Page { page: decoder.finish()?, items })
@@ -390,11 +394,5 @@ impl ReadLines for Events<'_> {
         self.count += 1;
         let event = self.decoder.decode(line)?;
         self.step(event)
-    }
-}
-
-impl From<DecodeError> for Failure {
-    fn from(error: DecodeError) -> Self {
-        Self::new(FailureKind::Malformed, error.to_string())
     }
 }

@@ -13,6 +13,7 @@ use super::streaming::Streaming;
 use crate::decode::{ListPage, WatchEvent};
 use crate::failure::{Failure, FailureKind, RequestName};
 use crate::list_watch::{ListParams, WatchParams};
+use crate::options::InformerOptions;
 
 /// A watch that ends sooner, without having brought anything, is a fault (B05).
 const VERY_SHORT_WATCH: Duration = Duration::from_secs(1);
@@ -63,6 +64,7 @@ pub(crate) struct Observed {
 pub(crate) struct Machine {
     pub(super) phase: Phase,
     page_size: u32,
+    pub(super) max_list_items: usize,
     pub(super) streaming: Streaming,
     /// The last list answered that the version is too old or too new, or a watch that it went back: only a consistent
     /// read can help (B01).
@@ -79,11 +81,12 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn new(streaming_list: bool, page_size: u32, seed: u64, watch_name: Arc<RequestName>) -> Self {
+    pub(crate) fn new(options: &InformerOptions, seed: u64, watch_name: Arc<RequestName>) -> Self {
         Self {
             phase: Phase::Idle,
-            page_size,
-            streaming: Streaming::new(streaming_list),
+            page_size: options.page_size,
+            max_list_items: options.max_list_items,
+            streaming: Streaming::new(options.streaming_list),
             version_unavailable: false,
             order: Order::default(),
             verify_after: None,
@@ -112,7 +115,9 @@ impl Machine {
         match (phase, input) {
             (Phase::Idle, _) => self.start_list(now),
             (Phase::Waiting(next), _) => self.after_wait(next, now),
-            (Phase::Listing(listing), Input::Page { page, items }) => self.page(listing, page, items, deltas),
+            (Phase::Listing(listing), Input::Page { page, items }) => {
+                self.page(listing, page, items, now, deltas)
+            }
             (Phase::Listing(listing), Input::Failed(failure)) => self.list_failed(listing, &failure, now),
             (Phase::Listing(listing), _) => {
                 let params = listing.params.clone();
@@ -173,7 +178,7 @@ impl Machine {
     }
 
     fn list(&mut self, params: ListParams) -> Action {
-        self.phase = Phase::Listing(Listing { params: params.clone(), version: None, items: Vec::new() });
+        self.phase = Phase::Listing(Listing::new(params.clone()));
         Action::List(params)
     }
 
@@ -194,8 +199,16 @@ impl Machine {
         mut listing: Listing,
         page: ListPage,
         items: Vec<Object>,
+        now: Instant,
         deltas: &mut Vec<Delta>,
     ) -> Action {
+        if let Err(problem) = listing.admits(&page, items.len(), self.max_list_items) {
+            let request = Arc::new(RequestName { verb: "list", ..(*self.watch_name).clone() });
+            let failure = Failure::new(FailureKind::Malformed, problem).in_request(&request);
+            tracing::warn!("{failure}");
+            self.note_failure(failure);
+            return self.back_off(Next::List, now);
+        }
         if listing.items.is_empty() {
             listing.items = items;
         } else {

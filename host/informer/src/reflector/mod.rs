@@ -18,10 +18,12 @@
 //! | listing | 410, or "too large resource version" | listing, or streaming | list with the version unset, at once | `b01_only_a_list_that_is_refused_itself_is_followed_by_a_consistent_read` |
 //! | listing | the same, of a consistent read | waiting | back off, list | `b01_a_consistent_read_that_is_refused_backs_off` |
 //! | listing | 429 | waiting | wait as asked, then the same page | `b06_429_honours_retry_after_and_does_not_relist` |
+//! | listing | a page with the token of the page before, too many items, or more than 100 pages without one | waiting | nothing is kept; back off, list | `b01_a_continue_token_that_comes_again_ends_the_list`, `b01_a_list_of_too_many_items_ends_in_one_page_or_several`, `b01_pages_without_items_end_the_list` |
 //! | listing | cut, any other failure | waiting | nothing is kept; back off, list | `b01_a_paged_list_cut_after_page_one_leaves_nothing_behind`, `b06_a_list_that_fails_backs_off_and_says_why` |
 //! | streaming | initial event, bookmark | streaming | collected; `last` does not move (B04) | `b04_initial_events_move_the_version_only_at_their_end` |
 //! | streaming | bookmark `initial-events-end` | watching | `Replaced`; the same stream goes on | `b04_initial_events_move_the_version_only_at_their_end` |
 //! | streaming | ended, cut | listing | nothing is kept; plain list at once | `b04_a_streaming_list_cut_half_way_with_an_object_deleted_meanwhile_starts_from_nothing`, `b04_a_streaming_relist_that_is_cut_leaves_the_store_as_it_was` |
+//! | streaming | too many initial events | listing | plain list at once | `b04_initial_events_without_an_end_are_given_up_for_a_plain_list` |
 //! | streaming | silent | listing | plain list at once | `b07_a_server_that_ignores_the_parameter_gets_a_plain_list_after_ten_seconds` |
 //! | streaming | 400, 405, 406, 415, 422 | listing | plain list at once; no fault is shown | `b07_a_server_without_streaming_lists_gets_a_plain_one_at_once` |
 //! | streaming | any other failure | listing | plain list at once | `b07_a_streaming_list_that_fails_is_followed_by_a_plain_one_at_once` |

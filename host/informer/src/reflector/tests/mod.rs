@@ -1,6 +1,7 @@
 //! The machine and its driver against a scripted server, in virtual time. Each test is a row of the table in the module's
 //! documentation, or a way in which a row can be interrupted.
 
+mod hostile;
 mod interrupted;
 mod list;
 mod recovery;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 const DOCUMENTATION: &str = include_str!("../mod.rs");
 const PHASES: &str = include_str!("../phase.rs");
-const TESTS: [&str; 6] = [
+const TESTS: [&str; 7] = [
+    include_str!("hostile.rs"),
     include_str!("interrupted.rs"),
     include_str!("list.rs"),
     include_str!("recovery.rs"),
