@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+/// How much of a message is kept.
+const MAX_MESSAGE_BYTES: usize = 4096;
+
 /// What kind of failure it is; the reflector's next step depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -36,6 +39,13 @@ pub enum FailureKind {
     TimedOut,
     /// The answer is not what Kubernetes answers.
     Malformed,
+}
+
+impl FailureKind {
+    /// Whether the server could not be reached, was lost, or said that it cannot serve.
+    pub(crate) fn is_lost_server(self) -> bool {
+        matches!(self, Self::ConnectionRefused | Self::Connection | Self::TimedOut | Self::Server)
+    }
 }
 
 /// A failed list or watch, with what an operator needs to know.
@@ -100,7 +110,14 @@ impl Failure {
     /// A failure without an HTTP answer.
     #[must_use]
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self { kind, code: None, message: message.into(), retry_after: None, request: None, source: None }
+        Self {
+            kind,
+            code: None,
+            message: cut(message.into()),
+            retry_after: None,
+            request: None,
+            source: None,
+        }
     }
 
     /// A failure of the transport; a refused connection is found in the chain of sources.
@@ -179,7 +196,7 @@ impl Failure {
         Self {
             kind,
             code: status.code,
-            message: status.message.or(status.reason).unwrap_or_default(),
+            message: cut(status.message.or(status.reason).unwrap_or_default()),
             retry_after: details
                 .retry_after_seconds
                 .and_then(|seconds| seconds.as_u64())
@@ -210,6 +227,16 @@ impl Failure {
             FailureKind::Malformed => "is this a Kubernetes API server? listing again",
         }
     }
+}
+
+/// A server's message as it is kept and logged: an ERROR event could bring megabytes.
+fn cut(mut message: String) -> String {
+    if message.len() > MAX_MESSAGE_BYTES {
+        message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
+        message.push('…');
+        message.shrink_to_fit();
+    }
+    message
 }
 
 impl fmt::Display for Failure {
@@ -307,6 +334,20 @@ mod tests {
     fn an_answer_that_is_no_status_is_quoted_up_to_a_limit() {
         let failure = Failure::response(503, None, "é".repeat(400).as_bytes());
         assert_eq!(failure.message, "é".repeat(300));
+    }
+
+    #[test]
+    fn a_message_is_kept_up_to_a_limit() {
+        let long = "é".repeat(1 << 20);
+        let body = format!(r#"{{"code":500,"message":"x{long}"}}"#);
+        for failure in [
+            Failure::status(body.as_bytes()).expect("a status"),
+            Failure::response(500, None, body.as_bytes()),
+            Failure::new(FailureKind::Malformed, format!("x{long}")),
+        ] {
+            assert_eq!(failure.message.len(), 4095 + "…".len());
+            assert!(failure.message.ends_with("é…"));
+        }
     }
 
     #[test]

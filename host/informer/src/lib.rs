@@ -92,7 +92,8 @@ pub use delta_queue::DeltaQueue;
 pub use failure::{Failure, FailureKind};
 pub use key::{InformerKey, Restriction};
 pub use list_watch::{
-    ByteStream, KubeListWatch, KubeListWatches, ListParams, ListWatch, ListWatchFactory, WatchParams,
+    ByteStream, KubeListWatch, KubeListWatches, ListParams, ListWatch, ListWatchFactory, ServerProbe,
+    WatchParams,
 };
 pub use metrics::{HistogramSnapshot, InformerMetrics};
 pub use options::{Compression, InformerOptions};

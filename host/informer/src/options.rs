@@ -23,6 +23,8 @@ pub struct InformerOptions {
     pub initial_events_timeout: Duration,
     /// The largest object that is read, in bytes of JSON. It bounds the memory that a broken server can take.
     pub max_object_bytes: usize,
+    /// The most items of one list, all pages together: more than any cluster has. It ends a list that never ends.
+    pub max_list_items: usize,
     /// Whether caches are compressed. It makes them several times smaller; what is read has to be unpacked first.
     pub compression: Option<Compression>,
     /// The runtime that informers run on; that of whoever subscribes when there is none. On one with a single thread, a
@@ -54,6 +56,7 @@ impl Default for InformerOptions {
             idle_timeout: Duration::from_secs(120),
             initial_events_timeout: Duration::from_secs(10),
             max_object_bytes: 32 * 1024 * 1024,
+            max_list_items: 10_000_000,
             compression: None,
             runtime: None,
             seed: None,

@@ -34,12 +34,24 @@ impl Kind {
 
 /// The file of a version.
 pub(crate) fn file(number: u32, kind: Kind) -> Vec<u8> {
+    with_descriptor(number, kind, DESCRIPTOR)
+}
+
+/// The file of a healthy version with indexes by these labels.
+pub(crate) fn with_indexes(number: u32, labels: &[&str]) -> Vec<u8> {
+    let indexes: Vec<_> =
+        labels.iter().map(|label| format!(r#"{{"name":"by-{label}","label":"{label}"}}"#)).collect();
+    let with_indexes = format!(r#""trigger":"self","indexes":[{}]"#, indexes.join(","));
+    with_descriptor(number, Kind::Healthy, &DESCRIPTOR.replace(r#""trigger":"self""#, &with_indexes))
+}
+
+fn with_descriptor(number: u32, kind: Kind, descriptor: &str) -> Vec<u8> {
     let fault = match kind {
         Kind::Healthy | Kind::Broken => "0",
         Kind::TrapsInDescribe => "1",
         Kind::TrapsInReconcile => "2",
     };
-    let length = u32::try_from(DESCRIPTOR.len()).expect("short").to_le_bytes();
+    let length = u32::try_from(descriptor.len()).expect("short").to_le_bytes();
     let length = length.iter().fold(String::new(), |mut text, byte| {
         write!(text, "\\{byte:02x}").expect("a string takes it");
         text
@@ -49,7 +61,7 @@ pub(crate) fn file(number: u32, kind: Kind) -> Vec<u8> {
     let source = SOURCE
         .replace("FAULT", fault)
         .replace("\"VERSION\"", &format!("\"{number:04}\""))
-        .replace("DESCRIPTOR", &DESCRIPTOR.replace('"', "\\\""))
+        .replace("DESCRIPTOR", &descriptor.replace('"', "\\\""))
         .replace("LENGTH", &length)
         .replace("HEAD", &head.to_string());
     let wasm = wat::parse_str(&source).expect("the guest");

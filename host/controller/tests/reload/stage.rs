@@ -87,6 +87,12 @@ impl Stage {
         self.host.status().into_iter().next()
     }
 
+    /// The names of all indexes that subscribers of informers have.
+    pub(crate) fn indexes(&self) -> Vec<String> {
+        let informers = self.host.informers();
+        informers.into_iter().flat_map(|informer| informer.subscribers).flat_map(|one| one.indexes).collect()
+    }
+
     /// Waits until the plugin's status is such.
     pub(crate) async fn until(&self, what: &str, is_so: impl Fn(&PluginStatus) -> bool) {
         self.wait(what, || self.status().is_some_and(|status| is_so(&status))).await;

@@ -4,7 +4,7 @@ use pilothouse_model::{Object, ObjectReader};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{DecodeError, ObjectFormat};
+use super::{DecodeError, MAX_VERSION_BYTES, ObjectFormat, checked_version};
 use crate::failure::Failure;
 use crate::store::Store;
 
@@ -74,7 +74,9 @@ impl EventDecoder<'_> {
         let (version, len) = self.format.version(object, self.reader, |key| self.store.get_plain(key))?;
         let end = object.get(len..)?.strip_prefix('}')?;
         let rest = end.strip_prefix('\n').or_else(|| end.strip_prefix("\r\n"))?;
-        (!version.resource_version().is_empty()).then(|| (event(version), text.len() - rest.len()))
+        (1..=MAX_VERSION_BYTES)
+            .contains(&version.resource_version().len())
+            .then(|| (event(version), text.len() - rest.len()))
     }
 
     /// Namespace and name of the object of the event that `text` starts with, unchecked; see [`ObjectReader::first_key`].
@@ -87,6 +89,7 @@ impl EventDecoder<'_> {
         if object.resource_version().is_empty() {
             return Err(DecodeError::NoResourceVersion(object.key().to_string()));
         }
+        checked_version(object.resource_version())?;
         Ok(object)
     }
 
@@ -107,6 +110,7 @@ fn bookmark(object: &[u8]) -> Result<WatchEvent, DecodeError> {
     if metadata.resource_version.is_empty() {
         return Err(DecodeError::NoResourceVersion("of a bookmark".to_owned()));
     }
+    checked_version(&metadata.resource_version)?;
     Ok(WatchEvent::Bookmark {
         resource_version: metadata.resource_version.into_owned(),
         initial_events_end: metadata.annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true"),
@@ -210,6 +214,7 @@ mod tests {
             line("MODIFIED", "22") + "}\n",
             line("MODIFIED", "22") + " \n",
             line("MODIFIED", "") + "\n",
+            line("MODIFIED", &"1".repeat(257)) + "\n",
             line("BOOKMARK", "22") + "\n",
             line("MODIFIED", "22").replace("\"a\"", "\"b\"") + "\n",
             String::new(),
@@ -262,6 +267,14 @@ mod tests {
                 pod().replace("\"resourceVersion\":\"5\"", "\"x\":1")
             ),
             r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":""}}}"#.to_owned(),
+            format!(
+                r#"{{"type":"BOOKMARK","object":{{"metadata":{{"resourceVersion":"{}"}}}}}}"#,
+                "1".repeat(257)
+            ),
+            format!(
+                r#"{{"type":"ADDED","object":{}}}"#,
+                pod().replace("\"5\"", &format!("{:?}", "1".repeat(257)))
+            ),
         ] {
             let read = read(&line);
             assert!(read.is_err(), "{line}: {read:?}");

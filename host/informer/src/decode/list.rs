@@ -2,7 +2,7 @@ use pilothouse_model::{Object, ObjectReader};
 use serde::Deserialize;
 
 use super::text::text_of;
-use super::{DecodeError, ObjectFormat};
+use super::{DecodeError, ObjectFormat, checked_version};
 
 /// The metadata of one page of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -157,6 +157,7 @@ impl ListDecoder {
         let Some(resource_version) = resource_version else {
             return Err(DecodeError::NotAList("it has no metadata.resourceVersion to watch from"));
         };
+        checked_version(&resource_version)?;
         Ok(ListPage { resource_version, next: metadata.next.filter(|next| !next.is_empty()) })
     }
 

@@ -14,6 +14,13 @@ pub(crate) use list::{ListDecoder, ListPage};
 use pilothouse_model::{Object, ObjectError, ObjectKey, ObjectReader, ParseOptions, Transform};
 
 use crate::InformerKey;
+use crate::failure::{Failure, FailureKind};
+
+impl From<DecodeError> for Failure {
+    fn from(error: DecodeError) -> Self {
+        Self::new(FailureKind::Malformed, error.to_string())
+    }
+}
 
 /// How objects of one informer are read.
 #[derive(Debug)]
@@ -21,6 +28,17 @@ pub(crate) struct ObjectFormat {
     api_version: String,
     kind: String,
     transform: Transform,
+}
+
+/// The longest resource version, in bytes. Servers' are decimal numbers. It goes into URLs, which have a limit, too.
+const MAX_VERSION_BYTES: usize = 256;
+
+/// The version, if it is one to watch from.
+fn checked_version(version: &str) -> Result<(), DecodeError> {
+    if version.len() > MAX_VERSION_BYTES {
+        return Err(DecodeError::LongResourceVersion(version.len()));
+    }
+    Ok(())
 }
 
 /// Why something in a body is not what was asked for.
@@ -38,6 +56,10 @@ pub(crate) enum DecodeError {
     EventType(String),
     #[error("not a list: {0}")]
     NotAList(&'static str),
+    #[error("a resource version of {0} bytes")]
+    LongResourceVersion(usize),
+    #[error("a list of more than {limit} items; raise max_list_items if there are so many")]
+    TooMany { limit: usize },
     #[error("more than {limit} bytes without an end; raise max_object_bytes if the object is that large")]
     TooLong { limit: usize },
 }

@@ -6,7 +6,7 @@ use futures::{StreamExt, TryStreamExt};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 
-use super::{ByteStream, ListParams, ListWatch, ListWatchFactory, WatchParams};
+use super::{ByteStream, ListParams, ListWatch, ListWatchFactory, ServerProbe, WatchParams};
 use crate::failure::Failure;
 use crate::key::InformerKey;
 
@@ -36,6 +36,28 @@ impl ListWatchFactory for KubeListWatches {
     fn list_watch(&self, key: &InformerKey) -> Arc<dyn ListWatch> {
         Arc::new(KubeListWatch::new(self.client.clone(), key.clone()))
     }
+
+    fn probe(&self) -> Option<Arc<dyn ServerProbe>> {
+        Some(Arc::new(Readiness { client: self.client.clone() }))
+    }
+}
+
+/// Asks for `/readyz`, which everybody may read unless the cluster's roles were changed.
+struct Readiness {
+    client: kube::Client,
+}
+
+#[async_trait]
+impl ServerProbe for Readiness {
+    async fn is_ready(&self) -> bool {
+        let Ok(request) = http::Request::get("/readyz").body(Body::empty()) else { return false };
+        // A refusal comes from a server that is there; its lists and watches say the rest.
+        self.client.send(request).await.is_ok_and(|response| is_answer_of_a_ready_server(response.status()))
+    }
+}
+
+fn is_answer_of_a_ready_server(status: http::StatusCode) -> bool {
+    !status.is_server_error() && status != http::StatusCode::TOO_MANY_REQUESTS
 }
 
 impl KubeListWatch {
@@ -84,6 +106,16 @@ impl ListWatch for KubeListWatch {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_server_that_starts_or_is_overloaded_is_not_ready() {
+        for (code, is_ready) in
+            [(200, true), (401, true), (403, true), (404, true), (429, false), (500, false), (503, false)]
+        {
+            let status = http::StatusCode::from_u16(code).expect("a status");
+            assert_eq!(is_answer_of_a_ready_server(status), is_ready, "{code}");
+        }
+    }
+
     #[tokio::test]
     async fn the_body_of_a_refusal_is_read_up_to_a_limit() {
         let refused = async |length: usize| {
@@ -93,7 +125,7 @@ mod tests {
             refusal(&head, Body::from(body.into_bytes())).await
         };
         let failure = refused(64_000).await;
-        assert_eq!((failure.code, failure.message.len()), (Some(503), 64_000));
+        assert_eq!((failure.code, failure.message.trim_end_matches('…')), (Some(503), &*"x".repeat(4096)));
         assert_eq!(failure.retry_after, Some(std::time::Duration::from_secs(7)));
         let failure = refused(66_000).await;
         assert_eq!((failure.code, &*failure.message), (Some(503), "the body of the error could not be read"));

@@ -75,6 +75,19 @@ pub trait ListWatch: Send + Sync + 'static {
 pub trait ListWatchFactory: Send + Sync + 'static {
     /// The list-watch for an informer.
     fn list_watch(&self, key: &InformerKey) -> Arc<dyn ListWatch>;
+
+    /// A probe of the server that all of them talk to. While informers wait after a connection failure, one of them asks it about once a
+    /// second, and all resume when the server is back. Without one, each sits out its own back-off.
+    fn probe(&self) -> Option<Arc<dyn ServerProbe>> {
+        None
+    }
+}
+
+/// Asks a server whether it serves requests.
+#[async_trait]
+pub trait ServerProbe: Send + Sync + 'static {
+    /// Whether it does. It is called again only after it has returned or was dropped.
+    async fn is_ready(&self) -> bool;
 }
 
 impl<F> ListWatchFactory for F

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use pilothouse_model::{Delta, ObjectReader};
@@ -8,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::idle::{IdleTimer, silent};
 use super::machine::{Action, Input, Machine};
+use super::recovery::Recovery;
 use super::share::share_with;
 use crate::InformerKey;
 use crate::decode::{
@@ -67,6 +69,7 @@ pub struct Reflector {
     machine: Machine,
     /// Deltas of the chunk being read.
     deltas: Vec<Delta>,
+    recovery: Option<Arc<Recovery>>,
     list_name: Arc<RequestName>,
     watch_name: Arc<RequestName>,
 }
@@ -92,11 +95,17 @@ impl Reflector {
             reader: ObjectReader::default(),
             options: options.clone(),
             status,
-            machine: Machine::new(options.streaming_list, options.page_size, seed, Arc::clone(&watch_name)),
+            machine: Machine::new(options, seed, Arc::clone(&watch_name)),
             deltas: Vec::new(),
+            recovery: None,
             list_name: name("list"),
             watch_name,
         }
+    }
+
+    /// Shares the probe of the server with other reflectors.
+    pub(crate) fn with_recovery(self, recovery: Option<Arc<Recovery>>) -> Self {
+        Self { recovery, ..self }
     }
 
     /// Runs until `stop` is cancelled; then the request under way is dropped at once and nothing more is queued (B08).
@@ -120,7 +129,7 @@ impl Reflector {
             action = match action {
                 Action::Wait(wait) => {
                     self.report(InformerPhase::BackingOff, |_| {});
-                    sleep(wait).await;
+                    self.wait(wait).await;
                     self.step(Input::Elapsed)
                 }
                 Action::List(params) => {
@@ -136,9 +145,24 @@ impl Reflector {
                     self.report(phase, |status| status.watch_requests += 1);
                     self.watch(&params).await
                 }
-                // There is nothing to read any more.
                 Action::Read => self.step(Input::Ended),
             };
+        }
+    }
+
+    /// Waits, but after a connection failure only until the server is back, and a drawn moment that spreads the informers.
+    async fn wait(&mut self, wait: Duration) {
+        let spread = self.machine.spread();
+        match self.recovery.as_ref().filter(|_| self.machine.misses_server()) {
+            None => sleep(wait).await,
+            Some(recovery) => {
+                let is_back = async {
+                    recovery.server_is_back().await;
+                    sleep(spread).await;
+                };
+                // Whichever comes first.
+                let _ = timeout(wait, is_back).await;
+            }
         }
     }
 
@@ -158,13 +182,17 @@ impl Reflector {
         while let Some(chunk) = timeout(idle, body.next()).await.map_err(|_| silent(idle))? {
             let known = items.len();
             decoder.feed(&chunk?, &self.format, &mut items)?;
+            let limit = self.options.max_list_items;
+            if items.len() > limit {
+                return Err(DecodeError::TooMany { limit }.into());
+            }
             share_with(self.queue.store(), &mut items[known..]);
         }
         Ok(Input::Page { page: decoder.finish()?, items })
     }
 
     async fn watch(&mut self, params: &WatchParams) -> Action {
-        let idle = self.idle_timeout();
+        let idle = self.opening_timeout();
         let opened = timeout(idle, self.list_watch.watch(params)).await;
         let mut body = match opened.unwrap_or_else(|_| Err(silent(idle))) {
             Ok(body) => body,
@@ -181,6 +209,11 @@ impl Reflector {
             let chunk = match idle.next(&mut body, self.idle_timeout()).await {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => return self.step(Input::Ended),
+                Err(failure)
+                    if failure.kind == FailureKind::TimedOut && self.machine.verifies_after().is_some() =>
+                {
+                    return self.step(Input::Unverified);
+                }
                 Err(failure) => return self.watch_failed(failure),
             };
             match self.read_chunk(&chunk, &mut lines) {
@@ -246,7 +279,16 @@ impl Reflector {
         failure
     }
 
-    fn idle_timeout(&self) -> std::time::Duration {
+    /// How long the body of a watch may be silent.
+    fn idle_timeout(&self) -> Duration {
+        match self.machine.verifies_after() {
+            Some(silence) => silence.min(self.opening_timeout()),
+            None => self.opening_timeout(),
+        }
+    }
+
+    /// How long a watch may take to be answered.
+    fn opening_timeout(&self) -> Duration {
         if self.machine.is_streaming() {
             self.options.initial_events_timeout
         } else {
@@ -352,11 +394,5 @@ impl ReadLines for Events<'_> {
         self.count += 1;
         let event = self.decoder.decode(line)?;
         self.step(event)
-    }
-}
-
-impl From<DecodeError> for Failure {
-    fn from(error: DecodeError) -> Self {
-        Self::new(FailureKind::Malformed, error.to_string())
     }
 }

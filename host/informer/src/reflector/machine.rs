@@ -13,6 +13,7 @@ use super::streaming::Streaming;
 use crate::decode::{ListPage, WatchEvent};
 use crate::failure::{Failure, FailureKind, RequestName};
 use crate::list_watch::{ListParams, WatchParams};
+use crate::options::InformerOptions;
 
 /// A watch that ends sooner, without having brought anything, is a fault (B05).
 const VERY_SHORT_WATCH: Duration = Duration::from_secs(1);
@@ -37,6 +38,8 @@ pub(crate) enum Input {
     Ended,
     /// The request failed, or its body could not be read.
     Failed(Failure),
+    /// A watch that follows a lost connection has told nothing yet.
+    Unverified,
 }
 
 /// What to do next. Anything but `Read` ends the request under way.
@@ -61,26 +64,32 @@ pub(crate) struct Observed {
 pub(crate) struct Machine {
     pub(super) phase: Phase,
     page_size: u32,
+    pub(super) max_list_items: usize,
     pub(super) streaming: Streaming,
     /// The last list answered that the version is too old or too new, or a watch that it went back: only a consistent
     /// read can help (B01).
     pub(super) version_unavailable: bool,
-    order: Order,
+    pub(super) order: Order,
+    /// Set when a connection was lost, refused or reset, until an event or a list shows what state the server is in: after so much
+    /// silence it is asked, since it may have been restored from a backup meanwhile.
+    pub(super) verify_after: Option<Duration>,
     /// Resumes after internal errors, without an event since.
     internal_errors: u32,
-    backoff: Backoff,
+    pub(super) backoff: Backoff,
     pub(super) observed: Observed,
     watch_name: Arc<RequestName>,
 }
 
 impl Machine {
-    pub(crate) fn new(streaming_list: bool, page_size: u32, seed: u64, watch_name: Arc<RequestName>) -> Self {
+    pub(crate) fn new(options: &InformerOptions, seed: u64, watch_name: Arc<RequestName>) -> Self {
         Self {
             phase: Phase::Idle,
-            page_size,
-            streaming: Streaming::new(streaming_list),
+            page_size: options.page_size,
+            max_list_items: options.max_list_items,
+            streaming: Streaming::new(options.streaming_list),
             version_unavailable: false,
             order: Order::default(),
+            verify_after: None,
             internal_errors: 0,
             backoff: Backoff::new(seed),
             observed: Observed::default(),
@@ -106,7 +115,9 @@ impl Machine {
         match (phase, input) {
             (Phase::Idle, _) => self.start_list(now),
             (Phase::Waiting(next), _) => self.after_wait(next, now),
-            (Phase::Listing(listing), Input::Page { page, items }) => self.page(listing, page, items, deltas),
+            (Phase::Listing(listing), Input::Page { page, items }) => {
+                self.page(listing, page, items, now, deltas)
+            }
             (Phase::Listing(listing), Input::Failed(failure)) => self.list_failed(listing, &failure, now),
             (Phase::Listing(listing), _) => {
                 let params = listing.params.clone();
@@ -127,6 +138,7 @@ impl Machine {
             (Phase::Watching(watching), Input::Failed(failure)) => {
                 self.watch_failed(&watching, &failure, now)
             }
+            (Phase::Watching(_), Input::Unverified) => self.verify(),
             (Phase::Probing, Input::Page { page, .. }) => self.probed(&page.resource_version, now),
             (Phase::Probing, Input::Failed(failure)) => self.probe_failed(&failure, now),
             (Phase::Probing, _) => self.probe(),
@@ -166,7 +178,7 @@ impl Machine {
     }
 
     fn list(&mut self, params: ListParams) -> Action {
-        self.phase = Phase::Listing(Listing { params: params.clone(), version: None, items: Vec::new() });
+        self.phase = Phase::Listing(Listing::new(params.clone()));
         Action::List(params)
     }
 
@@ -187,8 +199,16 @@ impl Machine {
         mut listing: Listing,
         page: ListPage,
         items: Vec<Object>,
+        now: Instant,
         deltas: &mut Vec<Delta>,
     ) -> Action {
+        if let Err(problem) = listing.admits(&page, items.len(), self.max_list_items) {
+            let request = Arc::new(RequestName { verb: "list", ..(*self.watch_name).clone() });
+            let failure = Failure::new(FailureKind::Malformed, problem).in_request(&request);
+            tracing::warn!("{failure}");
+            self.note_failure(failure);
+            return self.back_off(Next::List, now);
+        }
         if listing.items.is_empty() {
             listing.items = items;
         } else {
@@ -210,6 +230,7 @@ impl Machine {
     pub(super) fn replace(&mut self, items: Vec<Object>, version: String, deltas: &mut Vec<Delta>) {
         self.order.listed(&version);
         self.internal_errors = 0;
+        self.verify_after = None;
         self.version_unavailable = false;
         self.observed.error = None;
         self.observed.last_version = Some(version.clone());
@@ -231,7 +252,7 @@ impl Machine {
         }
     }
 
-    fn resume(&mut self) -> Action {
+    pub(super) fn resume(&mut self) -> Action {
         self.phase = Phase::Watching(Watching { opened_at: None, progressed: false, spoke: false });
         Action::Watch(WatchParams {
             resource_version: self.observed.last_version.clone(),
@@ -272,6 +293,7 @@ impl Machine {
             }
         }
         watching.spoke = true;
+        self.verify_after = None;
         deltas.extend(match event {
             WatchEvent::Added(object) => Some(Delta::Added(object)),
             WatchEvent::Modified(object) => Some(Delta::Updated(object)),
@@ -317,34 +339,8 @@ impl Machine {
         }
     }
 
-    /// Asks for one item at the last version or later. A server that is not there yet says so.
-    fn probe(&mut self) -> Action {
-        self.phase = Phase::Probing;
-        let resource_version = self.observed.last_version.clone();
-        Action::List(ListParams { resource_version, limit: Some(1), continue_token: None })
-    }
-
-    fn probed(&mut self, version: &str, now: Instant) -> Action {
-        if self.order.step(self.observed.last_version.as_deref(), version) == Step::Backward {
-            self.suspect_restore(version);
-            return self.start_list(now);
-        }
-        self.resume()
-    }
-
-    fn probe_failed(&mut self, failure: &Failure, now: Instant) -> Action {
-        match failure.kind {
-            FailureKind::Expired | FailureKind::TooLargeResourceVersion => {
-                self.version_unavailable = true;
-                self.start_list(now)
-            }
-            FailureKind::TooManyRequests => self.wait_for_server(Next::Watch, failure, now),
-            _ => self.back_off(Next::Watch, now),
-        }
-    }
-
     /// A version lower than the last: the server may have been restored from a backup; see [`Order`].
-    fn suspect_restore(&mut self, version: &str) {
+    pub(super) fn suspect_restore(&mut self, version: &str) {
         let last = self.observed.last_version.as_deref();
         self.order.suspect(last);
         self.version_unavailable = true;
@@ -374,6 +370,7 @@ impl Machine {
     }
 
     pub(super) fn note_failure(&mut self, failure: Failure) {
+        self.doubt_after(&failure);
         self.observed.failures += 1;
         self.observed.error = Some(Arc::new(failure));
     }

@@ -18,10 +18,12 @@
 //! | listing | 410, or "too large resource version" | listing, or streaming | list with the version unset, at once | `b01_only_a_list_that_is_refused_itself_is_followed_by_a_consistent_read` |
 //! | listing | the same, of a consistent read | waiting | back off, list | `b01_a_consistent_read_that_is_refused_backs_off` |
 //! | listing | 429 | waiting | wait as asked, then the same page | `b06_429_honours_retry_after_and_does_not_relist` |
+//! | listing | a page with the token of the page before, too many items, or more than 100 pages without one | waiting | nothing is kept; back off, list | `b01_a_continue_token_that_comes_again_ends_the_list`, `b01_a_list_of_too_many_items_ends_in_one_page_or_several`, `b01_pages_without_items_end_the_list` |
 //! | listing | cut, any other failure | waiting | nothing is kept; back off, list | `b01_a_paged_list_cut_after_page_one_leaves_nothing_behind`, `b06_a_list_that_fails_backs_off_and_says_why` |
 //! | streaming | initial event, bookmark | streaming | collected; `last` does not move (B04) | `b04_initial_events_move_the_version_only_at_their_end` |
 //! | streaming | bookmark `initial-events-end` | watching | `Replaced`; the same stream goes on | `b04_initial_events_move_the_version_only_at_their_end` |
 //! | streaming | ended, cut | listing | nothing is kept; plain list at once | `b04_a_streaming_list_cut_half_way_with_an_object_deleted_meanwhile_starts_from_nothing`, `b04_a_streaming_relist_that_is_cut_leaves_the_store_as_it_was` |
+//! | streaming | too many initial events | listing | plain list at once | `b04_initial_events_without_an_end_are_given_up_for_a_plain_list` |
 //! | streaming | silent | listing | plain list at once | `b07_a_server_that_ignores_the_parameter_gets_a_plain_list_after_ten_seconds` |
 //! | streaming | 400, 405, 406, 415, 422 | listing | plain list at once; no fault is shown | `b07_a_server_without_streaming_lists_gets_a_plain_one_at_once` |
 //! | streaming | any other failure | listing | plain list at once | `b07_a_streaming_list_that_fails_is_followed_by_a_plain_one_at_once` |
@@ -34,6 +36,7 @@
 //! | watching | ended, or cut | watching | watch from `last` | `b05_a_watch_that_ends_normally_resumes_at_once_without_a_relist` |
 //! | watching | ended, or cut, within a second and without progress | waiting | back off, watch from `last` | `b05_a_very_short_watch_backs_off` |
 //! | watching | silent after it had told something | watching | watch from `last` | `b02_a_dead_connection_is_noticed` |
+//! | watching | silent for 2 to 6 s, the first since a connection was lost, refused or reset | probing | list of one item with the version unset | `b02_a_server_that_was_restored_while_the_connection_was_lost_is_found_out_in_seconds`, `b02_a_server_that_was_not_restored_is_asked_once_and_the_watch_goes_on` |
 //! | watching | silent from its beginning | probing | list of one item at `last` | `b02_a_watch_that_never_says_anything_is_ended_and_the_server_asked_whether_it_knows_the_version` |
 //! | watching | 429, by status or ERROR event | waiting | wait as asked, watch from `last` | `b03_an_error_event_with_429_backs_off_and_resumes`, `b06_429_honours_retry_after_and_does_not_relist` |
 //! | watching | connection refused or failed before it was opened | waiting | back off, watch from `last` | `b06_a_refused_connection_retries_the_watch_without_relisting` |
@@ -45,6 +48,7 @@
 //! | probing | 410, "too large resource version", or a page from before `last` | listing, or streaming | list with the version unset, at once | `b02_a_restored_server_that_only_keeps_silent_is_found_out` |
 //! | probing | 429 | waiting | wait as asked, watch from `last` | `b06_a_probe_that_fails_is_followed_by_the_watch` |
 //! | probing | any other failure | waiting | back off, watch from `last` | `b06_a_probe_that_fails_is_followed_by_the_watch` |
+//! | waiting | the server is back after a connection failure | any | after up to 750 ms, what the wait was for | `b06_an_informer_resumes_within_two_seconds_of_the_servers_return`, `b06_a_server_that_answers_probes_and_refuses_the_rest_is_waited_for` |
 //! | waiting | time is up | any | what the wait was for | `b06_429_honours_retry_after_and_does_not_relist` |
 //! | any | stop | gone | the request is dropped, nothing more is queued (B08) | `b08_a_stop_ends_the_request_under_way_and_the_task`, `b08_a_stop_is_prompt_while_it_waits_lists_or_is_held_back` |
 //!
@@ -65,7 +69,8 @@
 //! # When versions go back
 //!
 //! A server that was restored from a backup continues at an earlier version. An informer that has seen later ones would wait for them for ever,
-//! with a cache of what never was. It finds out in three ways: a watch tells a version that is lower than `last`, where both are decimal; a list or a
+//! with a cache of what never was. It finds out in four ways: the first watch after a connection was lost, refused or reset tells nothing for some
+//! seconds, and the server, asked for one item, answers with a lower version; a watch tells a version that is lower than `last`, where both are decimal; a list or a
 //! watch says "too large resource version"; or the watch says nothing at all, as kube-apiserver's does, which holds back every event and bookmark up
 //! to the version asked for. Each leads to a consistent list, whose version is the truth. The initial events of a streaming list are exempt, since
 //! they are in no order.
@@ -80,9 +85,12 @@ mod idle;
 mod machine;
 mod order;
 mod phase;
+mod recovery;
 mod share;
 mod streaming;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 pub use driver::Reflector;
+pub(crate) use recovery::Recovery;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use pilothouse_model::{Object, ObjectKey};
 use tokio::time::Instant;
 
+use crate::decode::ListPage;
 use crate::key::FastHash;
 use crate::list_watch::ListParams;
 
@@ -35,6 +36,37 @@ pub(super) struct Listing {
     /// The version of the first page.
     pub(super) version: Option<String>,
     pub(super) items: Vec<Object>,
+    /// Pages that brought no item.
+    empty_pages: u32,
+}
+
+/// No server sends so many pages without an item in one list.
+const MAX_EMPTY_PAGES: u32 = 100;
+
+impl Listing {
+    pub(super) fn new(params: ListParams) -> Self {
+        Self { params, version: None, items: Vec::new(), empty_pages: 0 }
+    }
+
+    /// Errors if a list with one more such page goes on for ever, or would be too large.
+    pub(super) fn admits(
+        &mut self,
+        page: &ListPage,
+        items: usize,
+        max_list_items: usize,
+    ) -> Result<(), &'static str> {
+        if self.items.len() + items > max_list_items {
+            return Err("the list has more items than max_list_items");
+        }
+        if page.next.is_some() && page.next == self.params.continue_token {
+            return Err("the list does not end: the continue token of a page is that of the page before");
+        }
+        self.empty_pages += u32::from(items == 0);
+        if self.empty_pages > MAX_EMPTY_PAGES {
+            return Err("the list does not end: more than 100 of its pages have no item");
+        }
+        Ok(())
+    }
 }
 
 /// Objects of initial events, in order of arrival.

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::machine::{Action, Machine};
 use super::phase::{Collected, Next, Phase, Watching};
-use crate::decode::WatchEvent;
+use crate::decode::{DecodeError, WatchEvent};
 use crate::failure::{Failure, FailureKind};
 
 /// After so many streaming lists in a row that failed, they are left alone for a while (B07).
@@ -70,6 +70,11 @@ impl Machine {
                 self.note_failure(failure.clone());
                 return self.streaming_failed(&failure, now);
             }
+        }
+        if collected.items.len() > self.max_list_items {
+            let failure = Failure::from(DecodeError::TooMany { limit: self.max_list_items });
+            self.note_failure(failure.clone());
+            return self.streaming_failed(&failure, now);
         }
         self.phase = Phase::Streaming(collected);
         Action::Read

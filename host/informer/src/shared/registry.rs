@@ -15,6 +15,7 @@ use crate::key::InformerKey;
 use crate::list_watch::ListWatchFactory;
 use crate::metrics::{Families, InformerMetrics, Measured};
 use crate::options::InformerOptions;
+use crate::reflector::Recovery;
 
 const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
 
@@ -53,6 +54,7 @@ pub struct InformerRegistry {
 
 pub(super) struct Shared {
     factory: Box<dyn ListWatchFactory>,
+    recovery: Option<Arc<Recovery>>,
     options: InformerOptions,
     running: Mutex<Running>,
     tasks: TaskTracker,
@@ -85,6 +87,7 @@ impl InformerRegistry {
     pub fn new(factory: impl ListWatchFactory, options: InformerOptions) -> Self {
         Self {
             shared: Arc::new(Shared {
+                recovery: factory.probe().map(|probe| Arc::new(Recovery::new(probe))),
                 factory: Box::new(factory),
                 options,
                 running: Mutex::new(Running::default()),
@@ -186,6 +189,7 @@ impl Shared {
         let status = informer.status.subscribe();
         let list_watch = Measured { list_watch: self.factory.list_watch(&informer.key), counters, status };
         let reflector = informer.reflector(Arc::new(list_watch), &self.options);
+        let reflector = reflector.with_recovery(self.recovery.clone());
         let registry = Arc::downgrade(self);
         let forbidden = move |informer: &Arc<Informer>| {
             if let Some(registry) = registry.upgrade() {

@@ -82,6 +82,7 @@ impl Server {
             };
             for (at, event) in events.iter().enumerate() {
                 version = event.object.version;
+                self.world.lock().told = version;
                 match self.tell(event, &mut wire).await {
                     Then::GoOn if wire.is_closed() => return,
                     Then::GoOn => {}
@@ -124,6 +125,7 @@ impl Server {
                 }
                 1 => {
                     self.note("watch: connection fails");
+                    self.world.lock().probes_forced += 1;
                     wire.say(&line[..line.len() / 2]).await;
                     return Then::Fail;
                 }
@@ -152,7 +154,11 @@ impl Server {
                 }
                 _ => {
                     self.note("watch: event 500");
-                    self.world.lock().watch_got_an_error();
+                    {
+                        let mut world = self.world.lock();
+                        world.watch_got_an_error();
+                        world.probes_forced += 1;
+                    }
                     wire.say(INTERNAL).await;
                     wire.flush();
                     return Then::End;

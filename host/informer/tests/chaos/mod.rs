@@ -49,7 +49,7 @@ enum Request {
     List,
     StreamingList,
     Watch,
-    /// A list of one item, after a watch that said nothing.
+    /// A list of one item, after a watch that said nothing or a connection that was lost.
     Probe,
 }
 
@@ -143,6 +143,9 @@ impl Server {
             return Ok(());
         };
         world.counts.note(fault);
+        // The client asks whether the server was restored, once its watch is silent; a probe that fails is made again.
+        world.probes_forced +=
+            u64::from(failure.kind != FailureKind::TooManyRequests || request == Request::Probe);
         match request {
             Request::List | Request::StreamingList => world.lists_forced += 1,
             Request::Watch if failure.kind == FailureKind::Server => world.watch_got_an_error(),
@@ -259,9 +262,13 @@ impl ListWatch for Server {
         let cut = self.hits();
         if cut {
             self.note("list: cut");
+            self.world.lock().probes_forced += 1;
             if !is_probe {
                 self.force_list();
             }
+        } else if is_probe && version < self.world.lock().told {
+            // The answer shows the client that the server was restored.
+            self.force_list();
         }
         Ok(self.list_body(&text, cut))
     }
@@ -283,6 +290,7 @@ impl ListWatch for Server {
         self.refuse(Request::Watch)?;
         let version = params.resource_version.as_deref().expect("a watch has a version");
         let version: u64 = version.parse().expect("the server's own version");
+        self.world.lock().told = version;
         let manner = {
             let world = self.world.lock();
             (version > world.history.newest()).then_some(world.manner)

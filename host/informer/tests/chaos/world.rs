@@ -79,6 +79,8 @@ pub(super) struct World {
     pub(super) lists_forced: u64,
     pub(super) probes_started: u64,
     pub(super) probes_forced: u64,
+    /// The version up to which the watch under way has told the client everything.
+    pub(super) told: u64,
     pub(super) counts: Counts,
 }
 
@@ -139,6 +141,7 @@ impl World {
             lists_forced: 1,
             probes_started: 0,
             probes_forced: 0,
+            told: 0,
             counts: Counts::default(),
         }
     }

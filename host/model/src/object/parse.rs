@@ -6,6 +6,10 @@ use super::metadata::Metadata;
 use super::transform::{Transform, write_member, write_string};
 use super::usual;
 
+/// How deep values may nest, the object itself included: what the JSON decoder of Kubernetes accepts. What is deeper comes from no API server
+/// and would only be a trap for those who read objects with a recursive parser.
+const MAX_DEPTH: usize = 10_000;
+
 /// Why bytes are not an object.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -37,6 +41,9 @@ pub enum ObjectError {
         /// The start of what was there.
         found: String,
     },
+    /// Values are nested more deeply than any API server accepts.
+    #[error("the object's values are nested more than {MAX_DEPTH} deep")]
+    TooDeep,
     /// The text is 4 GiB or more.
     #[error("the object has {0} bytes, more than can be kept")]
     TooLarge(usize),
@@ -96,10 +103,34 @@ pub(super) fn text(bytes: &[u8]) -> Result<&str, ObjectError> {
 /// The general way: any object, and the errors.
 pub(super) fn parse_any(text: &str, options: &ParseOptions<'_>) -> Result<(Box<str>, Metadata), ObjectError> {
     let source: Members<'_> = serde_json::from_str(text)?;
+    if is_too_deep(text) {
+        return Err(ObjectError::TooDeep);
+    }
     let json = canonical(text.len(), &source, options)?;
     let top: Members<'_> = serde_json::from_str(&json)?;
     let metadata = Metadata::read(&json, &top)?;
     Ok((json, metadata))
+}
+
+/// Whether values of a well-formed text nest more than [`MAX_DEPTH`] deep.
+fn is_too_deep(text: &str) -> bool {
+    // Nearly all texts have fewer brackets than that, whatever their depth.
+    if memchr::memchr2_iter(b'{', b'[', text.as_bytes()).nth(MAX_DEPTH).is_none() {
+        return false;
+    }
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    text.bytes().any(|byte| {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_string,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+        depth > MAX_DEPTH
+    })
 }
 
 fn canonical(len: usize, source: &Members<'_>, options: &ParseOptions<'_>) -> Result<Box<str>, ObjectError> {

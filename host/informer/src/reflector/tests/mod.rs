@@ -1,8 +1,10 @@
 //! The machine and its driver against a scripted server, in virtual time. Each test is a row of the table in the module's
 //! documentation, or a way in which a row can be interrupted.
 
+mod hostile;
 mod interrupted;
 mod list;
+mod recovery;
 mod restored;
 mod streaming;
 mod table;
@@ -16,7 +18,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Reflector;
+use super::{Recovery, Reflector};
 use crate::delta_queue::DeltaQueue;
 use crate::failure::Failure;
 use crate::key::InformerKey;
@@ -40,11 +42,16 @@ fn start(options: &InformerOptions) -> Running {
 }
 
 fn start_for(key: &InformerKey, options: &InformerOptions) -> Running {
+    start_with(key, options, None)
+}
+
+fn start_with(key: &InformerKey, options: &InformerOptions, recovery: Option<Arc<Recovery>>) -> Running {
     let (server, list_watch) = scripted();
     let store = Arc::new(Store::new());
     let queue = Arc::new(DeltaQueue::new(Arc::clone(&store), options.delta_capacity));
     let (sender, status) = watch::channel(InformerStatus::default());
-    let reflector = Reflector::new(key, list_watch, Arc::clone(&queue), options, sender);
+    let reflector =
+        Reflector::new(key, list_watch, Arc::clone(&queue), options, sender).with_recovery(recovery);
     let stop = CancellationToken::new();
     let task = tokio::spawn({
         let stop = stop.clone();

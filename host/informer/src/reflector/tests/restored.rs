@@ -129,3 +129,85 @@ async fn b05_a_version_that_is_no_number_and_comes_again_is_no_progress() {
     assert_eq!(r.server.watch().await.0.resource_version.as_deref(), Some("z9"));
     assert!(is_first_backoff(ended.elapsed()), "{:?}", ended.elapsed());
 }
+
+/// As kube-apiserver after its etcd was restored: it accepts the watch and keeps silent.
+#[tokio::test(start_paused = true)]
+async fn b02_a_server_that_was_restored_while_the_connection_was_lost_is_found_out_in_seconds() {
+    for kind in
+        [crate::FailureKind::Connection, crate::FailureKind::ConnectionRefused, crate::FailureKind::Server]
+    {
+        let mut r = start(&plain());
+        let body = r.server.serve("900", &[pod("a", 899)]).await;
+        tokio::time::advance(Duration::from_secs(10)).await;
+        body.cut();
+        r.server.watch().await.1.fail(Failure::new(kind, "lost"));
+        let (resumed, request) = r.server.watch().await;
+        assert_eq!(
+            resumed.resource_version.as_deref(),
+            Some("900"),
+            "work goes on before anything is verified"
+        );
+        let opened_at = Instant::now();
+        let body = request.open();
+        let (probe, request) = r.server.list().await;
+        assert_eq!((probe.resource_version, probe.limit), (None, Some(1)));
+        let silence = opened_at.elapsed();
+        assert!((Duration::from_secs(2)..=Duration::from_secs(6)).contains(&silence), "{silence:?}");
+        assert!(body.is_dropped());
+        request.items("41", &[pod("a", 12)]);
+        let (consistent, request) = r.server.list().await;
+        assert_eq!((consistent.resource_version, consistent.limit), (None, Some(500)));
+        assert!(opened_at.elapsed() < Duration::from_secs(7));
+        request.items("41", &[pod("a", 12)]);
+        assert_eq!(r.deltas(2).await, ["=900[a@899]", "=41[a@12]"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b02_a_server_that_was_not_restored_is_asked_once_and_the_watch_goes_on() {
+    let mut r = start(&plain());
+    let body = r.server.serve("900", &[]).await;
+    tokio::time::advance(Duration::from_secs(10)).await;
+    body.cut();
+    let _silent = r.server.watch().await.1.open();
+    r.server.list().await.1.page("901", "more", &[pod("b", 901)]);
+    let (resumed, request) = r.server.watch().await;
+    assert_eq!(resumed.resource_version.as_deref(), Some("900"), "what the probe brought is not used");
+    let body = request.open();
+    assert!(r.server.is_quiet_for(Duration::from_secs(100)).await, "nothing more is asked");
+    assert_eq!(r.status.borrow().failures, 1, "the cut: a probe is no failure");
+    body.added(&pod("b", 901));
+    assert_eq!(r.deltas(2).await, ["=900[]", "+b@901"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b02_a_watch_that_tells_something_after_a_lost_connection_is_not_verified() {
+    let mut r = start(&plain());
+    let body = r.server.serve("900", &[]).await;
+    tokio::time::advance(Duration::from_secs(10)).await;
+    body.cut();
+    let body = r.server.watch().await.1.open();
+    body.bookmark(901);
+    assert!(r.server.is_quiet_for(Duration::from_secs(100)).await);
+    // Nor is one that follows a watch that ended as it should.
+    drop(body);
+    let _body = r.server.watch().await.1.open();
+    assert!(r.server.is_quiet_for(Duration::from_secs(100)).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b02_informers_verify_at_different_times() {
+    let mut silences = Vec::new();
+    for seed in 0..20 {
+        let mut r = start(&InformerOptions { seed: Some(seed), ..plain() });
+        let body = r.server.serve("900", &[]).await;
+        tokio::time::advance(Duration::from_secs(10)).await;
+        body.cut();
+        let _body = r.server.watch().await.1.open();
+        let at = Instant::now();
+        let _probe = r.server.list().await;
+        silences.push(at.elapsed());
+    }
+    silences.sort_unstable();
+    assert!(silences[19] - silences[0] > Duration::from_secs(2), "{silences:?}");
+}

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 const DOCUMENTATION: &str = include_str!("../mod.rs");
 const PHASES: &str = include_str!("../phase.rs");
-const TESTS: [&str; 5] = [
+const TESTS: [&str; 7] = [
+    include_str!("hostile.rs"),
     include_str!("interrupted.rs"),
     include_str!("list.rs"),
+    include_str!("recovery.rs"),
     include_str!("restored.rs"),
     include_str!("streaming.rs"),
     include_str!("watching.rs"),

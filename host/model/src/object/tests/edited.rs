@@ -140,6 +140,27 @@ fn a_member_of_the_metadata_behind_the_known_ones_is_refused_when_it_stands_ther
     }
 }
 
+#[test]
+fn values_nest_as_deep_as_kubernetes_allows_and_no_deeper() {
+    let nested = |depth: usize| {
+        let value = format!("{}\"[\\\"{{\"{}", "[".repeat(depth), "]".repeat(depth));
+        KNOWN.replace(r#"{"b":2}"#, &value)
+    };
+    // The object is one level itself.
+    assert!(super::Object::from_json(nested(9_999)).is_ok());
+    let error = super::Object::from_json(nested(10_000)).expect_err("too deep").to_string();
+    assert_eq!(error, "the object's values are nested more than 10000 deep");
+    for depth in [9_999, 10_000, 100_000] {
+        reads_the_same(KNOWN, &nested(depth));
+        reads_the_same(&nested(9_999), &nested(depth));
+    }
+    // Many brackets side by side are not deep.
+    assert!(
+        super::Object::from_json(KNOWN.replace(r#"{"b":2}"#, &format!("[{}[]]", "[],".repeat(20_000))))
+            .is_ok()
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 

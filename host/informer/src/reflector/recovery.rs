@@ -1,0 +1,201 @@
+//! One probe for all informers of a server finds out that it is back, so that none of them sits out a long back-off.
+//!
+//! Whoever waits after a connection failure takes part. One of those that wait asks, at intervals that grow to a second; when it leaves, another
+//! goes on. What counts is that the server answers after a probe that it did not answer: a server that answers probes all along and fails
+//! other requests is waited for by the back-off alone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Mutex, watch};
+use tokio::time::{sleep, timeout};
+
+use crate::list_watch::ServerProbe;
+
+/// The wait before the first probe.
+const FIRST: Duration = Duration::from_millis(250);
+/// The longest wait between two probes.
+const LONGEST: Duration = Duration::from_secs(1);
+/// A probe without an answer after this long has failed.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The server of a registry's informers, as its probes find it.
+pub(crate) struct Recovery {
+    probe: Arc<dyn ServerProbe>,
+    /// Held by the one who asks.
+    reachability: Mutex<Reachability>,
+    /// How often the server came back.
+    returns: watch::Sender<u64>,
+}
+
+/// What the probes have shown.
+#[derive(Debug, Default)]
+struct Reachability {
+    is_down: bool,
+    /// Since the server came back the last time.
+    probes: u32,
+}
+
+impl Reachability {
+    /// The wait before the next probe.
+    fn delay(&self) -> Duration {
+        FIRST.saturating_mul(1 << self.probes.min(8)).min(LONGEST)
+    }
+
+    /// Takes in the result of a probe. Returns whether the server has come back: it is ready, and was not before.
+    fn note(&mut self, is_ready: bool) -> bool {
+        self.probes = self.probes.saturating_add(1);
+        let is_back = is_ready && self.is_down;
+        self.is_down = !is_ready;
+        if is_back {
+            self.probes = 0;
+        }
+        is_back
+    }
+}
+
+impl Recovery {
+    pub(crate) fn new(probe: Arc<dyn ServerProbe>) -> Self {
+        Self { probe, reachability: Mutex::default(), returns: watch::Sender::new(0) }
+    }
+
+    /// Waits until the server has come back.
+    ///
+    /// # Cancellation safety
+    /// Safe: another that waits goes on asking.
+    pub(crate) async fn server_is_back(&self) {
+        let mut returns = self.returns.subscribe();
+        tokio::select! {
+            biased;
+            _ = returns.changed() => {}
+            () = self.probe_until_back() => {}
+        }
+    }
+
+    async fn probe_until_back(&self) {
+        let mut reachability = self.reachability.lock().await;
+        loop {
+            sleep(reachability.delay()).await;
+            let is_ready = timeout(PATIENCE, self.probe.is_ready()).await.unwrap_or(false);
+            if reachability.note(is_ready) {
+                tracing::info!("the API server is ready again; informers resume");
+                self.returns.send_modify(|returns| *returns += 1);
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+    use async_trait::async_trait;
+    use futures::future::join_all;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Server {
+        is_ready: AtomicBool,
+        hangs: AtomicBool,
+        asked: AtomicU32,
+    }
+
+    #[async_trait]
+    impl ServerProbe for Server {
+        async fn is_ready(&self) -> bool {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            if self.hangs.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
+            self.is_ready.load(Ordering::Relaxed)
+        }
+    }
+
+    fn recovery() -> (Arc<Server>, Arc<Recovery>) {
+        let server = Arc::new(Server::default());
+        (Arc::clone(&server), Arc::new(Recovery::new(server)))
+    }
+
+    #[test]
+    fn intervals_grow_to_a_second_and_only_a_return_counts() {
+        let mut reachability = Reachability::default();
+        assert!(!reachability.note(true), "it was never away");
+        reachability = Reachability::default();
+        let mut delays = Vec::new();
+        for _ in 0..40 {
+            delays.push(reachability.delay());
+            assert!(!reachability.note(false));
+        }
+        assert_eq!(delays[..4], [250, 500, 1000, 1000].map(Duration::from_millis));
+        assert_eq!(delays[39], LONGEST);
+        assert!(reachability.note(true));
+        assert!(!reachability.note(true), "it came back once");
+        assert!(!reachability.note(false));
+        assert!(reachability.note(true), "and once more");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_who_wait_share_one_probe_and_hear_of_the_return_within_a_second() {
+        let (server, recovery) = recovery();
+        let waiting: Vec<_> = (0..200)
+            .map(|_| {
+                let recovery = Arc::clone(&recovery);
+                tokio::spawn(async move { recovery.server_is_back().await })
+            })
+            .collect();
+        sleep(Duration::from_secs(30)).await;
+        assert!(waiting.iter().all(|task| !task.is_finished()));
+        let asked = server.asked.load(Ordering::Relaxed);
+        assert!((25..=32).contains(&asked), "{asked} probes in 30 s");
+        let ready = Instant::now();
+        server.is_ready.store(true, Ordering::Relaxed);
+        join_all(waiting).await;
+        assert!(ready.elapsed() <= LONGEST, "{:?}", ready.elapsed());
+        assert_eq!(server.asked.load(Ordering::Relaxed), asked + 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_goes_on_when_the_one_who_asks_leaves() {
+        let (server, recovery) = recovery();
+        let first = tokio::spawn({
+            let recovery = Arc::clone(&recovery);
+            async move { recovery.server_is_back().await }
+        });
+        sleep(Duration::from_secs(3)).await;
+        let second = tokio::spawn({
+            let recovery = Arc::clone(&recovery);
+            async move { recovery.server_is_back().await }
+        });
+        sleep(Duration::from_secs(3)).await;
+        first.abort();
+        server.is_ready.store(true, Ordering::Relaxed);
+        timeout(Duration::from_secs(2), second).await.expect("in time").expect("no panic");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_answers_all_along_does_not_shorten_a_wait() {
+        let (server, recovery) = recovery();
+        server.is_ready.store(true, Ordering::Relaxed);
+        let waited = timeout(Duration::from_secs(30), recovery.server_is_back()).await;
+        assert!(waited.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_probe_without_an_answer_has_failed() {
+        let (server, recovery) = recovery();
+        server.hangs.store(true, Ordering::Relaxed);
+        let task = tokio::spawn({
+            let recovery = Arc::clone(&recovery);
+            async move { recovery.server_is_back().await }
+        });
+        sleep(Duration::from_secs(10)).await;
+        server.is_ready.store(true, Ordering::Relaxed);
+        server.hangs.store(false, Ordering::Relaxed);
+        let ready = Instant::now();
+        task.await.expect("no panic");
+        assert!(ready.elapsed() <= PATIENCE + LONGEST, "{:?}", ready.elapsed());
+    }
+}

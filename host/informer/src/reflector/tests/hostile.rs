@@ -1,0 +1,122 @@
+//! A server that is broken or hostile: every request ends, what is read has a bound, and nothing is asked without a pause.
+
+use super::*;
+
+/// The informer has given the list up, keeps nothing of it, and begins again after a pause.
+async fn gives_up(r: &mut Running, problem: &str) {
+    let at = Instant::now();
+    let (anew, _request) = r.server.list().await;
+    assert_eq!((anew.resource_version.as_deref(), anew.continue_token), (Some("0"), None), "{problem}");
+    assert!(at.elapsed() >= Duration::from_millis(800), "{:?}: {problem}", at.elapsed());
+    assert!(r.queue.is_empty());
+    let error = r.status.borrow().error.clone().expect("an error").to_string();
+    assert!(error.starts_with("cannot list pods.v1") && error.contains(problem), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn b01_a_continue_token_that_comes_again_ends_the_list() {
+    let mut r = start(&plain());
+    r.server.list().await.1.page("5", "t1", &[pod("a", 1)]);
+    r.server.list().await.1.page("5", "t2", &[pod("b", 2)]);
+    r.server.list().await.1.page("5", "t2", &[pod("b", 2)]);
+    gives_up(&mut r, "the list does not end").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn b01_pages_without_items_end_the_list() {
+    let mut r = start(&plain());
+    for page in 0..=100 {
+        r.server.list().await.1.page("5", &format!("t{page}"), &[]);
+    }
+    gives_up(&mut r, "more than 100 of its pages have no item").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn b01_a_list_of_too_many_items_ends_in_one_page_or_several() {
+    let few = InformerOptions { max_list_items: 3, ..plain() };
+    let mut r = start(&few);
+    r.server.list().await.1.items("5", &[pod("a", 1), pod("b", 1), pod("c", 1)]);
+    assert_eq!(r.deltas(1).await, ["=5[a@1,b@1,c@1]"]);
+
+    let mut r = start(&few);
+    r.server.list().await.1.page("5", "t1", &[pod("a", 1), pod("b", 1)]);
+    r.server.list().await.1.page("5", "t2", &[pod("c", 1), pod("d", 1)]);
+    gives_up(&mut r, "max_list_items").await;
+
+    // A body that never ends is not read on.
+    let mut r = start(&few);
+    let body = r.server.list().await.1.open();
+    body.raw(r#"{"metadata":{"resourceVersion":"5"},"items":["#);
+    for _ in 0..4 {
+        body.raw(&format!("{},", pod("a", 1).item()));
+    }
+    body.dropped().await;
+    gives_up(&mut r, "a list of more than 3 items").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn b04_initial_events_without_an_end_are_given_up_for_a_plain_list() {
+    let mut r = start(&InformerOptions { max_list_items: 3, ..streaming() });
+    let body = r.server.watch().await.1.open();
+    for _ in 0..4 {
+        body.added(&pod("a", 1));
+        body.deleted(&pod("a", 1));
+    }
+    let (_, request) = r.server.list().await;
+    assert!(body.is_dropped());
+    request.items("5", &[pod("a", 1)]);
+    assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b01_a_list_whose_version_is_no_version_is_refused() {
+    let mut r = start(&plain());
+    r.server.list().await.1.items(&"9".repeat(100_000), &[]);
+    gives_up(&mut r, "a resource version of 100000 bytes").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn b03_what_has_no_bound_in_an_event_is_refused_and_listed_again() {
+    let deep = pod("deep", 6)
+        .json()
+        .replace(r#"{"nodeName":"n-web"}"#, &format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000)));
+    let long = "x".repeat(3_000_000);
+    for (line, problem) in [
+        (format!("{{\"type\":\"ADDED\",\"object\":{deep}}}\n"), "nested more than 10000 deep"),
+        (
+            format!("{{\"type\":\"ADDED\",\"object\":{{\"a\":\"{long}"),
+            "more than 2500000 bytes without an end",
+        ),
+        (long.clone(), "more than 2500000 bytes without an end"),
+        (
+            format!(
+                "{{\"type\":\"BOOKMARK\",\"object\":{{\"metadata\":{{\"resourceVersion\":\"{}\"}}}}}}\n",
+                "7".repeat(300)
+            ),
+            "a resource version of 300 bytes",
+        ),
+        (format!("{{\"type\":\"{}\"}}\n", "[".repeat(2_000_000)), "not JSON"),
+    ] {
+        let mut r = start(&InformerOptions { max_object_bytes: 2_500_000, ..plain() });
+        let body = r.server.serve("5", &[]).await;
+        for chunk in line.as_bytes().chunks(100_000) {
+            body.raw(std::str::from_utf8(chunk).expect("ASCII"));
+        }
+        let at = Instant::now();
+        let (relist, _request) = r.server.list().await;
+        assert_eq!(relist.resource_version.as_deref(), Some("5"), "{problem}");
+        assert!(at.elapsed() >= Duration::from_millis(800), "{problem}");
+        let error = r.status.borrow().error.clone().expect("an error").to_string();
+        assert!(error.contains(problem) && error.len() < 5_000, "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b03_a_redirect_is_a_refusal() {
+    let mut r = start(&plain());
+    let (_, request) = r.server.list().await;
+    let at = Instant::now();
+    request.fail(Failure::response(302, None, b"<a href=\"http://elsewhere.example/\">"));
+    r.server.list().await;
+    assert!(is_first_backoff(at.elapsed()), "{:?}", at.elapsed());
+}
