@@ -3,6 +3,7 @@
 mod guest;
 mod lists;
 mod polling;
+mod revocation;
 mod stage;
 mod under_load;
 mod wire;
