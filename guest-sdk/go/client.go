@@ -42,7 +42,7 @@ func Subresource(name string) Option { return func(o *options) { o.subresource =
 // Force makes a server-side apply take fields over from other managers, in place of a conflict: what Kubernetes recommends to controllers.
 func Force() Option { return func(o *options) { o.force = true } }
 
-// FieldManager applies under this name in place of the plugin's own.
+// FieldManager applies under this name in place of the plugin's own: NAME/ and more, where NAME is the plugin's. Any other is invalid.
 func FieldManager(name string) Option { return func(o *options) { o.fieldManager = name } }
 
 // Get is the object as the server has it now. The cache is free by comparison.

@@ -329,7 +329,7 @@ typedef struct pilothouse_controller_client_page_t {
 } pilothouse_controller_client_page_t;
 
 typedef struct pilothouse_controller_client_apply_options_t {
-  // "" for the plugin's own name, which is what one wants.
+  // "" for the plugin's own name, which is what one wants; else that name, a slash and more. Any other is `invalid`.
   bindings_string_t   field_manager;
   // Take fields over from other managers in place of a conflict.
   bool   force;

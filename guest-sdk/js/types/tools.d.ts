@@ -7,7 +7,7 @@ export interface Subresource {
 }
 
 export interface ApplyOptions extends Subresource {
-  /** The plugin's own name, unless given. */
+  /** The plugin's own name, unless given; else that name, a slash and more. Any other is invalid. */
   fieldManager?: string;
   /** Takes fields over from other managers in place of a conflict. */
   force?: boolean;

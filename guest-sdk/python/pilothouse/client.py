@@ -105,6 +105,7 @@ def apply(
     out are not this plugin's.
 
     A field that another manager owns is a `Conflict`; `force` takes it over, which is what Kubernetes recommends to controllers.
+    A `field_manager` must be the plugin's own name, or that and a slash and more.
     """
     metadata = {key: value for key, value in manifest["metadata"].items() if key not in _NOT_APPLIED}
     body = _json({**manifest, "metadata": metadata})

@@ -35,7 +35,7 @@ impl Apply {
         Self::default()
     }
 
-    /// Under this name in place of the plugin's own.
+    /// Under this name in place of the plugin's own: `NAME/` and more, where NAME is the plugin's. Any other is invalid.
     #[must_use]
     pub fn as_manager(mut self, field_manager: impl Into<String>) -> Self {
         self.field_manager = field_manager.into();

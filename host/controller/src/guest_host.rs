@@ -183,7 +183,7 @@ fn item(call: &Call) -> Option<Item> {
 /// The new state for the guest.
 fn state(written: Written) -> Result<Object, ApiError> {
     match written {
-        Written::Object(_, object) | Written::Ended(_, object) => Ok(object),
+        Written::Object(_, object) | Written::Ended(_, object) | Written::Answer(_, object) => Ok(object),
         Written::Deleted(_, key, _) => Err(ApiError::NotFound(format!("{key} is gone"))),
     }
 }

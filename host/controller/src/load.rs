@@ -348,7 +348,10 @@ async fn put_crds(
     }
     loop {
         match established(&services.server, &descriptor.crds).await {
-            Ok(None) => return Ok(()),
+            Ok(None) => {
+                services.discovery.forget_crds(&descriptor.crds);
+                return Ok(());
+            }
             Ok(Some(waiting_for)) => report(PluginState::Waiting, &format!("the CRD {waiting_for}")),
             Err(error) => report(PluginState::Waiting, &error.to_string()),
         }

@@ -18,7 +18,7 @@ use crate::fence::Fence;
 use crate::guest_host::GuestServices;
 use crate::in_flight::Flight;
 use crate::queue::Item;
-use crate::server::{Discovery, Payload, Server, Written, deleted, object, written};
+use crate::server::{Discovery, Payload, Server, Written, created, deleted, object, written};
 
 /// How long an answer is waited for: API servers give a request up after 60 s.
 const ANSWER: Duration = Duration::from_secs(65);
@@ -43,6 +43,8 @@ pub(crate) struct Write {
     pub(crate) resource: ResourceType,
     /// The object; without a name where the server is to generate it.
     pub(crate) key: ObjectKey,
+    /// Whether it goes to a subresource.
+    pub(crate) subresource: bool,
 }
 
 impl Writer {
@@ -118,6 +120,9 @@ impl Task {
         // Before it is sent: an answer without a UID is about this object, or about one that nobody here knows.
         let uid = self.guest.writes.uid(&self.write.resource, &self.write.key);
         match self.request(&uid).await {
+            Outcome::Answered(Ok(answer_of_none @ Written::Answer(..))) => {
+                let _ = answer.send(Ok(answer_of_none));
+            }
             Outcome::Answered(Ok(written)) => {
                 self.record(&written, &uid).await;
                 let _ = answer.send(Ok(written));
@@ -139,7 +144,7 @@ impl Task {
     }
 
     async fn request(&self, uid: &str) -> Outcome {
-        let Write { method, path, payload, resource, key } = &self.write;
+        let Write { method, path, payload, resource, key, .. } = &self.write;
         let request = self.server.request(method.clone(), path, Some(payload.clone()));
         match timeout(ANSWER, request).await {
             Ok(Ok(body)) => self.read(&body, uid),
@@ -158,7 +163,13 @@ impl Task {
     }
 
     fn read(&self, body: &Bytes, uid: &str) -> Outcome {
-        let Write { method, resource, key, .. } = &self.write;
+        let Write { method, resource, key, subresource, .. } = &self.write;
+        if *method == Method::POST {
+            return match created(body, resource.clone(), *subresource) {
+                Ok(written) => Outcome::Answered(Ok(written)),
+                Err(error) => Outcome::Unknown(error),
+            };
+        }
         if *method == Method::DELETE {
             return Outcome::Answered(Ok(match deleted(body, resource.clone(), key) {
                 Written::Deleted(resource, key, told) if told.is_empty() => {

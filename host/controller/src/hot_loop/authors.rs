@@ -42,6 +42,8 @@ impl Authors {
             Written::Object(_, object) => self.version(object.uid(), object.resource_version()),
             Written::Ended(_, object) => self.version(object.uid(), ""),
             Written::Deleted(_, _, uid) => self.version(uid, ""),
+            // It is never recorded.
+            Written::Answer(..) => return,
         };
         let mut log = self.shared.log.lock();
         if log.plugins.insert(version, Arc::clone(plugin)).is_none() {

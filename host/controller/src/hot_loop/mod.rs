@@ -65,7 +65,7 @@ impl HotLoops {
         let new = || Watched { chain: Chain::new(now), trouble: None };
         let version = match written {
             Written::Object(_, object) | Written::Ended(_, object) => object.resource_version(),
-            Written::Deleted(..) => "",
+            Written::Deleted(..) | Written::Answer(..) => "",
         };
         chains.entry(item.clone()).or_insert_with(new).chain.wrote(written.key(), version);
         self.count.store(chains.len(), Ordering::Relaxed);

@@ -72,6 +72,7 @@ impl PluginWrites {
         let write = match written {
             Written::Object(_, object) => OwnWrite::Object(object.clone()),
             Written::Ended(_, object) => deleted(object.uid()),
+            Written::Answer(..) => return,
             Written::Deleted(_, _, uid) if uid.is_empty() => return,
             Written::Deleted(_, _, uid) => deleted(uid),
         };

@@ -32,6 +32,9 @@ pub(super) async fn keep(
             Some(_) => absent(&services.server, crds).await.unwrap_or_default(),
             None => None,
         };
+        if gone.is_some() {
+            services.discovery.forget_crds(crds);
+        }
         let Some(name) = gone else {
             watched.complain(None);
             failures = 0;

@@ -12,7 +12,7 @@ use pilothouse_plugin::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use target::{Manifest, Request, object_path};
+use target::{Manifest, Request, check_manager, object_path};
 
 use super::written::{Written, object};
 use super::{APPLY_PATCH, Discovery, Payload, Server, query};
@@ -125,7 +125,9 @@ impl LiveClient {
         };
         let path = path + &query(&[("fieldManager", &self.field_manager)]);
         let payload = Payload::json(manifest);
-        self.writer.send(item, Write { method: Method::POST, path, payload, resource, key }).await
+        let subresource = !subresource.is_empty();
+        let write = Write { method: Method::POST, path, payload, resource, key, subresource };
+        self.writer.send(item, write).await
     }
 
     pub(crate) async fn update(
@@ -138,7 +140,9 @@ impl LiveClient {
         let path =
             object_path(&resource, &key, subresource)? + &query(&[("fieldManager", &self.field_manager)]);
         let payload = Payload::json(manifest);
-        self.writer.send(item, Write { method: Method::PUT, path, payload, resource, key }).await
+        let subresource = !subresource.is_empty();
+        let write = Write { method: Method::PUT, path, payload, resource, key, subresource };
+        self.writer.send(item, write).await
     }
 
     pub(crate) async fn patch(
@@ -160,10 +164,12 @@ impl LiveClient {
             }
         };
         let manager = manager.unwrap_or(&self.field_manager);
+        check_manager(manager, &self.field_manager)?;
         let path = object_path(&resource, key, subresource)?
             + &query(&[("fieldManager", manager), ("force", force)]);
         let payload = Payload { content_type, body: patch.body.into() };
-        let write = Write { method: Method::PATCH, path, payload, resource, key: key.clone() };
+        let (key, subresource) = (key.clone(), !subresource.is_empty());
+        let write = Write { method: Method::PATCH, path, payload, resource, key, subresource };
         self.writer.send(item, write).await
     }
 
@@ -196,7 +202,8 @@ impl LiveClient {
             body["preconditions"] = preconditions.into();
         }
         let payload = Payload::json(body.to_string());
-        let write = Write { method: Method::DELETE, path, payload, resource, key: key.clone() };
+        let (key, subresource) = (key.clone(), false);
+        let write = Write { method: Method::DELETE, path, payload, resource, key, subresource };
         self.writer.send(item, write).await
     }
 

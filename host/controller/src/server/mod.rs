@@ -18,7 +18,7 @@ pub(crate) use discovery::{Age, Discovery, DiscoveryError};
 pub(crate) use error::ServerError;
 pub(crate) use events::{EventRecorder, NewEvent};
 pub(crate) use live::LiveClient;
-pub(crate) use written::{Written, deleted, object, written};
+pub(crate) use written::{Written, created, deleted, object, written};
 
 use crate::access::ServiceAccount;
 

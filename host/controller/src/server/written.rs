@@ -1,6 +1,6 @@
 //! What became of a write, by the API server's answer.
 
-use pilothouse_model::{Object, ObjectKey, ParseOptions, ResourceType, Transform};
+use pilothouse_model::{Object, ObjectError, ObjectKey, ParseOptions, ResourceType, Transform};
 use pilothouse_plugin::ApiError;
 
 /// What a write did, for the plugin's own reads.
@@ -12,18 +12,23 @@ pub(crate) enum Written {
     Ended(ResourceType, Object),
     /// The object was deleted: its UID where the server told it.
     Deleted(ResourceType, ObjectKey, String),
+    /// The server's answer to what makes no object of the resource: a review, or a subresource such as `eviction`. No read will show it.
+    Answer(ResourceType, Object),
 }
 
 impl Written {
     pub(crate) fn resource(&self) -> &ResourceType {
         match self {
-            Self::Object(resource, _) | Self::Ended(resource, _) | Self::Deleted(resource, ..) => resource,
+            Self::Object(resource, _)
+            | Self::Ended(resource, _)
+            | Self::Deleted(resource, ..)
+            | Self::Answer(resource, _) => resource,
         }
     }
 
     pub(crate) fn key(&self) -> &ObjectKey {
         match self {
-            Self::Object(_, object) | Self::Ended(_, object) => object.key(),
+            Self::Object(_, object) | Self::Ended(_, object) | Self::Answer(_, object) => object.key(),
             Self::Deleted(_, key, _) => key,
         }
     }
@@ -34,19 +39,36 @@ pub(crate) fn object(body: &[u8], resource: &ResourceType) -> Result<Object, Api
     let api_version = resource.api_version();
     let options =
         ParseOptions { api_version: &api_version, kind: &resource.kind, transform: &Transform::standard() };
-    Object::parse(body, &options).map_err(|error| {
-        ApiError::Unavailable(format!("the API server's answer about {resource} cannot be read: {error}"))
-    })
+    Object::parse(body, &options).map_err(|error| unreadable(resource, &error))
 }
 
-/// What a creation, an update or a patch did.
+/// What a creation did, of an object or of what is none: then the answer has no name, or the creation was that of a subresource.
+pub(crate) fn created(body: &[u8], resource: ResourceType, subresource: bool) -> Result<Written, ApiError> {
+    let api_version = resource.api_version();
+    let options =
+        ParseOptions { api_version: &api_version, kind: &resource.kind, transform: &Transform::standard() };
+    if !subresource && let Ok(object) = Object::parse(body, &options) {
+        return Ok(of_object(object, resource));
+    }
+    let answer = Object::parse_answer(body, &options).map_err(|error| unreadable(&resource, &error))?;
+    Ok(Written::Answer(resource, answer))
+}
+
+/// What an update or a patch did.
 pub(crate) fn written(body: &[u8], resource: ResourceType) -> Result<Written, ApiError> {
-    let object = object(body, &resource)?;
+    object(body, &resource).map(|object| of_object(object, resource))
+}
+
+fn of_object(object: Object, resource: ResourceType) -> Written {
     // Removing the last finalizer of an object that is being deleted ends it.
     if object.deletion_timestamp().is_some() && !is_held(&object) {
-        return Ok(Written::Ended(resource, object));
+        return Written::Ended(resource, object);
     }
-    Ok(Written::Object(resource, object))
+    Written::Object(resource, object)
+}
+
+fn unreadable(resource: &ResourceType, error: &ObjectError) -> ApiError {
+    ApiError::Unavailable(format!("the API server's answer about {resource} cannot be read: {error}"))
 }
 
 /// What a deletion did. The server answers with a `Status`, or with the object: with its last state where nothing holds

@@ -89,6 +89,7 @@ fn write(method: Method) -> Write {
         payload: Payload::json(map(0).to_string()),
         resource: resource(),
         key: key(),
+        subresource: false,
     }
 }
 
@@ -338,4 +339,25 @@ async fn an_answer_to_a_deletion_without_a_uid_is_about_the_object_that_was_know
     let stage = Stage::new(Some(map(5)), vec![Answers(200, success)], vec![]);
     stage.reconcile(write(Method::DELETE)).await.expect("deleted");
     assert_eq!(stage.sees(), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_about_no_object_is_passed_on_and_leaves_nothing_unknown() {
+    let eviction =
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+        "metadata": {"creationTimestamp": null}, "status": {"allowed": true}});
+    let token = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+        "metadata": {"name": "a", "namespace": "n"}, "status": {"token": "secret"}});
+    let no_metadata = json!({"apiVersion": "v1", "kind": "Status", "status": "Success"});
+    for (answer, subresource) in [(eviction, true), (review, false), (token, true), (no_metadata, false)] {
+        let stage = Stage::new(Some(map(5)), vec![Answers(201, answer.clone())], vec![]);
+        let write = Write { subresource, ..write(Method::POST) };
+        let Ok(Written::Answer(_, object)) = stage.reconcile(write).await else { panic!("{answer}") };
+        assert_eq!(object.kind(), answer["kind"]);
+        let text: Value = serde_json::from_str(object.json()).expect("JSON");
+        assert_eq!(text["status"], answer["status"]);
+        assert_eq!((stage.got().as_str(), stage.sees().as_str(), stage.is_held()), ("POST", "5", false));
+        assert_eq!(stage.guest.metrics.unknown_writes.get(), 0);
+    }
 }

@@ -4,6 +4,7 @@ mod guest;
 mod indexes;
 mod lists;
 mod polling;
+mod revocation;
 mod stage;
 mod under_load;
 mod wire;

@@ -69,7 +69,8 @@ impl Stage {
         self.put("recorder.wasm", wasm);
     }
 
-    fn put(&self, name: &str, content: &[u8]) {
+    /// Puts a file there at once.
+    pub(crate) fn put(&self, name: &str, content: &[u8]) {
         let new = self.folder.path().join("new");
         std::fs::write(&new, content).expect("written");
         std::fs::rename(new, self.folder.path().join(name)).expect("renamed");

@@ -294,10 +294,8 @@ impl Metadata {
             serde_json::from_str(raw).map_err(|_| ObjectError::field("metadata", "an object", raw))?;
         let name = Text::read(json, "metadata.name", members.get("name"))?;
         let namespace = Text::read(json, "metadata.namespace", members.get("namespace"))?;
+        // Whether it must have one is for the caller to say.
         let name = name.of(json);
-        if name.is_empty() {
-            return Err(ObjectError::NoName);
-        }
         let (generation, generation_at) = match members.get("generation") {
             None | Some("null") => (0, 0),
             Some(raw) => {

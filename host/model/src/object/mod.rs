@@ -64,6 +64,16 @@ impl Object {
             .map(|(json, metadata)| Self(Arc::new(Inner { json: json.into(), metadata })))
     }
 
+    /// As [`parse`](Self::parse), of an answer that may be about no object: its name is empty where it has none, as that of a
+    /// `Status` and of a review.
+    ///
+    /// # Errors
+    /// See [`ObjectError`].
+    pub fn parse_answer(json: &[u8], options: &ParseOptions<'_>) -> Result<Self, ObjectError> {
+        parse::parse_answer(json, options)
+            .map(|(json, metadata)| Self(Arc::new(Inner { json: json.into(), metadata })))
+    }
+
     /// As [`parse`](Self::parse), of the object that `text` starts with, with its length in bytes: for a list, which says where
     /// an item ends by nothing but the item. `None` when one pass does not tell: when the object goes on behind `text`, is of
     /// an unusual form, or is malformed. Then find its end, and [`parse`](Self::parse) it.

@@ -103,10 +103,33 @@ pub(super) fn text(bytes: &[u8]) -> Result<&str, ObjectError> {
 /// The general way: any object, and the errors.
 pub(super) fn parse_any(text: &str, options: &ParseOptions<'_>) -> Result<(Box<str>, Metadata), ObjectError> {
     let source: Members<'_> = serde_json::from_str(text)?;
+    let (json, metadata) = read(text, &source, options)?;
+    if metadata.key.name().is_empty() { Err(ObjectError::NoName) } else { Ok((json, metadata)) }
+}
+
+/// The same without the rule that an object has a name.
+pub(super) fn parse_answer(
+    bytes: &[u8],
+    options: &ParseOptions<'_>,
+) -> Result<(Box<str>, Metadata), ObjectError> {
+    let text = text(bytes)?;
+    let mut source: Members<'_> = serde_json::from_str(text)?;
+    if source.get("metadata").is_none_or(|raw| raw == "null") {
+        source.0.retain(|(name, _)| name != "metadata");
+        source.0.push(("metadata".into(), "{}"));
+    }
+    read(text, &source, options)
+}
+
+fn read(
+    text: &str,
+    source: &Members<'_>,
+    options: &ParseOptions<'_>,
+) -> Result<(Box<str>, Metadata), ObjectError> {
     if is_too_deep(text) {
         return Err(ObjectError::TooDeep);
     }
-    let json = canonical(text.len(), &source, options)?;
+    let json = canonical(text.len(), source, options)?;
     let top: Members<'_> = serde_json::from_str(&json)?;
     let metadata = Metadata::read(&json, &top)?;
     Ok((json, metadata))

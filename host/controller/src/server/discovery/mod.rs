@@ -13,6 +13,7 @@ use futures::future::{BoxFuture, Shared, WeakShared};
 use parking_lot::Mutex;
 use pilothouse_model::names::is_dns_subdomain;
 use pilothouse_model::{GroupVersionKind, ResourceType};
+use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use super::{Server, ServerError};
@@ -167,6 +168,17 @@ impl Discovery {
         state.known.forget(&api_version);
         // What is under way may have been answered before.
         state.asked.remove(&api_version);
+    }
+
+    /// Forgets what CRDs are served as: they were applied or deleted.
+    pub(crate) fn forget_crds(&self, crds: &[Value]) {
+        for crd in crds {
+            let group = crd.pointer("/spec/group").and_then(Value::as_str).unwrap_or_default();
+            let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
+            for version in versions.into_iter().flatten().filter_map(|version| version["name"].as_str()) {
+                self.forget(group, version);
+            }
+        }
     }
 
     fn known(&self, api_version: &str, age: Age) -> Option<Arc<Served>> {

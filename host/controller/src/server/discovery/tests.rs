@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use kube::client::Body;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{advance, sleep};
 
 use super::*;

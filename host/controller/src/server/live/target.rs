@@ -191,6 +191,18 @@ fn check_name(name: &str) -> Result<(), ApiError> {
     ))
 }
 
+/// Server-side apply goes by the manager's name: under that of another it would take fields over without a conflict, the host's and
+/// `kubectl`'s among them. A name below the plugin's own has a slash, which no plugin's name has.
+pub(super) fn check_manager(manager: &str, own: &str) -> Result<(), ApiError> {
+    let below = manager.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    // The length is the API server's.
+    if below && manager.len() <= 128 && !manager.contains(char::is_control) {
+        return Ok(());
+    }
+    let message = format!("write {own:?}, {own}/ and a name of your own, or leave it out; at most 128 bytes");
+    Err(invalid("fieldManager", &message))
+}
+
 fn undiscovered(error: DiscoveryError) -> ApiError {
     match error {
         DiscoveryError::NotServed { .. } => ApiError::NotFound(error.to_string()),

@@ -15,10 +15,14 @@ fn stage() -> (LiveClient, Arc<Mutex<Vec<String>>>) {
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         told.lock().push(format!("{method} {path}"));
-        let body = if method == Method::GET {
+        let body = if method == Method::GET && path != "/api/v1" {
+            json!({"resources": []})
+        } else if method == Method::GET {
             json!({"resources": [
                 {"name": "configmaps", "kind": "ConfigMap", "namespaced": true},
                 {"name": "nodes", "kind": "Node", "namespaced": false},
+                {"name": "pods", "kind": "Pod", "namespaced": true},
+                {"name": "pods/eviction", "kind": "Eviction", "group": "policy", "version": "v1", "namespaced": true},
             ]})
         } else {
             json!({"apiVersion": "v1", "kind": "ConfigMap",
@@ -228,4 +232,81 @@ async fn what_a_sidecar_takes_away_counts_for_the_client_that_is_there() {
     operator.begin().withhold("the sidecar is torn".into(), None);
     assert!(matches!(create().await, Err(ApiError::Denied(_))));
     assert_eq!(got.lock().iter().filter(|sent| sent.starts_with("POST")).count(), 2);
+}
+
+#[tokio::test]
+async fn a_plugin_applies_under_its_own_name_or_one_below_it() {
+    let (client, got) = stage();
+    let maps = ObjectType { api_version: "v1".into(), kind: "ConfigMap".into() };
+    let apply = async |manager: Option<&str>| {
+        let patch_type = PatchType::Apply { field_manager: manager.map(str::to_owned), force: true };
+        let patch = Patch { patch_type, body: "{}".into() };
+        client.patch(None, &maps, &ObjectKey::new("n", "a"), patch, "").await
+    };
+    let long = format!("live/{}", "x".repeat(124));
+    for other in ["pilothouse-crds", "kubectl", "liver", "live-2", "Live", "live/\n", "other/live", &long] {
+        let error = apply(Some(other)).await.expect_err(other);
+        assert!(matches!(&error, ApiError::Invalid(causes) if causes[0].field == "fieldManager"), "{error}");
+    }
+    assert_eq!(*got.lock(), ["GET /api/v1"]);
+    for own in [None, Some("live"), Some("live/status")] {
+        assert!(apply(own).await.is_ok(), "{own:?}");
+    }
+}
+
+/// Against the embedded server, whose discovery names `serviceaccounts/token`.
+#[tokio::test]
+async fn a_token_is_asked_for_of_its_service_account() {
+    let embedded = pilothouse_apiserver::ApiServer::builder().build();
+    let (server, guest) = {
+        let client = kube::Client::new(embedded.service(), "default");
+        (Server::new(client.clone()), GuestServices::for_test("live", client))
+    };
+    let token = crate::descriptor::Rule {
+        api_groups: vec!["".into()],
+        resources: vec!["serviceaccounts/token".into(), "serviceaccounts".into()],
+        verbs: vec!["create".into()],
+        namespaces: vec!["default".into()],
+    };
+    let reviews = crate::descriptor::Rule {
+        api_groups: vec!["authorization.k8s.io".into()],
+        resources: vec!["selfsubjectaccessreviews".into()],
+        verbs: vec!["create".into()],
+        namespaces: vec![],
+    };
+    let grants = Grants::new(vec![token, reviews], Operator::granting_writes(None));
+    let discovery = Discovery::new(server.clone());
+    let unknown = Arc::clone(&guest.metrics);
+    let writer = Writer::new(server.clone(), discovery.clone(), Fence::default(), guest);
+    let client = LiveClient::new(server, discovery, grants, writer, "live".into());
+    let create = async |manifest: serde_json::Value, subresource: &str| {
+        client.create(None, manifest.to_string(), subresource).await
+    };
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot", "namespace": "default"}});
+    assert!(matches!(create(account, "").await, Ok(Written::Object(..))));
+    let metadata = json!({"name": "robot", "namespace": "default"});
+    let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": metadata, "spec": {}});
+    let answer = create(request, "token").await;
+    let Ok(Written::Answer(resource, object)) = answer else { panic!("{:?}", answer.err()) };
+    assert_eq!((resource.plural.as_str(), object.kind()), ("serviceaccounts", "TokenRequest"));
+    assert!(object.field("/status/token").is_some());
+    let spec = json!({"resourceAttributes": {"verb": "get", "resource": "pods"}});
+    let review =
+        json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec});
+    let answer = create(review, "").await;
+    let Ok(Written::Answer(_, object)) = answer else { panic!("{:?}", answer.err()) };
+    assert_eq!(object.field("/status/allowed").as_deref(), Some("true"));
+    assert_eq!(unknown.unknown_writes.get(), 0);
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "default"}});
+    assert!(matches!(create(eviction, "eviction").await, Err(ApiError::Denied(_) | ApiError::NotFound(_))));
+}
+
+#[tokio::test]
+async fn an_eviction_is_sent_to_its_pod() {
+    let (client, got) = stage();
+    let eviction =
+        json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "n"}});
+    assert!(client.create(None, eviction.to_string(), "eviction").await.is_ok());
+    let sent = ["GET /apis/policy/v1", "GET /api/v1", "POST /api/v1/namespaces/n/pods/p/eviction"];
+    assert_eq!(*got.lock(), sent);
 }

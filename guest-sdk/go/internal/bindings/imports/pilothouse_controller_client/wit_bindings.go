@@ -40,7 +40,7 @@ Next string
 }
 
 type ApplyOptions struct {
-        // "" for the plugin's own name, which is what one wants.
+        // "" for the plugin's own name, which is what one wants; else that name, a slash and more. Any other is `invalid`.
 FieldManager string
 // Take fields over from other managers in place of a conflict.
 Force bool
