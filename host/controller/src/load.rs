@@ -230,7 +230,7 @@ async fn wasm(path: &Path, sum: [u8; 32]) -> Result<Vec<u8>, LoadProblem> {
 /// The largest plugin and the largest sidecar that are read. A stray disk image in the directory must not take the
 /// memory of all plugins; the engine has a narrower limit of its own for code.
 const MAX_WASM: u64 = 256 << 20;
-const MAX_SIDECAR: u64 = 1 << 20;
+const MAX_SIDECAR: u64 = crate::sidecar::MAX_SIDECAR as u64;
 
 async fn read(files: &PluginFiles) -> Result<Files, LoadProblem> {
     for (path, limit) in [(&files.wasm, MAX_WASM), (&files.sidecar, MAX_SIDECAR)] {
