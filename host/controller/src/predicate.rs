@@ -4,18 +4,28 @@
 //! "updated", "deleted", "resync"). Functions: `generationChanged()`, `labelsChanged()`, `annotationsChanged()`,
 //! each true for additions and deletions, and those of Kubernetes' CEL libraries.
 
+mod budget;
+mod evaluate;
+mod failure;
+mod functions;
 mod quick;
 mod reads;
+mod values;
 mod variables;
 
-use std::sync::LazyLock;
+use std::panic::catch_unwind;
 
-use kube_cel::KubeCelExt;
-use kube_cel::cel::{Context, ExecutionError, FunctionContext, Program, Value, objects::ResolveResult};
-use pilothouse_model::{Notification, Object};
+use kube_cel::cel::common::ast::IdedExpr;
+use kube_cel::cel::{Program, Value};
+use pilothouse_model::{Notification, Object, cel};
+
+pub use budget::COST_LIMIT;
+use evaluate::Evaluation;
+use failure::Failure;
+use functions::{Patterns, is_unknown};
 use quick::Quick;
 use reads::Reads;
-use variables::first_unknown;
+use variables::{calls, first_unknown, has_struct};
 
 /// A compiled predicate; the empty text is true for every change.
 pub struct Predicate(Option<Compiled>);
@@ -27,74 +37,74 @@ struct Compiled {
     /// What it needs of the two states.
     object: Option<Reads>,
     old: Option<Reads>,
-    /// The functions of ours that it calls.
-    changed: Vec<&'static str>,
+    patterns: Patterns,
 }
 
-/// Why a text is no predicate.
+/// Why a text is no predicate, or could not be evaluated. It has nothing of an object in it.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PredicateError(String);
 
+impl From<Failure> for PredicateError {
+    fn from(failure: Failure) -> Self {
+        Self(failure.to_string())
+    }
+}
+
 const CHANGED: [&str; 3] = ["generationChanged", "labelsChanged", "annotationsChanged"];
 const VARIABLES: [&str; 3] = ["object", "old", "event"];
-
-/// The context that all predicates share: building it registers some hundred functions, so it is built once.
-static ROOT: LazyLock<Context<'static>> = LazyLock::new(|| {
-    let mut context = Context::default().with_all();
-    for name in CHANGED {
-        context.add_function(name, move |context: &FunctionContext<'_, '_>| changed(context, name));
-    }
-    context
-});
-
-/// The answer was computed natively and put beside the variables, under a name that CEL source cannot spell.
-fn changed(context: &FunctionContext<'_, '_>, name: &str) -> ResolveResult {
-    let value = context.ptx.get_variable(hidden(name));
-    let value = value.ok_or_else(|| ExecutionError::undeclared_reference(name))?;
-    Value::try_from(value.as_ref())
-}
-
-fn hidden(name: &str) -> String {
-    format!("${name}")
-}
 
 impl Predicate {
     /// Compiles the text.
     ///
     /// # Errors
-    /// Names the place of a syntax error, or the variable or function that there is not.
+    /// Names the bound that the text exceeds, the place of a syntax error, or the variable or function that there is not.
     pub fn compile(text: &str) -> Result<Self, PredicateError> {
         if text.trim().is_empty() {
             return Ok(Self(None));
         }
-        let program = Program::compile(text).map_err(|error| {
-            PredicateError(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
-        })?;
-        let changed = {
-            let references = program.references();
-            if let Some(name) = first_unknown(program.expression(), &mut VARIABLES.to_vec()) {
-                return Err(PredicateError(format!(
-                    "there is no variable {name:?}; there are object, old and event"
-                )));
-            }
-            if let Some(name) = references.functions().into_iter().find(|name| is_unknown(name)) {
+        cel::check(text).map_err(|error| PredicateError(error.to_string()))?;
+        // Some malformed texts make the parser panic instead of refusing them.
+        let program = catch_unwind(|| Program::compile(text))
+            .map_err(|_| PredicateError("the parser failed: the text is malformed".to_owned()))?
+            .map_err(|error| {
+                PredicateError(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
+            })?;
+        let expression = program.expression();
+        if let Some(name) = first_unknown(expression, &mut VARIABLES.to_vec()) {
+            return Err(PredicateError(format!(
+                "there is no variable {name:?}; there are object, old and event"
+            )));
+        }
+        if has_struct(expression) {
+            return Err(PredicateError("a message literal (NAME{...}) is not supported".to_owned()));
+        }
+        let mut patterns = Patterns::default();
+        for call in calls(expression) {
+            let name = call.func_name.as_str();
+            if evaluate::is_name(name) && !CHANGED.contains(&name) && is_unknown(name) {
                 return Err(PredicateError(format!(
                     "there is no function {name}(); there are generationChanged(), labelsChanged(), annotationsChanged() and those \
                      of Kubernetes' CEL"
                 )));
             }
-            CHANGED.into_iter().filter(|name| references.has_function(name)).collect()
-        };
-        let quick = Quick::of(program.expression(), &CHANGED);
-        let [object, old] = ["object", "old"].map(|name| Reads::of(program.expression(), name));
-        Ok(Self(Some(Compiled { program, quick, object, old, changed })))
+            patterns.add(call)?;
+        }
+        let quick = Quick::of(expression, &CHANGED);
+        let [object, old] = ["object", "old"].map(|name| Reads::of(expression, name));
+        Ok(Self(Some(Compiled { program, quick, object, old, patterns })))
+    }
+
+    /// Whether an evaluation may take more than some nanoseconds.
+    pub(crate) fn takes_an_interpreter(&self) -> bool {
+        self.0.as_ref().is_some_and(|compiled| compiled.quick.is_none())
     }
 
     /// Whether the change starts work.
     ///
     /// # Errors
-    /// The expression failed or was not a boolean; the caller takes that for true, and tells (contract, "predicate").
+    /// The expression failed, cost more than [`COST_LIMIT`] or was not a boolean; the caller takes that for true, and tells (contract,
+    /// "predicate").
     pub fn admits(&self, notification: &Notification) -> Result<bool, PredicateError> {
         let Some(compiled) = &self.0 else { return Ok(true) };
         let old = match notification {
@@ -102,10 +112,10 @@ impl Predicate {
             _ => None,
         };
         let object = notification.object();
-        let changed = |name| old.is_none_or(|old| differs(name, old, object));
+        let changed = |name: &str| old.is_none_or(|old| differs(name, old, object));
         match &compiled.quick {
             Some(quick) => Ok(quick.holds(&changed)),
-            None => compiled.interpret(notification, old, &changed),
+            None => Ok(compiled.interpret(notification, old, &changed)?),
         }
     }
 }
@@ -115,41 +125,34 @@ impl Compiled {
         &self,
         notification: &Notification,
         old: Option<&Object>,
-        changed: &impl Fn(&'static str) -> bool,
-    ) -> Result<bool, PredicateError> {
-        let mut context = ROOT.new_inner_scope();
+        changed: &dyn Fn(&str) -> bool,
+    ) -> Result<bool, Failure> {
+        let mut variables = vec![("event", Value::from(event(notification)))];
         if let Some(reads) = &self.object {
-            context.add_variable_from_value("object", tree(notification.object(), reads)?);
+            variables.push(("object", tree(notification.object(), reads)));
         }
         if let Some(reads) = &self.old {
-            context.add_variable_from_value("old", old.map_or(Ok(Value::Null), |old| tree(old, reads))?);
+            variables.push(("old", old.map_or(Value::Null, |old| tree(old, reads))));
         }
-        context.add_variable_from_value("event", event(notification));
-        for name in &self.changed {
-            context.add_variable_from_value(hidden(name), changed(name));
+        let changed = |name: &str| CHANGED.contains(&name).then(|| changed(name));
+        match self.evaluate(self.program.expression(), variables, &changed)? {
+            Value::Bool(admitted) => Ok(admitted),
+            other => Err(Failure::NotBoolean(other.type_of().to_string())),
         }
-        match self.program.execute(&context) {
-            Ok(Value::Bool(admitted)) => Ok(admitted),
-            Ok(other) => Err(PredicateError(format!("the predicate gave {other:?}, not a boolean"))),
-            Err(error) => Err(PredicateError(error.to_string())),
-        }
+    }
+
+    fn evaluate<'e>(
+        &'e self,
+        expression: &'e IdedExpr,
+        variables: Vec<(&'e str, Value)>,
+        changed: &'e dyn Fn(&str) -> Option<bool>,
+    ) -> Result<Value, Failure> {
+        Evaluation::new(variables, &self.patterns, changed).value(expression)
     }
 }
 
-/// Whether a call of the function can only fail, whatever it is given: found by calling it with nothing, to which a function that is there
-/// answers with what it lacks. Operators, which are functions too, have names that no source can spell.
-fn is_unknown(name: &str) -> bool {
-    let is_spelled = name.starts_with(|first: char| first.is_ascii_alphabetic())
-        && name.chars().all(|next| next.is_ascii_alphanumeric() || next == '_');
-    if !is_spelled || CHANGED.contains(&name) {
-        return false;
-    }
-    let Ok(call) = Program::compile(&format!("{name}()")) else { return false };
-    matches!(call.execute(&ROOT), Err(ExecutionError::UndeclaredReference(_)))
-}
-
-fn tree(object: &Object, reads: &Reads) -> Result<Value, PredicateError> {
-    kube_cel::cel::to_value(reads.tree(object)).map_err(|error| PredicateError(error.to_string()))
+fn tree(object: &Object, reads: &Reads) -> Value {
+    values::of_json(reads.tree(object))
 }
 
 fn event(notification: &Notification) -> &'static str {
@@ -168,6 +171,10 @@ fn differs(name: &str, old: &Object, new: &Object) -> bool {
         _ => !old.same_annotations(new) && !old.annotations().eq(new.annotations()),
     }
 }
+
+#[cfg(test)]
+#[path = "predicate/tests.rs"]
+mod evaluation_tests;
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::ServiceAccount;
 use crate::descriptor::Rule;
+use crate::descriptor::bounds::{self, MAX_HTTP_HOSTS, MAX_RULE_ENTRIES, MAX_RULES};
 use crate::limits::{self, SidecarLimits};
 use crate::logs::printable;
 use crate::outgoing::{PatternError, parse_patterns};
@@ -98,6 +99,47 @@ pub enum SidecarError {
         "workers: {0} is not between 1 and 64; leave it out for 1, or write enabled: false to stop the plugin"
     )]
     Workers(u16),
+    /// More than a bound allows.
+    #[error("{member}: there are {count} {what}, and a sidecar may have {bound}")]
+    TooMany {
+        /// The member.
+        member: String,
+        /// How many there are.
+        count: usize,
+        /// Of what.
+        what: &'static str,
+        /// How many there may be.
+        bound: usize,
+    },
+}
+
+/// Bytes of a sidecar, and of its `config` as JSON.
+pub(crate) const MAX_SIDECAR: usize = 1 << 20;
+
+/// Checks how much the sidecar has.
+fn check_bounds(sidecar: &Sidecar) -> Result<(), SidecarError> {
+    at_most("config", sidecar.config_json().len(), MAX_SIDECAR, "bytes")?;
+    at_most("grants.http", sidecar.grants.http.len(), MAX_HTTP_HOSTS, "hosts")?;
+    let watches = sidecar.grants.watches.as_deref().unwrap_or_default();
+    at_most("grants.watches", watches.len(), MAX_RULES, "rules")?;
+    for rule in watches {
+        for list in [&rule.api_groups, &rule.resources, &rule.namespaces] {
+            at_most("grants.watches", list.len(), MAX_RULE_ENTRIES, "entries in one list")?;
+        }
+    }
+    let writes = sidecar.grants.writes.as_deref().unwrap_or_default();
+    at_most("grants.writes", writes.len(), MAX_RULES, "rules")?;
+    match writes.iter().find_map(bounds::excess) {
+        Some((list, count)) => at_most(&format!("grants.writes.{list}"), count, MAX_RULE_ENTRIES, "entries"),
+        None => Ok(()),
+    }
+}
+
+fn at_most(member: &str, count: usize, bound: usize, what: &'static str) -> Result<(), SidecarError> {
+    if count <= bound {
+        return Ok(());
+    }
+    Err(SidecarError::TooMany { member: member.to_owned(), count, what, bound })
 }
 
 impl Sidecar {
@@ -116,7 +158,18 @@ impl Sidecar {
         if only_comments {
             return Ok(Self::default());
         }
-        let sidecar: Self = serde_saphyr::from_str(text).map_err(|error| {
+        at_most("the whole", text.len(), MAX_SIDECAR, "bytes")?;
+        let options = serde_saphyr::options! {
+            budget: serde_saphyr::budget! {
+                max_depth: 64,
+                max_nodes: 50_000,
+                max_aliases: 1000,
+                max_anchors: 1000,
+                max_documents: 1,
+                max_total_scalar_bytes: 4 << 20,
+            },
+        };
+        let sidecar: Self = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
             let text = error.to_string();
             // The parser draws the place below its first line; one line is what a log and a status can show.
             let mut line = printable(text.lines().next().unwrap_or_default()).to_string();
@@ -126,6 +179,7 @@ impl Sidecar {
             SidecarError::Yaml(line)
         })?;
         limits::check(&sidecar.limits)?;
+        check_bounds(&sidecar)?;
         parse_patterns(&sidecar.grants.http)?;
         // They go into the URLs of the host's own watches.
         let watched = sidecar.grants.watches.iter().flatten().flat_map(|rule| &rule.namespaces);
@@ -198,6 +252,35 @@ mod tests {
             let error = Sidecar::parse(text).expect_err(text).to_string();
             assert!(error.contains(expected), "{text}: {error}");
             assert!(!error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_sidecar_beyond_a_bound_is_refused() {
+        let bomb =
+            (1..9).fold("config:\n  a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned(), |text, level| {
+                let again = vec![format!("*a{}", level - 1); 9].join(", ");
+                format!("{text}  a{level}: &a{level} [{again}]\n")
+            });
+        for (text, problem) in [
+            (format!("config: {{a: \"{}\"}}", "x".repeat(MAX_SIDECAR)), "may have 1048576"),
+            (format!("config: {}", "[".repeat(5000)), "line"),
+            (format!("config: {{a: {}1{}}}", "[".repeat(80), "]".repeat(80)), "line"),
+            (bomb, "line"),
+            (format!("grants: {{http: [{}]}}", vec!["a.example.com"; 257].join(", ")), "257 hosts"),
+            (format!("grants: {{writes: [{}]}}", vec!["{verbs: [get]}"; 257].join(", ")), "257 rules"),
+            (format!("grants: {{writes: [{{verbs: [{}]}}]}}", vec!["get"; 257].join(", ")), "257 entries"),
+            (
+                format!(
+                    "grants: {{watches: [{{apiGroups: [a], resources: [{}]}}]}}",
+                    vec!["b"; 257].join(", ")
+                ),
+                "257 entries in one list",
+            ),
+        ] {
+            let error = Sidecar::parse(&text).expect_err(problem).to_string();
+            assert!(error.contains(problem), "{problem}: {error}");
+            assert!(!error.contains('\n') && error.len() < 1000, "{error:.1000}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! From a change of a watched object to the objects that it queues. Pure: the only outside is an index look-up.
 
+use std::collections::HashSet;
+
 use pilothouse_model::{JsonPath, JsonPathError, Notification, Object, ObjectKey};
 
 /// A trigger that is ready to be evaluated.
@@ -45,11 +47,13 @@ impl Targets {
         if let Notification::Updated { old, .. } = notification
             && !matches!(self, Self::Itself | Self::Index { .. })
         {
-            for key in self.of_object(old, by_index) {
-                if !keys.contains(&key) {
-                    keys.push(key);
-                }
-            }
+            let before = self.of_object(old, by_index);
+            // A field may name as many objects as its list has elements.
+            let known: Option<HashSet<ObjectKey>> = (keys.len() > 16).then(|| keys.iter().cloned().collect());
+            let is_known =
+                |key: &ObjectKey| known.as_ref().map_or(keys.contains(key), |known| known.contains(key));
+            let further: Vec<_> = before.into_iter().filter(|key| !is_known(key)).collect();
+            keys.extend(further);
         }
         keys
     }

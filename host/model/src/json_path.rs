@@ -1,18 +1,17 @@
-//! JSONPath as kubectl writes it (`{.spec.containers[*].image}`), over an object's text.
+//! Simple JSONPaths as kubectl writes them (`{.spec.containers[*].image}`), over an object's text.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::Object;
 
 /// A parsed path: `.spec.nodeName`, `{.spec.containers[*].image}`, `$.metadata.labels['a.b/c']`.
 ///
-/// Members, positions and `[*]` are found by scanning the object's text; a tree is built only for a path with filters,
-/// slices or `..`, which are RFC 9535's.
+/// It has members, positions and `[*]` only. They are found in one pass over the object's text, so that a path takes time linear in the
+/// object whatever it is; filters, slices and `..` are refused.
 ///
 /// ```
 /// use pilothouse_model::{JsonPath, Object};
@@ -21,17 +20,10 @@ use crate::Object;
 ///     "spec":{"containers":[{"name":"main","image":"nginx"},{"name":"side","image":"envoy"}]}}"#;
 /// let pod = Object::from_json(pod).unwrap();
 /// assert_eq!(JsonPath::parse("{.spec.containers[*].image}").unwrap().values(&pod), ["nginx", "envoy"]);
-/// assert_eq!(JsonPath::parse(".spec.containers[?(@.name=='side')].image").unwrap().values(&pod), ["envoy"]);
+/// assert!(JsonPath::parse(".spec.containers[?(@.name=='side')].image").is_err());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JsonPath(Way);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Way {
-    Steps(Vec<Step>),
-    /// All else that RFC 9535 has.
-    Query(serde_json_path::JsonPath),
-}
+pub struct JsonPath(Vec<Step>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
@@ -39,6 +31,13 @@ enum Step {
     Position(usize),
     All,
 }
+
+/// Bytes of a path.
+pub const MAX_JSON_PATH_LENGTH: usize = 1024;
+/// Members, positions and `[*]` of a path: each is a level of recursion.
+pub const MAX_JSON_PATH_STEPS: usize = 64;
+
+const NOT_SIMPLE: &str = "filters, slices, lists of names and .. are not evaluated by the host (compute such an index in the plugin, with computed: true)";
 
 /// Why a text is no path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,30 +57,24 @@ impl JsonPath {
     /// # Errors
     /// Says where the text is malformed.
     pub fn parse(path: &str) -> Result<Self, JsonPathError> {
+        if path.len() > MAX_JSON_PATH_LENGTH {
+            let shown: String = path.chars().take(64).collect();
+            return Err(JsonPathError {
+                path: shown + "...",
+                problem: "it is longer than 1024 bytes",
+                column: 1,
+            });
+        }
         let inner = path.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(path);
         let inner = inner.strip_prefix('$').unwrap_or(inner);
-        let mut parser = Parser { path, rest: inner };
-        match parser.steps() {
-            Ok(steps) => Ok(Self(Way::Steps(steps))),
-            // Where both refuse it, the simpler grammar says better what is wrong.
-            Err(error) => match serde_json_path::JsonPath::parse(&format!("${inner}")) {
-                Ok(query) if !inner.is_empty() => Ok(Self(Way::Query(query))),
-                _ => Err(error),
-            },
-        }
+        Parser { path, rest: inner }.steps().map(Self)
     }
 
     /// The scalars at the path, as text, in document order: strings without their quotes, numbers as they are written.
     /// Objects, lists and null have no value.
     #[must_use]
     pub fn values(&self, object: &Object) -> Vec<String> {
-        let steps = match &self.0 {
-            Way::Steps(steps) => steps,
-            Way::Query(query) => {
-                let tree = object.to_value();
-                return query.query(&tree).iter().filter_map(|value| scalar(value)).collect();
-            }
-        };
+        let steps = &self.0;
         let mut values = Vec::new();
         let mut deserializer = serde_json::Deserializer::from_str(object.json());
         // The text was validated when the object was made, so an error only ends the walk early.
@@ -94,24 +87,12 @@ impl JsonPath {
 impl fmt::Display for JsonPath {
     /// In one form, however it was written: `$["spec"]["containers"][*]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let steps = match &self.0 {
-            Way::Query(query) => return query.fmt(f),
-            Way::Steps(steps) => steps,
-        };
         f.write_str("$")?;
-        steps.iter().try_for_each(|step| match step {
+        self.0.iter().try_for_each(|step| match step {
             Step::Member(name) => write!(f, "[{name:?}]"),
             Step::Position(position) => write!(f, "[{position}]"),
             Step::All => f.write_str("[*]"),
         })
-    }
-}
-
-fn scalar(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
-        _ => None,
     }
 }
 
@@ -138,6 +119,9 @@ impl<'a> Parser<'a> {
         let mut steps = Vec::new();
         while !self.rest.is_empty() {
             steps.push(self.step()?);
+            if steps.len() > MAX_JSON_PATH_STEPS {
+                return Err(self.error("it has more than 64 steps"));
+            }
         }
         if steps.is_empty() { Err(self.error("the path names nothing")) } else { Ok(steps) }
     }
@@ -155,6 +139,7 @@ impl<'a> Parser<'a> {
             return self.bracket();
         }
         match self.member().as_str() {
+            "" if self.rest.starts_with('.') => Err(self.error(NOT_SIMPLE)),
             "" => Err(self.error("a member name is missing")),
             "*" => Ok(Step::All),
             name => Ok(Step::Member(name.to_owned())),
@@ -191,11 +176,17 @@ impl<'a> Parser<'a> {
             self.take(len + 4);
             return Ok(Step::Member(inner[..len].to_owned()));
         }
+        if quote == Some(b'?') {
+            return Err(self.error(NOT_SIMPLE));
+        }
         let Some(len) = self.rest.find(']') else { return Err(self.error("the bracket is not closed")) };
         let step = match &self.rest[1..len] {
             "*" => Step::All,
             digits => match digits.parse() {
                 Ok(position) => Step::Position(position),
+                Err(_) if digits.contains([':', ',']) || digits.starts_with('-') => {
+                    return Err(self.error(NOT_SIMPLE));
+                }
                 Err(_) => {
                     return Err(self.error("expected a position from 0, * or a quoted name in the brackets"));
                 }
@@ -356,25 +347,38 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_beyond_members_and_positions_is_rfc_9535s() {
-        assert_eq!(values("{.spec.containers[?(@.image=='i1')].image}"), ["i1"]);
-        assert_eq!(values(".spec.containers[-1].image"), ["i1"]);
-        assert_eq!(values("{..secret.name}"), ["s1", "s2"]);
-        assert_eq!(values(".spec.containers[0:1].image"), ["i0"]);
+    fn what_takes_more_than_one_pass_over_the_object_is_refused() {
+        for path in [
+            "{.spec.containers[?(@.image=='i1')].image}",
+            "$..[?$..[?$..x]]",
+            "$[?((((((",
+            ".spec.containers[-1].image",
+            "{..secret.name}",
+            ".spec..name",
+            ".spec.containers[0:1].image",
+            ".spec.containers[0,1].image",
+        ] {
+            let error = JsonPath::parse(path).expect_err(path).to_string();
+            assert!(error.contains("filters, slices") && error.contains("computed: true"), "{path}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_path_beyond_a_bound_is_refused() {
+        let long = JsonPath::parse(&format!(".{}", "a".repeat(1024))).expect_err("long").to_string();
+        assert!(long.contains("longer than 1024 bytes") && long.len() < 300, "{long}");
+        let filter = JsonPath::parse(&format!("$[?{}", "(".repeat(1000))).expect_err("nested").to_string();
+        assert!(filter.contains("filters, slices"), "{filter}");
+        let deep = JsonPath::parse(&".a".repeat(65)).expect_err("deep").to_string();
+        assert!(deep.contains("more than 64 steps"), "{deep}");
+        assert!(JsonPath::parse(&"[*]".repeat(64)).is_ok());
     }
 
     #[test]
     fn b23_what_is_absent_or_no_scalar_has_no_value() {
-        for path in [
-            ".spec.none",
-            ".spec.containers",
-            ".spec",
-            ".spec.missing.more",
-            ".spec.n.more",
-            ".metadata[0]",
-            "..missing",
-            ".spec[?@.image]",
-        ] {
+        for path in
+            [".spec.none", ".spec.containers", ".spec", ".spec.missing.more", ".spec.n.more", ".metadata[0]"]
+        {
             assert!(values(path).is_empty(), "{path}");
         }
     }

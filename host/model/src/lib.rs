@@ -3,6 +3,7 @@
 //!
 //! This crate does no I/O and knows neither tokio, kube nor wasmtime, so every other crate may depend on it.
 
+pub mod cel;
 mod delta;
 mod json_path;
 mod key;
@@ -14,7 +15,7 @@ pub mod selector;
 mod version;
 
 pub use delta::*;
-pub use json_path::{JsonPath, JsonPathError};
+pub use json_path::{JsonPath, JsonPathError, MAX_JSON_PATH_LENGTH, MAX_JSON_PATH_STEPS};
 pub use key::ObjectKey;
 pub use names::{GroupVersionKind, TypeNameError};
 pub use notification::Notification;

@@ -4,9 +4,11 @@
 //! Kubernetes pairs old and new list items by their keys (and leaves out transition rules where it cannot pair), which
 //! `kube-cel`'s own walk does not.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use kube_cel::{CompiledSchema, ErrorKind, ValidationError, compile_schema, validate_compiled};
+use pilothouse_model::cel;
 use serde_json::Value;
 
 use super::field;
@@ -18,6 +20,8 @@ use crate::status::Cause;
 #[derive(Clone)]
 pub struct Rules {
     compiled: Arc<CompiledSchema>,
+    /// The rules that were not given to the parser, and why.
+    refused: Arc<[(usize, String)]>,
 }
 
 impl std::fmt::Debug for Rules {
@@ -34,10 +38,23 @@ impl Rules {
         raw.get("x-kubernetes-validations").and_then(Value::as_array).filter(|rules| !rules.is_empty())?;
         let mut alone = raw.clone();
         for_each_child(&mut alone, &mut strip);
-        for rule in alone["x-kubernetes-validations"].as_array_mut().into_iter().flatten() {
+        let mut refused = Vec::new();
+        for (index, rule) in
+            alone["x-kubernetes-validations"].as_array_mut().into_iter().flatten().enumerate()
+        {
             make_old_self_optional(rule);
+            if let Err(problem) = check_bounds(rule) {
+                // The parser fails at once on a rule without text, and so does each object of this rule.
+                *rule = serde_json::json!({"rule": ""});
+                refused.push((index, problem));
+            }
         }
-        Some(Self { compiled: Arc::new(compile_schema(&alone)) })
+        // Some malformed rules make the parser panic instead of refusing them.
+        let compiled = catch_unwind(AssertUnwindSafe(|| compile_schema(&alone))).unwrap_or_else(|_| {
+            refused = vec![(0, "the parser failed: a rule is malformed".to_owned())];
+            compile_schema(&serde_json::json!({"x-kubernetes-validations": [{"rule": ""}]}))
+        });
+        Some(Self { compiled: Arc::new(compiled), refused: refused.into() })
     }
 
     fn is_transition(&self, source: &str) -> bool {
@@ -105,7 +122,23 @@ pub(super) fn evaluate(
 pub(super) fn compile_errors(raw: &Value) -> Vec<(usize, String)> {
     let Some(rules) = Rules::read(raw) else { return Vec::new() };
     let results = rules.compiled.validations.iter().enumerate();
-    results.filter_map(|(index, rule)| rule.as_ref().err().map(|error| (index, error.to_string()))).collect()
+    let problem = |index, error: String| {
+        let refused = rules.refused.iter().find(|(refused, _)| *refused == index);
+        (index, refused.map_or(error, |(_, problem)| problem.clone()))
+    };
+    results
+        .filter_map(|(index, rule)| rule.as_ref().err().map(|error| problem(index, error.to_string())))
+        .collect()
+}
+
+/// Checks what a rule gives to the parser.
+fn check_bounds(rule: &Value) -> Result<(), String> {
+    for name in ["rule", "messageExpression"] {
+        if let Some(text) = rule.get(name).and_then(Value::as_str) {
+            cel::check(text).map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(())
 }
 
 fn failure(ty: Type, path: &str, error: &ValidationError) -> Cause {
@@ -213,5 +246,21 @@ mod tests {
             replaced("'oldSelf' + \"a\\\"oldSelf\" + oldSelfish + oldSelf"),
             "'oldSelf' + \"a\\\"oldSelf\" + oldSelfish + X"
         );
+    }
+
+    #[test]
+    fn a_rule_beyond_a_bound_is_refused_before_it_is_parsed() {
+        for (rule, problem) in [
+            (format!("{}self", "!!(".repeat(30)), "doubled prefixes"),
+            (format!("self{}", ".a".repeat(3000)), "nests deeper than 64"),
+            ("(".repeat(1000), "more than 24 brackets"),
+        ] {
+            let schema = serde_json::json!({"type": "object", "x-kubernetes-validations": [
+                {"rule": "self == self"}, {"rule": rule}, {"rule": "true", "messageExpression": rule}
+            ]});
+            let errors = compile_errors(&schema);
+            assert_eq!(errors.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [1, 2]);
+            assert!(errors.iter().all(|(_, error)| error.contains(problem)), "{errors:?}");
+        }
     }
 }

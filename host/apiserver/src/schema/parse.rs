@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
 use super::cel::Rules;
@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
             format: raw.get("format").and_then(Value::as_str).map(str::to_owned),
             choices: raw.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
             // Structural validation has refused patterns that do not compile.
-            pattern: raw.get("pattern").and_then(Value::as_str).and_then(|pattern| Regex::new(pattern).ok()),
+            pattern: raw.get("pattern").and_then(Value::as_str).and_then(|pattern| pattern_of(pattern).ok()),
             minimum: bound("minimum", "exclusiveMinimum"),
             maximum: bound("maximum", "exclusiveMaximum"),
             multiple_of: number("multipleOf"),
@@ -200,4 +200,9 @@ fn patch_strategy(raw: &Value) -> PatchStrategy {
 
 fn strings(raw: Option<&Value>) -> Vec<String> {
     raw.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Compiles the `pattern` of a schema. A CRD may have thousands, so that each is held to a size of its own.
+pub(super) fn pattern_of(pattern: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(pattern).size_limit(1 << 20).build()
 }

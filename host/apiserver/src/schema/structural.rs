@@ -3,9 +3,9 @@
 //! They follow `k8s.io/apiextensions-apiserver/pkg/apiserver/schema/{validation,complete}.go` and the schema part of
 //! `pkg/apis/apiextensions/validation`.
 
-use regex::Regex;
 use serde_json::{Map, Value};
 
+use super::parse::pattern_of;
 use super::{cel, field};
 use crate::status::Cause;
 
@@ -302,7 +302,7 @@ impl Checker {
     /// Limits that must make sense by themselves.
     fn values(&mut self, schema: &Object, path: &str) {
         if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
-            && let Err(error) = Regex::new(pattern)
+            && let Err(error) = pattern_of(pattern)
         {
             let detail = format!("must be a valid regular expression, but isn't: {error}");
             self.causes.push(field::invalid(&field::child(path, "pattern"), &Value::from(pattern), &detail));

@@ -15,6 +15,7 @@ impl Path {
     /// # Errors
     /// Says what is wrong with the path.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
+        check_bounds(text)?;
         let standard = standard(text)?;
         let path =
             JsonPath::parse(&standard).map_err(|error| format!("{text:?} is not a JSONPath: {error}"))?;
@@ -25,6 +26,55 @@ impl Path {
     pub(super) fn first<'a>(&self, object: &'a Value) -> Option<&'a Value> {
         self.0.query(object).first()
     }
+}
+
+/// Bytes of a path.
+const MAX_LENGTH: usize = 1024;
+/// Brackets and parentheses that are open at the same time.
+const MAX_OPEN: usize = 8;
+/// Filters and `..` of a path, each of which may visit what the one before it found.
+const MAX_SEARCHES: usize = 4;
+
+/// The parser and the query recurse as deep as the path nests, and a search within a search takes quadratic time.
+fn check_bounds(text: &str) -> Result<(), String> {
+    if text.len() > MAX_LENGTH {
+        return Err(format!("the JSONPath is longer than {MAX_LENGTH} bytes"));
+    }
+    let (mut open, mut searches, mut filter, mut quote, mut previous) = (0_usize, 0_usize, None, None, ' ');
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match quote {
+            Some(_) if c == '\\' => drop(chars.next()),
+            Some(open) if c == open => quote = None,
+            Some(_) => {}
+            None => match c {
+                '\'' | '"' => quote = Some(c),
+                '\\' => drop(chars.next()),
+                '[' | '(' => open += 1,
+                ']' | ')' => open = open.saturating_sub(1),
+                '?' if filter.is_some_and(|outer| open > outer) => {
+                    return Err(format!("{text:?} has a filter within a filter"));
+                }
+                '?' => {
+                    filter = Some(open);
+                    searches += 1;
+                }
+                '.' if previous == '.' => searches += 1,
+                _ => {}
+            },
+        }
+        if filter.is_some_and(|outer| open < outer) {
+            filter = None;
+        }
+        if open > MAX_OPEN {
+            return Err(format!("{text:?} has more than {MAX_OPEN} brackets open"));
+        }
+        if searches > MAX_SEARCHES {
+            return Err(format!("{text:?} has more than {MAX_SEARCHES} filters and .."));
+        }
+        previous = c;
+    }
+    Ok(())
 }
 
 /// Rewrites kubectl's dialect to the standard.
@@ -140,5 +190,19 @@ mod tests {
         for path in ["spec.a", "", ".spec[?(@.x", ".a[1"] {
             assert!(Path::parse(path).is_err(), "{path}");
         }
+    }
+
+    #[test]
+    fn a_path_beyond_a_bound_is_refused_before_it_is_parsed() {
+        for (path, problem) in [
+            (format!(".a{}", "b".repeat(1024)), "longer than 1024 bytes"),
+            (format!("$[?{}", "(".repeat(1000)), "more than 8 brackets"),
+            ("$..[?$..[?$..x]]".to_owned(), "filter within a filter"),
+            ("..a..b..c..d..e".to_owned(), "more than 4 filters"),
+        ] {
+            let error = Path::parse(&path).expect_err("refused");
+            assert!(error.contains(problem), "{path:.20}: {error}");
+        }
+        assert!(Path::parse(".a[?(@.b=='((((((((((((')].c").is_ok());
     }
 }

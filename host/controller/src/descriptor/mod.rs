@@ -2,6 +2,7 @@
 //!
 //! These types are the published schema; [`validate`](Descriptor::parse) checks what a schema cannot say.
 
+pub(crate) mod bounds;
 mod error;
 mod schema;
 #[cfg(test)]
@@ -169,6 +170,19 @@ pub enum Trigger {
 }
 
 impl Trigger {
+    /// The names and keys that it has.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
+        let (first, second) = match self {
+            Self::Itself => (None, None),
+            Self::Owner { watch } | Self::OwnerAny { watch } | Self::Field { watch, .. } => {
+                (Some(watch), None)
+            }
+            Self::Label { key, watch } => (Some(watch), Some(key)),
+            Self::Index { watch, index } => (Some(watch), Some(index)),
+        };
+        first.into_iter().chain(second)
+    }
+
     /// The watch whose objects are queued; `None` for the watch itself.
     #[must_use]
     pub fn target(&self) -> Option<&str> {
@@ -257,8 +271,10 @@ impl Descriptor {
     /// # Errors
     /// Names the first place that is wrong and what belongs there.
     pub fn parse(text: &str) -> Result<Self, DescriptorError> {
+        bounds::check_text(text)?;
         let mut descriptor: Self =
             serde_json::from_str(text).map_err(|source| DescriptorError::Json { source })?;
+        bounds::check(&descriptor)?;
         validate::validate(&descriptor)?;
         // It is kept for as long as the version runs.
         descriptor.watches.shrink_to_fit();

@@ -25,16 +25,26 @@ pub(super) struct Dispatcher {
     /// One future per route that has not ended. Dropping one loses nothing: `next_batch` is cancellation safe, and the
     /// next version's future on the same subscription gets what this one would have.
     batches: FuturesUnordered<Batch>,
+    /// What is left of the batch that is taken in, and the position of its route.
+    rest: Option<(usize, std::vec::IntoIter<Notification>)>,
     /// When own writes are looked at that no notification tells of.
     next_look: Instant,
 }
+
+/// How long predicates are evaluated before other tasks have their turn.
+const SLICE: Duration = Duration::from_millis(5);
 
 /// Bookmarks come as often.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
 
 impl Default for Dispatcher {
     fn default() -> Self {
-        Self { version: None, batches: FuturesUnordered::new(), next_look: Instant::now() + LOOK_AGAIN }
+        Self {
+            version: None,
+            batches: FuturesUnordered::new(),
+            rest: None,
+            next_look: Instant::now() + LOOK_AGAIN,
+        }
     }
 }
 
@@ -43,6 +53,7 @@ impl Dispatcher {
     pub(super) fn install(&mut self, version: Arc<Version>, guest: &GuestServices) {
         guest.writes.serve(&version.views);
         guest.hot_loops.forget_all();
+        self.finish(guest);
         self.batches = version
             .routes
             .iter()
@@ -54,11 +65,17 @@ impl Dispatcher {
 
     pub(super) fn clear(&mut self) {
         self.batches.clear();
+        self.rest = None;
         self.version = None;
     }
 
-    /// Takes in one batch; waits for ever while there is nothing to wait for. Cancellation safe.
+    /// Takes in one batch, or what takes one slice of time; waits for ever while there is nothing to wait for. Cancellation safe: what is
+    /// left of a batch stays here.
     pub(super) async fn next(&mut self, guest: &GuestServices) {
+        if self.rest.is_some() {
+            tokio::task::yield_now().await;
+            return self.take_in(guest, Some(SLICE));
+        }
         let Some(version) = &self.version else { return std::future::pending().await };
         let (position, batch) = tokio::select! {
             Some(batch) = self.batches.next() => batch,
@@ -68,14 +85,33 @@ impl Dispatcher {
                 return version.views.forget_all();
             }
         };
-        let route = &version.routes[position];
         // A subscription that has ended (the host is shutting down) is not asked again.
         let Some(batch) = batch else { return };
-        version.views.hear(&route.watch, &batch);
-        for notification in &batch {
-            queue(version, route, notification, guest);
+        version.views.hear(&version.routes[position].watch, &batch);
+        self.rest = Some((position, batch.into_iter()));
+        self.take_in(guest, Some(SLICE));
+    }
+
+    /// Takes in all that is left of a batch, by the version that it came to.
+    fn finish(&mut self, guest: &GuestServices) {
+        self.take_in(guest, None);
+    }
+
+    /// Queues what is left of the batch, for as long as the slice lasts; then its subscription is asked again.
+    fn take_in(&mut self, guest: &GuestServices, slice: Option<Duration>) {
+        let (Some(version), Some((position, rest))) = (&self.version, &mut self.rest) else { return };
+        let route = &version.routes[*position];
+        // The clock is read only where an event may take long.
+        let is_slow = route.work.as_ref().is_some_and(|work| work.predicate.takes_an_interpreter());
+        let end = slice.filter(|_| is_slow).map(|slice| std::time::Instant::now() + slice);
+        for notification in rest {
+            queue(version, route, &notification, guest);
+            if end.is_some_and(|end| std::time::Instant::now() >= end) {
+                return;
+            }
         }
-        self.batches.push(next_batch(version, position, route));
+        self.batches.push(next_batch(version, *position, route));
+        self.rest = None;
     }
 }
 

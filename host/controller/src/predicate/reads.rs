@@ -92,7 +92,7 @@ fn path<'e>(mut expression: &'e IdedExpr, variable: &str) -> Option<Vec<&'e str>
 }
 
 /// The expressions that one is made of.
-fn inner(expression: &Expr) -> Vec<&IdedExpr> {
+pub(super) fn inner(expression: &Expr) -> Vec<&IdedExpr> {
     match expression {
         Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => Vec::new(),
         Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),

@@ -1,8 +1,8 @@
-//! Which variables a CEL expression takes from outside.
+//! What a CEL expression takes from outside: variables and functions.
 
-use kube_cel::cel::common::ast::{Expr, IdedExpr};
+use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr};
 
-use super::reads::parts;
+use super::reads::{inner, parts};
 
 /// The first variable that is neither in `known` nor bound by a macro around it (`all(item, …)`).
 pub(super) fn first_unknown<'e>(expression: &'e IdedExpr, known: &mut Vec<&'e str>) -> Option<&'e str> {
@@ -33,4 +33,18 @@ fn first_of<'e>(
     known: &mut Vec<&'e str>,
 ) -> Option<&'e str> {
     expressions.into_iter().find_map(|expression| first_unknown(expression, known))
+}
+
+/// All calls in the expression, operators included.
+pub(super) fn calls(expression: &IdedExpr) -> Vec<&CallExpr> {
+    let mut found: Vec<_> = inner(&expression.expr).into_iter().flat_map(calls).collect();
+    if let Expr::Call(call) = &expression.expr {
+        found.push(call);
+    }
+    found
+}
+
+/// Whether the expression makes a message, which there is none of here.
+pub(super) fn has_struct(expression: &IdedExpr) -> bool {
+    matches!(expression.expr, Expr::Struct(_)) || inner(&expression.expr).into_iter().any(has_struct)
 }
