@@ -50,7 +50,9 @@ impl Server {
     pub(crate) fn start(binary: &Path, folder: &Path) -> Result<Self, String> {
         let kubeconfig = folder.join("kubeconfig");
         let mut command = Command::new(binary);
-        command.args(["apiserver", "--listen", "127.0.0.1:0", "--kubeconfig-out"]).arg(&kubeconfig);
+        command
+            .args(["apiserver", "--insecure-http", "--listen", "127.0.0.1:0", "--kubeconfig-out"])
+            .arg(&kubeconfig);
         Ok(Self { _process: Running::start(&mut command, "API server")?, kubeconfig })
     }
 }

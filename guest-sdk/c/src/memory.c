@@ -1,5 +1,5 @@
 /* Memory of one call: chunks in which allocation is a step forward, all freed together. The host's allocations for arguments and results
- * come here too, which is why nothing is ever freed one by one. */
+ * come here too, which is why nothing is ever freed one by one. What outlives a call is allocated with malloc. */
 #include "internal.h"
 
 typedef struct ph_chunk {
@@ -111,6 +111,17 @@ __attribute__((export_name("cabi_realloc"))) void *cabi_realloc(void *memory, si
   char *grown = allocate(larger + 1, alignment);
   if (size) memcpy(grown, memory, size < larger ? size : larger);
   grown[larger] = 0;
+  return grown;
+}
+
+/* Called by the adapter of WASI preview 1, once for its state and once for its stack, within the first call that uses WASI. It keeps both for as
+ * long as the instance lives, so they must not come from the memory of a call. */
+__attribute__((export_name("cabi_realloc_adapter"))) void *cabi_realloc_adapter(void *memory, size_t size, size_t alignment, size_t larger) {
+  if (!larger) return (void *)alignment;
+  void *grown = aligned_alloc(alignment, (larger + alignment - 1) & ~(alignment - 1));
+  if (!grown) __builtin_trap();
+  if (size) memcpy(grown, memory, size < larger ? size : larger);
+  free(memory);
   return grown;
 }
 #endif

@@ -5,13 +5,15 @@
 //! discovery. Give [`ApiServer::service`] to `kube::Client::new`, or let [`ApiServer::serve`] listen for kubectl.
 //! [`ApiServer::run_controllers`] starts what a controller manager would do.
 //!
-//! Everything is allowed to everyone unless [`Authorization::Rbac`] is chosen, and nothing outlives the process.
+//! A socket is served with TLS, and to who has the credentials of [`ApiServer::kubeconfig`]; in process nobody needs any. Everything is
+//! allowed unless [`Authorization::Rbac`] is chosen, and nothing outlives the process.
 
 mod access;
 mod clock;
 mod controllers;
 mod crd;
 mod discovery;
+pub mod listen;
 pub mod openapi;
 pub mod patch;
 mod registry;
@@ -26,9 +28,10 @@ mod watch;
 
 pub use access::{Authorization, User};
 pub use clock::{Clock, SystemClock, TokioClock};
+pub use listen::{CertificateError, ServeError};
 pub use request::Verb;
 pub use server::{
     ApiServer, ApiServerBuilder, ApiService, Faults, KubeconfigError, Matcher, RequestCount, RequestLog,
-    ResponseBody, ServeError,
+    ResponseBody,
 };
 pub use status::Status;

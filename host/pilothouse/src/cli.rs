@@ -103,6 +103,11 @@ pub(crate) struct Dev {
     /// asks for but HTTP; `explicit`, nothing.
     #[arg(long, env = "PILOTHOUSE_GRANTS", value_enum, value_name = "HOW")]
     pub(crate) grants: Option<Grants>,
+    /// Serve the API as plain HTTP, without TLS; with always-allow, credentials are not needed either.
+    #[arg(long, env = "PILOTHOUSE_INSECURE_HTTP")]
+    pub(crate) insecure_http: bool,
+    #[command(flatten)]
+    pub(crate) hosts: AllowedHosts,
     #[command(flatten)]
     pub(crate) cache: CacheFlags,
     #[command(flatten)]
@@ -133,6 +138,8 @@ pub(crate) struct Run {
     #[arg(long, env = "PILOTHOUSE_GRANTS", value_enum, value_name = "HOW")]
     pub(crate) grants: Option<Grants>,
     #[command(flatten)]
+    pub(crate) hosts: AllowedHosts,
+    #[command(flatten)]
     pub(crate) cache: CacheFlags,
     #[command(flatten)]
     pub(crate) test: TestHooks,
@@ -154,6 +161,11 @@ pub(crate) struct Apiserver {
     /// How the embedded API server decides what a request may do.
     #[arg(long, env = "PILOTHOUSE_AUTHORIZATION", value_enum, default_value = "always-allow")]
     pub(crate) authorization: Authorization,
+    /// Serve the API as plain HTTP, without TLS; with always-allow, credentials are not needed either.
+    #[arg(long, env = "PILOTHOUSE_INSECURE_HTTP")]
+    pub(crate) insecure_http: bool,
+    #[command(flatten)]
+    pub(crate) hosts: AllowedHosts,
     #[command(flatten)]
     pub(crate) faults: TestFaults,
 }
@@ -233,6 +245,29 @@ pub(crate) struct Logs {
     pub(crate) follow: bool,
     #[command(flatten)]
     pub(crate) server: ServerUrl,
+}
+
+/// Which names of its ports a host answers to.
+#[derive(Debug, Args)]
+pub(crate) struct AllowedHosts {
+    /// DNS names that requests may have as their Host, separated by commas; IP addresses and localhost always may.
+    #[arg(
+        long,
+        env = "PILOTHOUSE_ALLOWED_HOSTS",
+        value_name = "NAMES",
+        value_delimiter = ',',
+        value_parser = parse_host
+    )]
+    pub(crate) allowed_hosts: Vec<String>,
+}
+
+/// A DNS name, without a scheme and a port.
+fn parse_host(text: &str) -> Result<String, String> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    if text.is_empty() || !text.bytes().all(is_part) {
+        return Err("expected a DNS name such as pilothouse.example.com, without scheme and port".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 #[derive(Debug, Args)]
@@ -331,12 +366,20 @@ mod tests {
     }
 
     #[test]
+    fn an_allowed_host_is_a_name() {
+        assert_eq!(parse_host("host.example"), Ok("host.example".to_owned()));
+        for bad in ["", "http://host.example", "host.example:80", "*", "a/b"] {
+            assert!(parse_host(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn the_stable_flags_are_taken() {
         for line in [
             "pilothouse dev --build d --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2 \
-             --authorization rbac --grants declared --cache-dir c",
-            "pilothouse run --plugins p --kubeconfig k --context c --config f --listen 127.0.0.1:1 --grants explicit --cache-dir c --log-format json",
-            "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k --authorization always-allow",
+             --authorization rbac --grants declared --cache-dir c --insecure-http --allowed-hosts a.example,b.example",
+            "pilothouse run --plugins p --kubeconfig k --context c --config f --listen 127.0.0.1:1 --grants explicit --cache-dir c --allowed-hosts a.example --log-format json",
+            "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k --authorization always-allow --insecure-http --allowed-hosts a",
             "pilothouse new greeter --lang js",
             "pilothouse build d -o a.wasm",
             "pilothouse check a.wasm --json --kubeconfig k",

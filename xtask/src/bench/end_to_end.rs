@@ -71,7 +71,7 @@ fn one(
     let kubeconfig = folder.join("kubeconfig").display().to_string();
     let _ = fs::remove_file(&kubeconfig);
     let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
-    let server = ["apiserver", "--listen", "127.0.0.1:0", "--kubeconfig-out", &kubeconfig];
+    let server = ["apiserver", "--insecure-http", "--listen", "127.0.0.1:0", "--kubeconfig-out", &kubeconfig];
     let _server = Running::start_quietly(&programs.host, &words(&server))?;
     super::process::wait_for_file(Path::new(&kubeconfig))?;
     let driver = |flags: &[&str]| {

@@ -1,10 +1,14 @@
 //! The few requests that the demo makes, so that it needs no kubectl.
 
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use ureq::Agent;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 /// How long the demo waits for one thing to come true.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -14,17 +18,46 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 pub(crate) struct Api {
     agent: Agent,
     url: String,
+    /// What `Authorization` says; empty for a server that asks for no credentials.
+    authorization: String,
 }
 
 impl Api {
     pub(crate) fn new(url: &str) -> Self {
         let config = Agent::config_builder().http_status_as_error(false).build();
-        Self { agent: Agent::new_with_config(config), url: url.to_owned() }
+        Self { agent: Agent::new_with_config(config), url: url.to_owned(), authorization: String::new() }
+    }
+
+    /// The server of a kubeconfig that `pilothouse dev` wrote, with its certificate and its token.
+    pub(crate) fn of_kubeconfig(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+        let file: Value = serde_json::from_str(&text).context("the kubeconfig is not JSON")?;
+        let member = |pointer: &str| {
+            file.pointer(pointer).and_then(Value::as_str).with_context(|| format!("no {pointer}"))
+        };
+        // PEM is base64 between two lines, so the reader of PEM decodes the base64 that the kubeconfig has the PEM in.
+        let data = member("/clusters/0/cluster/certificate-authority-data")?;
+        let wrapped = format!("-----BEGIN CERTIFICATE-----\n{data}\n-----END CERTIFICATE-----\n");
+        let pem = Certificate::from_pem(wrapped.as_bytes())?;
+        let roots = RootCerts::Specific(Arc::new(vec![Certificate::from_pem(pem.der())?]));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = TlsConfig::builder().root_certs(roots).unversioned_rustls_crypto_provider(provider).build();
+        let config = Agent::config_builder().http_status_as_error(false).tls_config(tls).build();
+        Ok(Self {
+            agent: Agent::new_with_config(config),
+            url: member("/clusters/0/cluster/server")?.to_owned(),
+            authorization: format!("Bearer {}", member("/users/0/user/token")?),
+        })
     }
 
     /// The object at a path; `None` for 404.
     pub(crate) fn get(&self, path: &str) -> Result<Option<Value>> {
-        let response = self.agent.get(self.at(path)).call().with_context(|| format!("GET {path}"))?;
+        let response = self
+            .agent
+            .get(self.at(path))
+            .header("authorization", &self.authorization)
+            .call()
+            .with_context(|| format!("GET {path}"))?;
         let status = response.status().as_u16();
         if status == 404 {
             return Ok(None);
@@ -44,7 +77,8 @@ impl Api {
     }
 
     pub(crate) fn delete(&self, path: &str) -> Result<()> {
-        let response = self.agent.delete(self.at(path)).call().with_context(|| format!("DELETE {path}"))?;
+        let request = self.agent.delete(self.at(path)).header("authorization", &self.authorization);
+        let response = request.call().with_context(|| format!("DELETE {path}"))?;
         let status = response.status().as_u16();
         Self::answer("DELETE", path, status, response.into_body()).map(drop)
     }
@@ -67,6 +101,7 @@ impl Api {
 
     fn patch(&self, path: &str, content_type: &str, body: &str) -> Result<Value> {
         let request = self.agent.patch(self.at(path)).header("content-type", content_type);
+        let request = request.header("authorization", &self.authorization);
         let response = request.send(body).with_context(|| format!("PATCH {path}"))?;
         let status = response.status().as_u16();
         Self::answer("PATCH", path, status, response.into_body())

@@ -24,7 +24,7 @@ pub(crate) fn run(root: &Path, stay: bool) -> Result<()> {
     }
     fs::create_dir_all(folder.join("plugins")).with_context(|| format!("make {}", folder.display()))?;
     let dev = Dev::start(&binary, &folder)?;
-    let outcome = Demo::new(root, &folder, &binary, &dev).run();
+    let outcome = Demo::new(root, &folder, &binary, &dev).and_then(|demo| demo.run());
     if let Err(error) = &outcome {
         println!("\nThe demo failed: {error:#}\nThe host's log: {}", dev.log_path().display());
         dev.print_log_tail();

@@ -27,8 +27,9 @@ pub(crate) struct Demo<'a> {
 }
 
 impl<'a> Demo<'a> {
-    pub(crate) fn new(root: &'a Path, folder: &'a Path, binary: &'a Path, dev: &'a Dev) -> Self {
-        Self { root, folder, binary, dev, api: Api::new(&dev.api), host: Api::new(&dev.status) }
+    pub(crate) fn new(root: &'a Path, folder: &'a Path, binary: &'a Path, dev: &'a Dev) -> Result<Self> {
+        let api = Api::of_kubeconfig(&dev.kubeconfig)?;
+        Ok(Self { root, folder, binary, dev, api, host: Api::new(&dev.status) })
     }
 
     pub(crate) fn run(&self) -> Result<()> {

@@ -20,6 +20,12 @@ pub(super) fn token(headers: &HeaderMap) -> Option<String> {
     Some(text.split_once(':').map_or_else(String::new, |(_, password)| password.to_owned()))
 }
 
+/// Whether two secrets are the same, in a time that does not tell where they differ.
+pub(super) fn are_equal(one: &str, other: &str) -> bool {
+    let differences = one.bytes().zip(other.bytes()).fold(0, |found, (one, other)| found | (one ^ other));
+    one.len() == other.len() && differences == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -28,6 +34,14 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::AUTHORIZATION, http::HeaderValue::from_static(value));
         token(&headers)
+    }
+
+    #[test]
+    fn secrets_are_compared_whole() {
+        assert!(are_equal("abc", "abc") && are_equal("", ""));
+        for other in ["abd", "bbc", "ab", "abcd", ""] {
+            assert!(!are_equal("abc", other), "{other}");
+        }
     }
 
     #[test]

@@ -35,10 +35,13 @@ use policy::Decision;
 /// The API group of roles and bindings.
 pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
 
+/// What answers without credentials, for probes.
+const PUBLIC_PATHS: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
+
 /// How a server decides what a request may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Authorization {
-    /// Everything is allowed to everyone, and nobody needs credentials.
+    /// Everything is allowed to everyone who is served.
     #[default]
     AlwaysAllow,
     /// By the roles and bindings that are stored, as in Kubernetes. [`crate::ApiServer::kubeconfig`] has the
@@ -50,6 +53,8 @@ pub enum Authorization {
 pub(crate) struct Access {
     /// None when everything is allowed.
     rbac: Option<Live>,
+    /// Whether requests over sockets may come without credentials.
+    allows_anonymous: bool,
     /// What the administrator authenticates with.
     admin_token: String,
     admin: Arc<User>,
@@ -67,9 +72,15 @@ pub(crate) struct Verdict {
 }
 
 impl Access {
-    pub(crate) fn new(authorization: Authorization, storage: &Storage, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(
+        authorization: Authorization,
+        allows_anonymous: bool,
+        storage: &Storage,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         Self {
             rbac: (authorization == Authorization::Rbac).then(|| Live::new(storage)),
+            allows_anonymous,
             admin_token: tokens::random(),
             admin: Arc::new(User::admin()),
             anonymous: Arc::new(User::anonymous()),
@@ -88,33 +99,48 @@ impl Access {
         &self.admin
     }
 
-    /// Whom requests without credentials over HTTP come from.
-    pub(crate) fn stranger(&self) -> &Arc<User> {
-        if self.is_enforced() { &self.anonymous } else { &self.admin }
+    /// Whom requests without credentials over a socket come from; none if they are refused.
+    pub(crate) fn stranger(&self) -> Option<&Arc<User>> {
+        let user = if self.is_enforced() { &self.anonymous } else { &self.admin };
+        self.allows_anonymous.then_some(user)
     }
 
     /// The administrator's token; none where nobody needs one.
     pub(crate) fn admin_token(&self) -> Option<&str> {
-        self.is_enforced().then_some(&*self.admin_token)
+        (self.is_enforced() || !self.allows_anonymous).then_some(&*self.admin_token)
+    }
+
+    /// Whether a text is the administrator's token.
+    pub(crate) fn is_admin_token(&self, text: &str) -> bool {
+        credentials::are_equal(text, &self.admin_token)
     }
 
     /// Whom a request is to be judged as: who sent it, or whom the sender may and wants to impersonate.
     pub(crate) fn user_of(&self, request: &Request) -> Result<Arc<User>, Status> {
-        let sender = self.authenticate(&request.headers, &request.sender)?;
-        let user =
-            impersonation::user(&request.headers, &sender, |question| self.require(&sender, question))?;
-        Ok(user.map_or(sender, Arc::new))
+        let sender = &request.sender;
+        let user = impersonation::user(&request.headers, sender, |question| self.require(sender, question))?;
+        Ok(user.map_or_else(|| Arc::clone(sender), Arc::new))
     }
 
-    fn authenticate(&self, headers: &HeaderMap, otherwise: &Arc<User>) -> Result<Arc<User>, Status> {
-        let Some(token) = credentials::token(headers) else { return Ok(Arc::clone(otherwise)) };
-        if token == self.admin_token {
+    /// Who sends a request for `path`: whose credentials it has, or `otherwise`. Without both it is refused with 401, unless
+    /// it asks whether the server is well.
+    pub(crate) fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        path: &str,
+        otherwise: Option<&Arc<User>>,
+    ) -> Result<Arc<User>, Status> {
+        let Some(token) = credentials::token(headers) else {
+            let public = PUBLIC_PATHS.contains(&path).then_some(&self.anonymous);
+            return otherwise.or(public).cloned().ok_or_else(Status::unauthorized);
+        };
+        if self.is_admin_token(&token) {
             return Ok(Arc::clone(&self.admin));
         }
-        match self.tokens.find(&token, self.clock.now()) {
-            Some(found) if found.is_for(AUDIENCE) => Ok(Arc::new(found.user())),
+        match (self.tokens.find(&token, self.clock.now()), otherwise) {
+            (Some(found), _) if found.is_for(AUDIENCE) => Ok(Arc::new(found.user())),
             // Nobody needs credentials, so wrong ones do no harm.
-            _ if !self.is_enforced() => Ok(Arc::clone(otherwise)),
+            (_, Some(user)) if !self.is_enforced() => Ok(Arc::clone(user)),
             _ => Err(Status::unauthorized()),
         }
     }

@@ -1,5 +1,6 @@
 //! The bodies of writes.
 
+use http::Method;
 use serde_json::Value;
 
 use super::Request;
@@ -12,10 +13,11 @@ pub(crate) const LIMIT: usize = 3 * 1024 * 1024;
 
 const ACCEPTED: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/// The media type of the body, without parameters; JSON if the client says nothing.
+/// The media type of the body, without parameters; "" if the client says nothing, except for the optional body of a DELETE, which is JSON then.
 pub(crate) fn content_type(request: &Request) -> &str {
     let kind = request.header("content-type").split(';').next().unwrap_or_default().trim();
-    if kind.is_empty() { "application/json" } else { kind }
+    // A browser sends a POST without a content type for any page; one with JSON it asks the server about first.
+    if kind.is_empty() && request.method == Method::DELETE { "application/json" } else { kind }
 }
 
 /// Reads a body of JSON, YAML, or, for built-in kinds, Kubernetes' protobuf, which kubectl's `create` commands send.

@@ -27,7 +27,7 @@ pub(crate) struct Request {
     pub query: Query,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// Whom it comes from if it has no credentials.
+    /// Whom it comes from, before impersonation.
     pub sender: Arc<User>,
     /// Ends watches when the server that accepted the connection stops.
     pub shutdown: CancellationToken,

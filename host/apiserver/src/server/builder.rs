@@ -1,8 +1,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::transport::Transport;
 use super::{ApiServer, State};
-use crate::access::{self, Authorization};
+use crate::access::{self, Access, Authorization};
 use crate::clock::{Clock, SystemClock};
 use crate::controllers;
 use crate::storage::HistoryLimits;
@@ -16,6 +17,9 @@ pub struct ApiServerBuilder {
     bookmark_interval: Duration,
     faults_over_http: bool,
     authorization: Authorization,
+    plain_http: bool,
+    anonymous: bool,
+    hosts: Vec<String>,
 }
 
 impl Default for ApiServerBuilder {
@@ -27,6 +31,9 @@ impl Default for ApiServerBuilder {
             bookmark_interval: Duration::from_secs(60),
             faults_over_http: false,
             authorization: Authorization::default(),
+            plain_http: false,
+            anonymous: false,
+            hosts: Vec::new(),
         }
     }
 }
@@ -78,6 +85,26 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Serves sockets without TLS. Credentials then cross the wire in clear text.
+    pub fn plain_http(mut self, plain: bool) -> Self {
+        self.plain_http = plain;
+        self
+    }
+
+    /// Takes requests over a socket without credentials: with [`Authorization::AlwaysAllow`] they may do everything, with
+    /// [`Authorization::Rbac`] what `system:anonymous` may. By default they are answered with 401, except for `/healthz`,
+    /// `/livez`, `/readyz` and `/version`.
+    pub fn anonymous(mut self, allowed: bool) -> Self {
+        self.anonymous = allowed;
+        self
+    }
+
+    /// DNS names by which clients call a socket, beside IP addresses and `localhost`; requests for others are refused with 403.
+    pub fn allowed_hosts(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.hosts = names.into_iter().collect();
+        self
+    }
+
     /// Makes the server, with the namespaces that every cluster has. Starts no task: see
     /// [`ApiServer::run_controllers`].
     #[must_use]
@@ -85,8 +112,11 @@ impl ApiServerBuilder {
         let first_revision = self
             .first_revision
             .unwrap_or_else(|| u64::try_from(self.clock.now().as_millisecond()).unwrap_or(1));
+        let (authorization, anonymous) = (self.authorization, self.anonymous);
+        let access = |storage: &_, clock| Access::new(authorization, anonymous, storage, clock);
+        let transport = Transport::new(!self.plain_http, self.hosts);
         let mut state =
-            State::new(self.clock, self.history, first_revision, self.bookmark_interval, self.authorization);
+            State::new(self.clock, self.history, first_revision, self.bookmark_interval, access, transport);
         state.faults_over_http = self.faults_over_http;
         controllers::bootstrap(&state);
         if state.access.is_enforced() {
@@ -104,6 +134,9 @@ impl std::fmt::Debug for ApiServerBuilder {
             .field("bookmark_interval", &self.bookmark_interval)
             .field("faults_over_http", &self.faults_over_http)
             .field("authorization", &self.authorization)
+            .field("plain_http", &self.plain_http)
+            .field("anonymous", &self.anonymous)
+            .field("hosts", &self.hosts)
             .finish_non_exhaustive()
     }
 }

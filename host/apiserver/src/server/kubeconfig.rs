@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use super::transport::Transport;
+use crate::listen::{CertificateError, base64};
+
 /// Why a kubeconfig could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the kubeconfig {path}: {source}; choose a path in a directory that can be written to", path = path.display())]
@@ -14,25 +17,41 @@ pub struct KubeconfigError {
 }
 
 /// A kubeconfig for the server at `address`; with a token, for who has it.
-pub(super) fn text(address: SocketAddr, token: Option<&str>) -> String {
+pub(super) fn text(
+    transport: &Transport,
+    address: SocketAddr,
+    token: Option<&str>,
+) -> Result<String, CertificateError> {
     let name = "pilothouse";
-    // kubectl sends a user's token over HTTPS only, and this is HTTP; a password in the URL it sends.
-    let credentials = token.map(|token| format!("{name}:{token}@")).unwrap_or_default();
+    let trusted = transport.trusted()?;
+    let server = match token {
+        // kubectl sends a user's token over HTTPS only; a password in the URL it sends over HTTP, too.
+        Some(token) if trusted.is_none() => transport.url_with(name, token, address),
+        _ => transport.url(address),
+    };
+    let mut cluster = json!({"server": server});
+    if let Some(pem) = trusted {
+        cluster["certificate-authority-data"] = base64(pem.as_bytes()).into();
+    }
     let user = token.map_or_else(|| json!({}), |token| json!({"token": token}));
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": name, "cluster": {"server": format!("http://{credentials}{address}")}}],
+        "clusters": [{"name": name, "cluster": cluster}],
         "users": [{"name": name, "user": user}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
         "current-context": name,
     });
-    format!("{config:#}\n")
+    Ok(format!("{config:#}\n"))
 }
 
 /// Writes a kubeconfig, whole.
-pub(super) fn write(path: &Path, address: SocketAddr, token: Option<&str>) -> Result<(), KubeconfigError> {
+pub(super) fn write(
+    path: &Path,
+    text: impl FnOnce() -> Result<String, CertificateError>,
+) -> Result<(), KubeconfigError> {
     let failed = |source| KubeconfigError { path: path.to_owned(), source };
+    let text = text().map_err(|error| failed(std::io::Error::other(error)))?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory).map_err(failed)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -41,10 +60,8 @@ pub(super) fn write(path: &Path, address: SocketAddr, token: Option<&str>) -> Re
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
-    if token.is_some() {
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    }
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&temporary).map_err(failed)?;
-    file.write_all(text(address, token).as_bytes()).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)?;
     std::fs::rename(&temporary, path).map_err(failed)
 }

@@ -7,9 +7,9 @@ mod faults;
 mod handle;
 mod kubeconfig;
 mod request_log;
-mod serve;
 mod service;
 mod state;
+mod transport;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -24,12 +24,12 @@ pub use builder::ApiServerBuilder;
 pub use faults::{Faults, Matcher};
 pub use kubeconfig::KubeconfigError;
 pub use request_log::{RequestCount, RequestLog};
-pub use serve::ServeError;
 pub use service::ApiService;
 pub(crate) use state::State;
 
 use crate::access::User;
 use crate::controllers;
+use crate::listen::{self, CertificateError, ServeError};
 use crate::status::Status;
 
 /// A Kubernetes API server in memory. Cheap to clone; all clones are one server. It ends when the last clone, service
@@ -50,41 +50,52 @@ impl ApiServer {
     #[must_use]
     pub fn service(&self) -> ApiService {
         let admin = Arc::clone(self.state.access.admin());
-        ApiService::new(Arc::clone(&self.state), admin, CancellationToken::new())
+        ApiService::in_process(Arc::clone(&self.state), admin)
     }
 
     /// [`ApiServer::service`] for requests of `user`, such as [`User::service_account`].
     #[must_use]
     pub fn service_as(&self, user: User) -> ApiService {
-        ApiService::new(Arc::clone(&self.state), Arc::new(user), CancellationToken::new())
+        ApiService::in_process(Arc::clone(&self.state), Arc::new(user))
     }
 
-    /// A kubeconfig for the server at `address`, with the administrator's credentials where they are needed. It is JSON,
-    /// which every reader of YAML takes.
+    /// A kubeconfig for the server at `address`, with the certificate to trust and the administrator's credentials where they are needed.
+    /// It is JSON, which every reader of YAML takes.
+    ///
+    /// # Errors
+    /// When no certificate can be made.
+    pub fn kubeconfig(&self, address: SocketAddr) -> Result<String, CertificateError> {
+        kubeconfig::text(&self.state.transport, address, self.state.access.admin_token())
+    }
+
+    /// The URL of a listener at `address`.
     #[must_use]
-    pub fn kubeconfig(&self, address: SocketAddr) -> String {
-        kubeconfig::text(address, self.state.access.admin_token())
+    pub fn url(&self, address: SocketAddr) -> String {
+        self.state.transport.url(address)
     }
 
     /// Writes [`ApiServer::kubeconfig`] to `path`, creating its directory. A reader sees the old file or the whole new
-    /// one. Where it has credentials, only its owner may read it.
+    /// one. Only its owner may read it.
     ///
     /// # Errors
     /// When the directory or the file cannot be written.
     pub fn write_kubeconfig(&self, path: &Path, address: SocketAddr) -> Result<(), KubeconfigError> {
-        kubeconfig::write(path, address, self.state.access.admin_token())
+        kubeconfig::write(path, || self.kubeconfig(address))
     }
 
-    /// Serves HTTP/1.1 and HTTP/2 without TLS until `shutdown` is cancelled; then running watches end, other requests
+    /// Serves HTTP/1.1 and HTTP/2, with TLS unless the builder says otherwise, until `shutdown` is cancelled; then running watches end, other requests
     /// are answered, and the function returns.
     ///
     /// # Errors
-    /// When connections can no longer be accepted.
+    /// When the listener cannot be served.
     ///
     /// # Cancel safety
     /// Dropping the future closes the listener and leaves connections to end by themselves.
     pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) -> Result<(), ServeError> {
-        serve::serve(Arc::clone(&self.state), listener, shutdown).await
+        let (listening, guard) = self.state.transport.listening(listener)?;
+        let service = ApiService::over_http(Arc::clone(&self.state), guard, shutdown.clone());
+        listen::serve(listening, service, shutdown).await;
+        Ok(())
     }
 
     /// Starts the simulated controllers: garbage collection, the end of namespaces and what a new namespace gets, the

@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
@@ -14,9 +15,10 @@ use tower::Service;
 
 use super::{ResponseBody, State, handle};
 use crate::access::User;
+use crate::listen::RequestGuard;
 use crate::request::{Query, body, path};
 use crate::rest::respond;
-use crate::status::Status;
+use crate::status::{About, Status};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -24,14 +26,26 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Clone)]
 pub struct ApiService {
     state: Arc<State>,
-    /// Whom requests without credentials come from.
-    sender: Arc<User>,
+    /// Whom requests without credentials come from; none if they are refused.
+    sender: Option<Arc<User>>,
+    /// What requests over a socket have to pass.
+    guard: Option<RequestGuard>,
     shutdown: CancellationToken,
 }
 
+/// How long a client on a socket may take to send a body, as in kube-apiserver.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+
 impl ApiService {
-    pub(super) fn new(state: Arc<State>, sender: Arc<User>, shutdown: CancellationToken) -> Self {
-        Self { state, sender, shutdown }
+    /// For requests of `sender` within the process, which is trusted.
+    pub(super) fn in_process(state: Arc<State>, sender: Arc<User>) -> Self {
+        Self { state, sender: Some(sender), guard: None, shutdown: CancellationToken::new() }
+    }
+
+    /// For requests over a socket: from anybody, web pages included.
+    pub(super) fn over_http(state: Arc<State>, guard: RequestGuard, shutdown: CancellationToken) -> Self {
+        let sender = state.access.stranger().cloned();
+        Self { state, sender, guard: Some(guard), shutdown }
     }
 }
 
@@ -49,9 +63,9 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let Self { state, sender, shutdown } = self.clone();
+        let service = self.clone();
         Box::pin(async move {
-            let answer = AssertUnwindSafe(answer(&state, request, sender, shutdown)).catch_unwind().await;
+            let answer = AssertUnwindSafe(service.answer(request)).catch_unwind().await;
             Ok(answer.unwrap_or_else(|panic| {
                 // No lock is poisoned by a panic, and a table changes in one step: the server goes on.
                 let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -63,33 +77,55 @@ where
     }
 }
 
-async fn answer<B>(
-    state: &Arc<State>,
-    request: Request<B>,
-    sender: Arc<User>,
-    shutdown: CancellationToken,
-) -> Response<ResponseBody>
-where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
-{
-    match read(request, sender, shutdown).await {
-        Ok(request) => handle::handle(state, &request).await,
-        Err(status) => respond::failure(&status),
+impl ApiService {
+    async fn answer<B>(self, request: Request<B>) -> Response<ResponseBody>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let state = Arc::clone(&self.state);
+        match self.read(request).await {
+            Ok(request) => handle::handle(&state, &request).await,
+            Err(status) => respond::failure(&status),
+        }
+    }
+
+    /// Finds out who sends a request, and reads it whole. Nothing is read for who may not ask.
+    async fn read<B>(self, request: Request<B>) -> Result<crate::request::Request, Status>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let (parts, content) = request.into_parts();
+        let path = parts.uri.path();
+        if let Some(guard) = &self.guard {
+            guard.check(&parts).map_err(|refusal| forbidden(&refusal.to_string()))?;
+        }
+        let sender = self.state.access.authenticate(&parts.headers, path, self.sender.as_ref())?;
+        let body = match &self.guard {
+            Some(_) => tokio::time::timeout(BODY_TIMEOUT, collect(content)).await.map_err(|_| {
+                Status::bad_request(format!("the request's body did not arrive within {BODY_TIMEOUT:?}"))
+            })??,
+            None => collect(content).await?,
+        };
+        Ok(crate::request::Request {
+            target: path::parse(path),
+            query: Query::parse(parts.uri.query().unwrap_or_default())?,
+            uri: parts.uri,
+            method: parts.method,
+            headers: parts.headers,
+            body,
+            sender,
+            shutdown: self.shutdown,
+        })
     }
 }
 
-/// Reads a request whole.
-async fn read<B>(
-    request: Request<B>,
-    sender: Arc<User>,
-    shutdown: CancellationToken,
-) -> Result<crate::request::Request, Status>
+async fn collect<B>(content: B) -> Result<Bytes, Status>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let (parts, content) = request.into_parts();
     let collected = Limited::new(content, body::LIMIT).collect().await.map_err(|error| {
         if error.is::<http_body_util::LengthLimitError>() {
             Status::too_large(body::LIMIT)
@@ -97,16 +133,11 @@ where
             Status::bad_request(format!("the request's body could not be read: {error}"))
         }
     })?;
-    Ok(crate::request::Request {
-        target: path::parse(parts.uri.path()),
-        query: Query::parse(parts.uri.query().unwrap_or_default())?,
-        uri: parts.uri,
-        method: parts.method,
-        headers: parts.headers,
-        body: collected.to_bytes(),
-        sender,
-        shutdown,
-    })
+    Ok(collected.to_bytes())
+}
+
+fn forbidden(problem: &str) -> Status {
+    Status::forbidden(About { group: "", plural: "", kind: "" }, "", problem)
 }
 
 impl std::fmt::Debug for ApiService {

@@ -3,10 +3,11 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::access::{Access, Authorization};
+use crate::access::Access;
 use crate::clock::{self, Clock};
 use crate::openapi::Documents;
 use crate::registry::Registry;
+use crate::server::transport::Transport;
 use crate::server::{Faults, RequestLog};
 use crate::storage::{HistoryLimits, Storage, Table};
 
@@ -19,6 +20,7 @@ pub(crate) struct State {
     pub namespaces: Arc<Table>,
     pub clock: Arc<dyn Clock>,
     pub access: Access,
+    pub transport: Transport,
     pub bookmark_interval: Duration,
     pub documents: Documents,
     pub faults: Faults,
@@ -33,7 +35,8 @@ impl State {
         history: HistoryLimits,
         first_revision: u64,
         bookmark_interval: Duration,
-        authorization: Authorization,
+        access: impl FnOnce(&Storage, Arc<dyn Clock>) -> Access,
+        transport: Transport,
     ) -> Self {
         let storage = Storage::new(history, first_revision);
         let registry = Registry::built_in(&storage);
@@ -41,7 +44,8 @@ impl State {
             namespaces: storage.table("", "namespaces"),
             registry: RwLock::new(Arc::new(registry)),
             crd_changes: Mutex::new(()),
-            access: Access::new(authorization, &storage, Arc::clone(&clock)),
+            access: access(&storage, Arc::clone(&clock)),
+            transport,
             storage,
             clock,
             bookmark_interval,

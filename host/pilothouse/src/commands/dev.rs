@@ -16,11 +16,16 @@ pub(crate) async fn run(flags: Dev) -> Outcome {
     };
     let api_listener = listen::bind("--api-listen", flags.api_listen).await?;
     let listener = listen::bind("--listen", flags.listen).await?;
-    let server = apiserver::build(flags.authorization, &flags.faults);
+    let server = apiserver::build(&apiserver::Serving {
+        authorization: flags.authorization,
+        insecure_http: flags.insecure_http,
+        hosts: &flags.hosts,
+        faults: &flags.faults,
+    });
     let address = listen::local(&api_listener)?;
     apiserver::write_kubeconfig(&server, address, &flags.kubeconfig_out)?;
     let serving = apiserver::start(&server, api_listener, &shutdown);
-    output::line(format_args!("API server  http://{address}"));
+    output::line(format_args!("API server  {}", server.url(address)));
     output::line(format_args!("kubeconfig  {}", flags.kubeconfig_out.display()));
     output::line(format_args!("plugins     {}", flags.plugins.display()));
     output::line(format_args!("status      http://{}/", listen::local(&listener)?));
@@ -28,6 +33,7 @@ pub(crate) async fn run(flags: Dev) -> Outcome {
     let client = kube::Client::new(server.service(), "default");
     let host = HostFlags {
         plugins: flags.plugins,
+        allowed_hosts: flags.hosts.allowed_hosts,
         api_server: address.to_string(),
         grant_crds: true,
         grants: flags.grants.map(GrantMode::from).unwrap_or_default(),

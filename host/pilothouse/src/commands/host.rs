@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pilothouse_apiserver::listen::RequestGuard;
 use pilothouse_controller::{Clients, GrantMode, HostOptions, Metrics, PluginHost};
 use pilothouse_plugin::Engine;
 use prometheus_client::registry::Registry;
@@ -23,6 +24,8 @@ const REVIEW: Duration = Duration::from_secs(30);
 /// What differs between `dev` and `run`.
 pub(crate) struct HostFlags {
     pub(crate) plugins: PathBuf,
+    /// DNS names that the status port answers to.
+    pub(crate) allowed_hosts: Vec<String>,
     /// The API server as `host:port`.
     pub(crate) api_server: String,
     pub(crate) grant_crds: bool,
@@ -67,8 +70,9 @@ pub(crate) async fn run(
     };
     let host = PluginHost::new(options, clients, engine, metrics);
     host.register_informers(&mut registry);
-    let serving =
-        tokio::spawn(http::serve(listener, http::Surface::new(host.clone(), registry), shutdown.clone()));
+    let surface = http::Surface::new(host.clone(), registry);
+    let guard = RequestGuard::new(false, &flags.allowed_hosts);
+    let serving = tokio::spawn(http::serve(listener, surface, guard, shutdown.clone()));
     let running = tokio::spawn({
         let (host, shutdown) = (host.clone(), shutdown.clone());
         async move { host.run(shutdown).await }

@@ -58,6 +58,7 @@ pub(crate) async fn run(flags: Run) -> Outcome {
     output::line(format_args!("status      http://{}/", listen::local(&listener)?));
     let host = HostFlags {
         plugins: PathBuf::from(&flags.plugins),
+        allowed_hosts: flags.hosts.allowed_hosts,
         api_server,
         grant_crds: config.grant_crds,
         grants: flags.grants.map_or(config.grants, GrantMode::from),

@@ -1,6 +1,8 @@
-//! What the host serves on `--listen`. The paths are public.
+//! What the host serves on `--listen`. The paths are public, and all of them read only.
 
 mod page;
+#[cfg(test)]
+mod tests;
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -8,10 +10,12 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Query, State};
-use axum::http::{StatusCode, header};
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
+use pilothouse_apiserver::listen::{self, Listening, RequestGuard};
 use pilothouse_controller::{PluginHost, PluginLogs, PluginName, PluginStatus};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -33,9 +37,22 @@ impl Surface {
     }
 }
 
+/// Connections that may be open: browsers, scrapes, probes, and who follows the logs.
+const CONNECTIONS: usize = 256;
+
 /// Serves until shutdown.
-pub(crate) async fn serve(listener: TcpListener, surface: Surface, shutdown: CancellationToken) {
-    let routes = Router::new()
+pub(crate) async fn serve(
+    listener: TcpListener,
+    surface: Surface,
+    guard: RequestGuard,
+    shutdown: CancellationToken,
+) {
+    let listening = Listening { listener, tls: None, connections: CONNECTIONS };
+    listen::serve(listening, routes(surface, guard), shutdown).await;
+}
+
+fn routes(surface: Surface, guard: RequestGuard) -> Router {
+    Router::new()
         .route("/", get(page))
         .route("/healthz", get(async || "ok"))
         .route("/readyz", get(ready))
@@ -43,11 +60,29 @@ pub(crate) async fn serve(listener: TcpListener, surface: Surface, shutdown: Can
         .route("/api/plugins", get(plugins))
         .route("/api/logs", get(logs))
         .route("/debug/informers", get(informers))
-        .with_state(surface);
-    let served = axum::serve(listener, routes).with_graceful_shutdown(shutdown.cancelled_owned()).await;
-    if let Err(error) = served {
-        tracing::error!("the status server stopped: {error}");
-    }
+        .with_state(surface)
+        .layer(from_fn_with_state(Arc::new(guard), protect))
+}
+
+/// What keeps browsers from showing an answer to, or inside, pages of other sites.
+const PROTECTION: [(HeaderName, HeaderValue); 3] = [
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
+    ),
+    (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
+];
+
+/// Answers requests that a page of another site may have caused with 403.
+async fn protect(State(guard): State<Arc<RequestGuard>>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let mut response = match guard.check(&parts) {
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Err(refusal) => (StatusCode::FORBIDDEN, format!("{refusal}\n")).into_response(),
+    };
+    response.headers_mut().extend(PROTECTION);
+    response
 }
 
 async fn page(State(surface): State<Surface>) -> Html<String> {

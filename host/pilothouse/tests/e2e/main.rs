@@ -8,6 +8,7 @@ mod acceptance;
 mod backing_off;
 mod bad_descriptors;
 mod bad_files;
+mod c_sdk;
 mod command_line;
 mod compile_cache;
 mod computed_index;

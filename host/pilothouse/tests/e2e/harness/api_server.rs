@@ -26,7 +26,7 @@ impl ApiServer {
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("text");
         let url = line.split_whitespace().last().expect("a URL").to_owned();
-        Self { child, address: url.trim_start_matches("http://").to_owned() }
+        Self { child, address: url.split_once("://").expect("a URL").1.to_owned() }
     }
 }
 

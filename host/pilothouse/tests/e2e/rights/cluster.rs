@@ -37,9 +37,12 @@ impl Cluster {
             accounts.create_token_request(HOST, &PostParams::default(), &asked).await.expect("a token");
         let token = token.status.expect("answered").token;
         let kubeconfig = folder.path().join("host");
+        // The administrator's cluster, with the certificate to trust.
+        let file = fs::read_to_string(&admin).expect("readable");
+        let file: serde_json::Value = serde_json::from_str(&file).expect("JSON");
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": HOST,
-            "clusters": [{"name": HOST, "cluster": {"server": format!("http://{}", server.address)}}],
+            "clusters": [{"name": HOST, "cluster": file["clusters"][0]["cluster"]}],
             "users": [{"name": HOST, "user": {"token": token}}],
             "contexts": [{"name": HOST, "context": {"cluster": HOST, "user": HOST}}],
         });

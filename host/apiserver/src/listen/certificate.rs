@@ -1,0 +1,120 @@
+//! A certificate authority that lives as long as the process, and the certificates of listeners that it signs.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use jiff::{Span, Timestamp, Zoned, tz::TimeZone};
+use k8s_openapi::ByteString;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
+use uuid::Uuid;
+
+use crate::clock::{Clock, SystemClock};
+
+/// How long certificates are valid; a process that lives longer needs a restart.
+const YEARS: i64 = 5;
+
+/// A certificate could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// A key or a certificate could not be generated or signed.
+    #[error("the server's certificate cannot be made: {0}; name hosts that a certificate can have")]
+    Generate(#[from] rcgen::Error),
+    /// The certificate and its key were refused.
+    #[error("the server's certificate cannot be used: {0}")]
+    Use(#[from] rustls::Error),
+}
+
+/// Signs the certificates of this process's listeners. Its key is in memory only.
+pub(crate) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Result<Self, CertificateError> {
+        let mut params = params(&[])?;
+        // A name of its own: clients look an authority up by it before they check the signature.
+        params
+            .distinguished_name
+            .push(DnType::CommonName, format!("pilothouse-ca-{}", Uuid::new_v4().simple()));
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        let key = KeyPair::generate()?;
+        let certificate = params.self_signed(&key)?;
+        Ok(Self { pem: pem(certificate.der()), issuer: Issuer::new(params, key) })
+    }
+
+    /// The authority's own certificate, for clients.
+    pub(crate) fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    /// TLS of a listener at `address`, which clients may also call by these hosts.
+    pub(crate) fn acceptor(
+        &self,
+        address: IpAddr,
+        hosts: &[String],
+    ) -> Result<TlsAcceptor, CertificateError> {
+        let mut names = vec!["127.0.0.1".to_owned(), "::1".to_owned(), "localhost".to_owned()];
+        names.push(address.to_string());
+        names.extend(hosts.iter().cloned());
+        names.sort();
+        names.dedup();
+        let mut params = params(&names)?;
+        params.distinguished_name.push(DnType::CommonName, "pilothouse");
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+}
+
+/// Parameters of a certificate for these hosts, valid from yesterday (clocks differ) for some years.
+fn params(hosts: &[String]) -> Result<CertificateParams, CertificateError> {
+    // Clients judge it by their own clocks: a clock that a test made up means nothing here.
+    let now = SystemClock.now();
+    let mut params = CertificateParams::new(hosts)?;
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    let (year, month, day) = date(now, Span::new().days(-1));
+    params.not_before = rcgen::date_time_ymd(year, month, day);
+    let (year, month, day) = date(now, Span::new().years(YEARS));
+    params.not_after = rcgen::date_time_ymd(year, month, day);
+    Ok(params)
+}
+
+/// Year, month and day at this distance from `now`.
+fn date(now: Timestamp, distance: Span) -> (i32, u8, u8) {
+    let day = Zoned::new(now, TimeZone::UTC).saturating_add(distance);
+    let part = |number: i8| u8::try_from(number).unwrap_or(1);
+    (i32::from(day.year()), part(day.month()), part(day.day()))
+}
+
+fn pem(certificate: &CertificateDer<'_>) -> String {
+    let base64 = base64(certificate);
+    let lines: Vec<&str> = (0..base64.len())
+        .step_by(64)
+        .filter_map(|start| base64.get(start..(start + 64).min(base64.len())))
+        .collect();
+    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+}
+
+/// Bytes in base64, as Kubernetes' JSON has them.
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    let value = serde_json::to_value(ByteString(bytes.to_vec())).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,94 @@
+//! The status port's routes, called as axum calls them.
+
+use std::time::Duration;
+
+use axum::http::Method;
+use http_body_util::BodyExt;
+use pilothouse_apiserver::ApiServer;
+use pilothouse_controller::{HostOptions, Metrics};
+use pilothouse_plugin::{Engine, EngineOptions};
+use tower::ServiceExt;
+
+use super::*;
+
+/// The routes of a host that does not run.
+fn surface(folder: &Path) -> Router {
+    let server = ApiServer::builder().build();
+    let client = kube::Client::new(server.service(), "default");
+    let engine = Engine::new(EngineOptions::default()).expect("an engine");
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let options = HostOptions {
+        plugins: folder.to_owned(),
+        api_server: "127.0.0.1:1".to_owned(),
+        grant_crds: false,
+        instance: "test".to_owned(),
+        namespace: "default".to_owned(),
+        settle: Duration::from_millis(1),
+        file_events: false,
+        review_every: Duration::from_secs(30),
+        informer_runtime: None,
+        compress_caches: false,
+        streaming_lists: true,
+        requeue_on_reload: true,
+    };
+    let host = PluginHost::new(options, client, engine, metrics);
+    routes(Surface::new(host, registry), RequestGuard::new(false, &["host.example".to_owned()]))
+}
+
+async fn ask(routes: &Router, method: Method, path: &str, headers: &[(&'static str, &str)]) -> (u16, String) {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Body::empty()).expect("a request");
+    let Ok(response) = routes.clone().oneshot(request).await;
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.expect("a body").to_bytes();
+    (status, String::from_utf8_lossy(&body).into_owned())
+}
+
+const PATHS: [&str; 7] =
+    ["/", "/healthz", "/readyz", "/metrics", "/api/plugins", "/api/logs", "/debug/informers"];
+const LOCAL: (&str, &str) = ("host", "127.0.0.1:9464");
+
+#[tokio::test]
+async fn a_rebound_dns_name_reads_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let routes = surface(folder.path());
+    for path in PATHS {
+        let (status, body) = ask(&routes, Method::GET, path, &[("host", "attacker.example:9464")]).await;
+        assert_eq!((status, body.contains("--allowed-hosts")), (403, true), "{path}: {body}");
+        let (status, _) = ask(&routes, Method::GET, path, &[]).await;
+        assert_eq!(status, 403, "{path} without a Host");
+    }
+    for host in ["localhost:9464", "[::1]:9464", "10.0.0.7:9464", "host.example"] {
+        assert_eq!(ask(&routes, Method::GET, "/healthz", &[("host", host)]).await.0, 200, "{host}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_another_site_reads_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let routes = surface(folder.path());
+    for path in PATHS {
+        for forged in [("origin", "http://attacker.example"), ("sec-fetch-site", "cross-site")] {
+            let (status, _) = ask(&routes, Method::GET, path, &[LOCAL, forged]).await;
+            assert_eq!(status, 403, "{path} {forged:?}");
+        }
+        let (status, _) = ask(&routes, Method::GET, path, &[LOCAL, ("sec-fetch-site", "none")]).await;
+        assert!(status == 200 || path == "/readyz", "{path}: {status}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_can_be_changed_by_a_request() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let routes = surface(folder.path());
+    for path in PATHS {
+        for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+            let (status, _) = ask(&routes, method.clone(), path, &[LOCAL]).await;
+            assert_eq!(status, 405, "{method} {path}");
+        }
+    }
+}
