@@ -113,7 +113,10 @@ impl Rates {
     fn is_new(&self, metric: &str, problem: &MetricProblem) -> bool {
         let subject = match problem {
             MetricProblem::TooMany { .. } => None,
-            MetricProblem::OtherKind { .. } | MetricProblem::OthersKind { .. } => Some(metric.to_owned()),
+            MetricProblem::OtherKind { .. }
+            | MetricProblem::OthersKind { .. }
+            | MetricProblem::Collides { .. }
+            | MetricProblem::Reserved { .. } => Some(metric.to_owned()),
         };
         let mut refused = self.metrics_refused.lock();
         (subject.is_none() || refused.len() < Self::COMPLAINTS) && refused.insert(subject)
