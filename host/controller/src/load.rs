@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pilothouse_plugin::{Code, Engine, Exports, InstancePool};
+use pilothouse_plugin::{Code, Engine, Exports, InstancePool, LogLevel};
 use sha2::{Digest, Sha256};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
@@ -101,7 +101,7 @@ pub(crate) async fn load(
     if sidecar.enabled == Some(false) {
         return Ok(Loaded::Disabled);
     }
-    let authority = Authority::new(&services, &guest.name, &sidecar, running.as_deref(), &report);
+    let authority = Authority::new(&services, &guest, &sidecar, running.as_deref(), &report);
     if running.as_ref().is_some_and(|running| running.is_of(&read.digest, &read.sidecar_text)) {
         return Ok(Loaded::Unchanged);
     }
@@ -111,23 +111,23 @@ pub(crate) async fn load(
     report(PluginState::Describing, "");
     let config: Arc<str> = sidecar.config_json().into();
     let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(&config)));
-    let described = code.describe(host, &limits::effective(None, &sidecar.limits)?.guest).await;
+    let limits = limits::effective(None, &sidecar.limits)?.guest;
+    guest.log.limit(&limits);
+    let described = code.describe(host, &limits).await;
     let text = described.map_err(|source| LoadProblem::of_describe(source, &sidecar, &files.sidecar))?;
     let descriptor = Descriptor::parse(&text)?;
     check_exports(&descriptor, &code)?;
     if !descriptor.name.is_empty() && descriptor.name != guest.name.as_str() {
-        tracing::warn!(
-            plugin = %guest.name,
-            "the descriptor calls the plugin {:?}; its file's name is what counts",
-            descriptor.name
-        );
+        let name = &descriptor.name;
+        let text = format_args!("the descriptor calls the plugin {name:?}; its file's name is what counts");
+        guest.log.host(LogLevel::Warn, text, &[]);
     }
     for warning in unused_exports(&descriptor, code.exports()) {
-        tracing::warn!(plugin = %guest.name, "{warning}");
+        guest.log.host(LogLevel::Warn, format_args!("{warning}"), &[]);
     }
     let limits = limits::effective(Some(&descriptor.limits), &sidecar.limits)?;
     for wish in &limits.clipped {
-        tracing::warn!(plugin = %guest.name, "{wish}");
+        guest.log.host(LogLevel::Warn, format_args!("{wish}"), &[]);
     }
     let mut crds = NewCrds::under(running.as_deref());
     let put = put_crds(&services, &descriptor, &sidecar, &report, &mut crds).await;

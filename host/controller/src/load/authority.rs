@@ -3,6 +3,7 @@
 use std::future::pending;
 
 use pilothouse_model::ResourceType;
+use pilothouse_plugin::LogLevel;
 use serde::Serialize;
 use tokio::time::sleep;
 
@@ -10,7 +11,9 @@ use super::{LoadServices, Report};
 use crate::access::{AGAIN, Read, Reviewer};
 use crate::descriptor::{Descriptor, Watch};
 use crate::grants::{idle, watched_namespaces};
+use crate::guest_host::GuestServices;
 use crate::lifecycle::PluginState;
+use crate::logs::PluginLog;
 use crate::name::PluginName;
 use crate::sidecar::{Sidecar, WatchRule};
 use crate::version::Version;
@@ -19,6 +22,7 @@ use crate::version::Version;
 pub(super) struct Authority<'a> {
     pub(super) services: &'a LoadServices,
     pub(super) plugin: &'a PluginName,
+    pub(super) log: &'a PluginLog,
     pub(super) sidecar: &'a Sidecar,
     /// The version that runs, where the operator's word for it was another. What was taken away must not be used for as long
     /// as the new version waits.
@@ -30,7 +34,7 @@ impl<'a> Authority<'a> {
     /// A version that runs under the same word is let go on, whatever its last successor waited for.
     pub(super) fn new(
         services: &'a LoadServices,
-        plugin: &'a PluginName,
+        guest: &'a GuestServices,
         sidecar: &'a Sidecar,
         running: Option<&'a Version>,
         report: &'a Report,
@@ -42,7 +46,7 @@ impl<'a> Authority<'a> {
         if let Some(running) = same {
             running.views.permission.set_operator(None);
         }
-        Self { services, plugin, sidecar, outdated, report }
+        Self { services, plugin: &guest.name, log: &guest.log, sidecar, outdated, report }
     }
 
     /// The watches with what is left of their namespaces. Waits for ever when one of them is not granted: only another sidecar
@@ -84,7 +88,7 @@ impl<'a> Authority<'a> {
     pub(super) fn warn(&self, descriptor: &Descriptor, watches: &[(Watch, ResourceType)]) {
         let watched = watches.iter().map(|(_, resource)| (resource.group.as_str(), resource.plural.as_str()));
         for warning in idle_grants(descriptor, self.sidecar, &watched) {
-            tracing::warn!(plugin = %self.plugin, "{warning}");
+            self.log.host(LogLevel::Warn, format_args!("{warning}"), &[]);
         }
     }
 

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_plugin::LogLevel;
 use tokio::time::sleep;
 
 use super::handle::{Watched, trouble};
 use crate::lifecycle::{Lifecycle, backoff};
 use crate::load::LoadServices;
+use crate::logs::PluginLog;
 use crate::server::{absent, apply_crds};
 use crate::sidecar::Sidecar;
 use crate::version::Version;
@@ -21,6 +23,7 @@ pub(super) async fn keep(
     version: Arc<Version>,
     watched: Arc<Watched>,
     lifecycle: Lifecycle,
+    log: PluginLog,
 ) {
     let crds = &version.descriptor.crds;
     let said = Sidecar::parse(&version.sidecar_text).ok().and_then(|sidecar| sidecar.grants.crds);
@@ -45,7 +48,7 @@ pub(super) async fn keep(
             true => format!("the CRD {name} was deleted; it is being applied again"),
         };
         if watched.complain(Some(complaint.clone())) {
-            tracing::warn!(plugin = %lifecycle.name(), "{complaint}");
+            log.state(LogLevel::Warn, format_args!("{complaint}"));
             lifecycle.warn("CRDDeleted", complaint);
         }
         if !is_granted {

@@ -10,11 +10,13 @@ use std::time::Duration;
 use http::Method;
 use jiff::Timestamp;
 use pilothouse_model::Object;
+use pilothouse_plugin::LogLevel;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::{Payload, Server, query};
+use crate::logs::PluginLogs;
 
 /// An event to be recorded.
 #[derive(Clone, Debug)]
@@ -58,9 +60,9 @@ struct Recorded {
 
 impl EventRecorder {
     /// Starts the writing task; it ends when the last recorder is dropped.
-    pub(crate) fn start(server: Server, instance: Arc<str>) -> Self {
+    pub(crate) fn start(server: Server, instance: Arc<str>, logs: PluginLogs) -> Self {
         let (sender, receiver) = mpsc::channel(BACKLOG);
-        tokio::spawn(write_all(server, instance, receiver));
+        tokio::spawn(write_all(server, instance, logs, receiver));
         Self { sender }
     }
 
@@ -70,7 +72,12 @@ impl EventRecorder {
     }
 }
 
-async fn write_all(server: Server, instance: Arc<str>, mut receiver: mpsc::Receiver<NewEvent>) {
+async fn write_all(
+    server: Server,
+    instance: Arc<str>,
+    logs: PluginLogs,
+    mut receiver: mpsc::Receiver<NewEvent>,
+) {
     let mut recorded: HashMap<Identity, Recorded> = HashMap::new();
     while let Some(event) = receiver.recv().await {
         let now = Instant::now();
@@ -101,8 +108,10 @@ async fn write_all(server: Server, instance: Arc<str>, mut receiver: mpsc::Recei
         };
         if let Err(error) = outcome {
             recorded.remove(&identity);
-            let regarding = event.regarding.key();
-            tracing::warn!(plugin = %event.plugin, %regarding, reason = event.reason, "event not recorded: {error}");
+            if let Some(log) = logs.of_known(&event.plugin) {
+                let text = format_args!("Event {:?} not recorded: {error}", event.reason);
+                log.host(LogLevel::Warn, text, &[("key", &event.regarding.key())]);
+            }
         }
     }
 }
