@@ -15,11 +15,13 @@ pub use report::{CheckReport, CheckedLimits, CheckedWatch, Verdict};
 pub use rights::Right;
 
 use super::authority::{idle_grants, not_granted};
+use super::files::{MAX_SIDECAR, MAX_WASM, of_file};
 use super::watches::has_its_namespaces;
 use super::{check_exports, unused_exports};
 use crate::descriptor::{Descriptor, Watch};
 use crate::limits;
 use crate::name::PluginName;
+use crate::plugin_file;
 use crate::server::{Discovery, DiscoveryError, Server, apply_crds};
 use crate::sidecar::Sidecar;
 use report::{exports, world};
@@ -44,8 +46,8 @@ pub struct CheckServers {
 /// The one line that `status` would show, were the file in the plugins directory.
 pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Result<CheckReport, String> {
     let name = PluginName::of_file(path).map_err(|error| error.to_string())?;
-    let wasm =
-        tokio::fs::read(path).await.map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    let wasm = |path: &Path| plugin_file::read_anywhere(path, MAX_WASM);
+    let wasm = of_file(path, wasm).await.map_err(|problem| problem.to_string())?;
     let (sidecar, has_sidecar) = sidecar(path).await?;
     let code = engine.load(wasm).await.map_err(|error| error.to_string())?;
     let host = Arc::new(StandIn::new(sidecar.config_json()));
@@ -110,12 +112,13 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
 
 async fn sidecar(plugin: &Path) -> Result<(Sidecar, bool), String> {
     let path = plugin.with_extension("yaml");
-    match tokio::fs::read_to_string(&path).await {
-        Ok(text) => Sidecar::parse(&text)
+    let read = |path: &Path| plugin_file::sidecar(path, MAX_SIDECAR, plugin_file::read_anywhere);
+    match of_file(&path, read).await {
+        Ok(Some(text)) => Sidecar::parse(&text)
             .map(|sidecar| (sidecar, true))
             .map_err(|error| format!("the sidecar {}: {error}", path.display())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok((Sidecar::default(), false)),
-        Err(error) => Err(format!("the sidecar {} cannot be read: {error}", path.display())),
+        Ok(None) => Ok((Sidecar::default(), false)),
+        Err(problem) => Err(format!("the sidecar {problem}")),
     }
 }
 
