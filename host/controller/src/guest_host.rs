@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::guest_metrics::{GuestMetrics, MetricProblem};
 use crate::hot_loop::HotLoops;
 use crate::limits::Quotas;
-use crate::logs::{PluginLogs, printable};
+use crate::logs::PluginLog;
 use crate::metrics::PluginMetrics;
 use crate::name::PluginName;
 use crate::operator::Operator;
@@ -36,7 +36,8 @@ pub(crate) struct GuestServices {
     pub(crate) operator: Operator,
     pub(crate) queue: PluginQueue,
     pub(crate) events: EventRecorder,
-    pub(crate) logs: PluginLogs,
+    /// All that is written of it goes through this.
+    pub(crate) log: PluginLog,
     pub(crate) metrics: Arc<PluginMetrics>,
     pub(crate) writes: PluginWrites,
     pub(crate) hot_loops: HotLoops,
@@ -50,11 +51,12 @@ impl GuestServices {
     pub(crate) fn for_test(name: &str, client: kube::Client) -> Self {
         let name = PluginName::of_file(std::path::Path::new(&format!("{name}.wasm"))).expect("a name");
         let metrics = crate::metrics::Metrics::register(&mut Default::default()).of(&name);
+        let logs = crate::logs::PluginLogs::default();
         Self {
             operator: Operator::granting_writes(None),
             queue: PluginQueue::new(metrics.clone()),
-            events: EventRecorder::start(crate::server::Server::new(client), "test".into()),
-            logs: PluginLogs::default(),
+            events: EventRecorder::start(crate::server::Server::new(client), "test".into(), logs.clone()),
+            log: logs.of(&name),
             metrics,
             writes: PluginWrites::default(),
             hot_loops: HotLoops::new(name.to_shared(), crate::hot_loop::Authors::default()),
@@ -116,7 +118,10 @@ impl Rates {
     fn is_new(&self, metric: &str, problem: &MetricProblem) -> bool {
         let subject = match problem {
             MetricProblem::TooMany { .. } => None,
-            MetricProblem::OtherKind { .. } | MetricProblem::OthersKind { .. } => Some(metric.to_owned()),
+            MetricProblem::OtherKind { .. }
+            | MetricProblem::OthersKind { .. }
+            | MetricProblem::Collides { .. }
+            | MetricProblem::Reserved { .. } => Some(metric.to_owned()),
         };
         let mut refused = self.metrics_refused.lock();
         (subject.is_none() || refused.len() < Self::COMPLAINTS) && refused.insert(subject)
@@ -164,9 +169,7 @@ impl GuestHost {
 
     /// What the host has to say about the plugin, in its log and in the host's.
     fn remark(&self, message: &str) {
-        let plugin = self.services.name.as_str();
-        self.services.logs.push(plugin, LogLevel::Warn, message, &[]);
-        tracing::warn!(target: "plugin", plugin, "{message}");
+        self.services.log.host(LogLevel::Warn, format_args!("{message}"), &[]);
     }
 }
 
@@ -333,7 +336,6 @@ impl Host for GuestHost {
     }
 
     fn log(&self, call: &Call, line: LogLine<'_>) {
-        let plugin = self.services.name.as_str();
         let mut fields = line.fields.to_vec();
         if let Call::Reconcile(request) = call {
             fields.push(("watch".into(), request.watch.to_string()));
@@ -344,15 +346,7 @@ impl Host for GuestHost {
             Call::IndexValues(index) => fields.push(("index".into(), index.to_string())),
             _ => {}
         }
-        self.services.logs.push(plugin, line.level, line.message, &fields);
-        let fields = Fields(&fields);
-        let message = printable(line.message);
-        match line.level {
-            LogLevel::Debug => tracing::debug!(target: "plugin", plugin, "{message}{fields}"),
-            LogLevel::Info => tracing::info!(target: "plugin", plugin, "{message}{fields}"),
-            LogLevel::Warn => tracing::warn!(target: "plugin", plugin, "{message}{fields}"),
-            LogLevel::Error => tracing::error!(target: "plugin", plugin, "{message}{fields}"),
-        }
+        self.services.log.guest(line.level, line.message, fields);
     }
 
     fn metric(&self, _: &Call, sample: MetricSample<'_>) {
@@ -399,13 +393,4 @@ fn called<T>(name: &str, answer: Result<T, Misuse>) -> Result<T, Misuse> {
         }
         other => other,
     })
-}
-
-/// `key=value` after a message.
-struct Fields<'a>(&'a [(String, String)]);
-
-impl std::fmt::Display for Fields<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|(key, value)| write!(f, " {}={value:?}", printable(key)))
-    }
 }

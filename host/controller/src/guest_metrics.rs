@@ -1,7 +1,8 @@
 //! Metrics that guests record through the `metrics` import.
 //!
 //! They appear as `pilothouse_guest_NAME{plugin="…"}`. A guest chooses names and labels, so the number of series is
-//! bounded per plugin (`limits.metricSeries`): beyond it a use is refused, and those known go on.
+//! bounded per plugin (`limits.metricSeries`): beyond it a use is refused, and those known go on. Names are held to what one scrape can
+//! have: one line that its reader does not take costs the metrics of all plugins and of the host.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -24,6 +25,8 @@ pub struct GuestMetrics {
 #[derive(Default)]
 struct Known {
     families: BTreeMap<String, Family>,
+    /// The names that families take in the text, with the family that has each.
+    taken: BTreeMap<String, String>,
     /// Series of each plugin, all families together.
     series: HashMap<PluginName, u32>,
 }
@@ -59,6 +62,12 @@ pub(crate) enum MetricProblem {
     )]
     OthersKind { plugin: PluginName, known: &'static str, used: &'static str },
     #[error(
+        "its {series} is a series of the {kind} {other} of plugin {plugin}: give it another name in one of the two"
+    )]
+    Collides { series: String, kind: &'static str, other: String, plugin: PluginName },
+    #[error("its {series} is a metric of the host: give it another name")]
+    Reserved { series: String },
+    #[error(
         "exceeded limits.metricSeries of {allowed}: new series are dropped, those there are go on; use fewer label values"
     )]
     TooMany { allowed: u32 },
@@ -77,6 +86,41 @@ fn word(kind: MetricKind) -> &'static str {
     }
 }
 
+/// Names after `pilothouse_guest_` that the host's own metrics have.
+const RESERVED: [&str; 3] = ["metrics_refused", "metrics_refused_total", "metrics_refused_created"];
+
+/// All names that a family takes in the text: its own, and those of its series. Readers know `_created` of all that count.
+fn names_of(family: &str, kind: MetricKind) -> impl Iterator<Item = String> {
+    let endings: &[&str] = match kind {
+        MetricKind::Counter => &["", "_total", "_created"],
+        MetricKind::Gauge => &[""],
+        MetricKind::Histogram => &["", "_bucket", "_sum", "_count", "_created"],
+    };
+    endings.iter().map(move |ending| format!("{family}{ending}"))
+}
+
+/// Whether a new family takes a name that another has.
+fn collision(
+    name: &str,
+    kind: MetricKind,
+    families: &BTreeMap<String, Family>,
+    taken: &BTreeMap<String, String>,
+) -> Result<(), MetricProblem> {
+    for series in names_of(name, kind) {
+        if RESERVED.contains(&series.as_str()) {
+            return Err(MetricProblem::Reserved { series });
+        }
+        let Some((other, family)) = taken.get(&series).and_then(|other| families.get_key_value(other)) else {
+            continue;
+        };
+        if let Some(Labels { plugin, .. }) = family.series.keys().next() {
+            let (kind, other, plugin) = (word(family.kind), other.clone(), plugin.clone());
+            return Err(MetricProblem::Collides { series, kind, other, plugin });
+        }
+    }
+    Ok(())
+}
+
 impl GuestMetrics {
     /// Takes one use of a metric, by a plugin that may have so many series.
     pub(crate) fn record(
@@ -88,9 +132,10 @@ impl GuestMetrics {
         let mut pairs = sample.labels.to_vec();
         pairs.sort();
         let labels = Labels { plugin: plugin.clone(), pairs };
-        let Known { families, series } = &mut *self.known.lock();
+        let Known { families, taken, series } = &mut *self.known.lock();
         let name = family_name(sample.name);
         let family = families.get_mut(name);
+        let is_new = family.is_none();
         if let Some(family) = family.as_ref().filter(|family| family.kind != sample.kind) {
             return Err(family.mismatch(plugin, sample.kind));
         }
@@ -98,25 +143,30 @@ impl GuestMetrics {
             known.take(sample);
             return Ok(());
         }
+        if is_new {
+            collision(name, sample.kind, families, taken)?;
+        }
         let used = series.entry(plugin.clone()).or_default();
         if *used >= allowed {
             return Err(MetricProblem::TooMany { allowed });
         }
         *used += 1;
-        let family = families
-            .entry(name.to_owned())
-            .or_insert_with(|| Family { kind: sample.kind, series: BTreeMap::new() });
+        let family = families.entry(name.to_owned()).or_insert_with(|| {
+            taken.extend(names_of(name, sample.kind).map(|taken| (taken, name.to_owned())));
+            Family { kind: sample.kind, series: BTreeMap::new() }
+        });
         family.series.entry(labels).or_default().take(sample);
         Ok(())
     }
 
     /// Forgets a plugin that was removed.
     pub(crate) fn forget(&self, plugin: &PluginName) {
-        let Known { families, series } = &mut *self.known.lock();
+        let Known { families, taken, series } = &mut *self.known.lock();
         for family in families.values_mut() {
             family.series.retain(|labels, _| labels.plugin != *plugin);
         }
         families.retain(|_, family| !family.series.is_empty());
+        taken.retain(|_, family| families.contains_key(family));
         series.remove(plugin);
     }
 
@@ -180,7 +230,7 @@ impl Series {
 impl std::fmt::Display for Labels {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "plugin=\"{}\"", self.plugin)?;
-        for (key, value) in self.pairs.iter().filter(|(key, _)| key != "plugin" && key != "le") {
+        for (key, value) in &self.pairs {
             let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
             write!(f, ",{key}=\"{value}\"")?;
         }
@@ -189,101 +239,6 @@ impl std::fmt::Display for Labels {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::*;
-
-    fn plugin(name: &str) -> PluginName {
-        PluginName::of_file(Path::new(name)).expect("a name")
-    }
-
-    fn record(
-        metrics: &GuestMetrics,
-        name: &str,
-        kind: MetricKind,
-        label: &str,
-        value: f64,
-    ) -> Result<(), MetricProblem> {
-        let labels = [("shade".to_owned(), label.to_owned())];
-        metrics.record(&plugin("p"), &MetricSample { kind, name, labels: &labels, value }, 100)
-    }
-
-    #[test]
-    fn each_kind_is_kept_and_written_in_its_way() {
-        let metrics = GuestMetrics::default();
-        record(&metrics, "seen", MetricKind::Counter, "a\"b", 1.0).expect("kept");
-        record(&metrics, "seen", MetricKind::Counter, "a\"b", 2.0).expect("kept");
-        record(&metrics, "level", MetricKind::Gauge, "x", 4.0).expect("kept");
-        record(&metrics, "level", MetricKind::Gauge, "x", 3.0).expect("kept");
-        record(&metrics, "took", MetricKind::Histogram, "x", 0.3).expect("kept");
-        let mut text = String::new();
-        metrics.encode(&mut text);
-        for line in [
-            "# TYPE pilothouse_guest_seen counter",
-            "pilothouse_guest_seen_total{plugin=\"p\",shade=\"a\\\"b\"} 3.0",
-            "pilothouse_guest_level{plugin=\"p\",shade=\"x\"} 3.0",
-            "pilothouse_guest_took_bucket{plugin=\"p\",shade=\"x\",le=\"0.25\"} 0",
-            "pilothouse_guest_took_bucket{plugin=\"p\",shade=\"x\",le=\"0.5\"} 1",
-            "pilothouse_guest_took_count{plugin=\"p\",shade=\"x\"} 1",
-        ] {
-            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
-        }
-        metrics.forget(&plugin("p"));
-        let mut text = String::new();
-        metrics.encode(&mut text);
-        assert_eq!(text, "");
-    }
-
-    #[test]
-    fn a_guest_cannot_make_series_without_end_or_change_a_kind() {
-        let metrics = GuestMetrics::default();
-        for number in 0..50 {
-            record(&metrics, "seen", MetricKind::Counter, &number.to_string(), 1.0).expect("kept");
-            record(&metrics, "level", MetricKind::Gauge, &number.to_string(), 1.0).expect("kept");
-        }
-        let refused = record(&metrics, "seen", MetricKind::Counter, "more", 1.0).expect_err("one too many");
-        assert_eq!(refused, MetricProblem::TooMany { allowed: 100 });
-        assert!(refused.to_string().starts_with("exceeded limits.metricSeries of 100"), "{refused}");
-        assert!(record(&metrics, "other", MetricKind::Counter, "7", 1.0).is_err(), "names count, too");
-        record(&metrics, "seen", MetricKind::Counter, "7", 1.0).expect("a known series goes on");
-        assert!(record(&metrics, "seen", MetricKind::Gauge, "7", 1.0).is_err());
-        let another = MetricSample { kind: MetricKind::Counter, name: "seen", labels: &[], value: 1.0 };
-        metrics.record(&plugin("q"), &another, 100).expect("another plugin has series of its own");
-        metrics.forget(&plugin("p"));
-        record(&metrics, "seen", MetricKind::Counter, "more", 1.0).expect("there is room again");
-    }
-    #[test]
-    fn a_name_has_one_kind_and_who_comes_second_is_told_whose_it_is() {
-        let metrics = GuestMetrics::default();
-        let labels = [];
-        let use_as = |name: &str, kind, metric| {
-            metrics.record(
-                &plugin(name),
-                &MetricSample { kind, name: metric, labels: &labels, value: 1.0 },
-                9,
-            )
-        };
-        use_as("a", MetricKind::Gauge, "level").expect("the first");
-        let refused = use_as("b", MetricKind::Counter, "level").expect_err("another kind");
-        assert!(
-            refused.to_string().starts_with("plugin a records it as a gauge, and it was used as a counter"),
-            "{refused}"
-        );
-        // With the ending of a counter it is the same name in the text.
-        assert_eq!(use_as("b", MetricKind::Counter, "level_total"), Err(refused));
-        use_as("b", MetricKind::Gauge, "level").expect("the same kind");
-        let own = use_as("b", MetricKind::Counter, "level").expect_err("its own is a gauge, too");
-        assert_eq!(own, MetricProblem::OtherKind { known: "gauge", used: "counter" });
-        use_as("b", MetricKind::Counter, "done_total").expect("a counter");
-        use_as("a", MetricKind::Counter, "done").expect("the same counter");
-        let mut text = String::new();
-        metrics.encode(&mut text);
-        let types: Vec<_> = text.lines().filter(|line| line.starts_with('#')).collect();
-        assert_eq!(types, ["# TYPE pilothouse_guest_done counter", "# TYPE pilothouse_guest_level gauge"]);
-        metrics.forget(&plugin("a"));
-        assert!(use_as("c", MetricKind::Histogram, "level").is_err(), "one is left");
-        metrics.forget(&plugin("b"));
-        use_as("c", MetricKind::Histogram, "level").expect("nobody has it any more");
-    }
-}
+mod exposition;
+#[cfg(test)]
+mod tests;

@@ -133,14 +133,15 @@ impl PluginHost {
             tls: Tls::default(),
             ahead: Ahead::default(),
         };
-        let events = EventRecorder::start(server, options.instance.as_str().into());
+        let logs = PluginLogs::default();
+        let events = EventRecorder::start(server, options.instance.as_str().into(), logs.clone());
         Self {
             shared: Arc::new(Shared {
                 options,
                 services,
                 events,
                 authors: Authors::default(),
-                logs: PluginLogs::default(),
+                logs,
                 metrics,
                 guest_metrics: GuestMetrics::default(),
                 started: Instant::now(),
@@ -346,6 +347,7 @@ impl PluginHost {
         for name in ended.iter().take(ended.len().saturating_sub(STOPPED)) {
             plugins.remove(name);
             self.shared.views.write().remove(name);
+            self.shared.logs.forget(name);
         }
     }
 
@@ -361,7 +363,7 @@ impl PluginHost {
             operator: Operator::default(),
             queue: PluginQueue::new(metrics.clone()),
             events: self.shared.events.clone(),
-            logs: self.shared.logs.clone(),
+            log: self.shared.logs.of(name),
             metrics,
             writes: PluginWrites::default(),
             hot_loops: HotLoops::new(name.to_shared(), self.shared.authors.clone()),

@@ -207,9 +207,11 @@ impl Task {
                     if asker == Asker::Load && tries == TRIES_OF_A_LOAD {
                         return Err(NoInstance(fault.to_string()));
                     }
-                    let message = format!("no instance for index values: {fault}; tried again in {pause:?}");
-                    self.guest.logs.push(self.guest.name.as_str(), LogLevel::Warn, &message, &[]);
-                    tracing::warn!(plugin = %self.guest.name, "{message}");
+                    self.guest.log.host(
+                        LogLevel::Warn,
+                        format_args!("no instance for index values: {fault}; tried again in {pause:?}"),
+                        &[],
+                    );
                     sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                     if done.is_closed() {
@@ -233,12 +235,12 @@ impl Task {
 
     fn failed(&self, watch: &str, index: &str, state: &Object, fault: &Fault) {
         self.guest.metrics.index_errors.inc();
-        let (plugin, key) = (&self.guest.name, state.key());
-        let place =
-            [("watch".into(), watch.into()), ("key".into(), key.to_string()), ("index".into(), index.into())];
-        let message = format!("no index values: {fault}; the object is left out until it changes");
-        self.guest.logs.push(plugin.as_str(), LogLevel::Warn, &message, &place);
-        tracing::warn!(%plugin, watch, %key, index, "{message}");
+        self.guest.log.failure(
+            LogLevel::Warn,
+            format_args!("no index values: {fault}"),
+            &"the object is left out until it changes",
+            &[("watch", &watch), ("key", &state.key()), ("index", &index)],
+        );
     }
 }
 
@@ -269,7 +271,7 @@ mod tests {
         assert!(making.poll().is_pending());
         tokio::time::advance(FIRST_PAUSE).await;
         assert!(making.poll().is_pending());
-        let said: Vec<_> = guest.logs.after(0, None).into_iter().map(|line| line.message).collect();
+        let said: Vec<_> = guest.log.all().after(0, None).into_iter().map(|line| line.message).collect();
         assert_eq!(said.len(), 2, "{said:?}");
         assert!(said[0].contains("limits.memory") && said[0].ends_with("tried again in 100ms"), "{said:?}");
         assert!(said[1].ends_with("tried again in 200ms"), "{said:?}");
@@ -294,7 +296,7 @@ mod tests {
             Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
         });
         let guest = GuestServices::for_test("indexer", kube::Client::new(service, "n"));
-        let logs = guest.logs.clone();
+        let logs = guest.log.all().clone();
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/index.wat");
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let code = engine.load(wat::parse_file(path).expect("a guest")).await.expect("a plugin");

@@ -32,6 +32,7 @@ mod outgoing;
 mod own_writes;
 mod pinned;
 mod plugin;
+mod plugin_file;
 pub mod predicate;
 mod queue;
 mod quota;

@@ -6,26 +6,24 @@
 pub(crate) mod ahead;
 mod authority;
 pub(crate) mod check;
+mod files;
 mod new_crds;
 mod problem;
 mod sidecar_file;
 mod watches;
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pilothouse_plugin::{Code, Engine, Exports, InstancePool};
-use sha2::{Digest, Sha256};
-use tokio::task::spawn_blocking;
+use pilothouse_plugin::{Code, Engine, Exports, InstancePool, LogLevel};
 use tokio::time::sleep;
 
 use ahead::{Ahead, Begun};
 use authority::Authority;
 pub(crate) use authority::not_granted;
+use files::{Files, read, wasm};
 use new_crds::NewCrds;
 pub(crate) use problem::LoadProblem;
 
@@ -78,16 +76,6 @@ pub(crate) type Report = Arc<dyn Fn(PluginState, &str) + Send + Sync>;
 /// Between two looks at something that is waited for.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What is known of a plugin's files. The .wasm itself is read again where it has to be compiled: of many plugins most were
-/// compiled before.
-struct Files {
-    sum: [u8; 32],
-    size: usize,
-    /// The same sum, in hex.
-    digest: String,
-    sidecar_text: String,
-}
-
 /// Makes a version of the files. Waits without end for what the cluster may still bring (a CRD, a right, a server that
 /// is away), and says so through `report`.
 pub(crate) async fn load(
@@ -108,8 +96,7 @@ pub(crate) async fn load(
     let turn = services.engine.turn().await;
     let read = read(&files, sidecar_text).await?;
     let running_under = (&operator, &*terms);
-    let authority =
-        Authority::new(&services, &guest.name, &sidecar, running_under, running.as_deref(), &report);
+    let authority = Authority::new(&services, &guest, &sidecar, running_under, running.as_deref(), &report);
     if running.as_ref().is_some_and(|running| running.is_of(&read.digest, &read.sidecar_text)) {
         return Ok(Loaded::Unchanged);
     }
@@ -119,23 +106,23 @@ pub(crate) async fn load(
     report(PluginState::Describing, "");
     let config: Arc<str> = sidecar.config_json().into();
     let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(&config)));
-    let described = code.describe(host, &limits::effective(None, &sidecar.limits)?.guest).await;
+    let limits = limits::effective(None, &sidecar.limits)?.guest;
+    guest.log.limit(&limits);
+    let described = code.describe(host, &limits).await;
     let text = described.map_err(|source| LoadProblem::of_describe(source, &sidecar, &files.sidecar))?;
     let descriptor = Descriptor::parse(&text)?;
     check_exports(&descriptor, &code)?;
     if !descriptor.name.is_empty() && descriptor.name != guest.name.as_str() {
-        tracing::warn!(
-            plugin = %guest.name,
-            "the descriptor calls the plugin {:?}; its file's name is what counts",
-            descriptor.name
-        );
+        let name = &descriptor.name;
+        let text = format_args!("the descriptor calls the plugin {name:?}; its file's name is what counts");
+        guest.log.host(LogLevel::Warn, text, &[]);
     }
     for warning in unused_exports(&descriptor, code.exports()) {
-        tracing::warn!(plugin = %guest.name, "{warning}");
+        guest.log.host(LogLevel::Warn, format_args!("{warning}"), &[]);
     }
     let limits = limits::effective(Some(&descriptor.limits), &sidecar.limits)?;
     for wish in &limits.clipped {
-        tracing::warn!(plugin = %guest.name, "{wish}");
+        guest.log.host(LogLevel::Warn, format_args!("{wish}"), &[]);
     }
     let mut crds = NewCrds::under(running.as_deref());
     let put = put_crds(&services, &descriptor, &sidecar, &report, &mut crds).await;
@@ -228,65 +215,6 @@ async fn code(
     Ok(engine.compile(wasm, read.sum, place).await?)
 }
 
-/// The bytes of the file that had this sum a moment ago.
-async fn wasm(path: &Path, sum: [u8; 32]) -> Result<Vec<u8>, LoadProblem> {
-    let wasm = tokio::fs::read(path).await;
-    let wasm = wasm.map_err(|source| LoadProblem::Read { path: path.to_owned(), source })?;
-    if Sha256::digest(&wasm)[..] != sum {
-        return Err(LoadProblem::Changing { path: path.to_owned() });
-    }
-    Ok(wasm)
-}
-
-/// The largest plugin that is read. A stray disk image in the directory must not take the memory of all plugins; the engine has a
-/// narrower limit of its own for code.
-const MAX_WASM: u64 = 256 << 20;
-
-async fn read(files: &PluginFiles, sidecar_text: String) -> Result<Files, LoadProblem> {
-    let size = tokio::fs::metadata(&files.wasm).await.map(|metadata| metadata.len()).unwrap_or_default();
-    if size > MAX_WASM {
-        return Err(LoadProblem::TooLarge { path: files.wasm.clone(), size, limit: MAX_WASM });
-    }
-    let unreadable = |path: &std::path::Path| {
-        let path = path.to_owned();
-        move |source| LoadProblem::Read { path, source }
-    };
-    let (sum, size) = sum_of(&files.wasm).await.map_err(unreadable(&files.wasm))?;
-    if !files.are_current() {
-        return Err(LoadProblem::Changing { path: files.wasm.clone() });
-    }
-    Ok(Files { sum, size, digest: hex(&sum), sidecar_text })
-}
-
-fn hex(sum: &[u8]) -> String {
-    sum.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// [`sum`], on a thread for blocking work.
-async fn sum_of(path: &Path) -> std::io::Result<([u8; 32], usize)> {
-    let path = path.to_owned();
-    spawn_blocking(move || sum(&path)).await.unwrap_or_else(|error| Err(error.into()))
-}
-
-/// SHA-256 and size of a file, which is never in memory whole.
-fn sum(path: &Path) -> std::io::Result<([u8; 32], usize)> {
-    let mut file = File::open(path)?;
-    let mut sum = Sha256::new();
-    let mut buffer = vec![0; 32 << 10];
-    let mut size = 0;
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok((sum.finalize().into(), size)),
-            Ok(read) => {
-                sum.update(&buffer[..read]);
-                size += read;
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
 fn check_exports(descriptor: &Descriptor, code: &Code) -> Result<(), LoadProblem> {
     let exports = code.exports();
     let starts_work = descriptor.watches.iter().any(|watch| watch.trigger.is_some());
@@ -365,6 +293,7 @@ mod tests {
 
     use pilothouse_plugin::EngineOptions;
 
+    use super::files::{hex, sum};
     use super::*;
 
     /// What is known of a .wasm with these bytes, once they are in that file.

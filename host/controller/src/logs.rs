@@ -1,7 +1,11 @@
-//! The last lines of each plugin's log, for `pilothouse logs`.
+//! The last lines of each plugin's log, for `pilothouse logs`, and the [`PluginLog`] that all of a plugin's lines go through.
+
+mod gate;
+mod plugin_log;
+mod repeats;
+mod text;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt::{self, Display, Write};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -11,6 +15,9 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use crate::name::PluginName;
+use plugin_log::Control;
+pub(crate) use plugin_log::PluginLog;
+pub use text::printable;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,6 +47,8 @@ pub struct PluginLogs {
 struct Shared {
     lines: Mutex<Lines>,
     more: Notify,
+    /// By plugin: what may still be written of it. A new version, or a file that was away, has no more.
+    controls: Mutex<BTreeMap<Arc<str>, Arc<Mutex<Control>>>>,
 }
 
 #[derive(Default)]
@@ -78,28 +87,26 @@ impl PluginLogLine {
     }
 }
 
-/// A text of a plugin as it may be shown: control characters, and those that turn the direction of writing, are escaped, because they could
-/// forge lines on a terminal. Everything else stays as it is.
-pub fn printable(text: &str) -> impl Display {
-    Printable(text)
-}
-
-struct Printable<'a>(&'a str);
-
-impl Display for Printable<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let steers = |character: char| {
-            character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        };
-        self.0.chars().try_for_each(|character| match character {
-            character if steers(character) => write!(f, "{}", character.escape_default()),
-            character => f.write_char(character),
-        })
-    }
-}
-
 impl PluginLogs {
-    pub(crate) fn push(&self, plugin: &str, level: LogLevel, message: &str, fields: &[(String, String)]) {
+    /// The log of one plugin: everything that is written of it goes through it.
+    pub(crate) fn of(&self, plugin: &PluginName) -> PluginLog {
+        let control = Arc::clone(self.shared.controls.lock().entry(plugin.to_shared()).or_default());
+        PluginLog::new(plugin.to_shared(), self.clone(), control)
+    }
+
+    /// The log of a plugin that is in sight.
+    pub(crate) fn of_known(&self, plugin: &Arc<str>) -> Option<PluginLog> {
+        let control = Arc::clone(self.shared.controls.lock().get(plugin)?);
+        Some(PluginLog::new(Arc::clone(plugin), self.clone(), control))
+    }
+
+    /// Forgets a plugin that is not in sight any more.
+    pub(crate) fn forget(&self, plugin: &PluginName) {
+        self.shared.controls.lock().remove(plugin.as_str());
+        self.shared.lines.lock().kept.remove(plugin.as_str());
+    }
+
+    fn push(&self, plugin: &str, level: LogLevel, message: &str, fields: &[(String, String)]) {
         let level = match level {
             LogLevel::Debug => "debug",
             LogLevel::Info => "info",
@@ -191,12 +198,6 @@ mod tests {
         assert_eq!(kept[2].fields[0].1, "7");
         logs.push("p", LogLevel::Info, &"x".repeat(2 * BYTES), &[]);
         assert_eq!(logs.after(0, None).len(), 1);
-    }
-
-    #[test]
-    fn only_what_steers_a_terminal_is_escaped() {
-        let shown = printable("\"it's\" ä \u{1b}[2J\n\u{202e}x").to_string();
-        assert_eq!(shown, r#""it's" ä \u{1b}[2J\n\u{202e}x"#);
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use pilothouse_model::{ObjectKey, ResourceType};
-use pilothouse_plugin::ApiError;
+use pilothouse_plugin::{ApiError, LogLevel};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
@@ -220,8 +220,11 @@ impl Task {
             Ok(Ok(None)) => Found::State(Written::Deleted(resource.clone(), key.clone(), uid.to_owned())),
             Ok(Err(error)) if error.is_passing() => Found::NotYet(error.to_string()),
             Ok(Err(error)) => {
-                let plugin = &self.guest.name;
-                tracing::warn!(%plugin, %resource, %key, "cannot look what became of a write: {error}");
+                self.guest.log.host(
+                    LogLevel::Warn,
+                    format_args!("cannot look what became of a write to {resource}: {error}"),
+                    &[("key", key)],
+                );
                 Found::Nothing
             }
             Err(_) => Found::NotYet(format!("no answer in {} s", ANSWER.as_secs())),
@@ -239,16 +242,18 @@ impl Task {
 
     fn say(&self, error: &ApiError) {
         let Write { method, resource, key, .. } = &self.write;
-        let plugin = &self.guest.name;
         let follows = if key.name().is_empty() {
             "the server was to name it, so nothing can be looked up"
         } else {
             "a live get decides before the key is reconciled again"
         };
-        let of = self.item.as_ref().map(|item| item.key.to_string()).unwrap_or_default();
-        tracing::warn!(
-            %plugin, %resource, %key, reconciling = of,
-            "it is not known whether a {method} was carried out: {error}; {follows}"
+        let reconciling = self.item.as_ref().map(|item| item.key.to_string()).unwrap_or_default();
+        self.guest.log.host(
+            LogLevel::Warn,
+            format_args!(
+                "it is not known whether a {method} of {resource} was carried out: {error}; {follows}"
+            ),
+            &[("key", key), ("reconciling", &reconciling)],
         );
     }
 }

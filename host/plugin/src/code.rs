@@ -11,7 +11,7 @@ use wasmtime::component::InstancePre;
 use crate::bindings::exports::pilothouse::controller as exports;
 use crate::compile::{self, Source};
 use crate::engine::Engine;
-use crate::sandbox::{GuestState, LogGate};
+use crate::sandbox::GuestState;
 use crate::{DescribeError, Fault, Host, Instance, Limits, LoadError};
 
 /// A plugin's code: checked, compiled and linked, ready to instantiate. Cheap to clone.
@@ -122,7 +122,7 @@ impl Code {
     ///
     /// Cancel safe: dropping the future discards the instance.
     pub async fn instantiate(&self, host: Arc<dyn Host>, limits: &Limits) -> Result<Instance, Fault> {
-        Instance::new(self, host, limits, LogGate::shared(limits.log_lines_per_second)).await
+        Instance::new(self, host, limits).await
     }
 
     /// Asks the plugin for its descriptor, on an instance of its own, with the [configuration](Host::config) that the host has.

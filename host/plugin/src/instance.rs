@@ -16,7 +16,7 @@ use crate::bindings::exports::pilothouse::controller as exports;
 use crate::bindings::pilothouse::controller::types;
 use crate::code::{Code, Linked};
 use crate::fault::describe_error;
-use crate::sandbox::{GuestState, SharedLogGate, cut};
+use crate::sandbox::{GuestState, cut};
 use crate::ticker::Ticker;
 use crate::{
     Call, DescribeError, Failure, Fault, FaultKind, Host, Limits, MAX_MILLISECONDS, Observation, Outcome,
@@ -63,14 +63,9 @@ enum State {
 }
 
 impl Instance {
-    pub(crate) async fn new(
-        code: &Code,
-        host: Arc<dyn Host>,
-        limits: &Limits,
-        log_gate: SharedLogGate,
-    ) -> Result<Self, Fault> {
+    pub(crate) async fn new(code: &Code, host: Arc<dyn Host>, limits: &Limits) -> Result<Self, Fault> {
         let shared = &code.inner.engine.shared;
-        let mut store = GuestState::store(&shared.wasm, shared.options.tick, host, limits, log_gate);
+        let mut store = GuestState::store(&shared.wasm, shared.options.tick, host, limits);
         let timeout = TimeLimit { name: "describeTimeout", allowed: limits.describe_timeout };
         let linked = code.awake().await.map_err(|error| {
             let kind = FaultKind::NoCode(error.to_string());

@@ -31,9 +31,11 @@ pub struct Limits {
     pub message_size: usize,
     /// `objectSize`: bytes of a manifest or patch that the guest sends. A longer one is refused as the API server would, with 413.
     pub object_size: usize,
-    /// `logLinesPerSecond`: log lines (from `log` and the standard streams together) after a burst of ten times as many. The instances
-    /// of one [`InstancePool`](crate::InstancePool) share them.
+    /// `logLinesPerSecond`: lines in the log, of the guest and of the host about it, after a burst of ten times as many. The
+    /// [`Host`](crate::Host) holds it, because it knows all lines of a plugin.
     pub log_lines_per_second: u32,
+    /// `logBytesPerSecond`: bytes of all those lines together, as they are written, after a burst of ten times as many.
+    pub log_bytes_per_second: usize,
     /// `logLineSize`: bytes of one message, field or line of output; what is longer is cut.
     pub log_line_size: usize,
     /// Bytes of the body of one HTTP request, and of one response. A larger one ends with an error for the guest.
@@ -56,6 +58,7 @@ impl Default for Limits {
             message_size: 16 << 20,
             object_size: 3 << 20,
             log_lines_per_second: 100,
+            log_bytes_per_second: 128 << 10,
             log_line_size: 16 << 10,
             http_body: 4 << 20,
             http_requests: 8,

@@ -7,7 +7,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::sandbox::{LogGate, SharedLogGate};
 use crate::{Code, Fault, Host, Instance, Limits};
 
 /// Hands out instances of one plugin version and takes back those that still work. Cheap to clone.
@@ -24,7 +23,6 @@ struct Shared {
     code: Code,
     host: Arc<dyn Host>,
     limits: Limits,
-    log_gate: SharedLogGate,
     state: Mutex<Inner>,
 }
 
@@ -60,8 +58,7 @@ impl InstancePool {
     /// A pool without instances; they are made when asked for.
     #[must_use]
     pub fn new(code: Code, host: Arc<dyn Host>, limits: Limits) -> Self {
-        let log_gate = LogGate::shared(limits.log_lines_per_second);
-        Self { shared: Arc::new(Shared { code, host, limits, log_gate, state: Mutex::default() }) }
+        Self { shared: Arc::new(Shared { code, host, limits, state: Mutex::default() }) }
     }
 
     /// The code that the instances run.
@@ -97,8 +94,8 @@ impl InstancePool {
     ///
     /// Cancel safe: dropping the future discards the instance.
     pub async fn instantiate(&self) -> Result<Instance, Fault> {
-        let Shared { code, host, limits, log_gate, .. } = &*self.shared;
-        Instance::new(code, host.clone(), limits, log_gate.clone()).await
+        let Shared { code, host, limits, .. } = &*self.shared;
+        Instance::new(code, host.clone(), limits).await
     }
 
     /// Drops the instances that have been idle for this long or longer, and says how many; with the last instance of the code, the pool's or

@@ -2,6 +2,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pilothouse_informer::{Failure, FailureKind, Subscription};
+use pilothouse_plugin::LogLevel;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -9,6 +10,7 @@ use super::command;
 use super::course::{AGAIN, Course};
 use super::permission::{Missing, Permission};
 use super::reviewer::{Reviewed, Reviewer};
+use crate::logs::PluginLog;
 use crate::name::PluginName;
 
 /// How often the host's own watches are looked at: a right that it loses ends no watch that is open.
@@ -17,6 +19,7 @@ const LOOK: Duration = Duration::from_secs(10);
 /// Keeps the permission of one version up to date, beside all work.
 pub(crate) struct Guard {
     pub(crate) plugin: PluginName,
+    pub(crate) log: PluginLog,
     pub(crate) permission: Arc<Permission>,
     /// What the host watches for the plugin. Only to look at: the version keeps it alive.
     pub(crate) watched: Vec<(Arc<str>, Weak<Subscription>)>,
@@ -73,8 +76,10 @@ impl Guard {
             return;
         }
         match self.permission.why() {
-            Some(why) => tracing::warn!(plugin = %self.plugin, "waiting, a right was taken away: {why}"),
-            None => tracing::info!(plugin = %self.plugin, "it has its rights again, and goes on"),
+            Some(why) => {
+                self.log.state(LogLevel::Warn, format_args!("waiting, a right was taken away: {why}"));
+            }
+            None => self.log.state(LogLevel::Info, format_args!("it has its rights again, and goes on")),
         }
     }
 }

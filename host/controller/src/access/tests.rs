@@ -163,6 +163,7 @@ async fn a_right_that_is_taken_away_holds_the_version_until_it_is_back() {
     let permission = Arc::new(Permission::default());
     let reviewer = reviewer(&script);
     let guard = Guard {
+        log: crate::logs::PluginLogs::default().of(&reviewer.plugin),
         plugin: reviewer.plugin.clone(),
         permission: Arc::clone(&permission),
         watched: Vec::new(),
@@ -195,6 +196,8 @@ async fn a_watch_that_the_host_itself_is_forbidden_holds_the_version() {
     let pods = informers.subscribe(InformerKey::new(pods()), SubscribeOptions::default()).expect("open");
     let (pods, permission) = (Arc::new(pods), Arc::new(Permission::default()));
     let guard = Guard {
+        log: crate::logs::PluginLogs::default()
+            .of(&PluginName::of_file(Path::new("mine.wasm")).expect("a name")),
         plugin: PluginName::of_file(Path::new("mine.wasm")).expect("a name"),
         permission: Arc::clone(&permission),
         watched: vec![("pods".into(), Arc::downgrade(&pods))],

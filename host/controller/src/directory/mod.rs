@@ -127,8 +127,9 @@ pub(crate) fn scan(directory: &Path) -> io::Result<Scan> {
     Ok(scan)
 }
 
+/// What is there, except folders. A pipe, a socket or a device is seen as well, so that its plugin can say that it is not read.
 fn stamp(path: &Path) -> Option<Stamp> {
-    let metadata = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    let metadata = std::fs::metadata(path).ok().filter(|metadata| !metadata.is_dir())?;
     Some(Stamp { len: metadata.len(), modified: metadata.modified().ok(), identity: identity(&metadata) })
 }
 

@@ -29,12 +29,13 @@ impl fmt::Display for HotLoop {
 
 /// Says in the log, and when it is new in an Event and the metrics, that the key is in a loop.
 pub(crate) fn report(guest: &GuestServices, item: &Item, found: &HotLoop) {
-    let (plugin, watch, key) = (&guest.name, &item.watch, &item.key);
+    let plugin = &guest.name;
     guest.metrics.hot_loop_rounds.inc();
-    let message = format!("{found}; the next round waits {:?}", found.wait);
-    let place = [("watch".into(), watch.to_string()), ("key".into(), key.to_string())];
-    guest.logs.push(plugin.as_str(), LogLevel::Error, &message, &place);
-    tracing::error!(%plugin, %watch, %key, "{message}");
+    guest.log.host(
+        LogLevel::Error,
+        format_args!("{found}; the next round waits {:?}", found.wait),
+        &[("watch", &item.watch), ("key", &item.key)],
+    );
     if !found.is_new {
         return;
     }

@@ -113,10 +113,6 @@ impl Lifecycle {
         self.inner.lock().life.load()
     }
 
-    pub(crate) fn name(&self) -> &PluginName {
-        &self.name
-    }
-
     pub(crate) fn generation(&self) -> u64 {
         self.inner.lock().life.generation
     }
@@ -302,7 +298,11 @@ mod tests {
         let mut registry = Registry::default();
         let name = PluginName::of_file(Path::new("p.wasm")).expect("a name");
         let metrics = Metrics::register(&mut registry).of(&name);
-        let events = EventRecorder::start(Server::new(kube::Client::new(service, "default")), "pod".into());
+        let events = EventRecorder::start(
+            Server::new(kube::Client::new(service, "default")),
+            "pod".into(),
+            crate::logs::PluginLogs::default(),
+        );
         (Lifecycle::begin(name, "pilothouse-system", metrics, events), written, registry)
     }
 

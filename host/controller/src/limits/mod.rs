@@ -8,7 +8,8 @@ use pilothouse_plugin::Limits;
 use serde::Deserialize;
 
 use crate::descriptor::Limits as Wishes;
-use units::{bytes, number, time, written};
+pub(crate) use units::written;
+use units::{bytes, number, time};
 
 /// The limits of a sidecar. Absent ones leave the plugin's wishes, or the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -36,6 +37,8 @@ pub struct SidecarLimits {
     pub object_size: Option<String>,
     /// Log lines per second, after a burst of ten times as many.
     pub log_lines_per_second: Option<u32>,
+    /// Bytes of log per second, as a quantity, after a burst of ten times as many.
+    pub log_bytes_per_second: Option<String>,
     /// Bytes of one log line, as a quantity.
     pub log_line_size: Option<String>,
     /// Bytes of the body of one HTTP request or response, as a quantity.
@@ -156,6 +159,8 @@ fn put(given: &SidecarLimits, effective: &mut Effective) -> Result<(), LimitErro
     set(&mut guest.object_size, bytes("objectSize", given.object_size.as_ref(), SIZES)?);
     let lines = number("logLinesPerSecond", given.log_lines_per_second, COUNTS)?;
     set(&mut guest.log_lines_per_second, lines);
+    let log_bytes = bytes("logBytesPerSecond", given.log_bytes_per_second.as_ref(), 1 << 10..=1 << 30)?;
+    set(&mut guest.log_bytes_per_second, log_bytes);
     set(&mut guest.log_line_size, bytes("logLineSize", given.log_line_size.as_ref(), 256..=1 << 20)?);
     set(&mut guest.http_body, bytes("httpBody", given.http_body.as_ref(), 1..=1 << 30)?);
     set(&mut guest.http_requests, number("httpRequests", given.http_requests, 1..=1_000)?);
@@ -226,7 +231,7 @@ mod tests {
         let text = "{memory: 1Mi, tableElements: 2, instances: 3, reconcileTimeout: 4s, observeTimeout: 5s, \
                     describeTimeout: 6s, indexTimeout: 7s, handles: 8, messageSize: 9Ki, objectSize: 10Ki, \
                     logLinesPerSecond: 11, logLineSize: 12Ki, metricSeries: 13, clientQps: 14, clientBurst: 15, \
-                    eventsPerSecond: 16, httpBody: 17Ki, httpRequests: 18}";
+                    eventsPerSecond: 16, httpBody: 17Ki, httpRequests: 18, logBytesPerSecond: 19Ki}";
         let Effective { guest, quotas, clipped } = effective(None, &sidecar(text)).expect("valid");
         let expected = Limits {
             memory: 1 << 20,
@@ -240,6 +245,7 @@ mod tests {
             message_size: 9 << 10,
             object_size: 10 << 10,
             log_lines_per_second: 11,
+            log_bytes_per_second: 19 << 10,
             log_line_size: 12 << 10,
             http_body: 17 << 10,
             http_requests: 18,

@@ -52,7 +52,7 @@ pub(super) fn number(
 }
 
 /// Bytes as a quantity, the shortest way.
-pub(super) fn written(bytes: u64) -> String {
+pub(crate) fn written(bytes: u64) -> String {
     [(30, "Gi"), (20, "Mi"), (10, "Ki")]
         .iter()
         .find(|(shift, _)| bytes > 0 && bytes.is_multiple_of(1 << shift))

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use pilothouse_plugin::{Code, Engine, LoadError, Place};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::sum_of;
+use super::files::{sum_of, wasm};
 use crate::directory::PluginFiles;
 use crate::name::PluginName;
 
@@ -75,7 +75,7 @@ async fn compile(engine: &Engine, path: &Path, place: Place) -> Option<Outcome> 
         Ok(Some(code)) => return Some((sum, Ok(code))),
         Err(error) => return Some((sum, Err(error))),
     }
-    let wasm = super::wasm(path, sum).await.ok()?;
+    let wasm = wasm(path, sum).await.ok()?;
     Some((sum, engine.compile(wasm, sum, place).await))
 }
 

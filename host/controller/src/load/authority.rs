@@ -4,6 +4,7 @@ use std::future::pending;
 
 use pilothouse_model::ResourceType;
 use pilothouse_model::names::guess_plural;
+use pilothouse_plugin::LogLevel;
 use serde::Serialize;
 use tokio::time::sleep;
 
@@ -11,7 +12,9 @@ use super::{LoadServices, Report};
 use crate::access::{AGAIN, Read, Reviewer};
 use crate::descriptor::{Descriptor, Watch};
 use crate::grants::{has_rule_of_group, idle, watched_namespaces};
+use crate::guest_host::GuestServices;
 use crate::lifecycle::PluginState;
+use crate::logs::PluginLog;
 use crate::name::PluginName;
 use crate::operator::{Terms, Turn};
 use crate::sidecar::{GrantMode, Sidecar, WatchRule};
@@ -21,6 +24,7 @@ use crate::version::Version;
 pub(super) struct Authority<'a> {
     pub(super) services: &'a LoadServices,
     pub(super) plugin: &'a PluginName,
+    pub(super) log: &'a PluginLog,
     pub(super) sidecar: &'a Sidecar,
     /// The version that runs, where the operator's word for it was another. What was taken away must not be used for as long
     /// as the new version waits.
@@ -33,14 +37,14 @@ impl<'a> Authority<'a> {
     /// A version that runs under the same word goes on, whatever its successor waits for.
     pub(super) fn new(
         services: &'a LoadServices,
-        plugin: &'a PluginName,
+        guest: &'a GuestServices,
         sidecar: &'a Sidecar,
         (turn, terms): (&'a Turn, &Terms),
         running: Option<&'a Version>,
         report: &'a Report,
     ) -> Self {
         let outdated = running.filter(|running| *running.terms != *terms);
-        Self { services, plugin, sidecar, outdated, turn, report }
+        Self { services, plugin: &guest.name, log: &guest.log, sidecar, outdated, turn, report }
     }
 
     /// Waits for ever where the sidecar grants nothing in the group of some watch: then the server need not be asked about its kind.
@@ -112,7 +116,7 @@ impl<'a> Authority<'a> {
     pub(super) fn warn(&self, descriptor: &Descriptor, watches: &[(Watch, ResourceType)]) {
         let watched = watches.iter().map(|(_, resource)| (resource.group.as_str(), resource.plural.as_str()));
         for warning in idle_grants(descriptor, self.sidecar, &watched) {
-            tracing::warn!(plugin = %self.plugin, "{warning}");
+            self.log.host(LogLevel::Warn, format_args!("{warning}"), &[]);
         }
     }
 

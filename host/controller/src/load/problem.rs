@@ -8,6 +8,7 @@ use crate::descriptor::DescriptorError;
 use crate::indexer::NoInstance;
 use crate::limits::LimitError;
 use crate::outgoing::PatternError;
+use crate::plugin_file::FileProblem;
 use crate::predicate::PredicateError;
 use crate::server::{CrdError, DiscoveryError};
 use crate::sidecar::{Sidecar, SidecarError};
@@ -17,8 +18,15 @@ use crate::sidecar::{Sidecar, SidecarError};
 pub(crate) enum LoadProblem {
     #[error("{} cannot be read: {source}; {}", .path.display(), remedy(.source))]
     Read { path: PathBuf, source: io::Error },
-    #[error("{} has {size} bytes, at most {limit} are read; put the plugin's own file there", .path.display())]
-    TooLarge { path: PathBuf, size: u64, limit: u64 },
+    #[error("{} has more than {limit} bytes, which are not read; put the plugin's own file there", .path.display())]
+    TooLarge { path: PathBuf, limit: u64 },
+    #[error("{} is {what}; only a regular file is read, so put the plugin's own file there", .path.display())]
+    NotRegular { path: PathBuf, what: &'static str },
+    #[error(
+        "{} is a symbolic link to {}, outside of the plugins directory; copy that file in its place",
+        .path.display(), .target.display()
+    )]
+    Outside { path: PathBuf, target: PathBuf },
     #[error(
         "{} is not read; rename it to {}", .short.file_name().unwrap_or_default().display(),
         .path.file_name().unwrap_or_default().display()
@@ -93,6 +101,17 @@ pub(crate) enum LoadProblem {
 }
 
 impl LoadProblem {
+    /// Why this file was not read.
+    pub(crate) fn of_file(path: &Path, problem: FileProblem) -> Self {
+        let path = path.to_owned();
+        match problem {
+            FileProblem::Io(source) => Self::Read { path, source },
+            FileProblem::NotRegular(what) => Self::NotRegular { path, what },
+            FileProblem::Outside(target) => Self::Outside { path, target },
+            FileProblem::TooLarge(limit) => Self::TooLarge { path, limit },
+        }
+    }
+
     /// What a failed describe means, by what the plugin was given.
     pub(crate) fn of_describe(source: DescribeError, sidecar: &Sidecar, path: &Path) -> Self {
         match source {

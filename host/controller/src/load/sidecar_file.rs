@@ -1,18 +1,16 @@
 //! The operator's word from the file system: read before anything else of a load, and applied to the version that runs.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::files::of_file;
 use super::{LoadProblem, LoadServices};
 use crate::directory::PluginFiles;
 use crate::name::PluginName;
 use crate::operator::{Terms, Turn, under};
-use crate::sidecar::Sidecar;
+use crate::plugin_file;
+use crate::sidecar::{MAX_SIDECAR, Sidecar};
 use crate::version::Version;
-
-/// The largest sidecar that is read.
-const LARGEST: u64 = 1 << 20;
 
 /// Reads the sidecar, and has it count from now on. One that can't be understood leaves the version that runs without any right.
 pub(super) async fn apply(
@@ -52,25 +50,13 @@ pub(super) async fn apply(
 }
 
 /// The text of the sidecar, "" without one.
-async fn read(files: &PluginFiles) -> Result<String, LoadProblem> {
+pub(super) async fn read(files: &PluginFiles) -> Result<String, LoadProblem> {
     let path = &files.sidecar;
     if let Some(short) = files.short_sidecar() {
         return Err(LoadProblem::ShortEnding { short: short.to_owned(), path: path.clone() });
     }
-    let size = tokio::fs::metadata(path).await.map(|metadata| metadata.len()).unwrap_or_default();
-    if size > LARGEST {
-        return Err(LoadProblem::TooLarge { path: path.clone(), size, limit: LARGEST });
-    }
-    match tokio::fs::read_to_string(path).await {
-        Ok(text) => Ok(text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !is_there(path).await => Ok(String::new()),
-        Err(source) => Err(LoadProblem::Read { path: path.clone(), source }),
-    }
-}
-
-/// Whether the name is there: one that leads nowhere is no absent sidecar.
-async fn is_there(path: &Path) -> bool {
-    tokio::fs::symlink_metadata(path).await.is_ok()
+    let read = |path: &Path| plugin_file::sidecar(path, MAX_SIDECAR as u64, plugin_file::read);
+    Ok(of_file(path, read).await?.unwrap_or_default())
 }
 
 #[cfg(test)]

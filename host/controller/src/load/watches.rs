@@ -81,6 +81,7 @@ pub(super) async fn subscribe(
     let watched = |route: &Route| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription));
     let guard = Guard {
         plugin: authority.plugin.clone(),
+        log: authority.log.clone(),
         permission: Arc::clone(&views.permission),
         watched: routes.iter().map(watched).collect(),
         reviews: reviewer.map(|reviewer| (reviewer, services.review_every)),

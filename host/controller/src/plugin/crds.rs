@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_plugin::LogLevel;
 use tokio::time::sleep;
 
 use super::handle::{Watched, trouble};
 use crate::lifecycle::{Lifecycle, backoff};
 use crate::load::LoadServices;
 use crate::operator::Operator;
+use crate::logs::PluginLog;
 use crate::server::{absent, apply_crds};
 use crate::version::Version;
 
@@ -22,6 +24,7 @@ pub(super) async fn keep(
     operator: Operator,
     watched: Arc<Watched>,
     lifecycle: Lifecycle,
+    log: PluginLog,
 ) {
     let crds = &version.descriptor.crds;
     let mut failures = 0;
@@ -49,7 +52,7 @@ pub(super) async fn keep(
             true => format!("the CRD {name} was deleted; it is being applied again"),
         };
         if watched.complain(Some(complaint.clone())) {
-            tracing::warn!(plugin = %lifecycle.name(), "{complaint}");
+            log.state(LogLevel::Warn, format_args!("{complaint}"));
             lifecycle.warn("CRDDeleted", complaint);
         }
         if !is_granted {

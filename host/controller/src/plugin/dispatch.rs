@@ -132,12 +132,12 @@ pub(super) fn queue(version: &Version, route: &Route, notification: &Notificatio
             Ok(false) => return,
             Err(problem) => {
                 guest.metrics.predicate_errors.inc();
-                let key = notification.key();
-                let text = format!("predicate failed, taken for true: {problem}");
-                let place =
-                    [("watch".to_owned(), route.watch.to_string()), ("key".to_owned(), key.to_string())];
-                guest.logs.push(guest.name.as_str(), LogLevel::Warn, &text, &place);
-                tracing::warn!(plugin = %guest.name, watch = %route.watch, %key, "{text}");
+                guest.log.failure(
+                    LogLevel::Warn,
+                    format_args!("predicate failed: {problem}"),
+                    &"taken for true",
+                    &[("watch", &route.watch), ("key", &notification.key())],
+                );
             }
         }
     }

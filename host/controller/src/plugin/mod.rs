@@ -18,6 +18,7 @@ mod worker;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_plugin::LogLevel;
 use tokio::sync::{RwLock, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
@@ -144,6 +145,7 @@ impl PluginTask {
                 _ = housekeeping.tick() => {
                     self.drop_idle_instances();
                     self.lifecycle.look();
+                    self.guest.log.settle();
                 }
             }
         }
@@ -151,13 +153,13 @@ impl PluginTask {
 
     fn start_loading(&self, coming: &mut Coming, files: PluginFiles, why: &Input<'_>) {
         self.lifecycle.apply(why);
-        let (lifecycle, name, load_number) =
-            (self.lifecycle.clone(), self.guest.name.clone(), self.lifecycle.load());
+        let (lifecycle, log, load_number) =
+            (self.lifecycle.clone(), self.guest.log.clone(), self.lifecycle.load());
         let report: Report = Arc::new(move |state, waiting_for| {
             let before = lifecycle.error();
             lifecycle.apply(&Input::Step { load: load_number, state, waiting_for });
             if state == PluginState::Waiting && lifecycle.error() != before {
-                tracing::info!(plugin = %name, "waiting: {waiting_for}");
+                log.state(LogLevel::Info, format_args!("waiting: {waiting_for}"));
             }
         });
         let (services, guest) = (self.services.clone(), self.guest.clone());
@@ -170,7 +172,7 @@ impl PluginTask {
 
     /// Acts on the end of a load; a version that is ready to run becomes a swap.
     async fn take(&mut self, coming: &mut Coming, files: PluginFiles, outcome: Result<Loaded, LoadProblem>) {
-        let name = &self.guest.name;
+        let log = self.guest.log.clone();
         match outcome {
             Ok(Loaded::Version(version)) => {
                 coming.swap(Swap::new(files, *version, Arc::clone(&self.gate)));
@@ -179,7 +181,7 @@ impl PluginTask {
                 self.lifecycle.apply(&Input::Unchanged);
             }
             Ok(Loaded::Disabled) => {
-                tracing::info!(plugin = %name, "its sidecar says enabled: false; it does not run");
+                log.state(LogLevel::Info, format_args!("its sidecar says enabled: false; it does not run"));
                 self.uninstall().await;
                 let why = "its sidecar says enabled: false";
                 self.lifecycle.apply(&Input::Stopped { why, with_host: false });
@@ -191,10 +193,11 @@ impl PluginTask {
                 if problem.may_pass() {
                     let wait = coming.postpone(files);
                     self.lifecycle.apply(&Input::Postponed { problem: &text, wait });
-                    tracing::warn!(plugin = %name, "not loaded, tried again in {wait:.1?}: {text}{goes_on}");
+                    let again = format_args!("tried again in {wait:.1?}{goes_on}");
+                    log.state(LogLevel::Warn, format_args!("not loaded, {again}: {text}"));
                 } else {
                     self.lifecycle.apply(&Input::Refused { problem: &text });
-                    tracing::error!(plugin = %name, "not loaded: {text}{goes_on}");
+                    log.state(LogLevel::Error, format_args!("not loaded{goes_on}: {text}"));
                 }
             }
         }
@@ -230,19 +233,17 @@ impl PluginTask {
         if !version.descriptor.crds.is_empty() {
             let (services, watched) = (self.services.clone(), Arc::clone(&self.watched));
             let (version, operator) = (Arc::clone(&version), self.guest.operator.clone());
-            self.crds.spawn(crds::keep(services, version, operator, watched, self.lifecycle.clone()));
+            let (lifecycle, log) = (self.lifecycle.clone(), self.guest.log.clone());
+            self.crds.spawn(crds::keep(services, version, operator, watched, lifecycle, log));
         }
         self.guest.metrics.loaded.inc();
         self.guest.metrics.max_concurrent.set(i64::try_from(version.workers).unwrap_or(i64::MAX));
         self.lifecycle
             .apply(&Input::Installed { version: &version.descriptor.version, digest: &version.digest });
-        tracing::info!(
-            plugin = %self.guest.name,
-            version = version.descriptor.version,
-            generation = self.lifecycle.generation(),
-            "running; watches {}",
-            version.watching()
-        );
+        let (number, generation) = (&version.descriptor.version, self.lifecycle.generation());
+        let watching = version.watching();
+        let text = format_args!("running version {number:?}, generation {generation}; watches {watching}");
+        self.guest.log.state(LogLevel::Info, text);
         // Its indexes may have failed before it ran.
         self.look_at_health();
     }
@@ -255,19 +256,22 @@ impl PluginTask {
             return;
         }
         self.lifecycle.apply(&Input::Allowed);
-        let name = &self.guest.name;
+        let log = &self.guest.log;
         match version.health.backing_off() {
             Some(backing_off) => {
                 let wait = backing_off.until.saturating_duration_since(Instant::now());
                 let problem = backing_off.to_string();
                 self.lifecycle.apply(&Input::Faulty { problem: &problem, wait });
                 if !wait.is_zero() {
-                    tracing::warn!(plugin = %name, "backing off, tried again in {wait:.1?}: {problem}");
+                    log.state(
+                        LogLevel::Warn,
+                        format_args!("backing off, tried again in {wait:.1?}: {problem}"),
+                    );
                 }
             }
             None => {
                 if self.lifecycle.apply(&Input::Recovered) {
-                    tracing::info!(plugin = %name, "running again after faults");
+                    log.state(LogLevel::Info, format_args!("running again after faults"));
                 }
             }
         }
@@ -304,11 +308,10 @@ impl PluginTask {
     async fn uninstall(&mut self) {
         self.lifecycle.apply(&Input::Draining);
         if timeout_at(Instant::now() + DRAIN, self.gate.write()).await.map(|mut gate| gate.take()).is_err() {
-            tracing::warn!(
-                plugin = %self.guest.name,
-                "still reconciling {} s after it should have stopped; it is cut off",
-                DRAIN.as_secs()
-            );
+            let seconds = DRAIN.as_secs();
+            let text =
+                format_args!("still reconciling {seconds} s after it should have stopped; it is cut off");
+            self.guest.log.state(LogLevel::Warn, text);
         }
         if let Some(version) = self.installed.take() {
             version.retire();
@@ -326,6 +329,7 @@ impl PluginTask {
         self.guest.queue.shutdown();
         self.guest.guest_metrics.forget(&self.guest.name);
         self.lifecycle.apply(&Input::Stopped { why, with_host: why == SHUTDOWN });
-        tracing::info!(plugin = %self.guest.name, "stopped: {why}");
+        self.guest.log.settle();
+        self.guest.log.state(LogLevel::Info, format_args!("stopped: {why}"));
     }
 }

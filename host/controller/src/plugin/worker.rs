@@ -179,13 +179,12 @@ fn settle(guest: &GuestServices, item: &mut HeldItem, reconciled: Reconciled) {
             metrics.terminal_errors.inc();
             item.forget();
             let Item { watch, key } = item.key();
-            guest.logs.push(
-                guest.name.as_str(),
+            guest.log.failure(
                 LogLevel::Error,
-                &format!("failed for good: {problem}"),
-                &place(item),
+                format_args!("failed for good: {problem}"),
+                &"not tried again until the object changes",
+                &[("watch", watch), ("key", key)],
             );
-            tracing::error!(plugin = %guest.name, %watch, %key, "failed for good, until the object changes: {problem}");
         }
         Err(failure) => {
             metrics.failed.inc();
@@ -199,20 +198,14 @@ fn settle(guest: &GuestServices, item: &mut HeldItem, reconciled: Reconciled) {
             let attempt = item.attempts() + 1;
             let Item { watch, key } = item.key();
             let again = Again(guest.queue.retry(item.key().clone(), Priority::Normal));
-            guest.logs.push(
-                guest.name.as_str(),
+            guest.log.failure(
                 LogLevel::Warn,
-                &format!("failed: {failure}; {again}"),
-                &place(item),
+                format_args!("failed: {failure}"),
+                &again,
+                &[("watch", watch), ("key", key), ("attempt", &attempt)],
             );
-            tracing::warn!(plugin = %guest.name, %watch, %key, attempt, "failed: {failure}; {again}");
         }
     }
-}
-
-/// Where it happened, as fields of a log line.
-fn place(item: &HeldItem) -> [(String, String); 2] {
-    [("watch".into(), item.key().watch.to_string()), ("key".into(), item.key().key.to_string())]
 }
 
 struct Again(Option<std::time::Duration>);

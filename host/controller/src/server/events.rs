@@ -11,11 +11,13 @@ use http::Method;
 use jiff::Timestamp;
 use pilothouse_model::Object;
 use pilothouse_model::names::path_segment;
+use pilothouse_plugin::LogLevel;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::{Payload, Server, query};
+use crate::logs::PluginLogs;
 
 /// An event to be recorded.
 #[derive(Clone, Debug)]
@@ -59,9 +61,9 @@ struct Recorded {
 
 impl EventRecorder {
     /// Starts the writing task; it ends when the last recorder is dropped.
-    pub(crate) fn start(server: Server, instance: Arc<str>) -> Self {
+    pub(crate) fn start(server: Server, instance: Arc<str>, logs: PluginLogs) -> Self {
         let (sender, receiver) = mpsc::channel(BACKLOG);
-        tokio::spawn(write_all(server, instance, receiver));
+        tokio::spawn(write_all(server, instance, logs, receiver));
         Self { sender }
     }
 
@@ -71,7 +73,12 @@ impl EventRecorder {
     }
 }
 
-async fn write_all(server: Server, instance: Arc<str>, mut receiver: mpsc::Receiver<NewEvent>) {
+async fn write_all(
+    server: Server,
+    instance: Arc<str>,
+    logs: PluginLogs,
+    mut receiver: mpsc::Receiver<NewEvent>,
+) {
     let mut recorded: HashMap<Identity, Recorded> = HashMap::new();
     while let Some(event) = receiver.recv().await {
         let now = Instant::now();
@@ -102,8 +109,10 @@ async fn write_all(server: Server, instance: Arc<str>, mut receiver: mpsc::Recei
         };
         if let Err(error) = outcome {
             recorded.remove(&identity);
-            let regarding = event.regarding.key();
-            tracing::warn!(plugin = %event.plugin, %regarding, reason = event.reason, "event not recorded: {error}");
+            if let Some(log) = logs.of_known(&event.plugin) {
+                let text = format_args!("Event {:?} not recorded: {error}", event.reason);
+                log.host(LogLevel::Warn, text, &[("key", &event.regarding.key())]);
+            }
         }
     }
 }

@@ -27,18 +27,17 @@ async fn a_symlink_that_is_swapped_reloads() {
     let host = Host::start().await;
     let wasm = Guest::Conformance.wasm();
     // As the kubelet updates a ConfigMap volume: the name is a link through a directory link that is swapped.
-    let folder = tempfile::tempdir().expect("a folder");
-    for (version, wasm) in [("one", wasm.clone()), ("two", another_version(&wasm, 2))] {
-        fs::create_dir(folder.path().join(version)).expect("made");
-        fs::write(folder.path().join(version).join("p.wasm"), wasm).expect("written");
+    let folder = host.plugins();
+    for (version, wasm) in [("..one", wasm.clone()), ("..two", another_version(&wasm, 2))] {
+        fs::create_dir(folder.join(version)).expect("made");
+        fs::write(folder.join(version).join("p.wasm"), wasm).expect("written");
     }
-    let current = folder.path().join("current");
-    std::os::unix::fs::symlink("one", &current).expect("linked");
-    std::os::unix::fs::symlink(current.join("p.wasm"), host.plugins().join("conformance.wasm"))
-        .expect("linked");
+    let current = folder.join("..data");
+    std::os::unix::fs::symlink("..one", &current).expect("linked");
+    std::os::unix::fs::symlink("..data/p.wasm", folder.join("conformance.wasm")).expect("linked");
     host.wait_for_generation("conformance", 1).await;
-    std::os::unix::fs::symlink("two", folder.path().join("next")).expect("linked");
-    fs::rename(folder.path().join("next"), &current).expect("swapped");
+    std::os::unix::fs::symlink("..two", folder.join("..next")).expect("linked");
+    fs::rename(folder.join("..next"), &current).expect("swapped");
     host.wait_for_generation("conformance", 2).await;
 }
 

@@ -41,7 +41,7 @@ impl GuestState {
         self.allow(function)?;
         let labels = pairs(labels);
         let sample = MetricSample { kind, name, labels: &labels, value };
-        match fault_of(&sample) {
+        match sample.problem() {
             None => self.host.metric(&self.call, sample),
             Some(fault) => self.complain(name, &fault),
         }
@@ -57,6 +57,17 @@ impl GuestState {
     }
 }
 
+/// Label names that the text gives a meaning of its own.
+const RESERVED_LABELS: [&str; 3] = ["le", "quantile", "plugin"];
+
+impl MetricSample<'_> {
+    /// What keeps it from being one line of a scrape.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        fault_of(self)
+    }
+}
+
 fn fault_of(sample: &MetricSample<'_>) -> Option<String> {
     if !is_metric_name(sample.name) {
         return Some(format!("its name must match [a-zA-Z_][a-zA-Z0-9_]* and have at most {MAX_NAME} bytes"));
@@ -67,6 +78,17 @@ fn fault_of(sample: &MetricSample<'_>) -> Option<String> {
     if let Some((key, _)) = sample.labels.iter().find(|(key, _)| !is_metric_name(key)) {
         let key = &key[..cut(key, MAX_NAME)];
         return Some(format!("the label key {key:?} must match [a-zA-Z_][a-zA-Z0-9_]*"));
+    }
+    let is_reserved = |key: &str| key.starts_with("__") || RESERVED_LABELS.contains(&key);
+    if let Some((key, _)) = sample.labels.iter().find(|(key, _)| is_reserved(key)) {
+        return Some(format!(
+            "the label key {key:?} is reserved: those that begin with \"__\", le, quantile and plugin are"
+        ));
+    }
+    let mut keys = sample.labels.iter().map(|(key, _)| key).enumerate();
+    if let Some((_, key)) = keys.find(|(at, key)| sample.labels[..*at].iter().any(|(other, _)| other == *key))
+    {
+        return Some(format!("the label key {key:?} is given twice"));
     }
     if let Some((key, _)) = sample.labels.iter().find(|(_, value)| value.len() > MAX_NAME) {
         return Some(format!("the value of label {key:?} has more than {MAX_NAME} bytes"));
@@ -99,7 +121,7 @@ mod tests {
     fn what_prometheus_would_refuse_is_refused_with_a_reason() {
         let labels = |key: &str, value: &str| vec![(key.to_owned(), value.to_owned())];
         let check = |kind, name: &str, labels: &[(String, String)], value| {
-            fault_of(&MetricSample { kind, name, labels, value })
+            MetricSample { kind, name, labels, value }.problem()
         };
         let good = labels("shop", "a b");
         assert_eq!(check(MetricKind::Counter, "orders_total", &good, 1.0), None);
@@ -113,6 +135,15 @@ mod tests {
         let long = vec![(String::from("a"), "v".repeat(MAX_NAME)); 6];
         assert!(check(MetricKind::Gauge, "x", &long, 1.0).is_some());
         assert!(check(MetricKind::Gauge, "x", &labels("a.b", ""), 1.0).is_some());
+        for reserved in ["__name__", "__x", "le", "quantile", "plugin"] {
+            for kind in [MetricKind::Counter, MetricKind::Gauge, MetricKind::Histogram] {
+                let problem = check(kind, "x", &labels(reserved, "1"), 1.0).expect(reserved);
+                assert!(problem.contains("is reserved"), "{problem}");
+            }
+        }
+        let twice = [labels("a", "1"), labels("b", "1"), labels("a", "2")].concat();
+        let problem = check(MetricKind::Gauge, "x", &twice, 1.0).expect("one label twice");
+        assert_eq!(problem, "the label key \"a\" is given twice");
         assert!(check(MetricKind::Gauge, "x", &labels("a", &"v".repeat(MAX_NAME + 1)), 1.0).is_some());
         assert!(check(MetricKind::Gauge, "x", &[], f64::NAN).is_some());
         assert!(check(MetricKind::Histogram, "x", &[], f64::INFINITY).is_some());

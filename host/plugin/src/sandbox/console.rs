@@ -3,12 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use tokio::time::Instant;
-
-use super::log_gate::{SharedLogGate, Verdict};
 use crate::fault::Bytes;
 use crate::{Call, Host, LogLevel, LogLine, LogSource};
+use parking_lot::Mutex;
 
 /// Fields beyond are left out.
 const MAX_FIELDS: usize = 64;
@@ -17,11 +14,10 @@ const LAST_LINES: usize = 20;
 /// Bytes of each of those: a fault is shown as one line.
 const LAST_LINE_SIZE: usize = 1 << 10;
 
-/// One instance's console, shared by the `log` import and the two standard streams, so that one rate limit covers them all.
+/// One instance's console, shared by the `log` import and the two standard streams, so that their lines come in one order and with the call that they belong to.
 pub(crate) struct Console {
     host: Arc<dyn Host>,
     call: Call,
-    gate: SharedLogGate,
     /// Bytes of a message, of all fields of a line together, and of a line of output.
     line_size: usize,
     stdout: Vec<u8>,
@@ -40,11 +36,10 @@ pub(crate) enum Stream {
 }
 
 impl Console {
-    pub(crate) fn shared(host: Arc<dyn Host>, gate: SharedLogGate, line_size: usize) -> SharedConsole {
+    pub(crate) fn shared(host: Arc<dyn Host>, line_size: usize) -> SharedConsole {
         Arc::new(Mutex::new(Self {
             host,
             call: Call::Instantiate,
-            gate,
             // Some room at least, or a stream would never get rid of a byte.
             line_size: line_size.max(1),
             stdout: Vec::new(),
@@ -64,18 +59,10 @@ impl Console {
         &self.call
     }
 
-    /// The call is over: what stands without a line end is a line, and lines that were dropped are told of.
+    /// The call is over: what stands without a line end is a line.
     pub(crate) fn end(&mut self) {
         self.flush(Stream::Stdout);
         self.flush(Stream::Stderr);
-        let dropped = {
-            let mut gate = self.gate.lock();
-            // Mostly there are none, and then it does not matter what time it is.
-            if gate.has_dropped() { gate.account(Instant::now()) } else { None }
-        };
-        if let Some(dropped) = dropped {
-            self.tell_dropped(dropped);
-        }
     }
 
     /// What the guest last complained of in this call: lines of standard error, and errors in its log.
@@ -162,19 +149,7 @@ impl Console {
     }
 
     fn emit(&mut self, level: LogLevel, source: LogSource, message: &str, fields: &[(String, String)]) {
-        let verdict = self.gate.lock().judge(Instant::now());
-        let Verdict::Pass { dropped_before } = verdict else { return };
-        if dropped_before > 0 {
-            self.tell_dropped(dropped_before);
-        }
         self.host.log(&self.call, LogLine { level, source, message, fields });
-    }
-
-    fn tell_dropped(&self, lines: u64) {
-        let allowed = self.gate.lock().per_second();
-        let message = format!("{lines} log lines dropped: limits.logLinesPerSecond is {allowed}");
-        let (level, source) = (LogLevel::Warn, LogSource::Host);
-        self.host.log(&self.call, LogLine { level, source, message: &message, fields: &[] });
     }
 }
 

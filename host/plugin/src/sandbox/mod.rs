@@ -4,7 +4,6 @@ mod console;
 mod cpu;
 mod handles;
 mod http;
-mod log_gate;
 mod memory;
 mod wasi;
 
@@ -23,7 +22,6 @@ pub(crate) use cpu::CpuMeter;
 pub(crate) use handles::Handles;
 #[allow(unreachable_pub, reason = "the generated bindings re-export them")]
 pub use handles::{BatchHandle, ObjectHandle};
-pub(crate) use log_gate::{LogGate, SharedLogGate};
 pub(crate) use memory::MemoryLimiter;
 
 use crate::{Call, Host, Limits, Misuse};
@@ -73,9 +71,8 @@ impl GuestState {
         tick: Duration,
         host: Arc<dyn Host>,
         limits: &Limits,
-        log_gate: SharedLogGate,
     ) -> Store<Self> {
-        let console = console::Console::shared(host.clone(), log_gate, limits.log_line_size);
+        let console = console::Console::shared(host.clone(), limits.log_line_size);
         let mut wasi_table = ResourceTable::new();
         wasi_table.set_max_capacity(limits.handles as usize);
         let state = Self {

@@ -86,26 +86,11 @@ async fn a_storm_of_reads_ends_at_the_time_limit() {
     assert!(matches!(fault.kind(), FaultKind::Timeout { limit: "reconcileTimeout", .. }), "{fault}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_instances_of_a_pool_share_one_log_rate() {
-    let host = host();
-    let limits = Limits { log_lines_per_second: 10, ..Limits::default() };
-    let pool = InstancePool::new(faulty("$floods-log").await, host.clone(), limits);
-    for _ in 0..2 {
-        // Not returned in between: two instances.
-        let mut instance = pool.instantiate().await.expect("an instance");
-        assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
-    }
-    assert_eq!(host.messages(LogSource::Log).len(), 100);
-    let said = host.messages(LogSource::Host);
-    assert_eq!(said, ["19900 log lines dropped: limits.logLinesPerSecond is 10"]);
-}
-
 #[tokio::test]
 async fn a_long_log_line_is_cut_and_says_so() {
     let host = host();
     let code = faulty("$floods-log").await;
-    let limits = Limits { log_line_size: 10, log_lines_per_second: 1, ..Limits::default() };
+    let limits = Limits { log_line_size: 10, ..Limits::default() };
     let mut instance = code.instantiate(host.clone(), &limits).await.expect("an instance");
     assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
     let last = host.messages(LogSource::Log).pop().expect("a line");

@@ -130,21 +130,6 @@ async fn text_that_is_no_utf8_or_outside_memory_traps() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_log_lines_is_thinned_and_the_loss_is_said() {
-    let host = Arc::new(FakeHost::default());
-    host.put_wish("a", "flood");
-    host.put_wish("b", "l");
-    let limits = Limits { log_lines_per_second: 10, ..Limits::default() };
-    let mut instance = instance_of("wish", &host, &limits).await;
-    assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
-    assert_eq!(host.lines().len(), 101);
-    assert_eq!(host.messages(LogSource::Host), ["4900 log lines dropped: limits.logLinesPerSecond is 10"]);
-    tokio::time::advance(Duration::from_secs(1)).await;
-    assert_eq!(instance.reconcile(request("b")).await, Ok(Outcome::Done));
-    assert_eq!(host.lines().len(), 102);
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_abandoned_call_poisons_the_instance() {
     let host = FakeHost::with(Server::Hangs(Arc::new(())));
     let host = Arc::new(host);

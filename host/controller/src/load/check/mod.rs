@@ -16,14 +16,16 @@ pub use report::{CheckReport, CheckedLimits, CheckedWatch, Verdict};
 pub use rights::Right;
 
 use super::authority::{idle_grants, not_granted};
+use super::files::{MAX_WASM, of_file};
 use super::watches::{has_its_namespaces, type_of};
 use super::{LoadProblem, check_exports, unused_exports};
 use crate::descriptor::{Descriptor, Watch};
 use crate::limits;
 use crate::name::PluginName;
 use crate::operator::under;
+use crate::plugin_file;
 use crate::server::{Age, Discovery, DiscoveryError, Server, apply_crds};
-use crate::sidecar::{GrantMode, Sidecar};
+use crate::sidecar::{GrantMode, MAX_SIDECAR, Sidecar};
 use report::{exports, world};
 use scopes::Scopes;
 
@@ -49,8 +51,8 @@ pub struct CheckServers {
 /// The one line that `status` would show, were the file in the plugins directory.
 pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Result<CheckReport, String> {
     let name = PluginName::of_file(path).map_err(|error| error.to_string())?;
-    let wasm =
-        tokio::fs::read(path).await.map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    let wasm = |path: &Path| plugin_file::read_anywhere(path, MAX_WASM);
+    let wasm = of_file(path, wasm).await.map_err(|problem| problem.to_string())?;
     let (sidecar, has_sidecar) = sidecar(path).await?;
     let sidecar = under(servers.grants, sidecar);
     let code = engine.load(wasm).await.map_err(|error| error.to_string())?;
@@ -125,12 +127,13 @@ async fn sidecar(plugin: &Path) -> Result<(Sidecar, bool), String> {
     if tokio::fs::symlink_metadata(&short).await.is_ok() {
         return Err(LoadProblem::ShortEnding { short, path }.to_string());
     }
-    match tokio::fs::read_to_string(&path).await {
-        Ok(text) => Sidecar::parse(&text)
+    let read = |path: &Path| plugin_file::sidecar(path, MAX_SIDECAR as u64, plugin_file::read_anywhere);
+    match of_file(&path, read).await {
+        Ok(Some(text)) => Sidecar::parse(&text)
             .map(|sidecar| (sidecar, true))
             .map_err(|error| format!("the sidecar {}: {error}", path.display())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok((Sidecar::default(), false)),
-        Err(error) => Err(format!("the sidecar {} cannot be read: {error}", path.display())),
+        Ok(None) => Ok((Sidecar::default(), false)),
+        Err(problem) => Err(format!("the sidecar {problem}")),
     }
 }
 

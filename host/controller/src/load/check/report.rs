@@ -118,6 +118,8 @@ pub struct CheckedLimits {
     pub object_size: usize,
     /// Log lines per second.
     pub log_lines_per_second: u32,
+    /// Bytes of log per second.
+    pub log_bytes_per_second: usize,
     /// Bytes of one log line.
     pub log_line_size: usize,
     /// Series of the plugin's own metrics.
@@ -148,6 +150,7 @@ impl CheckedLimits {
             message_size: limits.message_size,
             object_size: limits.object_size,
             log_lines_per_second: limits.log_lines_per_second,
+            log_bytes_per_second: limits.log_bytes_per_second,
             log_line_size: limits.log_line_size,
             metric_series: quotas.metric_series,
             client_qps: quotas.client_qps,

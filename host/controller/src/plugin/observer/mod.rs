@@ -287,13 +287,7 @@ impl Observer {
     }
 
     fn say(&self, watch: &str, level: LogLevel, message: &str) {
-        let plugin = &self.guest.name;
-        let place = [("watch".to_owned(), watch.to_owned())];
-        self.guest.logs.push(plugin.as_str(), level, message, &place);
-        match level {
-            LogLevel::Error => tracing::error!(%plugin, watch, "{message}"),
-            _ => tracing::warn!(%plugin, watch, "{message}"),
-        }
+        self.guest.log.host(level, format_args!("{message}"), &[("watch", &watch)]);
     }
 }
 

@@ -120,7 +120,7 @@ impl Stage {
 
     /// What the guest itself said.
     fn told(&self) -> Vec<String> {
-        let lines = self.guest.logs.after(0, None).into_iter();
+        let lines = self.guest.log.all().after(0, None).into_iter();
         lines.filter(|line| line.level == "info").map(|line| line.message).collect()
     }
 
@@ -168,7 +168,13 @@ async fn a_watch_that_ends_does_not_end_the_others() {
     let stage = stage_with(&[("good", "fine")], Setting { ended: true, ..Setting::default() }).await;
     let task = stage.start();
     let complained = |stage: &Stage| {
-        stage.guest.logs.after(0, None).iter().any(|line| line.message.contains("its informer has ended"))
+        stage
+            .guest
+            .log
+            .all()
+            .after(0, None)
+            .iter()
+            .any(|line| line.message.contains("its informer has ended"))
     };
     stage.until("the complaint", complained).await;
     stage.until("the other watch", |stage| stage.told() == ["initial good"]).await;

@@ -9,7 +9,6 @@ use http_body_util::{Empty, Full};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::super::console::Console;
-use super::super::log_gate::LogGate;
 use super::*;
 use crate::{HttpBody, StandIn};
 
@@ -29,7 +28,7 @@ fn a_guest_gets_less_patience_than_the_host_has_and_never_more() {
 fn stage() -> (Arc<StandIn>, Hooks) {
     let stand_in = Arc::new(StandIn::new("{}"));
     let host: Arc<dyn Host> = Arc::<StandIn>::clone(&stand_in);
-    let console = Console::shared(Arc::clone(&host), LogGate::shared(100), 1024);
+    let console = Console::shared(Arc::clone(&host), 1024);
     console.lock().begin(Call::Observe("w".into()));
     let limits = Limits { http_requests: 2, ..Limits::default() };
     (stand_in, Http::new(host, console, &limits).hooks)

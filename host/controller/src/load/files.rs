@@ -1,0 +1,136 @@
+//! What loading reads of a plugin's files.
+
+use std::io::Read;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+use tokio::task::spawn_blocking;
+
+use super::LoadProblem;
+use crate::directory::PluginFiles;
+use crate::plugin_file::{self, FileProblem};
+
+/// What is known of a plugin's files. The .wasm itself is read again where it has to be compiled: of many plugins most were
+/// compiled before.
+pub(super) struct Files {
+    pub(super) sum: [u8; 32],
+    pub(super) size: usize,
+    /// The same sum, in hex.
+    pub(super) digest: String,
+    pub(super) sidecar_text: String,
+}
+
+/// The bytes of the file that had this sum a moment ago.
+pub(super) async fn wasm(path: &Path, sum: [u8; 32]) -> Result<Vec<u8>, LoadProblem> {
+    let wasm = of_file(path, |path| plugin_file::read(path, MAX_WASM)).await?;
+    if Sha256::digest(&wasm)[..] != sum {
+        return Err(LoadProblem::Changing { path: path.to_owned() });
+    }
+    Ok(wasm)
+}
+
+/// The largest plugin that is read. A stray disk image in the directory must not take the memory of all plugins; the engine has a
+/// narrower limit of its own for code.
+pub(super) const MAX_WASM: u64 = 256 << 20;
+
+/// Reads the .wasm, to which this sidecar belongs.
+pub(super) async fn read(files: &PluginFiles, sidecar_text: String) -> Result<Files, LoadProblem> {
+    let (sum, size) = sum_of(&files.wasm).await?;
+    if !files.are_current() {
+        return Err(LoadProblem::Changing { path: files.wasm.clone() });
+    }
+    Ok(Files { sum, size, digest: hex(&sum), sidecar_text })
+}
+
+pub(super) fn hex(sum: &[u8]) -> String {
+    sum.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads a file on a thread for blocking work.
+pub(super) async fn of_file<T: Send + 'static>(
+    path: &Path,
+    read: impl FnOnce(&Path) -> Result<T, FileProblem> + Send + 'static,
+) -> Result<T, LoadProblem> {
+    let path = path.to_owned();
+    spawn_blocking(move || read(&path).map_err(|problem| LoadProblem::of_file(&path, problem)))
+        .await
+        .unwrap_or_else(|error| Err(LoadProblem::Internal(error.to_string())))
+}
+
+/// [`sum`], on a thread for blocking work.
+pub(super) async fn sum_of(path: &Path) -> Result<([u8; 32], usize), LoadProblem> {
+    of_file(path, sum).await
+}
+
+/// SHA-256 and size of a file, which is never in memory whole.
+pub(super) fn sum(path: &Path) -> Result<([u8; 32], usize), FileProblem> {
+    let mut file = plugin_file::open(path)?;
+    let mut sum = Sha256::new();
+    let mut buffer = vec![0; 32 << 10];
+    let mut size = 0;
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok((sum.finalize().into(), size)),
+            Ok(read) => {
+                sum.update(&buffer[..read]);
+                size += read;
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+        if size as u64 > MAX_WASM {
+            return Err(FileProblem::TooLarge(MAX_WASM));
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+    use crate::directory::scan;
+    use crate::load::sidecar_file;
+    use crate::sidecar::MAX_SIDECAR;
+
+    /// What is said of a folder's only plugin.
+    async fn problem(folder: &Path) -> String {
+        let found = scan(folder).expect("readable").plugins;
+        let files = found.into_values().next().expect("a plugin is seen");
+        let problem = match sidecar_file::read(&files).await {
+            Ok(text) => read(&files, text).await.err().expect("it is refused"),
+            Err(problem) => problem,
+        };
+        assert!(!problem.may_pass(), "{problem}");
+        problem.to_string()
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_none_has_its_plugin_refused_with_the_reason() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (wasm, sidecar) = (folder.path().join("p.wasm"), folder.path().join("p.yaml"));
+        std::fs::write(&wasm, "(module)").expect("written");
+        mknodat(CWD, &sidecar, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+        assert!(problem(folder.path()).await.contains("p.yaml is a named pipe; only a regular file is read"));
+        std::fs::remove_file(&sidecar).expect("removed");
+        symlink("/dev/zero", &sidecar).expect("linked");
+        assert!(problem(folder.path()).await.contains("p.yaml is a device"));
+        std::fs::remove_file(&sidecar).expect("removed");
+        symlink("/etc/passwd", &sidecar).expect("linked");
+        let text = problem(folder.path()).await;
+        assert!(
+            text.contains("p.yaml is a symbolic link to /etc/passwd, outside of the plugins directory"),
+            "{text}"
+        );
+        std::fs::remove_file(&sidecar).expect("removed");
+        std::fs::remove_file(&wasm).expect("removed");
+        symlink("/dev/zero", &wasm).expect("linked");
+        assert!(problem(folder.path()).await.contains("p.wasm is a device"));
+        std::fs::remove_file(&wasm).expect("removed");
+        std::fs::write(&wasm, "(module)").expect("written");
+        std::fs::File::create(&sidecar).expect("a file").set_len(MAX_SIDECAR as u64 + 1).expect("a hole");
+        assert!(problem(folder.path()).await.contains("p.yaml has more than 1048576 bytes"));
+    }
+}

@@ -1,0 +1,153 @@
+//! How many lines and bytes a plugin may have written to the log: two token buckets, with time passed in.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How many seconds' worth may come at once.
+const BURST_SECONDS: f64 = 10.0;
+/// Between two reports of a loss.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+
+/// What may be written per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rate {
+    pub(super) lines: u32,
+    pub(super) bytes: u32,
+}
+
+/// A rate limiter for log lines. A line passes while both buckets hold something, and its bytes are charged once it was rendered, into
+/// debt if need be: a line is bounded by `limits.logLineSize`.
+pub(super) struct Gate {
+    rate: Rate,
+    lines: f64,
+    bytes: f64,
+    refilled: Instant,
+    dropped: u64,
+    reported: Option<Instant>,
+    bound: Bound,
+}
+
+/// The bucket that was empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bound {
+    Lines,
+    Bytes,
+}
+
+/// Lines that were dropped since the last report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Loss {
+    pub(super) lines: u64,
+    pub(super) bound: Bound,
+    pub(super) rate: Rate,
+}
+
+impl Gate {
+    /// A gate with full buckets.
+    pub(super) fn new(rate: Rate, now: Instant) -> Self {
+        let (lines, bytes) = capacity(rate);
+        Self { rate, lines, bytes, refilled: now, dropped: 0, reported: None, bound: Bound::Lines }
+    }
+
+    /// Changes the rate. What was used up stays used up, so that a reload brings no new burst.
+    pub(super) fn set_rate(&mut self, rate: Rate) {
+        let (lines, bytes) = capacity(rate);
+        self.rate = rate;
+        (self.lines, self.bytes) = (self.lines.min(lines), self.bytes.min(bytes));
+    }
+
+    /// Whether a line may be written now. One that may is to be [charged](Self::charge) for.
+    pub(super) fn admits(&mut self, now: Instant) -> bool {
+        let elapsed = now.saturating_duration_since(self.refilled).as_secs_f64();
+        self.refilled = self.refilled.max(now);
+        let (lines, bytes) = capacity(self.rate);
+        self.lines = (self.lines + elapsed * f64::from(self.rate.lines)).min(lines);
+        self.bytes = (self.bytes + elapsed * f64::from(self.rate.bytes)).min(bytes);
+        let bound = match (self.lines >= 1.0, self.bytes > 0.0) {
+            (true, true) => {
+                self.lines -= 1.0;
+                return true;
+            }
+            (false, _) => Bound::Lines,
+            (true, false) => Bound::Bytes,
+        };
+        self.bound = bound;
+        self.dropped += 1;
+        false
+    }
+
+    /// Takes the bytes of a line that was admitted.
+    pub(super) fn charge(&mut self, bytes: usize) {
+        self.bytes -= f64::from(u32::try_from(bytes).unwrap_or(u32::MAX));
+    }
+
+    /// The loss since the last report, unless that was a moment ago.
+    pub(super) fn due_loss(&mut self, now: Instant) -> Option<Loss> {
+        let is_due = self.reported.is_none_or(|last| now.saturating_duration_since(last) >= REPORT_EVERY);
+        if self.dropped == 0 || !is_due {
+            return None;
+        }
+        self.reported = Some(now);
+        Some(Loss { lines: std::mem::take(&mut self.dropped), bound: self.bound, rate: self.rate })
+    }
+}
+
+fn capacity(rate: Rate) -> (f64, f64) {
+    (f64::from(rate.lines) * BURST_SECONDS, f64::from(rate.bytes) * BURST_SECONDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Rate = Rate { lines: 2, bytes: 100 };
+
+    #[test]
+    fn a_burst_of_lines_passes_then_lines_are_dropped_until_the_bucket_refills() {
+        let start = Instant::now();
+        let mut gate = Gate::new(RATE, start);
+        assert!((0..20).all(|_| gate.admits(start)));
+        assert!(!gate.admits(start) && !gate.admits(start));
+        let later = start + Duration::from_millis(500);
+        assert!(gate.admits(later) && !gate.admits(later));
+        assert_eq!(gate.due_loss(later), Some(Loss { lines: 3, bound: Bound::Lines, rate: RATE }));
+    }
+
+    #[test]
+    fn few_long_lines_use_up_the_bytes() {
+        let start = Instant::now();
+        let mut gate = Gate::new(RATE, start);
+        for _ in 0..2 {
+            assert!(gate.admits(start));
+            gate.charge(600);
+        }
+        assert!(!gate.admits(start), "1,200 of 1,000 bytes were written");
+        assert_eq!(gate.due_loss(start).expect("a loss").bound, Bound::Bytes);
+        assert!(!gate.admits(start + Duration::from_secs(1)), "it is still in debt");
+        assert!(gate.admits(start + Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn a_loss_is_reported_once_a_second_at_most() {
+        let start = Instant::now();
+        let mut gate = Gate::new(Rate { lines: 0, bytes: 1 }, start);
+        assert_eq!(gate.due_loss(start), None);
+        assert!(!gate.admits(start));
+        assert!(gate.due_loss(start).is_some());
+        assert!(!gate.admits(start));
+        assert_eq!(gate.due_loss(start + REPORT_EVERY / 2), None);
+        assert_eq!(gate.due_loss(start + REPORT_EVERY).map(|loss| loss.lines), Some(1));
+    }
+
+    #[test]
+    fn a_change_of_the_rate_brings_no_new_burst() {
+        let start = Instant::now();
+        let mut gate = Gate::new(RATE, start);
+        while gate.admits(start) {}
+        gate.set_rate(Rate { lines: 1000, bytes: 1000 });
+        assert!(!gate.admits(start));
+        gate.set_rate(RATE);
+        assert!(!gate.admits(start));
+    }
+}

@@ -1,0 +1,144 @@
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use super::*;
+use crate::name::PluginName;
+
+fn name(name: &str) -> PluginName {
+    PluginName::of_file(Path::new(&format!("{name}.wasm"))).expect("a name")
+}
+
+/// Lines as the host writes them in JSON.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Written {
+    fn by(says: impl FnOnce()) -> String {
+        let written = Self::default();
+        let writer = written.clone();
+        let subscriber =
+            tracing_subscriber::fmt().json().flatten_event(true).with_writer(move || writer.clone()).finish();
+        tracing::subscriber::with_default(subscriber, says);
+        let bytes = written.0.lock().clone();
+        String::from_utf8(bytes).expect("UTF-8")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_ways_to_the_log_share_one_limit() {
+    let (logs, limits) = (PluginLogs::default(), Limits { log_lines_per_second: 10, ..Limits::default() });
+    logs.of(&name("p")).limit(&limits);
+    for number in 0..1000 {
+        // As a new version, or the file that was removed and came again, would.
+        let log = logs.of(&name("p"));
+        log.guest(LogLevel::Info, "a line", Vec::new());
+        log.host(LogLevel::Warn, format_args!("observe failed"), &[]);
+        log.failure(LogLevel::Warn, format_args!("failed: {number}"), &"again", &[]);
+    }
+    logs.of(&name("q")).guest(LogLevel::Info, "a neighbour's line", Vec::new());
+    let kept = logs.after(0, None);
+    let lines = kept.iter().filter(|line| line.plugin == "p" && !line.message.contains("dropped")).count();
+    assert_eq!(lines, 100);
+    assert_eq!(kept.iter().filter(|line| line.plugin == "q").count(), 1);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    logs.of(&name("p")).settle();
+    let dropped: u64 = logs
+        .after(0, None)
+        .iter()
+        .filter_map(|line| {
+            line.message
+                .strip_suffix(" log lines dropped: limits.logLinesPerSecond is 10")?
+                .parse::<u64>()
+                .ok()
+        })
+        .sum();
+    assert_eq!(dropped, 2900);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_written_in_ten_seconds_is_bounded_in_bytes_however_it_is_escaped() {
+    let hostile = [
+        "\0".repeat(1 << 20),
+        "\u{1b}[31m".repeat(1 << 16),
+        "\"\\".repeat(1 << 18),
+        "\u{202e}".repeat(1 << 16),
+    ];
+    let limits = Limits { log_bytes_per_second: 10 << 10, ..Limits::default() };
+    for text in &hostile {
+        let (logs, mut kept) = (PluginLogs::default(), 0);
+        let log = logs.of(&name("p"));
+        log.limit(&limits);
+        let written = Written::by(|| {
+            for number in 0..500 {
+                log.guest(LogLevel::Info, text, vec![(text.clone(), text.clone())]);
+                log.host(LogLevel::Warn, format_args!("{text}"), &[("key", text)]);
+                log.failure(
+                    LogLevel::Warn,
+                    format_args!("failed: {number} {text}"),
+                    &"again",
+                    &[("key", text)],
+                );
+            }
+            kept = logs.after(0, None).iter().map(|line| line.message.len()).max().unwrap_or_default();
+        });
+        // The burst, and the last line, which may go beyond it by its own size.
+        assert!(written.len() < (100 << 10) + 4 * limits.log_line_size, "{} bytes", written.len());
+        assert!(kept < 2 * limits.log_line_size, "{kept}");
+        for line in written.lines() {
+            assert!(line.len() < 4 * limits.log_line_size, "{} bytes in a line", line.len());
+        }
+        assert!(written.contains("logBytesPerSecond is 10Ki"), "the loss is said");
+        assert!(!written.contains(['\u{1b}', '\u{202e}', '\0']));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_does_not_hide_what_becomes_of_the_plugin() {
+    let logs = PluginLogs::default();
+    let log = logs.of(&name("p"));
+    let written = Written::by(|| {
+        for _ in 0..100_000 {
+            log.guest(LogLevel::Info, "a line", Vec::new());
+        }
+        log.state(LogLevel::Info, format_args!("stopped: its file was removed"));
+    });
+    assert!(written.lines().last().is_some_and(|last| last.contains("stopped: its file was removed")));
+    // Nor is that a way around the limit.
+    let written = Written::by(|| {
+        for _ in 0..10_000 {
+            log.state(LogLevel::Error, format_args!("not loaded: {}", "\0".repeat(1 << 16)));
+        }
+    });
+    assert!(written.len() < 100 << 10, "{} bytes", written.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_of_many_objects_is_written_for_the_first_and_counted_for_the_others() {
+    let logs = PluginLogs::default();
+    let log = logs.of(&name("p"));
+    for number in 0..5000 {
+        log.failure(
+            LogLevel::Warn,
+            format_args!("failed: no route to host"),
+            &"tried again",
+            &[("key", &number)],
+        );
+    }
+    assert_eq!(logs.after(0, None).len(), 10);
+    tokio::time::advance(Duration::from_secs(10)).await;
+    log.settle();
+    let last = logs.after(0, None).pop().expect("a line").message;
+    assert_eq!(last, "4990 more times in the last seconds: failed: no route to host");
+}

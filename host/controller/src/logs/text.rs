@@ -1,0 +1,113 @@
+//! Text of plugins as it may be written: escaped, and cut by what it takes once it is escaped.
+
+use std::fmt::{self, Display, Write};
+
+/// A text of a plugin as it may be shown: control characters, and those that turn the direction of writing, are escaped, because they could
+/// forge lines on a terminal. Everything else stays as it is.
+pub fn printable(text: &str) -> impl Display {
+    Printable(text)
+}
+
+struct Printable<'a>(&'a str);
+
+impl Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Escaping(f).write_str(self.0)
+    }
+}
+
+/// Escapes what is written through it.
+struct Escaping<W>(W);
+
+impl<W: Write> Write for Escaping<W> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|character| match character {
+            character if steers(character) => write!(self.0, "{}", character.escape_default()),
+            character => self.0.write_char(character),
+        })
+    }
+}
+
+/// Whether a character steers a terminal instead of being shown: C0 and C1 controls, line and paragraph separators, what sets the
+/// direction of writing, and invisible tags.
+fn steers(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+                | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+/// The length of the longest prefix of a text that takes at most `room` bytes in the log, where control characters are escaped, and the
+/// backslashes of that once more in a line of JSON.
+pub(super) fn fitting(text: &str, mut room: usize) -> usize {
+    for (at, character) in text.char_indices() {
+        let width = match character {
+            '"' | '\\' => 2,
+            character if steers(character) => character.escape_default().len() + 1,
+            character => character.len_utf8(),
+        };
+        if width > room {
+            return at;
+        }
+        room -= width;
+    }
+    text.len()
+}
+
+/// What a text that is escaped already takes in a line of JSON.
+pub(super) fn size_in_json(text: &str) -> usize {
+    text.len() + text.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count()
+}
+
+/// The beginning of a text, however long that is: formatting ends where `room` bytes are written.
+pub(super) fn beginning(text: fmt::Arguments<'_>, room: usize) -> String {
+    let mut beginning = Beginning { text: String::new(), room };
+    // An error means that there was no room for the rest.
+    let _ = beginning.write_fmt(text);
+    beginning.text
+}
+
+struct Beginning {
+    text: String,
+    room: usize,
+}
+
+impl Write for Beginning {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = text.floor_char_boundary(self.room - self.text.len());
+        self.text.push_str(&text[..end]);
+        if end < text.len() { Err(fmt::Error) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_steers_a_terminal_is_escaped() {
+        let shown = printable("\"it's\" ä \u{1b}[2J\n\u{202e}x\u{9b}\u{2028}").to_string();
+        assert_eq!(shown, r#""it's" ä \u{1b}[2J\n\u{202e}x\u{9b}\u{2028}"#);
+    }
+
+    #[test]
+    fn a_text_is_cut_by_what_it_takes_once_it_is_escaped() {
+        for text in ["plain text", "\0\0\0\0\0\0", "\"\\\"\\\"", "\u{1b}[31m", "äöü\u{202e}"] {
+            for room in 0..40 {
+                let prefix = &text[..fitting(text, room)];
+                let json = serde_json::to_string(&printable(prefix).to_string()).expect("JSON");
+                assert!(json.len() - 2 <= room, "{prefix:?} in {room}");
+                assert_eq!(json.len() - 2, size_in_json(&printable(prefix).to_string()), "{prefix:?}");
+            }
+            assert_eq!(fitting(text, 1000), text.len());
+        }
+    }
+
+    #[test]
+    fn formatting_ends_where_there_is_no_room() {
+        assert_eq!(beginning(format_args!("{}-{}", "ab", "cä"), 5), "ab-c");
+        assert_eq!(beginning(format_args!("{}-{}", "ab", "c"), 5), "ab-c");
+    }
+}
