@@ -9,8 +9,8 @@ use tokio::time::sleep;
 use super::handle::{Watched, trouble};
 use crate::lifecycle::{Lifecycle, backoff};
 use crate::load::LoadServices;
-use crate::operator::Operator;
 use crate::logs::PluginLog;
+use crate::operator::Operator;
 use crate::server::{absent, apply_crds};
 use crate::version::Version;
 
