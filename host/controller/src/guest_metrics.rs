@@ -78,13 +78,14 @@ fn word(kind: MetricKind) -> &'static str {
 }
 
 impl GuestMetrics {
-    /// Takes one use of a metric, by a plugin that may have so many series.
+    /// Takes one use of a metric, by a plugin that may have so many series. Answers how many bytes are kept for it from now on: 0
+    /// where the series is known.
     pub(crate) fn record(
         &self,
         plugin: &PluginName,
         sample: &MetricSample<'_>,
         allowed: u32,
-    ) -> Result<(), MetricProblem> {
+    ) -> Result<usize, MetricProblem> {
         let mut pairs = sample.labels.to_vec();
         pairs.sort();
         let labels = Labels { plugin: plugin.clone(), pairs };
@@ -96,7 +97,7 @@ impl GuestMetrics {
         }
         if let Some(known) = family.and_then(|family| family.series.get_mut(&labels)) {
             known.take(sample);
-            return Ok(());
+            return Ok(0);
         }
         let used = series.entry(plugin.clone()).or_default();
         if *used >= allowed {
@@ -106,8 +107,11 @@ impl GuestMetrics {
         let family = families
             .entry(name.to_owned())
             .or_insert_with(|| Family { kind: sample.kind, series: BTreeMap::new() });
+        let texts =
+            labels.pairs.iter().map(|(key, value)| size_of::<(String, String)>() + key.len() + value.len());
+        let bytes = size_of::<(Labels, Series)>() + name.len() + texts.sum::<usize>();
         family.series.entry(labels).or_default().take(sample);
-        Ok(())
+        Ok(bytes)
     }
 
     /// Forgets a plugin that was removed.
@@ -204,7 +208,7 @@ mod tests {
         kind: MetricKind,
         label: &str,
         value: f64,
-    ) -> Result<(), MetricProblem> {
+    ) -> Result<usize, MetricProblem> {
         let labels = [("shade".to_owned(), label.to_owned())];
         metrics.record(&plugin("p"), &MetricSample { kind, name, labels: &labels, value }, 100)
     }

@@ -10,7 +10,7 @@ use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecursiveMode, Watcher};
 use parking_lot::{Mutex, RwLock};
 use pilothouse_informer::{Compression, InformerDump, InformerOptions, InformerRegistry, KubeListWatches};
-use pilothouse_plugin::Engine;
+use pilothouse_plugin::{Engine, HostMemory};
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -342,6 +342,7 @@ impl PluginHost {
         for name in ended.iter().take(ended.len().saturating_sub(STOPPED)) {
             plugins.remove(name);
             self.shared.views.write().remove(name);
+            self.shared.logs.forget(name);
         }
     }
 
@@ -352,15 +353,19 @@ impl PluginHost {
         predecessor: Option<PluginHandle>,
     ) -> PluginHandle {
         let metrics = self.shared.metrics.of(name);
+        let host_memory = HostMemory::default();
+        self.shared.logs.charge_to(name, &host_memory);
         let guest = GuestServices {
             name: name.clone(),
-            queue: PluginQueue::new(metrics.clone()),
+            queue: PluginQueue::new(metrics.clone(), host_memory.clone()),
             events: self.shared.events.clone(),
             logs: self.shared.logs.clone(),
             metrics,
-            writes: PluginWrites::default(),
+            writes: PluginWrites::new(host_memory.clone()),
             hot_loops: HotLoops::new(name.to_shared(), self.shared.authors.clone()),
             guest_metrics: self.shared.guest_metrics.clone(),
+            host_memory,
+            refusals: Arc::default(),
             started: self.shared.started,
         };
         let options = ReloadOptions { requeue_all: self.shared.options.requeue_on_reload };

@@ -24,6 +24,8 @@ pub(crate) struct Version {
     /// The sidecar's text, "" without one.
     pub(crate) sidecar_text: String,
     pub(crate) workers: usize,
+    /// Bytes that the host may hold for the plugin while this version runs.
+    pub(crate) host_memory: usize,
     /// Where a plugin reconciles that is not stateful.
     pub(crate) pool: InstancePool,
     /// Where it observes, and where a stateful one reconciles, too.

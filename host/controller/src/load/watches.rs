@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pilothouse_informer::{FailureKind, IndexFn, InformerKey, InformerPhase, SubscribeOptions, Subscription};
 use pilothouse_model::{FieldSelector, LabelSelector, ResourceType, Transform};
+use pilothouse_plugin::HostMemory;
 use tokio::time::{sleep, timeout};
 
 use super::authority::Authority;
@@ -72,7 +73,7 @@ pub(super) async fn subscribe(
         }
         // Writes of the old version that the cache has not caught up with must not be forgotten by the swap.
         let own_writes = views.writes.of(resource);
-        let view = view(watch, resource, subscriptions, own_writes)?;
+        let view = view(watch, resource, subscriptions, own_writes, views.writes.memory().clone())?;
         views.by_name.insert(name, Box::new(view));
     }
     let watched = |route: &Route| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription));
@@ -206,6 +207,7 @@ fn view(
     resource: &ResourceType,
     subscriptions: Vec<Arc<Subscription>>,
     own_writes: Arc<OwnWrites>,
+    memory: HostMemory,
 ) -> Result<View, LoadProblem> {
     let mut indexes = BTreeMap::new();
     for index in &watch.indexes {
@@ -245,7 +247,7 @@ fn view(
         subscriptions,
         cache,
         indexes,
-        computed: Computed::new(computed),
+        computed: Computed::new(computed, memory),
         is_target: watch.trigger == Some(Trigger::Itself),
         own_writes,
     })

@@ -70,6 +70,12 @@ impl WatchCache {
         }
     }
 
+    /// Whether this very version of the object is cached.
+    pub(crate) fn has(&self, object: &Object) -> bool {
+        let cached = self.reader(object.namespace()).and_then(|reader| reader.get(object.key()));
+        cached.is_some_and(|cached| cached.ptr_eq(object))
+    }
+
     /// All keys, in the order of the readers.
     pub(crate) fn keys(&self) -> impl Iterator<Item = ObjectKey> {
         self.readers.iter().flat_map(StoreReader::list_keys)

@@ -97,6 +97,7 @@ async fn stage_with(wishes: &[(&str, &str)], setting: Setting) -> Stage {
     let views = Views::default();
     let permission = Arc::clone(&views.permission);
     let version = Arc::new(Version {
+        host_memory: pilothouse_plugin::HostMemory::DEFAULT_LIMIT,
         descriptor: Descriptor::parse(&descriptor.to_string()).expect("a descriptor"),
         digest: String::new(),
         sidecar_text: String::new(),

@@ -180,7 +180,7 @@ impl Watched {
             subscriptions: vec![Arc::clone(&self.subscription)],
             cache,
             indexes,
-            computed: Computed::new(vec!["computed".to_owned()]),
+            computed: Computed::new(vec!["computed".to_owned()], pilothouse_plugin::HostMemory::default()),
             is_target: true,
             own_writes,
         }
