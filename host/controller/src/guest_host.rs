@@ -51,6 +51,7 @@ impl GuestServices {
     /// Gives back what is held for a plugin that has stopped for good. Its log lines stay in sight with its status.
     pub(crate) fn forget(&self) {
         self.writes.forget();
+        self.hot_loops.forget_all();
         self.guest_metrics.forget(&self.name);
         let series = self.host_memory.used_by(HostMemoryKind::Metrics);
         self.host_memory.release(HostMemoryKind::Metrics, series);

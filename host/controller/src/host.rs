@@ -362,7 +362,7 @@ impl PluginHost {
             logs: self.shared.logs.clone(),
             metrics,
             writes: PluginWrites::new(host_memory.clone()),
-            hot_loops: HotLoops::new(name.to_shared(), self.shared.authors.clone()),
+            hot_loops: HotLoops::new(name.to_shared(), self.shared.authors.clone()).charged_to(&host_memory),
             guest_metrics: self.shared.guest_metrics.clone(),
             host_memory,
             refusals: Arc::default(),

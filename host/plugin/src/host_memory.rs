@@ -56,7 +56,7 @@ pub struct HostMemoryCharge {
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error(
     "exceeded limits.hostMemory of {} by growing to {} with {}: {}",
-    Bytes(*.allowed), Bytes(*.wanted), .kind.noun(), .kind.remedy()
+    Bytes(*.allowed), Bytes(.wanted.next_multiple_of(1 << 10)), .kind.noun(), .kind.remedy()
 )]
 pub struct HostMemoryExceeded {
     /// The limit, in bytes.
