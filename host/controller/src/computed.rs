@@ -1,17 +1,24 @@
 //! Indexes whose values the plugin computes: what is known of each object. The informer has no part in them, because a
 //! guest would hold it up, and no other plugin sees them.
+//!
+//! The values are charged to the plugin's [`HostMemory`] for as long as they are known.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use parking_lot::RwLock;
 use pilothouse_model::{Object, ObjectKey};
+use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryExceeded, HostMemoryKind};
 
 /// The computed indexes of one watch.
 #[derive(Debug, Default)]
 pub(crate) struct Computed {
     names: Vec<String>,
     known: RwLock<Known>,
+    memory: HostMemory,
 }
+
+/// What one value of one object takes, apart from its text: in the entry, and in the tree where it is found.
+const VALUE_BYTES: usize = 160;
 
 #[derive(Debug, Default)]
 struct Known {
@@ -26,12 +33,14 @@ struct Entry {
     state: Object,
     /// Per index, in the order of the names.
     values: Vec<Vec<String>>,
+    /// Absent where there are no values.
+    _charge: Option<HostMemoryCharge>,
 }
 
 impl Computed {
-    pub(crate) fn new(names: Vec<String>) -> Self {
+    pub(crate) fn new(names: Vec<String>, memory: HostMemory) -> Self {
         let by_value = names.iter().map(|_| BTreeMap::new()).collect();
-        Self { names, known: RwLock::new(Known { objects: HashMap::new(), by_value }) }
+        Self { names, known: RwLock::new(Known { objects: HashMap::new(), by_value }), memory }
     }
 
     pub(crate) fn names(&self) -> &[String] {
@@ -53,16 +62,30 @@ impl Computed {
         }
     }
 
-    /// Puts the object where its values say, and nowhere else; one list of values per index, in the order of the names.
-    pub(crate) fn set(&self, state: Object, values: Vec<Vec<String>>) {
+    /// Puts the object where its values say, and nowhere else; one list of values per index, in the order of the names. Where the
+    /// plugin's host memory has no room for them, the object is known to have none.
+    pub(crate) fn set(&self, state: Object, mut values: Vec<Vec<String>>) -> Result<(), HostMemoryExceeded> {
         let mut known = self.known.write();
+        // First, because what it took is free for what is put in.
         known.remove(state.key());
+        let (mut charge, mut outcome) = (None, Ok(()));
+        match bytes(&values) {
+            0 => {}
+            bytes => match self.memory.try_charge(HostMemoryKind::IndexValues, bytes) {
+                Ok(made) => charge = Some(made),
+                Err(exceeded) => {
+                    values.iter_mut().for_each(|values| *values = Vec::new());
+                    outcome = Err(exceeded);
+                }
+            },
+        }
         for (by_value, values) in known.by_value.iter_mut().zip(&values) {
             for value in values {
                 by_value.entry(value.clone()).or_default().insert(state.key().clone());
             }
         }
-        known.objects.insert(state.key().clone(), Entry { state, values });
+        known.objects.insert(state.key().clone(), Entry { state, values, _charge: charge });
+        outcome
     }
 
     /// Takes an object out that is gone.
@@ -111,6 +134,11 @@ impl Known {
     }
 }
 
+/// What values take, more or less: each text is there twice.
+fn bytes(values: &[Vec<String>]) -> usize {
+    values.iter().flatten().map(|value| VALUE_BYTES + 2 * value.len()).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,12 +160,12 @@ mod tests {
 
     #[test]
     fn b22_an_update_moves_an_object_between_values_and_an_empty_value_is_dropped() {
-        let computed = Computed::new(vec!["team".to_owned(), "zone".to_owned()]);
-        computed.set(object("a", "1"), values(&[&["red", "blue"], &["z"]]));
-        computed.set(object("b", "1"), values(&[&["red"], &[]]));
+        let computed = Computed::new(vec!["team".to_owned(), "zone".to_owned()], HostMemory::default());
+        computed.set(object("a", "1"), values(&[&["red", "blue"], &["z"]])).expect("room");
+        computed.set(object("b", "1"), values(&[&["red"], &[]])).expect("room");
         assert_eq!(names(&computed.keys("team", "red")), ["a", "b"]);
         assert_eq!(computed.values("team", |_| true), ["blue", "red"]);
-        computed.set(object("a", "2"), values(&[&["green"], &["z"]]));
+        computed.set(object("a", "2"), values(&[&["green"], &["z"]])).expect("room");
         assert_eq!(names(&computed.keys("team", "red")), ["b"]);
         assert_eq!(computed.values("team", |_| true), ["green", "red"]);
         assert_eq!(computed.values("zone", |_| true), ["z"]);
@@ -148,16 +176,42 @@ mod tests {
 
     #[test]
     fn values_are_kept_for_the_state_that_they_are_of() {
-        let computed = Computed::new(vec!["team".to_owned()]);
+        let computed = Computed::new(vec!["team".to_owned()], HostMemory::default());
         let key = ObjectKey::cluster("a");
         assert!(computed.is_current(&key, None), "an absent object is in no index");
         assert!(!computed.is_current(&key, Some(&object("a", "1"))));
-        computed.set(object("a", "1"), values(&[&[]]));
+        computed.set(object("a", "1"), values(&[&[]])).expect("room");
         assert!(
             computed.is_current(&key, Some(&object("a", "1"))),
             "the same bytes once more, without values too"
         );
         assert!(!computed.is_current(&key, Some(&object("a", "2"))));
         assert!(!computed.is_current(&key, None), "it is gone, and has to be taken out");
+    }
+
+    #[test]
+    fn values_are_charged_while_they_are_known_and_left_out_where_there_is_no_room() {
+        let memory = HostMemory::new(1 << 20);
+        let computed = Computed::new(vec!["team".to_owned()], memory.clone());
+        let long = "r".repeat(300 << 10);
+        computed.set(object("a", "1"), values(&[&[&long]])).expect("room");
+        let one = memory.used_by(HostMemoryKind::IndexValues);
+        assert!(one > 2 * long.len());
+        computed.set(object("a", "2"), values(&[&[&long]])).expect("room for another state of the same");
+        assert_eq!(memory.used(), one);
+        let exceeded = computed.set(object("b", "1"), values(&[&[&long]])).expect_err("no room");
+        assert!(exceeded.to_string().contains("limits.hostMemory of 1 MiB"), "{exceeded}");
+        assert_eq!(names(&computed.keys("team", &long)), ["a"]);
+        let key = ObjectKey::cluster("b");
+        assert!(
+            computed.is_current(&key, Some(&object("b", "1"))),
+            "the plugin is not asked again for the same state"
+        );
+        computed.remove(&ObjectKey::cluster("a"));
+        assert_eq!(memory.used(), 0);
+        computed.set(object("b", "2"), values(&[&["short"]])).expect("room");
+        assert_eq!(names(&computed.keys("team", "short")), ["b"]);
+        drop(computed);
+        assert_eq!(memory.used(), 0);
     }
 }

@@ -9,8 +9,9 @@ use parking_lot::Mutex;
 use pilothouse_informer::Priority;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{
-    ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, HttpBody, HttpError, HttpTimeouts,
-    ListOptions, LivePage, LogLevel, LogLine, MetricSample, Misuse, ObjectType, Patch, PluginEvent, Reason,
+    ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, HostMemory, HostMemoryExceeded,
+    HostMemoryKind, HttpBody, HttpError, HttpTimeouts, ListOptions, LivePage, LogLevel, LogLine,
+    MetricSample, Misuse, ObjectType, Patch, PluginEvent, Reason,
 };
 use rand::Rng;
 use tokio::time::Instant;
@@ -42,7 +43,32 @@ pub(crate) struct GuestServices {
     pub(crate) writes: PluginWrites,
     pub(crate) hot_loops: HotLoops,
     pub(crate) guest_metrics: GuestMetrics,
+    /// What the host holds for the plugin.
+    pub(crate) host_memory: HostMemory,
+    /// When it was last said that there was no room in it.
+    pub(crate) refusals: Arc<Reminder>,
     pub(crate) started: Instant,
+}
+
+impl GuestServices {
+    /// Gives back what is held for a plugin that has stopped for good. Its log lines stay in sight with its status.
+    pub(crate) fn forget(&self) {
+        self.writes.forget();
+        self.hot_loops.forget_all();
+        self.guest_metrics.forget(&self.name);
+        let series = self.host_memory.used_by(HostMemoryKind::Metrics);
+        self.host_memory.release(HostMemoryKind::Metrics, series);
+    }
+
+    /// Counts work that was left out because `limits.hostMemory` is exceeded, and says so now and then.
+    pub(crate) fn refused(&self, what: &dyn std::fmt::Display, exceeded: &HostMemoryExceeded) {
+        self.metrics.host_memory_refusals.inc();
+        if self.refusals.is_due(Instant::now()) {
+            let (plugin, text) = (self.name.as_str(), format!("{what}: {exceeded}"));
+            self.logs.push(plugin, LogLevel::Warn, &text, &[]);
+            tracing::warn!(plugin, "{text}");
+        }
+    }
 }
 
 #[cfg(test)]
@@ -51,16 +77,19 @@ impl GuestServices {
     pub(crate) fn for_test(name: &str, client: kube::Client) -> Self {
         let name = PluginName::of_file(std::path::Path::new(&format!("{name}.wasm"))).expect("a name");
         let metrics = crate::metrics::Metrics::register(&mut Default::default()).of(&name);
+        let host_memory = HostMemory::default();
         let logs = crate::logs::PluginLogs::default();
         Self {
             operator: Operator::granting_writes(None),
-            queue: PluginQueue::new(metrics.clone()),
+            queue: PluginQueue::new(metrics.clone(), host_memory.clone()),
             events: EventRecorder::start(crate::server::Server::new(client), "test".into(), logs.clone()),
             log: logs.of(&name),
             metrics,
-            writes: PluginWrites::default(),
+            writes: PluginWrites::new(host_memory.clone()),
             hot_loops: HotLoops::new(name.to_shared(), crate::hot_loop::Authors::default()),
             guest_metrics: GuestMetrics::default(),
+            host_memory,
+            refusals: Arc::default(),
             started: Instant::now(),
             name,
         }
@@ -167,6 +196,27 @@ impl GuestHost {
         }
     }
 
+    /// Queues a key that a guest asked for.
+    fn enqueue(
+        &self,
+        call: &Call,
+        function: &'static str,
+        watch: &str,
+        key: ObjectKey,
+        delay: Duration,
+    ) -> Result<(), Misuse> {
+        let views = self.views(call, function)?;
+        let watch = views.target(watch)?;
+        let is_cached = views.get(&watch)?.object(&key).is_some();
+        let (queue, item) = (&self.services.queue, Item { watch, key });
+        match (is_cached, delay) {
+            (true, Duration::ZERO) => queue.add(item, Reason::Requeue, Priority::Normal),
+            (true, delay) => queue.add_after(item, delay, Reason::Requeue),
+            (false, delay) => queue.add_uncached(item, delay, Reason::Requeue, Priority::Normal)?,
+        }
+        Ok(())
+    }
+
     /// What the host has to say about the plugin, in its log and in the host's.
     fn remark(&self, message: &str) {
         self.services.log.host(LogLevel::Warn, format_args!("{message}"), &[]);
@@ -195,6 +245,14 @@ fn state(written: Written) -> Result<Object, ApiError> {
 impl Host for GuestHost {
     fn config(&self) -> &str {
         &self.config
+    }
+
+    fn host_memory(&self) -> HostMemory {
+        self.services.host_memory.clone()
+    }
+
+    fn is_cached(&self, object: &Object) -> bool {
+        self.granted.as_ref().is_some_and(|granted| granted.views.has_cached(object))
     }
 
     fn cache_get(&self, call: &Call, watch: &str, key: &ObjectKey) -> Result<Option<Object>, Misuse> {
@@ -292,9 +350,7 @@ impl Host for GuestHost {
     }
 
     fn queue_add(&self, call: &Call, watch: &str, key: ObjectKey) -> Result<(), Misuse> {
-        let watch = self.views(call, "queue.add")?.target(watch)?;
-        self.services.queue.add(Item { watch, key }, Reason::Requeue, Priority::Normal);
-        Ok(())
+        self.enqueue(call, "queue.add", watch, key, Duration::ZERO)
     }
 
     fn queue_add_after(
@@ -304,9 +360,7 @@ impl Host for GuestHost {
         key: ObjectKey,
         delay: Duration,
     ) -> Result<(), Misuse> {
-        let watch = self.views(call, "queue.add-after")?.target(watch)?;
-        self.services.queue.add_after(Item { watch, key }, delay, Reason::Requeue);
-        Ok(())
+        self.enqueue(call, "queue.add-after", watch, key, delay)
     }
 
     fn publish_event(&self, _: &Call, event: PluginEvent<'_>) {
@@ -322,15 +376,15 @@ impl Host for GuestHost {
                 return;
             }
         }
-        let recorded = self.services.events.record(NewEvent {
+        let event = NewEvent {
             plugin: self.services.name.to_shared(),
             regarding: event.regarding.clone(),
             warning: event.warning,
             reason: event.reason.to_owned(),
             action: event.action.to_owned(),
             note: event.note.to_owned(),
-        });
-        if !recorded {
+        };
+        if !self.services.events.record_charged(event, &self.services.host_memory) {
             self.services.metrics.events_dropped.inc();
         }
     }
@@ -352,10 +406,14 @@ impl Host for GuestHost {
     fn metric(&self, _: &Call, sample: MetricSample<'_>) {
         let Some(Granted { rates, .. }) = &self.granted else { return };
         let GuestServices { name, guest_metrics, metrics, .. } = &self.services;
-        if let Err(problem) = guest_metrics.record(name, &sample, rates.quotas.metric_series) {
-            metrics.metrics_refused.inc();
-            if rates.is_new(sample.name, &problem) {
-                self.remark(&format!("metric {:?} not recorded: {problem}", sample.name));
+        match guest_metrics.record(name, &sample, rates.quotas.metric_series) {
+            // What there may be of it is bounded by the number of series.
+            Ok(added) => self.services.host_memory.add(HostMemoryKind::Metrics, added),
+            Err(problem) => {
+                metrics.metrics_refused.inc();
+                if rates.is_new(sample.name, &problem) {
+                    self.remark(&format!("metric {:?} not recorded: {problem}", sample.name));
+                }
             }
         }
     }

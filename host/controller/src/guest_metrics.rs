@@ -122,13 +122,14 @@ fn collision(
 }
 
 impl GuestMetrics {
-    /// Takes one use of a metric, by a plugin that may have so many series.
+    /// Takes one use of a metric, by a plugin that may have so many series. Answers how many bytes are kept for it from now on: 0
+    /// where the series is known.
     pub(crate) fn record(
         &self,
         plugin: &PluginName,
         sample: &MetricSample<'_>,
         allowed: u32,
-    ) -> Result<(), MetricProblem> {
+    ) -> Result<usize, MetricProblem> {
         let mut pairs = sample.labels.to_vec();
         pairs.sort();
         let labels = Labels { plugin: plugin.clone(), pairs };
@@ -141,7 +142,7 @@ impl GuestMetrics {
         }
         if let Some(known) = family.and_then(|family| family.series.get_mut(&labels)) {
             known.take(sample);
-            return Ok(());
+            return Ok(0);
         }
         if is_new {
             collision(name, sample.kind, families, taken)?;
@@ -155,8 +156,11 @@ impl GuestMetrics {
             taken.extend(names_of(name, sample.kind).map(|taken| (taken, name.to_owned())));
             Family { kind: sample.kind, series: BTreeMap::new() }
         });
+        let texts =
+            labels.pairs.iter().map(|(key, value)| size_of::<(String, String)>() + key.len() + value.len());
+        let bytes = size_of::<(Labels, Series)>() + name.len() + texts.sum::<usize>();
         family.series.entry(labels).or_default().take(sample);
-        Ok(())
+        Ok(bytes)
     }
 
     /// Forgets a plugin that was removed.

@@ -10,7 +10,7 @@ use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecursiveMode, Watcher};
 use parking_lot::{Mutex, RwLock};
 use pilothouse_informer::{Compression, InformerDump, InformerOptions, InformerRegistry, KubeListWatches};
-use pilothouse_plugin::Engine;
+use pilothouse_plugin::{Engine, HostMemory};
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -358,16 +358,20 @@ impl PluginHost {
         predecessor: Option<PluginHandle>,
     ) -> PluginHandle {
         let metrics = self.shared.metrics.of(name);
+        let host_memory = HostMemory::default();
+        self.shared.logs.charge_to(name, &host_memory);
         let guest = GuestServices {
             name: name.clone(),
             operator: Operator::default(),
-            queue: PluginQueue::new(metrics.clone()),
+            queue: PluginQueue::new(metrics.clone(), host_memory.clone()),
             events: self.shared.events.clone(),
             log: self.shared.logs.of(name),
             metrics,
-            writes: PluginWrites::default(),
-            hot_loops: HotLoops::new(name.to_shared(), self.shared.authors.clone()),
+            writes: PluginWrites::new(host_memory.clone()),
+            hot_loops: HotLoops::new(name.to_shared(), self.shared.authors.clone()).charged_to(&host_memory),
             guest_metrics: self.shared.guest_metrics.clone(),
+            host_memory,
+            refusals: Arc::default(),
             started: self.shared.started,
         };
         let options = ReloadOptions { requeue_all: self.shared.options.requeue_on_reload };

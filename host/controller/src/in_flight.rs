@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use pilothouse_informer::{Priority, WorkItem};
+use pilothouse_plugin::HostMemoryCharge;
 use tokio::sync::Notify;
 
-use crate::queue::{Item, Reasons};
+use crate::queue::{Item, QueueNote};
 
 /// The requests of one plugin, all its versions. Cheap to clone.
 #[derive(Clone, Default)]
@@ -30,7 +31,7 @@ struct Shared {
 struct Sent {
     requests: usize,
     /// The key, once its worker is done with it.
-    held: Option<WorkItem<Item, Reasons>>,
+    held: Option<WorkItem<Item, QueueNote>>,
 }
 
 /// One request, until its outcome is known. Dropping it says so.
@@ -42,7 +43,7 @@ pub(crate) struct Flight {
 /// A key in a worker's hands. Dropping it lets go of it, at once or when its requests have ended.
 pub(crate) struct HeldItem {
     /// What holds the key; only the drop takes it, to where the requests are.
-    work: Option<WorkItem<Item, Reasons>>,
+    work: Option<WorkItem<Item, QueueNote>>,
     in_flight: InFlight,
 }
 
@@ -77,7 +78,7 @@ impl InFlight {
     }
 
     /// Gives a key to a worker.
-    pub(crate) fn hold(&self, work: WorkItem<Item, Reasons>) -> HeldItem {
+    pub(crate) fn hold(&self, work: WorkItem<Item, QueueNote>) -> HeldItem {
         HeldItem { work: Some(work), in_flight: self.clone() }
     }
 }
@@ -101,7 +102,7 @@ impl Drop for Flight {
 }
 
 impl HeldItem {
-    fn work(&self) -> &WorkItem<Item, Reasons> {
+    fn work(&self) -> &WorkItem<Item, QueueNote> {
         self.work.as_ref().unwrap_or_else(|| unreachable!("only drop takes the work"))
     }
 
@@ -114,6 +115,11 @@ impl HeldItem {
         if let Some(work) = &mut self.work {
             work.forget();
         }
+    }
+
+    /// Takes out what the key is charged with, to go with the key where it is put back.
+    pub(crate) fn take_charge(&mut self) -> Option<Box<HostMemoryCharge>> {
+        self.work.as_mut().and_then(|work| work.note_mut().take_charge())
     }
 
     /// The priority with which it was taken.
@@ -166,7 +172,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_key_comes_again_only_when_all_its_requests_have_ended() {
-        let queue = PluginQueue::new(Arc::new(NoMetrics));
+        let queue = PluginQueue::new(Arc::new(NoMetrics), pilothouse_plugin::HostMemory::default());
         queue.add(item("a"), Reason::Created, Priority::Normal);
         let (held, _) = queue.get().await.expect("the key");
         let (first, second) = (queue.in_flight().begin(&item("a")), queue.in_flight().begin(&item("a")));
@@ -198,7 +204,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_that_end_before_their_worker_hold_nothing() {
-        let queue = PluginQueue::new(Arc::new(NoMetrics));
+        let queue = PluginQueue::new(Arc::new(NoMetrics), pilothouse_plugin::HostMemory::default());
         queue.add(item("a"), Reason::Created, Priority::Normal);
         let (held, _) = queue.get().await.expect("the key");
         drop(queue.in_flight().begin(&item("a")));

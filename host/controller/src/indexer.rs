@@ -184,7 +184,11 @@ impl Task {
                 }
             });
         }
-        view.computed.set(state, values);
+        if let Err(exceeded) = view.computed.set(state.clone(), values) {
+            let fault = Fault::host_memory("index.values", exceeded);
+            self.health.fault(Activity::Index, Some(key), &fault);
+            self.failed(watch, "all", &state, &fault);
+        }
         // It may have gone while the guest computed, when there was nothing to be taken out yet.
         if view.object(key).is_none() {
             view.computed.remove(key);

@@ -48,7 +48,7 @@ pub use access::{AccountError, ServiceAccount};
 pub use clients::Clients;
 pub use guest_metrics::GuestMetrics;
 pub use host::{HostOptions, PluginHost};
-pub use lifecycle::{PluginState, PluginStatus};
+pub use lifecycle::{HostMemoryStatus, PluginState, PluginStatus};
 pub use load::check::{CheckReport, CheckServers, CheckedLimits, CheckedWatch, Right, Verdict, check};
 pub use logs::{PluginLogLine, PluginLogs, printable};
 pub use metrics::Metrics;

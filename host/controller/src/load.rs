@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pilothouse_plugin::{Code, Engine, Exports, InstancePool, LogLevel};
+use pilothouse_plugin::{Code, Engine, Exports, HostMemoryKind, InstancePool, LogLevel};
 use tokio::time::sleep;
 
 use ahead::{Ahead, Begun};
@@ -125,6 +125,9 @@ pub(crate) async fn load(
         guest.log.host(LogLevel::Warn, format_args!("{wish}"), &[]);
     }
     let mut crds = NewCrds::under(running.as_deref());
+    // Until it is installed there are the indexes of two versions.
+    let index_values = guest.host_memory.used_by(HostMemoryKind::IndexValues);
+    guest.host_memory.raise_limit(limits.quotas.host_memory.saturating_add(index_values));
     let put = put_crds(&services, &descriptor, &sidecar, &report, &mut crds).await;
     put.map_err(|problem| crds.stay(problem))?;
     let permission = Arc::<Permission>::default();
@@ -185,6 +188,7 @@ pub(crate) async fn load(
         health,
         renamed: Mutex::default(),
         newer_crds: Mutex::default(),
+        host_memory: limits.quotas.host_memory,
         descriptor,
     })))
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use pilothouse_plugin::LogLevel;
+use pilothouse_plugin::{HostMemory, HostMemoryKind, LogLevel};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
@@ -62,6 +62,8 @@ struct Lines {
 struct Kept {
     lines: VecDeque<PluginLogLine>,
     bytes: usize,
+    /// Whom the lines are charged to. They have a bound of their own, so that they are never refused.
+    memory: Option<HostMemory>,
 }
 
 /// Lines of one plugin.
@@ -71,11 +73,31 @@ const BYTES: usize = 1 << 20;
 
 impl Kept {
     fn push(&mut self, line: PluginLogLine) {
+        self.uncharge();
         self.bytes += line.bytes();
         self.lines.push_back(line);
         while self.lines.len() > LINES || (self.bytes > BYTES && self.lines.len() > 1) {
             self.bytes -= self.lines.pop_front().map_or(0, |line| line.bytes());
         }
+        self.charge();
+    }
+
+    fn charge(&self) {
+        if let Some(memory) = &self.memory {
+            memory.add(HostMemoryKind::LogLines, self.bytes);
+        }
+    }
+
+    fn uncharge(&self) {
+        if let Some(memory) = &self.memory {
+            memory.release(HostMemoryKind::LogLines, self.bytes);
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.uncharge();
     }
 }
 
@@ -129,6 +151,20 @@ impl PluginLogs {
         }
         drop(lines);
         self.shared.more.notify_waiters();
+    }
+
+    /// From now on a plugin's lines, those that are kept already included, are charged to this account.
+    pub(crate) fn charge_to(&self, plugin: &PluginName, memory: &HostMemory) {
+        let mut lines = self.shared.lines.lock();
+        let kept = lines.kept.entry(plugin.as_str().to_owned()).or_default();
+        kept.uncharge();
+        kept.memory = Some(memory.clone());
+        kept.charge();
+    }
+
+    /// Forgets the lines of a plugin that is shown no more.
+    pub(crate) fn forget(&self, plugin: &PluginName) {
+        self.shared.lines.lock().kept.remove(plugin.as_str());
     }
 
     /// The kept lines after a sequence number, of one plugin or of all.
@@ -198,6 +234,32 @@ mod tests {
         assert_eq!(kept[2].fields[0].1, "7");
         logs.push("p", LogLevel::Info, &"x".repeat(2 * BYTES), &[]);
         assert_eq!(logs.after(0, None).len(), 1);
+    }
+
+    #[test]
+    fn lines_are_charged_while_they_are_kept() {
+        let (logs, memory) = (PluginLogs::default(), HostMemory::default());
+        let plugin = PluginName::of_file(Path::new("p.wasm")).expect("a name");
+        logs.push("p", LogLevel::Info, "before", &[]);
+        logs.charge_to(&plugin, &memory);
+        let one = memory.used_by(HostMemoryKind::LogLines);
+        assert!(one > "before".len());
+        for _ in 0..2 * LINES {
+            logs.push("p", LogLevel::Info, &"x".repeat(4096), &[]);
+            assert!(memory.used() <= BYTES + 4096);
+        }
+        let next = HostMemory::default();
+        logs.charge_to(&plugin, &next);
+        assert_eq!(memory.used(), 0, "a plugin of the same name has another account");
+        assert!(next.used() > one);
+        logs.forget(&plugin);
+        assert_eq!((next.used(), logs.after(0, None).len()), (0, 0));
+    }
+
+    #[test]
+    fn only_what_steers_a_terminal_is_escaped() {
+        let shown = printable("\"it's\" ä \u{1b}[2J\n\u{202e}x").to_string();
+        assert_eq!(shown, r#""it's" ä \u{1b}[2J\n\u{202e}x"#);
     }
 
     #[tokio::test]

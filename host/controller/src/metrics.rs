@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_informer::QueueMetrics;
+use pilothouse_plugin::{HostMemory, HostMemoryKind};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -35,6 +36,12 @@ struct ByResult {
     result: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByKind {
+    controller: Arc<str>,
+    kind: &'static str,
+}
+
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
 /// The families of all plugins. Cheap to clone.
@@ -59,6 +66,9 @@ pub struct Metrics {
     throttled: Family<ByController, Counter>,
     metrics_refused: Family<ByController, Counter>,
     unknown_writes: Family<ByController, Counter>,
+    host_memory: Family<ByKind, Gauge>,
+    host_memory_limit: Family<ByController, Gauge>,
+    host_memory_refusals: Family<ByController, Counter>,
     hot_loops: Family<ByController, Counter>,
     hot_loop_rounds: Family<ByController, Counter>,
     queue_adds: Family<ByQueue, Counter>,
@@ -105,6 +115,9 @@ impl Metrics {
             throttled: Family::default(),
             metrics_refused: Family::default(),
             unknown_writes: Family::default(),
+            host_memory: Family::default(),
+            host_memory_limit: Family::default(),
+            host_memory_refusals: Family::default(),
             hot_loops: Family::default(),
             hot_loop_rounds: Family::default(),
             queue_adds: Family::default(),
@@ -119,6 +132,7 @@ impl Metrics {
         };
         metrics.register_reconciles(registry);
         metrics.register_queues(registry);
+        metrics.register_host_memory(registry);
         metrics
     }
 
@@ -175,6 +189,25 @@ impl Metrics {
         );
     }
 
+    fn register_host_memory(&self, registry: &mut Registry) {
+        let own = registry.sub_registry_with_prefix("pilothouse");
+        own.register(
+            "plugin_host_memory_bytes",
+            "Bytes that the host holds for the plugin, by kind",
+            self.host_memory.clone(),
+        );
+        own.register(
+            "plugin_host_memory_limit_bytes",
+            "Bytes that the host may hold for the plugin, limits.hostMemory",
+            self.host_memory_limit.clone(),
+        );
+        own.register(
+            "host_memory_refusals",
+            "Work left out, outside of calls, because limits.hostMemory was exceeded",
+            self.host_memory_refusals.clone(),
+        );
+    }
+
     fn register_queues(&self, registry: &mut Registry) {
         let queue = registry.sub_registry_with_prefix("workqueue");
         queue.register("adds", "Keys that became ready", self.queue_adds.clone());
@@ -223,6 +256,12 @@ impl Metrics {
             throttled: self.throttled.get_or_create_owned(&controller),
             metrics_refused: self.metrics_refused.get_or_create_owned(&controller),
             unknown_writes: self.unknown_writes.get_or_create_owned(&controller),
+            host_memory: HostMemoryKind::ALL.map(|kind| {
+                let kind = ByKind { controller: plugin.to_shared(), kind: kind.as_str() };
+                self.host_memory.get_or_create_owned(&kind)
+            }),
+            host_memory_limit: self.host_memory_limit.get_or_create_owned(&controller),
+            host_memory_refusals: self.host_memory_refusals.get_or_create_owned(&controller),
             hot_loops: self.hot_loops.get_or_create_owned(&controller),
             hot_loop_rounds: self.hot_loop_rounds.get_or_create_owned(&controller),
             queue_adds: self.queue_adds.get_or_create_owned(&queue),
@@ -261,6 +300,9 @@ pub(crate) struct PluginMetrics {
     pub(crate) throttled: Counter,
     pub(crate) metrics_refused: Counter,
     pub(crate) unknown_writes: Counter,
+    host_memory: [Gauge; HostMemoryKind::ALL.len()],
+    host_memory_limit: Gauge,
+    pub(crate) host_memory_refusals: Counter,
     pub(crate) hot_loops: Counter,
     pub(crate) hot_loop_rounds: Counter,
     queue_adds: Counter,
@@ -273,8 +315,17 @@ pub(crate) struct PluginMetrics {
 }
 
 impl PluginMetrics {
+    /// Brings the gauges of the host memory up to date.
+    pub(crate) fn observe_host_memory(&self, memory: &HostMemory) {
+        let gauge = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
+        for (kind, known) in HostMemoryKind::ALL.iter().zip(&self.host_memory) {
+            known.set(gauge(memory.used_by(*kind)));
+        }
+        self.host_memory_limit.set(gauge(memory.limit()));
+    }
+
     /// The counts that `/api/plugins` shows.
-    pub(crate) fn counters(&self) -> [(&'static str, u64); 18] {
+    pub(crate) fn counters(&self) -> [(&'static str, u64); 19] {
         [
             ("reconciles", self.succeeded.get() + self.requeued_after.get() + self.failed.get()),
             ("succeeded", self.succeeded.get()),
@@ -294,6 +345,7 @@ impl PluginMetrics {
             ("droppedEvents", self.events_dropped.get()),
             ("unknownWrites", self.unknown_writes.get()),
             ("hotLoops", self.hot_loops.get()),
+            ("hostMemoryRefusals", self.host_memory_refusals.get()),
         ]
     }
 }

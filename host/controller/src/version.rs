@@ -29,6 +29,8 @@ pub(crate) struct Version {
     /// What that says of its rights. What counts while it runs is what the operator says now.
     pub(crate) terms: Arc<Terms>,
     pub(crate) workers: usize,
+    /// Bytes that the host may hold for the plugin while this version runs.
+    pub(crate) host_memory: usize,
     /// Where a plugin reconciles that is not stateful.
     pub(crate) pool: InstancePool,
     /// Where it observes, and where a stateful one reconciles, too.
@@ -161,6 +163,7 @@ impl Version {
             digest: String::new(),
             sidecar_text: String::new(),
             terms: Arc::default(),
+            host_memory: pilothouse_plugin::HostMemory::DEFAULT_LIMIT,
             workers: 0,
             pinned: Pinned::new(pool.clone(), false),
             pool,

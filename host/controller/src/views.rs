@@ -9,7 +9,7 @@ mod view;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pilothouse_model::{Notification, ObjectKey};
+use pilothouse_model::{Notification, Object, ObjectKey};
 use pilothouse_plugin::Misuse;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -52,6 +52,12 @@ impl Views {
             None => Ok(view),
             Some(missing) => Err(Misuse::MayNotRead { watch: watch.to_owned(), missing }),
         }
+    }
+
+    /// Whether the cache of a watch holds this very version of the object. An object of a kind is in the caches of that kind's watches
+    /// only, and nearly always a plugin has one or two.
+    pub(crate) fn has_cached(&self, object: &Object) -> bool {
+        self.by_name.values().any(|view| view.cache.has(object))
     }
 
     /// Whether that is a target watch.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use pilothouse_model::{ObjectKey, ResourceType};
-use pilothouse_plugin::{ApiError, LogLevel};
+use pilothouse_plugin::{ApiError, HostMemoryCharge, HostMemoryKind, LogLevel};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
@@ -65,6 +65,7 @@ impl Writer {
             fence: self.fence.clone(),
             guest: self.guest.clone(),
             item: item.cloned(),
+            _charge: self.guest.host_memory.charge(HostMemoryKind::OwnWrites, write.payload.body.len()),
             write,
             _flight: flight,
         };
@@ -85,6 +86,8 @@ struct Task {
     write: Write,
     /// Holds the key until the task has ended.
     _flight: Option<Flight>,
+    /// For what is sent, which outlives the guest's call.
+    _charge: HostMemoryCharge,
 }
 
 /// What came of a request.

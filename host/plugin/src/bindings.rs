@@ -12,6 +12,9 @@ wasmtime::component::bindgen!({
     imports: {
         // What can wait suspends the guest; everything else answers on the spot.
         "pilothouse:controller/client": async | trappable,
+        // These look at many objects, and give way meanwhile.
+        "pilothouse:controller/cache.list": async | trappable,
+        "pilothouse:controller/cache.list-fields": async | trappable,
         default: trappable,
     },
     exports: { default: async },

@@ -1,6 +1,7 @@
 //! The engine that compiles and runs all plugins of a process.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -81,6 +82,8 @@ pub(crate) struct Shared {
     pub(crate) options: EngineOptions,
     pub(crate) workshop: Workshop,
     pub(crate) ticker: Ticker,
+    /// How often it has ticked.
+    pub(crate) ticks: Arc<AtomicU64>,
 }
 
 impl Engine {
@@ -90,10 +93,15 @@ impl Engine {
         let wasm = wasm(&options)?;
         let linker = linker(&wasm).map_err(|error| setup(&error))?;
         let epoch = wasm.clone();
-        let ticker =
-            Ticker::start(options.tick, move || epoch.increment_epoch()).map_err(EngineError::Ticker)?;
+        let ticks = Arc::<AtomicU64>::default();
+        let counted = Arc::clone(&ticks);
+        let tick = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            epoch.increment_epoch();
+        };
+        let ticker = Ticker::start(options.tick, tick).map_err(EngineError::Ticker)?;
         let workshop = Workshop::new(&wasm, options.cache.as_ref(), options.compiler_process.clone());
-        Ok(Self { shared: Arc::new(Shared { wasm, linker, options, workshop, ticker }) })
+        Ok(Self { shared: Arc::new(Shared { wasm, linker, options, workshop, ticker, ticks }) })
     }
 }
 

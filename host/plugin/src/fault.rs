@@ -9,10 +9,10 @@ use wasmtime::component::ResourceTableError;
 use wasmtime::{FrameInfo, FrameSymbol, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
-use crate::Misuse;
 use crate::engine::GUEST_STACK;
 use crate::load::one_line;
 use crate::sandbox::{GuestState, Stop};
+use crate::{HostMemoryExceeded, Misuse};
 
 /// How many of a guest's functions a fault names.
 const MAX_FRAMES: usize = 20;
@@ -98,6 +98,15 @@ pub enum FaultKind {
         /// The limit, in bytes.
         allowed: usize,
     },
+    /// The host would have had to hold more for the plugin than it may have.
+    #[error("{0}")]
+    HostMemory(HostMemoryExceeded),
+    /// The guest computed index values that are too many or too long; the instance stays usable.
+    #[error("computed too large index values: {problem}")]
+    IndexValues {
+        /// How many, or how long.
+        problem: String,
+    },
     /// The guest ended itself through `wasi:cli/exit`.
     #[error("exited with code {0}: a plugin must return, not exit")]
     Exit(i32),
@@ -118,6 +127,12 @@ pub enum FaultKind {
 impl Fault {
     pub(crate) fn new(call: &'static str, kind: FaultKind, last_lines: Vec<String>) -> Self {
         Self(Arc::new(Detail { call, kind, last_lines }))
+    }
+
+    /// What a call of this function answered does not fit into the plugin's host memory.
+    #[must_use]
+    pub fn host_memory(call: &'static str, exceeded: HostMemoryExceeded) -> Self {
+        Self::new(call, FaultKind::HostMemory(exceeded), Vec::new())
     }
 
     /// What went wrong.
@@ -200,6 +215,9 @@ pub(crate) fn describe_error(
 ) -> FaultKind {
     if let Some(stop) = error.downcast_ref::<Stop>() {
         return match stop.clone() {
+            Stop::Misuse(Misuse::HostMemory(exceeded)) | Stop::HostMemory(exceeded) => {
+                FaultKind::HostMemory(exceeded)
+            }
             Stop::Misuse(misuse) => FaultKind::Misuse(misuse),
             Stop::CpuTime => timeout(),
             Stop::Memory { allowed, wanted } => FaultKind::Memory { allowed, wanted },

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use pilothouse_model::{LabelSelector, Object, ObjectKey};
 use thiserror::Error;
 
-use crate::{ApiError, Call, HttpBody, HttpError, HttpTimeouts};
+use crate::sandbox::cut;
+use crate::{ApiError, Call, HostMemory, HostMemoryExceeded, HttpBody, HttpError, HttpTimeouts};
 
 /// Everything that guests of one plugin version can see and do, implemented by the controller crate (and by fakes in tests).
 ///
@@ -21,6 +22,18 @@ pub trait Host: Send + Sync + 'static {
     /// The operator's configuration of the plugin as JSON text, "{}" for none: what `describe` is called with, and what the `config`
     /// import answers. The same for as long as this value lives.
     fn config(&self) -> &str;
+
+    /// The account of what the host holds for the plugin, the same for all its versions. One that nobody shares is the default.
+    fn host_memory(&self) -> HostMemory {
+        HostMemory::default()
+    }
+
+    /// Whether the cache holds this very version of the object, so that a handle on it keeps nothing else alive. Asked only when
+    /// handles are charged.
+    fn is_cached(&self, object: &Object) -> bool {
+        let _ = object;
+        false
+    }
 
     /// The object with this key in the watch, own writes included.
     fn cache_get(&self, call: &Call, watch: &str, key: &ObjectKey) -> Result<Option<Object>, Misuse>;
@@ -165,7 +178,7 @@ pub trait Host: Send + Sync + 'static {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Misuse {
     /// No watch of this name.
-    #[error("unknown watch {watch:?}: the descriptor declares {}", names(declared))]
+    #[error("unknown watch {:?}: the descriptor declares {}", start(watch), names(declared))]
     UnknownWatch {
         /// The name asked for.
         watch: String,
@@ -173,7 +186,11 @@ pub enum Misuse {
         declared: Vec<String>,
     },
     /// No index of this name on this watch.
-    #[error("unknown index {index:?} of watch {watch:?}: the descriptor declares {}", names(declared))]
+    #[error(
+        "unknown index {:?} of watch {watch:?}: the descriptor declares {}",
+        start(index),
+        names(declared)
+    )]
     UnknownIndex {
         /// The watch.
         watch: String,
@@ -191,7 +208,7 @@ pub enum Misuse {
         targets: Vec<String>,
     },
     /// A label selector that doesn't parse.
-    #[error("label selector {selector:?} doesn't parse: {message}")]
+    #[error("label selector {:?} doesn't parse: {}", start(selector), start(message))]
     Selector {
         /// The selector.
         selector: String,
@@ -208,6 +225,18 @@ pub enum Misuse {
         /// How many there were.
         given: usize,
     },
+    /// A text that is longer than the function reads.
+    #[error("{function} takes {argument} of at most {allowed} bytes, not {given}")]
+    TooLong {
+        /// The function of the contract.
+        function: &'static str,
+        /// Which argument.
+        argument: &'static str,
+        /// How many bytes it may have.
+        allowed: usize,
+        /// How many it has.
+        given: usize,
+    },
     /// A right that reading the watch takes was taken away while the call ran.
     #[error("watch {watch:?} can't be read any more: {missing}")]
     MayNotRead {
@@ -216,6 +245,17 @@ pub enum Misuse {
         /// The right, and what to do about it.
         missing: String,
     },
+    /// A key that no object can have.
+    #[error("{function} takes keys of objects: {problem}")]
+    Key {
+        /// The function of the contract.
+        function: &'static str,
+        /// What is wrong with the key.
+        problem: String,
+    },
+    /// The host would have to hold too much for the plugin.
+    #[error("{0}")]
+    HostMemory(#[from] HostMemoryExceeded),
     /// A function that isn't available in this call.
     #[error("{function} isn't available during {call}")]
     NotNow {
@@ -224,6 +264,12 @@ pub enum Misuse {
         /// The export that was running.
         call: &'static str,
     },
+}
+
+/// A guest's text as far as a person reads it: an error repeats no megabytes.
+fn start(text: &str) -> &str {
+    const SHOWN: usize = 500;
+    &text[..cut(text, SHOWN)]
 }
 
 fn names(declared: &[String]) -> String {

@@ -16,7 +16,7 @@ use crate::bindings::exports::pilothouse::controller as exports;
 use crate::bindings::pilothouse::controller::types;
 use crate::code::{Code, Linked};
 use crate::fault::describe_error;
-use crate::sandbox::{GuestState, cut};
+use crate::sandbox::{CpuMeter, GuestState, Stop, cut};
 use crate::ticker::Ticker;
 use crate::{
     Call, DescribeError, Failure, Fault, FaultKind, Host, Limits, MAX_MILLISECONDS, Observation, Outcome,
@@ -27,6 +27,10 @@ use crate::{
 const WASI_WAIT: &str = "wasi:io/poll";
 /// Bytes of a guest's error message.
 const MAX_MESSAGE: usize = 4 << 10;
+/// Index values of one object.
+const MAX_INDEX_VALUES: usize = 1_000;
+/// Bytes of one index value. Those that people look for (names, labels, addresses) have some tens.
+const MAX_INDEX_VALUE: usize = 4 << 10;
 
 /// An instance of a plugin.
 ///
@@ -65,7 +69,8 @@ enum State {
 impl Instance {
     pub(crate) async fn new(code: &Code, host: Arc<dyn Host>, limits: &Limits) -> Result<Self, Fault> {
         let shared = &code.inner.engine.shared;
-        let mut store = GuestState::store(&shared.wasm, shared.options.tick, host, limits);
+        let cpu = CpuMeter::new(shared.options.tick, Arc::clone(&shared.ticks));
+        let mut store = GuestState::store(&shared.wasm, cpu, host, limits);
         let timeout = TimeLimit { name: "describeTimeout", allowed: limits.describe_timeout };
         let linked = code.awake().await.map_err(|error| {
             let kind = FaultKind::NoCode(error.to_string());
@@ -173,13 +178,20 @@ impl Instance {
         let limit = TimeLimit { name: "indexTimeout", allowed: self.limits.index_timeout };
         let mut values = self
             .call(Call::IndexValues(index.into()), limit, async |store| {
-                let handle = store.data_mut().handles.open(object.clone())?;
+                let handle = store.data_mut().open(object.clone())?;
                 guest.call_values(store, index, handle).await
             })
             .await?;
         values.sort_unstable();
         values.dedup();
-        Ok(values)
+        match problem_of(&values) {
+            None => Ok(values),
+            Some(problem) => Err(Fault::new(
+                Call::IndexValues(index.into()).name(),
+                FaultKind::IndexValues { problem },
+                Vec::new(),
+            )),
+        }
     }
 
     async fn call<T>(
@@ -219,6 +231,16 @@ impl fmt::Debug for Instance {
     }
 }
 
+/// What is wrong with the index values of one object.
+fn problem_of(values: &[String]) -> Option<String> {
+    if values.len() > MAX_INDEX_VALUES {
+        return Some(format!("{} of them; at most {MAX_INDEX_VALUES} are allowed", values.len()));
+    }
+    let longest = values.iter().map(String::len).max().unwrap_or_default();
+    (longest > MAX_INDEX_VALUE)
+        .then(|| format!("one of {longest} bytes; at most {MAX_INDEX_VALUE} are allowed"))
+}
+
 /// A limit of time, by its name in the sidecar.
 #[derive(Clone, Copy)]
 struct TimeLimit {
@@ -244,6 +266,12 @@ async fn run<T>(
     state.call = call;
     let answer = within(limit.allowed, body(store)).await;
     let state = store.data_mut();
+    let answer = match answer {
+        Some(Ok(value)) => {
+            Some(state.handles.end_call().map(|()| value).map_err(|exceeded| Stop::from(exceeded).into()))
+        }
+        other => other,
+    };
     state.http.end_call();
     let last_lines = {
         let mut console = state.console.lock();

@@ -21,6 +21,7 @@ mod engine;
 mod fault;
 mod functions;
 mod host;
+mod host_memory;
 mod http;
 mod instance;
 mod limits;
@@ -40,6 +41,7 @@ pub use host::{
     CacheFilter, CachePage, DeleteOptions, Host, ListOptions, LivePage, LogLevel, LogLine, LogSource,
     MetricKind, MetricSample, Misuse, ObjectType, Patch, PatchType, PluginEvent, Propagation,
 };
+pub use host_memory::{HostMemory, HostMemoryCharge, HostMemoryExceeded, HostMemoryKind};
 pub use http::{HttpBody, HttpError, HttpStep, HttpTimeouts};
 pub use instance::Instance;
 pub use limits::{Limits, MAX_MILLISECONDS};

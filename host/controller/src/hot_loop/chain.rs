@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_model::{Notification, Object, ObjectKey};
+use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryKind};
 use tokio::time::Instant;
 
 use super::authors::{Authors, Version};
@@ -49,7 +50,9 @@ pub(super) struct Chain {
     answers: u32,
     rival: Option<Arc<str>>,
     /// The latest states of the object, kept only when a loop is near.
-    states: VecDeque<Object>,
+    states: VecDeque<KeptState>,
+    /// What the states are charged to.
+    memory: HostMemory,
     last: Instant,
     /// Waits since the loop was found; 0 outside of one.
     level: u32,
@@ -62,7 +65,14 @@ struct Wake {
     version: Version,
     /// The same as a number, of what the rounds have written.
     number: Option<u64>,
-    object: Option<Object>,
+    object: Option<KeptState>,
+}
+
+/// A state of an object, which may be superseded by now.
+#[derive(Debug)]
+struct KeptState {
+    object: Object,
+    _charge: HostMemoryCharge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +103,7 @@ pub(crate) struct HotLoop {
 }
 
 impl Chain {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(super) fn new(now: Instant, memory: HostMemory) -> Self {
         Self {
             wakes: Vec::new(),
             woken_otherwise: false,
@@ -105,6 +115,7 @@ impl Chain {
             answers: 0,
             rival: None,
             states: VecDeque::new(),
+            memory,
             last: now,
             level: 0,
             due: None,
@@ -124,7 +135,8 @@ impl Chain {
             return;
         }
         let is_of_it = self.subject.as_ref() == Some(notification.key());
-        let object = (is_of_it && self.count() + 4 >= FLIPS).then(|| notification.object().clone());
+        let is_near = is_of_it && self.count() + 4 >= FLIPS;
+        let object = if is_near { self.kept(notification.object()) } else { None };
         let number = if is_of_it { notification.object().resource_version().parse().ok() } else { None };
         self.wakes.push(Wake { version, number, object });
     }
@@ -157,6 +169,17 @@ impl Chain {
         (self.woken_otherwise, self.due, self.wrote) = (false, None, None);
         self.cause = cause;
         None
+    }
+
+    /// The state, if there is room for it. Half of the plugin's host memory is left to what its work needs: without states a loop is
+    /// found later, by its length.
+    fn kept(&self, object: &Object) -> Option<KeptState> {
+        let bytes = object.unpacked_size();
+        if self.memory.used().saturating_add(bytes) > self.memory.limit() / 2 {
+            return None;
+        }
+        let charge = self.memory.try_charge(HostMemoryKind::OwnWrites, bytes).ok()?;
+        Some(KeptState { object: object.clone(), _charge: charge })
     }
 
     fn resolve(&self, plugin: &str, authors: &Authors) -> Cause {
@@ -218,7 +241,7 @@ impl Chain {
         if self.count() < FLIPS {
             return None;
         }
-        let states: Vec<_> = self.states.iter().map(essence).collect();
+        let states: Vec<_> = self.states.iter().map(|state| essence(&state.object)).collect();
         let flips = matches!(states.as_slice(), [first, _, last] if first == last);
         if !flips && self.count() < ROUNDS && self.level == 0 {
             return None;
@@ -226,7 +249,7 @@ impl Chain {
         self.level += 1;
         Some(HotLoop {
             subject: wrote,
-            object: self.states.back().cloned(),
+            object: self.states.back().map(|state| state.object.clone()),
             fields: flipping(&states),
             rival: self.rival.clone().filter(|_| self.answers >= self.rounds),
             rounds: self.count(),

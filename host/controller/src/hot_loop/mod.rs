@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_model::Notification;
-use pilothouse_plugin::Reason;
+use pilothouse_plugin::{HostMemory, Reason};
 use tokio::time::Instant;
 
 pub(crate) use authors::Authors;
@@ -39,6 +39,7 @@ pub(crate) struct HotLoops {
     /// How many keys there are, to be asked without a lock.
     count: Arc<AtomicUsize>,
     chains: Arc<Mutex<HashMap<Item, Watched>>>,
+    memory: HostMemory,
 }
 
 struct Watched {
@@ -49,7 +50,13 @@ struct Watched {
 
 impl HotLoops {
     pub(crate) fn new(plugin: Arc<str>, authors: Authors) -> Self {
-        Self { plugin, authors, count: Arc::default(), chains: Arc::default() }
+        let memory = HostMemory::default();
+        Self { plugin, authors, count: Arc::default(), chains: Arc::default(), memory }
+    }
+
+    /// The same, whose states of objects are charged to this account.
+    pub(crate) fn charged_to(self, memory: &HostMemory) -> Self {
+        Self { memory: memory.clone(), ..self }
     }
 
     /// A write was answered. To be called before whoever asked for it learns of that.
@@ -62,7 +69,7 @@ impl HotLoops {
             // `forget_old` makes room: to look for it here, at each write, would cost more than the write.
             return;
         }
-        let new = || Watched { chain: Chain::new(now), trouble: None };
+        let new = || Watched { chain: Chain::new(now, self.memory.clone()), trouble: None };
         let version = match written {
             Written::Object(_, object) | Written::Ended(_, object) => object.resource_version(),
             Written::Deleted(..) | Written::Answer(..) => "",

@@ -217,3 +217,19 @@ async fn plugins_that_write_nothing_and_keys_at_rest_are_not_kept() {
     }
     assert_eq!(scene.plugin.chains.lock().len(), KEYS);
 }
+
+#[tokio::test(start_paused = true)]
+async fn states_are_charged_and_without_room_for_them_a_loop_is_found_by_its_length() {
+    let memory = HostMemory::default();
+    let mut scene = Scene::new();
+    scene.plugin = scene.plugin.charged_to(&memory);
+    scene.flip_until_found();
+    assert!(memory.used() > 0);
+    scene.plugin.forget_all();
+    assert_eq!(memory.used(), 0);
+
+    memory.set_limit(100);
+    let (_, found) = scene.flip_until_found();
+    assert_eq!((found.rounds, memory.used()), (ROUNDS, 0));
+    assert!(found.object.is_none() && found.fields.is_empty());
+}

@@ -16,4 +16,4 @@ pub(crate) use life::Input;
 pub(crate) use metrics::{LifecycleMetrics, StateMetrics};
 pub(crate) use notice::Lifecycle;
 pub(crate) use record::{Activity, DynHash};
-pub use words::{PluginState, PluginStatus};
+pub use words::{HostMemoryStatus, PluginState, PluginStatus};

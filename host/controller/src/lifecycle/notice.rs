@@ -9,7 +9,7 @@ use pilothouse_model::Object;
 use serde_json::json;
 
 use super::life::{Impossible, Input, Life, rfc_3339};
-use super::words::{PluginState, PluginStatus};
+use super::words::{HostMemoryStatus, PluginState, PluginStatus};
 use crate::metrics::PluginMetrics;
 use crate::name::PluginName;
 use crate::server::{EventRecorder, NewEvent};
@@ -132,6 +132,7 @@ impl Lifecycle {
             generation: life.generation,
             error: life.error(now),
             queue_depth: 0,
+            host_memory: HostMemoryStatus::default(),
             counters: std::collections::BTreeMap::new(),
             since: rfc_3339(life.since),
             next_try: life.next_try().map(rfc_3339),

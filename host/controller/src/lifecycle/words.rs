@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pilothouse_plugin::{HostMemory, HostMemoryKind};
 use serde::{Deserialize, Serialize};
 
 /// Where a plugin is in its life. The words are public.
@@ -87,6 +88,39 @@ pub struct PluginStatus {
     /// where nothing is due. `error` says it, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_try: Option<String>,
+    /// What the host holds for the plugin.
+    #[serde(default, skip_serializing_if = "HostMemoryStatus::is_absent")]
+    pub host_memory: HostMemoryStatus,
+}
+
+/// What the host holds for a plugin, in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostMemoryStatus {
+    /// Of all kinds together.
+    pub used: usize,
+    /// `limits.hostMemory`; 0 for a file that cannot be a plugin.
+    pub limit: usize,
+    /// Of each kind of which there is any.
+    pub by_kind: BTreeMap<String, usize>,
+}
+
+impl HostMemoryStatus {
+    /// Whether it is of a file that cannot be a plugin.
+    fn is_absent(&self) -> bool {
+        self.limit == 0
+    }
+
+    /// What there is in an account now.
+    pub(crate) fn of(memory: &HostMemory) -> Self {
+        let by_kind =
+            HostMemoryKind::ALL.iter().map(|kind| (kind.as_str().to_owned(), memory.used_by(*kind)));
+        Self {
+            used: memory.used(),
+            limit: memory.limit(),
+            by_kind: by_kind.filter(|(_, used)| *used > 0).collect(),
+        }
+    }
 }
 
 impl PluginStatus {
@@ -100,6 +134,7 @@ impl PluginStatus {
             error: error.to_string(),
             digest: String::new(),
             queue_depth: 0,
+            host_memory: HostMemoryStatus::default(),
             counters: BTreeMap::new(),
             since: String::new(),
             next_try: None,

@@ -4,7 +4,7 @@ mod units;
 
 use std::time::Duration;
 
-use pilothouse_plugin::Limits;
+use pilothouse_plugin::{HostMemory, Limits};
 use serde::Deserialize;
 
 use crate::descriptor::Limits as Wishes;
@@ -53,6 +53,8 @@ pub struct SidecarLimits {
     pub client_burst: Option<u32>,
     /// Kubernetes Events per second, after a burst of ten times as many.
     pub events_per_second: Option<u32>,
+    /// What the host may hold for the plugin, as a quantity.
+    pub host_memory: Option<String>,
 }
 
 /// What the plugin may use outside of its instances: shared by all of them.
@@ -66,11 +68,19 @@ pub struct Quotas {
     pub client_burst: u32,
     /// `eventsPerSecond`.
     pub events_per_second: u32,
+    /// `hostMemory`, in bytes: see [`HostMemory`].
+    pub host_memory: usize,
 }
 
 impl Default for Quotas {
     fn default() -> Self {
-        Self { metric_series: 1_000, client_qps: 100, client_burst: 300, events_per_second: 10 }
+        Self {
+            metric_series: 1_000,
+            client_qps: 100,
+            client_burst: 300,
+            events_per_second: 10,
+            host_memory: HostMemory::DEFAULT_LIMIT,
+        }
     }
 }
 
@@ -170,6 +180,7 @@ fn put(given: &SidecarLimits, effective: &mut Effective) -> Result<(), LimitErro
     set(&mut quotas.client_burst, qps.map(|qps| qps.saturating_mul(3)));
     set(&mut quotas.client_burst, number("clientBurst", given.client_burst, 1..=3_000_000)?);
     set(&mut quotas.events_per_second, number("eventsPerSecond", given.events_per_second, COUNTS)?);
+    set(&mut quotas.host_memory, bytes("hostMemory", given.host_memory.as_ref(), 1 << 20..=64 << 30)?);
     Ok(())
 }
 
@@ -231,7 +242,7 @@ mod tests {
         let text = "{memory: 1Mi, tableElements: 2, instances: 3, reconcileTimeout: 4s, observeTimeout: 5s, \
                     describeTimeout: 6s, indexTimeout: 7s, handles: 8, messageSize: 9Ki, objectSize: 10Ki, \
                     logLinesPerSecond: 11, logLineSize: 12Ki, metricSeries: 13, clientQps: 14, clientBurst: 15, \
-                    eventsPerSecond: 16, httpBody: 17Ki, httpRequests: 18, logBytesPerSecond: 19Ki}";
+                    eventsPerSecond: 16, httpBody: 17Ki, httpRequests: 18, logBytesPerSecond: 19Ki, hostMemory: 19Mi}";
         let Effective { guest, quotas, clipped } = effective(None, &sidecar(text)).expect("valid");
         let expected = Limits {
             memory: 1 << 20,
@@ -251,7 +262,13 @@ mod tests {
             http_requests: 18,
         };
         assert_eq!(guest, expected);
-        let expected = Quotas { metric_series: 13, client_qps: 14, client_burst: 15, events_per_second: 16 };
+        let expected = Quotas {
+            metric_series: 13,
+            client_qps: 14,
+            client_burst: 15,
+            events_per_second: 16,
+            host_memory: 19 << 20,
+        };
         assert_eq!(quotas, expected);
         assert_eq!(clipped, Vec::<String>::new());
     }

@@ -8,6 +8,7 @@ use pilothouse_informer::{
     FailureKind, IndexError, IndexFn, InformerKey, InformerPhase, SubscribeOptions, Subscription,
 };
 use pilothouse_model::{FieldSelector, GroupVersionKind, LabelSelector, ResourceType, Transform};
+use pilothouse_plugin::HostMemory;
 use tokio::time::{sleep, timeout};
 
 use super::authority::Authority;
@@ -75,7 +76,7 @@ pub(super) async fn subscribe(
         }
         // Writes of the old version that the cache has not caught up with must not be forgotten by the swap.
         let own_writes = views.writes.of(resource);
-        let view = view(watch, resource, subscriptions, own_writes)?;
+        let view = view(watch, resource, subscriptions, own_writes, views.writes.memory().clone())?;
         views.by_name.insert(name, Box::new(view));
     }
     let watched = |route: &Route| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription));
@@ -214,6 +215,7 @@ fn view(
     resource: &ResourceType,
     subscriptions: Vec<Arc<Subscription>>,
     own_writes: Arc<OwnWrites>,
+    memory: HostMemory,
 ) -> Result<View, LoadProblem> {
     let mut indexes = BTreeMap::new();
     let mut held_indexes = Vec::new();
@@ -253,7 +255,7 @@ fn view(
         cache,
         indexes,
         _held_indexes: held_indexes,
-        computed: Computed::new(computed),
+        computed: Computed::new(computed, memory),
         is_target: watch.trigger == Some(Trigger::Itself),
         own_writes,
     })

@@ -128,6 +128,17 @@ impl Entry {
         }
     }
 
+    /// Heap bytes that the entry keeps alive. What was heard of it is not counted: the caches are few.
+    pub(super) fn memory_size(&self) -> usize {
+        let what = match &self.what {
+            What::Object(object) => object.memory_size(),
+            What::Deleted(Deletion { uid, before, last, floor }) => {
+                [uid, before, last, floor].map(String::len).iter().sum()
+            }
+        };
+        self.seen_then.len() + what
+    }
+
     /// What a read of a cache in that state sees.
     pub(crate) fn seen(&self, look: Look) -> Seen {
         if self.is_of_another_history(&look) {

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock, RwLockUpgradableReadGuard};
 use pilothouse_model::{Notification, ObjectKey, ResourceType};
+use pilothouse_plugin::{HostMemory, HostMemoryKind};
 use tokio::time::Instant;
 
 use crate::server::Written;
@@ -47,6 +48,7 @@ pub(crate) struct PluginWrites {
     by_resource: Arc<Mutex<BTreeMap<Box<ResourceType>, Arc<OwnWrites>>>>,
     /// Of the version that runs.
     views: Arc<Mutex<Weak<Views>>>,
+    memory: HostMemory,
 }
 
 /// The writes to the objects of one resource.
@@ -56,12 +58,32 @@ pub(crate) struct OwnWrites {
     count: AtomicUsize,
     entries: RwLock<BTreeMap<ObjectKey, Entry>>,
     caches: Mutex<Vec<Weak<dyn Cache>>>,
+    /// What the entries are charged to. They are never refused, because the writes have happened: further ones are, before they are
+    /// sent.
+    memory: HostMemory,
 }
 
 impl PluginWrites {
+    /// Overlays that are charged to this account.
+    pub(crate) fn new(memory: HostMemory) -> Self {
+        Self { memory, ..Self::default() }
+    }
+
     /// The overlay of a resource.
     pub(crate) fn of(&self, resource: &ResourceType) -> Arc<OwnWrites> {
-        Arc::clone(self.by_resource.lock().entry(Box::new(resource.clone())).or_default())
+        let new = || Arc::new(OwnWrites::new(self.memory.clone()));
+        Arc::clone(self.by_resource.lock().entry(Box::new(resource.clone())).or_insert_with(new))
+    }
+
+    /// The plugin's account.
+    pub(crate) fn memory(&self) -> &HostMemory {
+        &self.memory
+    }
+
+    /// Forgets all of a plugin that was removed.
+    pub(crate) fn forget(&self) {
+        let forgotten = std::mem::take(&mut *self.by_resource.lock());
+        forgotten.values().for_each(|writes| writes.clear());
     }
 
     /// Remembers a write, where a watch of the plugin covers its object; `before` is the [`uid`](Self::uid) before it was
@@ -113,6 +135,11 @@ impl PluginWrites {
 }
 
 impl OwnWrites {
+    /// An overlay without writes, whose writes are charged to this account.
+    fn new(memory: HostMemory) -> Self {
+        Self { count: AtomicUsize::new(0), entries: RwLock::default(), caches: Mutex::default(), memory }
+    }
+
     /// From now on an entry also stays until this cache is past it. A cache that is dropped counts no more.
     pub(crate) fn serve(&self, cache: Weak<dyn Cache>) {
         let mut caches = self.caches.lock();
@@ -132,7 +159,11 @@ impl OwnWrites {
             let mut entries = self.entries.write();
             let looks = caches.iter().filter_map(|cache| cache.look(key));
             let before = entries.remove(key);
+            if let Some(before) = &before {
+                self.memory.release(HostMemoryKind::OwnWrites, bytes(key, before));
+            }
             if let Some(entry) = Entry::after(before, write, looks, Instant::now()) {
+                self.memory.add(HostMemoryKind::OwnWrites, bytes(key, &entry));
                 entries.insert(key.clone(), entry);
             }
             self.count.store(entries.len(), Ordering::SeqCst);
@@ -200,7 +231,9 @@ impl OwnWrites {
         if !past.is_empty() {
             let mut entries = RwLockUpgradableReadGuard::upgrade(entries);
             for key in &past {
-                entries.remove(key);
+                if let Some(entry) = entries.remove(key) {
+                    self.memory.release(HostMemoryKind::OwnWrites, bytes(key, &entry));
+                }
             }
             self.count.store(entries.len(), Ordering::SeqCst);
         }
@@ -210,6 +243,25 @@ impl OwnWrites {
     fn caches(&self) -> Vec<Arc<dyn Cache>> {
         self.caches.lock().iter().filter_map(Weak::upgrade).collect()
     }
+
+    fn clear(&self) {
+        let mut entries = self.entries.write();
+        for (key, entry) in std::mem::take(&mut *entries) {
+            self.memory.release(HostMemoryKind::OwnWrites, bytes(&key, &entry));
+        }
+        self.count.store(0, Ordering::SeqCst);
+    }
+}
+
+impl Drop for OwnWrites {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// What an entry takes, the same for as long as it is there.
+fn bytes(key: &ObjectKey, entry: &Entry) -> usize {
+    size_of::<(ObjectKey, Entry)>() + key.as_str().len() + entry.memory_size()
 }
 
 /// Which cache it is.

@@ -215,3 +215,27 @@ async fn a_server_whose_versions_begin_again_takes_the_writes_to_the_old_one_awa
         assert!(writes.is_empty());
     }
 }
+
+#[tokio::test]
+async fn writes_are_charged_until_they_are_forgotten() {
+    let memory = HostMemory::default();
+    let cache = Told::new(Some(&object("u", "9")), "9");
+    let writes = OwnWrites::new(memory.clone());
+    let told: Weak<Told> = Arc::downgrade(&cache);
+    writes.serve(told);
+    writes.record(&key(), OwnWrite::Object(object("u", "10")));
+    let one = memory.used_by(HostMemoryKind::OwnWrites);
+    assert!(one > object("u", "10").memory_size());
+    writes.record(&key(), OwnWrite::Object(object("u", "11")));
+    assert_eq!(memory.used(), one, "the later write is in the place of the earlier");
+    writes.record(&key(), deleted("u"));
+    assert!(memory.used() > 0 && memory.used() < one);
+    writes.record(&key(), OwnWrite::Object(object("v", "12")));
+    cache.tell(Some(&object("v", "12")), "12");
+    writes.prune();
+    assert_eq!((memory.used(), writes.is_empty()), (0, true));
+    writes.record(&key(), OwnWrite::Object(object("v", "13")));
+    assert!(memory.used() > 0);
+    drop(writes);
+    assert_eq!(memory.used(), 0);
+}

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::guest_host::GuestServices;
 use crate::queue::Item;
+use crate::targets::Targets;
 use crate::version::{Route, Version};
 
 type Batch = Pin<Box<dyn Future<Output = (usize, Option<Vec<Notification>>)> + Send>>;
@@ -142,10 +143,22 @@ pub(super) fn queue(version: &Version, route: &Route, notification: &Notificatio
         }
     }
     let by_index = |index: &str, value: &str| index_keys(version, &work.target_watch, index, value);
+    let is_itself = matches!(work.targets, Targets::Itself);
     for key in work.targets.of(notification, &by_index) {
         let item = Item { watch: Arc::clone(&work.target_watch), key };
         guest.hot_loops.woken(&item, notification);
-        guest.queue.add(item, reason, priority);
+        if is_itself {
+            guest.queue.add(item, reason, priority);
+            continue;
+        }
+        let is_cached = |key: &ObjectKey| {
+            version.views.get(&work.target_watch).is_ok_and(|view| view.object(key).is_some())
+        };
+        if let Err(exceeded) = guest.queue.add_named(item, reason, priority, is_cached) {
+            let what =
+                format!("a key that {} of watch {:?} names is not queued", notification.key(), route.watch);
+            guest.refused(&what, &exceeded);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{PluginTask, ReloadOptions, Wanted};
 use crate::guest_host::GuestServices;
-use crate::lifecycle::{Lifecycle, PluginState, PluginStatus};
+use crate::lifecycle::{HostMemoryStatus, Lifecycle, PluginState, PluginStatus};
 use crate::load::LoadServices;
 use crate::version::{Route, Version};
 
@@ -141,6 +141,7 @@ impl PluginView {
         let counters = self.guest.metrics.counters().into_iter();
         status.counters = counters.map(|(name, count)| (name.to_owned(), count)).collect::<BTreeMap<_, _>>();
         status.queue_depth = self.guest.queue.snapshot().depth;
+        status.host_memory = HostMemoryStatus::of(&self.guest.host_memory);
         status
     }
 
@@ -151,6 +152,7 @@ impl PluginView {
         metrics.queue_depth.set(i64::try_from(snapshot.depth).unwrap_or(i64::MAX));
         metrics.unfinished_work.set(snapshot.unfinished_work.as_secs_f64());
         metrics.longest_running.set(snapshot.longest_running.as_secs_f64());
+        metrics.observe_host_memory(&self.guest.host_memory);
     }
 }
 

@@ -188,6 +188,10 @@ impl PluginTask {
             }
             Err(problem) => {
                 self.guest.metrics.refused.inc();
+                if let Some(installed) = &self.installed {
+                    // It was raised for the version that does not come.
+                    self.guest.host_memory.set_limit(installed.host_memory);
+                }
                 let goes_on = if self.installed.is_some() { "; the version that runs goes on" } else { "" };
                 let text = problem.to_string();
                 if problem.may_pass() {
@@ -209,6 +213,7 @@ impl PluginTask {
         let version = Arc::<Version>::from(version);
         // It is in no call while the gate is closed.
         self.observer.shutdown().await;
+        self.guest.host_memory.set_limit(version.host_memory);
         self.dispatcher.install(Arc::clone(&version), &self.guest);
         if let Some(old) = &self.installed {
             handover::hand_over(old, &version, &self.guest);
@@ -327,7 +332,7 @@ impl PluginTask {
     async fn stop(&mut self, why: &str) {
         self.uninstall().await;
         self.guest.queue.shutdown();
-        self.guest.guest_metrics.forget(&self.guest.name);
+        self.guest.forget();
         self.lifecycle.apply(&Input::Stopped { why, with_host: why == SHUTDOWN });
         self.guest.log.settle();
         self.guest.log.state(LogLevel::Info, format_args!("stopped: {why}"));

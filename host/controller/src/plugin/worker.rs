@@ -34,7 +34,7 @@ pub(super) async fn work(gate: Gate, mut health: watch::Receiver<Health>, guest:
         let mut held = Held::new(&guest, item, reasons);
         let request = Arc::clone(&held.request);
         if let Some(wait) = guest.hot_loops.begin(held.item.key(), &request.reasons) {
-            guest.queue.put_off(held.item.key(), &request.reasons, wait);
+            guest.queue.put_off(&mut held.item, &request.reasons, wait);
             held.settled = true;
             continue;
         }
@@ -58,7 +58,7 @@ pub(super) async fn work(gate: Gate, mut health: watch::Receiver<Health>, guest:
                     }
                     _ => pass.answered(Activity::Reconcile),
                 }
-                settle(&guest, &mut held.item, reconciled);
+                settle(&guest, &mut held.item, &request.reasons, reconciled);
                 held.settled = true;
                 if let Some(found) = guest.hot_loops.end(held.item.key()) {
                     hot_loop::report(&guest, held.item.key(), &found);
@@ -118,7 +118,9 @@ impl Held<'_> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         if !self.settled {
-            self.queue_as(self.item.key());
+            let reasons = &self.request.reasons;
+            let reasons = if reasons.is_empty() { &[Reason::Other] } else { &**reasons };
+            self.guest.queue.put_back(&mut self.item, reasons);
         }
         // The item itself is let go of after this, which gives the key that was added to the next worker.
     }
@@ -160,7 +162,7 @@ async fn reconcile(version: &Version, request: &Arc<Request>) -> Option<Reconcil
 }
 
 /// Puts the key where the outcome says. Done before the key is let go, so that it is never nowhere.
-fn settle(guest: &GuestServices, item: &mut HeldItem, reconciled: Reconciled) {
+fn settle(guest: &GuestServices, item: &mut HeldItem, reasons: &[Reason], reconciled: Reconciled) {
     let metrics = &guest.metrics;
     metrics.reconcile_time.observe(reconciled.seconds);
     match reconciled.outcome {
@@ -171,7 +173,7 @@ fn settle(guest: &GuestServices, item: &mut HeldItem, reconciled: Reconciled) {
         Ok(Outcome::RequeueAfter(delay)) => {
             metrics.requeued_after.inc();
             item.forget();
-            guest.queue.add_after(item.key().clone(), delay, Reason::Requeue);
+            guest.queue.requeue_after(item, reasons, delay);
         }
         Err(Failure::Terminal(problem)) => {
             metrics.failed.inc();
@@ -196,8 +198,8 @@ fn settle(guest: &GuestServices, item: &mut HeldItem, reconciled: Reconciled) {
                 };
             }
             let attempt = item.attempts() + 1;
+            let again = Again(guest.queue.retry(item, reasons, Priority::Normal));
             let Item { watch, key } = item.key();
-            let again = Again(guest.queue.retry(item.key().clone(), Priority::Normal));
             guest.log.failure(
                 LogLevel::Warn,
                 format_args!("failed: {failure}"),

@@ -11,7 +11,7 @@ use http::Method;
 use jiff::Timestamp;
 use pilothouse_model::Object;
 use pilothouse_model::names::path_segment;
-use pilothouse_plugin::LogLevel;
+use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryKind, LogLevel};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -35,7 +35,29 @@ pub(crate) struct NewEvent {
 /// and counted, because an event is a comment and must not hold work up.
 #[derive(Clone)]
 pub(crate) struct EventRecorder {
-    sender: mpsc::Sender<NewEvent>,
+    sender: mpsc::Sender<Pending>,
+}
+
+/// An event that waits to be written. It holds the name of the object that it is about, never the object: a thousand of those may be
+/// gigabytes.
+struct Pending {
+    plugin: Arc<str>,
+    regarding: Reference,
+    warning: bool,
+    reason: String,
+    action: String,
+    note: String,
+    _charge: Option<HostMemoryCharge>,
+}
+
+/// Which object an event is about, in which state.
+struct Reference {
+    api_version: String,
+    kind: String,
+    namespace: String,
+    name: String,
+    uid: String,
+    resource_version: String,
 }
 
 const BACKLOG: usize = 1024;
@@ -67,9 +89,52 @@ impl EventRecorder {
         Self { sender }
     }
 
-    /// Queues an event; false when it was dropped.
+    /// Queues an event of the host; false when it was dropped.
     pub(crate) fn record(&self, event: NewEvent) -> bool {
-        self.sender.try_send(event).is_ok()
+        self.sender.try_send(event.into()).is_ok()
+    }
+
+    /// Queues an event of a guest, which is charged to the plugin until it is written; false when it was dropped.
+    pub(crate) fn record_charged(&self, event: NewEvent, memory: &HostMemory) -> bool {
+        let mut pending = Pending::from(event);
+        let Ok(charge) = memory.try_charge(HostMemoryKind::Events, pending.bytes()) else { return false };
+        pending._charge = Some(charge);
+        self.sender.try_send(pending).is_ok()
+    }
+}
+
+impl From<NewEvent> for Pending {
+    fn from(event: NewEvent) -> Self {
+        let NewEvent { plugin, regarding: object, warning, reason, action, note } = event;
+        let regarding = Reference {
+            api_version: object.api_version().to_owned(),
+            kind: object.kind().to_owned(),
+            namespace: object.namespace().to_owned(),
+            name: object.name().to_owned(),
+            uid: object.uid().to_owned(),
+            resource_version: object.resource_version().to_owned(),
+        };
+        Self { plugin, regarding, warning, reason, action, note, _charge: None }
+    }
+}
+
+impl Pending {
+    fn bytes(&self) -> usize {
+        let Reference { api_version, kind, namespace, name, uid, resource_version } = &self.regarding;
+        let texts = [api_version, kind, namespace, name, uid, resource_version];
+        let texts = texts.into_iter().chain([&self.reason, &self.action, &self.note]);
+        size_of::<Self>() + texts.map(String::len).sum::<usize>()
+    }
+}
+
+impl Reference {
+    /// `namespace/name`, or `name` for cluster scope.
+    fn key(&self) -> String {
+        if self.namespace.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{}/{}", self.namespace, self.name)
+        }
     }
 }
 
@@ -77,7 +142,7 @@ async fn write_all(
     server: Server,
     instance: Arc<str>,
     logs: PluginLogs,
-    mut receiver: mpsc::Receiver<NewEvent>,
+    mut receiver: mpsc::Receiver<Pending>,
 ) {
     let mut recorded: HashMap<Identity, Recorded> = HashMap::new();
     while let Some(event) = receiver.recv().await {
@@ -117,11 +182,11 @@ async fn write_all(
     }
 }
 
-fn identity(event: &NewEvent) -> Identity {
+fn identity(event: &Pending) -> Identity {
     let object = &event.regarding;
     Identity {
         plugin: Arc::clone(&event.plugin),
-        regarding: format!("{}/{}/{}", object.kind(), object.key(), object.uid()),
+        regarding: format!("{}/{}/{}", object.kind, object.key(), object.uid),
         warning: event.warning,
         reason: event.reason.clone(),
         action: event.action.clone(),
@@ -139,11 +204,11 @@ fn micro(now: Timestamp) -> String {
 }
 
 /// The collection's path, the event's name, and its manifest.
-fn manifest(event: &NewEvent, instance: &str, now: Timestamp) -> (String, String, Value) {
+fn manifest(event: &Pending, instance: &str, now: Timestamp) -> (String, String, Value) {
     let object = &event.regarding;
     // Events about cluster-scoped objects live in `default`, as with client-go.
-    let namespace = if object.namespace().is_empty() { "default" } else { object.namespace() };
-    let name = format!("{}.{:x}", object.name(), now.as_nanosecond());
+    let namespace = if object.namespace.is_empty() { "default" } else { &object.namespace };
+    let name = format!("{}.{:x}", object.name, now.as_nanosecond());
     let body = json!({
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -156,8 +221,8 @@ fn manifest(event: &NewEvent, instance: &str, now: Timestamp) -> (String, String
         "reportingController": format!("pilothouse.dev/{}", event.plugin),
         "reportingInstance": format!("{}-{instance}", event.plugin),
         "regarding": {
-            "apiVersion": object.api_version(), "kind": object.kind(), "name": object.name(),
-            "namespace": object.namespace(), "uid": object.uid(), "resourceVersion": object.resource_version(),
+            "apiVersion": object.api_version, "kind": object.kind, "name": object.name,
+            "namespace": object.namespace, "uid": object.uid, "resourceVersion": object.resource_version,
         },
     });
     (format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events"), name, body)
@@ -167,7 +232,24 @@ fn manifest(event: &NewEvent, instance: &str, now: Timestamp) -> (String, String
 mod tests {
     use super::*;
 
-    fn event(note: &str) -> NewEvent {
+    fn event(note: &str) -> Pending {
+        about(note).into()
+    }
+
+    #[tokio::test]
+    async fn a_guests_events_are_charged_until_they_are_written_and_pin_no_object() {
+        let (sender, mut receiver) = mpsc::channel(BACKLOG);
+        let recorder = EventRecorder { sender };
+        let memory = HostMemory::new(2 * event("n").bytes());
+        assert!(recorder.record_charged(about("n"), &memory) && recorder.record_charged(about("m"), &memory));
+        assert_eq!(memory.used(), memory.limit());
+        assert!(!recorder.record_charged(about("o"), &memory), "dropped");
+        assert!(recorder.record(about("p")), "the host's own is not the plugin's");
+        while receiver.try_recv().is_ok() {}
+        assert_eq!(memory.used(), 0);
+    }
+
+    fn about(note: &str) -> NewEvent {
         let object =
             r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","uid":"u","resourceVersion":"5"}}"#;
         NewEvent {

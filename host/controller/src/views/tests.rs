@@ -83,7 +83,7 @@ async fn an_object_that_no_batch_tells_of_leaves_overlay_and_indexes_at_the_look
     let mine = world.put(0, 0, 0);
     views.record(&Written::Object(resource(), mine.clone()), "").await;
     let view = &views.by_name["maps"];
-    view.computed.set(mine, vec![vec!["0".to_owned()]]);
+    view.computed.set(mine, vec![vec!["0".to_owned()]]).expect("room");
     // Somebody else deletes it before the watch tells of it, so that there is nothing to tell.
     world.delete(0);
     watch.bring(&world, 2).await;
@@ -93,4 +93,22 @@ async fn an_object_that_no_batch_tells_of_leaves_overlay_and_indexes_at_the_look
     assert_eq!((view.object(&key(0)).is_none(), view.computed.objects().len()), (true, 1));
     views.forget_all();
     assert!(view.own_writes.is_empty() && view.computed.objects().is_empty(), "it is still remembered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_version_in_a_cache_counts_as_cached() {
+    let (mut watch, views) = one_watch().await;
+    let mut world = World::new(true);
+    let written = world.put(0, 0, 0);
+    watch.bring(&world, 1).await;
+    let first = views.by_name["maps"].object(&key(0)).expect("it is there");
+    assert!(views.has_cached(&first) && first == written);
+    assert!(!views.has_cached(&written), "the same from the server is another allocation");
+    world.put(0, 1, 0);
+    watch.bring(&world, 1).await;
+    let second = views.by_name["maps"].object(&key(0)).expect("it is there");
+    assert!(views.has_cached(&second) && !views.has_cached(&first), "the first is superseded");
+    world.delete(0);
+    watch.bring(&world, 1).await;
+    assert!(!views.has_cached(&second));
 }

@@ -73,6 +73,12 @@ impl WatchCache {
         }
     }
 
+    /// Whether this very version of the object is cached.
+    pub(crate) fn has(&self, object: &Object) -> bool {
+        let cached = self.reader(object.namespace()).and_then(|reader| reader.get(object.key()));
+        cached.is_some_and(|cached| cached.ptr_eq(object))
+    }
+
     /// All keys, in the order of the readers.
     pub(crate) fn keys(&self) -> impl Iterator<Item = ObjectKey> {
         self.readers.iter().flat_map(StoreReader::list_keys)
@@ -206,14 +212,19 @@ impl View {
         let readers = self.cache.readers.iter();
         let mut values: BTreeSet<String> =
             readers.flat_map(|reader| reader.index_values(&known.name).unwrap_or_default()).collect();
-        for (key, entry) in &own {
-            // What the cache shows of the object may be the last that has its values.
-            let cached = self.cache.reader(key.namespace()).and_then(|reader| reader.get(key));
-            for value in cached.iter().flat_map(|cached| known.function.values(cached)) {
-                if self.by_index(index, &value)?.is_empty() {
-                    values.remove(&value);
-                }
+        // What the cache shows of a written object may be the last that has its values. Each value is looked at once, however many
+        // own writes there are.
+        let cached = own.iter().filter_map(|(key, _)| self.cache.reader(key.namespace())?.get(key));
+        let doubtful: BTreeSet<String> = cached.flat_map(|cached| known.function.values(&cached)).collect();
+        let is_written = |key: &ObjectKey| own.binary_search_by(|(written, _)| written.cmp(key)).is_ok();
+        for value in &doubtful {
+            let mut readers = self.cache.readers.iter();
+            let keys = |reader: &StoreReader| reader.index_keys(&known.name, value).unwrap_or_default();
+            if readers.all(|reader| keys(reader).iter().all(is_written)) {
+                values.remove(value);
             }
+        }
+        for (key, entry) in &own {
             values.extend(self.seen(key, entry).iter().flat_map(|seen| known.function.values(seen)));
         }
         Ok(values.into_iter().collect())

@@ -279,6 +279,13 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
         }
     }
 
+    /// Forgets all that is pending, apart from the keys that workers hold, and gives its memory back: for a queue that was shut
+    /// down and from which nothing will be exported.
+    pub fn discard(&self) {
+        let discarded = self.shared.state.lock().discard();
+        drop(discarded);
+    }
+
     /// All that is pending, with its delays and attempts. A key that a worker holds counts: its outcome is not known.
     #[must_use]
     pub fn export(&self) -> Vec<PendingItem<K>> {
@@ -330,6 +337,11 @@ impl<K: Clone + Eq + Hash, N: Note> WorkItem<K, N> {
     #[must_use]
     pub fn note(&self) -> &N {
         &self.note
+    }
+
+    /// What its adds noted, to be taken out of it.
+    pub fn note_mut(&mut self) -> &mut N {
+        &mut self.note
     }
 
     /// The priority with which it was taken.

@@ -272,6 +272,20 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         }
     }
 
+    /// Forgets all that is pending, apart from the keys that workers hold. What was forgotten is for the caller to drop, without the
+    /// lock.
+    pub(super) fn discard(&mut self) -> Discarded<K, N> {
+        let held = |entry: &Entry<N>| Entry { held_since: entry.held_since, ..Entry::new() };
+        let kept = self.entries.iter().filter(|(_, entry)| entry.held_since.is_some());
+        let kept: HashMap<K, Entry<N>, FastHash> =
+            kept.map(|(key, entry)| (key.clone(), held(entry))).collect();
+        Discarded {
+            _entries: std::mem::replace(&mut self.entries, kept),
+            _ready: std::mem::take(&mut self.ready),
+            _delayed: std::mem::take(&mut self.delayed),
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn entry_count(&self) -> usize {
         self.entries.len()
@@ -365,6 +379,13 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
             self.entries.shrink_to(2 * most);
         }
     }
+}
+
+/// What a queue has forgotten.
+pub(super) struct Discarded<K, N> {
+    _entries: HashMap<K, Entry<N>, FastHash>,
+    _ready: [BTreeMap<u64, K>; 2],
+    _delayed: BTreeMap<(Instant, u64), K>,
 }
 
 impl<N: Note> Entry<N> {

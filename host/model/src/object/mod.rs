@@ -246,6 +246,23 @@ impl Object {
         size_of::<Inner>() + self.0.json.memory_size() + self.key().as_str().len()
     }
 
+    /// Approximate heap bytes of this version once its text was read: as [`memory_size`](Self::memory_size), and for a view of a packed
+    /// object, with the plain text that the view keeps then.
+    #[must_use]
+    pub fn unpacked_size(&self) -> usize {
+        size_of::<Inner>() + self.0.json.unpacked_size() + self.key().as_str().len()
+    }
+
+    /// Of [`unpacked_size`](Self::unpacked_size), what a handle on this version takes beside the version that a cache holds: nothing of a
+    /// plain object, and the plain text of a view.
+    #[must_use]
+    pub fn private_size(&self) -> usize {
+        match &self.0.json {
+            Json::Plain(_) => 0,
+            Json::Packed(view) => size_of::<Inner>() + view.text_len(),
+        }
+    }
+
     /// Whether both are the very same allocation, or two views of one packed object.
     #[must_use]
     pub fn ptr_eq(&self, other: &Self) -> bool {

@@ -258,12 +258,25 @@ impl Object {
 }
 
 impl View {
+    /// Bytes of the plain text.
+    pub(super) fn text_len(&self) -> usize {
+        self.object.0.text_len as usize
+    }
+
     pub(super) fn object(&self) -> &PackedObject {
         &self.object
     }
 }
 
 impl Json {
+    /// As [`memory_size`](Self::memory_size) once the text was read.
+    pub(super) fn unpacked_size(&self) -> usize {
+        match self {
+            Self::Plain(text) => text.len(),
+            Self::Packed(view) => size_of::<View>() + view.object.memory_size() + view.text_len(),
+        }
+    }
+
     pub(super) fn memory_size(&self) -> usize {
         match self {
             Self::Plain(text) => text.len(),

@@ -1,6 +1,6 @@
 //! `pilothouse status`: the plugins of a running host.
 
-use pilothouse_controller::PluginStatus;
+use pilothouse_controller::{HostMemoryStatus, PluginStatus};
 use serde::Deserialize;
 
 use super::remote;
@@ -24,8 +24,9 @@ pub(crate) async fn run(flags: Status) -> Outcome {
         output::line(format_args!("no plugins; drop a .wasm into the host's plugins directory"));
         return Ok(());
     }
-    let rows: Vec<[String; 6]> = plugins.iter().map(row).collect();
-    let head = ["NAME", "VERSION", "STATE", "GENERATION", "QUEUE", "RECONCILES"].map(str::to_owned);
+    let rows: Vec<[String; 7]> = plugins.iter().map(row).collect();
+    let head =
+        ["NAME", "VERSION", "STATE", "GENERATION", "QUEUE", "RECONCILES", "HOST-MEMORY"].map(str::to_owned);
     let width = |column: usize| {
         rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or_default()
     };
@@ -45,7 +46,7 @@ pub(crate) async fn run(flags: Status) -> Outcome {
     Ok(())
 }
 
-fn row(plugin: &PluginStatus) -> [String; 6] {
+fn row(plugin: &PluginStatus) -> [String; 7] {
     let reconciles = plugin.counters.get("reconciles").copied().unwrap_or_default();
     [
         plugin.name.clone(),
@@ -54,5 +55,29 @@ fn row(plugin: &PluginStatus) -> [String; 6] {
         plugin.generation.to_string(),
         plugin.queue_depth.to_string(),
         reconciles.to_string(),
+        host_memory(&plugin.host_memory),
     ]
+}
+
+/// What the host holds for a plugin, and of which limit: `3/64Mi`. A host before this column says nothing of it.
+fn host_memory(memory: &HostMemoryStatus) -> String {
+    match memory.limit {
+        0 => "-".to_owned(),
+        limit => format!("{}/{}Mi", memory.used.div_ceil(1 << 20), limit >> 20),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_memory_is_shown_in_whole_mebibytes() {
+        let memory =
+            |used, limit| host_memory(&HostMemoryStatus { used, limit, ..HostMemoryStatus::default() });
+        assert_eq!(memory(0, 64 << 20), "0/64Mi");
+        assert_eq!(memory(1, 64 << 20), "1/64Mi");
+        assert_eq!(memory(70 << 20, 64 << 20), "70/64Mi");
+        assert_eq!(memory(0, 0), "-");
+    }
 }

@@ -73,6 +73,7 @@ mod tests {
             counters: [("reconciles".to_owned(), 7)].into(),
             since: String::new(),
             next_try: None,
+            host_memory: pilothouse_controller::HostMemoryStatus::default(),
         };
         let page = render(&[plugin]);
         assert!(!page.contains("<script>"));

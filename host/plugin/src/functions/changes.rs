@@ -13,12 +13,12 @@ impl Host for GuestState {}
 impl HostBatch for GuestState {
     fn before(&mut self, batch: Handle, position: u32) -> wasmtime::Result<Option<Resource<ObjectHandle>>> {
         let object = self.handles.notification(&batch, position).and_then(before).cloned();
-        object.map(|object| self.handles.open(object)).transpose()
+        object.map(|object| self.open(object)).transpose()
     }
 
     fn after(&mut self, batch: Handle, position: u32) -> wasmtime::Result<Option<Resource<ObjectHandle>>> {
         let object = self.handles.notification(&batch, position).and_then(after).cloned();
-        object.map(|object| self.handles.open(object)).transpose()
+        object.map(|object| self.open(object)).transpose()
     }
 
     fn after_field(
@@ -27,6 +27,7 @@ impl HostBatch for GuestState {
         position: u32,
         pointer: String,
     ) -> wasmtime::Result<Option<String>> {
+        super::check_pointer("batch.after-field", &pointer)?;
         let object = self.handles.notification(&batch, position).and_then(after);
         object.and_then(|object| object.field(&pointer)).map(|text| self.carried(text)).transpose()
     }

@@ -2,13 +2,14 @@
 
 use wasmtime::component::Resource;
 
-use super::{MAX_PAGE, non_empty};
+use super::{MAX_PAGE, MAX_SELECTOR, check_text, non_empty};
 use crate::bindings::pilothouse::controller::client as wit;
 use crate::bindings::pilothouse::controller::types;
 use crate::fault::Bytes;
-use crate::sandbox::{GuestState, ObjectHandle};
+use crate::sandbox::{GuestState, ObjectHandle, Stop};
 use crate::{
-    ApiError, DeleteOptions, ListOptions, MAX_MILLISECONDS, ObjectType, Patch, PatchType, Propagation,
+    ApiError, DeleteOptions, HostMemoryKind, ListOptions, MAX_MILLISECONDS, ObjectType, Patch, PatchType,
+    Propagation,
 };
 
 type Handle = Resource<ObjectHandle>;
@@ -28,6 +29,14 @@ impl wit::Host for GuestState {
 
     async fn list(&mut self, target: types::ObjectType, options: wit::ListOptions) -> Answer<wit::Page> {
         self.begin("client.list")?;
+        let texts = [
+            ("a label selector", &options.label_selector),
+            ("a field selector", &options.field_selector),
+            ("a cursor", &options.cursor),
+        ];
+        for (argument, text) in texts {
+            check_text("client.list", argument, MAX_SELECTOR, text)?;
+        }
         let options = ListOptions {
             namespace: options.namespace,
             label_selector: options.label_selector,
@@ -38,13 +47,13 @@ impl wit::Host for GuestState {
         let answer = self.host.client_list(&self.call, &target.into(), &options).await;
         self.waiting_in = None;
         Ok(match answer {
-            Ok(page) => Ok(wit::Page { items: self.handles.open_all(page.items)?, next: page.next }),
+            Ok(page) => Ok(wit::Page { items: self.open_all(page.items)?, next: page.next }),
             Err(error) => Err(error.into()),
         })
     }
 
     async fn create(&mut self, manifest: String, subresource: String) -> Answer<Handle> {
-        self.begin("client.create")?;
+        self.begin_write("client.create")?;
         if let Err(too_large) = self.admit(manifest.len()) {
             return Ok(Err(too_large));
         }
@@ -53,7 +62,7 @@ impl wit::Host for GuestState {
     }
 
     async fn update(&mut self, manifest: String, subresource: String) -> Answer<Handle> {
-        self.begin("client.update")?;
+        self.begin_write("client.update")?;
         if let Err(too_large) = self.admit(manifest.len()) {
             return Ok(Err(too_large));
         }
@@ -69,7 +78,7 @@ impl wit::Host for GuestState {
         body: String,
         subresource: String,
     ) -> Answer<Handle> {
-        self.begin("client.patch")?;
+        self.begin_write("client.patch")?;
         if let Err(too_large) = self.admit(body.len()) {
             return Ok(Err(too_large));
         }
@@ -85,7 +94,7 @@ impl wit::Host for GuestState {
         key: types::ObjectKey,
         options: wit::DeleteOptions,
     ) -> Answer<()> {
-        self.begin("client.delete")?;
+        self.begin_write("client.delete")?;
         let options = DeleteOptions {
             propagation: match options.propagation {
                 wit::Propagation::Background => Propagation::Background,
@@ -108,6 +117,12 @@ impl GuestState {
         Ok(())
     }
 
+    /// Begins a request whose answer is remembered among the plugin's own writes: not while those have no room.
+    fn begin_write(&mut self, function: &'static str) -> wasmtime::Result<()> {
+        self.begin(function)?;
+        Ok(self.handles.memory().check(HostMemoryKind::OwnWrites).map_err(Stop::HostMemory)?)
+    }
+
     /// What the API server says of a body that is too large, said before it is sent.
     fn admit(&mut self, bytes: usize) -> Result<(), types::ApiError> {
         if bytes <= self.object_size {
@@ -127,7 +142,7 @@ impl GuestState {
     fn end_with_object(&mut self, answer: Result<pilothouse_model::Object, ApiError>) -> Answer<Handle> {
         self.waiting_in = None;
         Ok(match answer {
-            Ok(object) => Ok(self.handles.open(object)?),
+            Ok(object) => Ok(self.open(object)?),
             Err(error) => Err(error.into()),
         })
     }

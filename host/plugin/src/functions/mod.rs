@@ -6,6 +6,7 @@ mod changes;
 mod client;
 mod config;
 mod events;
+mod keys;
 mod log;
 mod metrics;
 mod objects;
@@ -21,6 +22,10 @@ use crate::{MAX_MILLISECONDS, Misuse};
 
 /// Pointers in one call, at most: each one costs a scan of an object, or of many.
 const MAX_POINTERS: usize = 64;
+/// Bytes of one pointer. Keys of labels and annotations have 317 at most.
+const MAX_POINTER: usize = 4 << 10;
+/// Bytes of a selector or of a cursor.
+const MAX_SELECTOR: usize = 16 << 10;
 /// Objects in one page of a list, at most.
 const MAX_PAGE: u32 = 500;
 
@@ -42,10 +47,29 @@ fn pairs(pairs: Vec<types::Pair>) -> Vec<(String, String)> {
     pairs.into_iter().map(|pair| (pair.key, pair.value)).collect()
 }
 
-/// Refuses more pointers than one call takes.
-fn check_pointers(function: &'static str, given: usize) -> wasmtime::Result<()> {
+/// Refuses more pointers than one call takes, and longer ones.
+fn check_pointers<P: AsRef<str>>(function: &'static str, pointers: &[P]) -> wasmtime::Result<()> {
+    let given = pointers.len();
     if given > MAX_POINTERS {
         return Err(Stop::from(Misuse::TooManyPointers { function, allowed: MAX_POINTERS, given }).into());
+    }
+    pointers.iter().try_for_each(|pointer| check_pointer(function, pointer.as_ref()))
+}
+
+/// Refuses a pointer that is longer than any that leads somewhere.
+fn check_pointer(function: &'static str, pointer: &str) -> wasmtime::Result<()> {
+    check_text(function, "a pointer", MAX_POINTER, pointer)
+}
+
+/// Refuses a text that is longer than the host reads.
+fn check_text(
+    function: &'static str,
+    argument: &'static str,
+    allowed: usize,
+    text: &str,
+) -> wasmtime::Result<()> {
+    if text.len() > allowed {
+        return Err(Stop::from(Misuse::TooLong { function, argument, allowed, given: text.len() }).into());
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use pilothouse_model::text_of;
 use wasmtime::component::Resource;
 
-use super::check_pointers;
+use super::{check_pointer, check_pointers};
 use crate::bindings::pilothouse::controller::objects::{Host, HostObject, Owner};
 use crate::bindings::pilothouse::controller::types::{ObjectKey, Pair};
 use crate::sandbox::{GuestState, ObjectHandle};
@@ -70,10 +70,12 @@ impl HostObject for GuestState {
     }
 
     fn field(&mut self, handle: Handle, pointer: String) -> wasmtime::Result<Option<String>> {
+        check_pointer("object.field", &pointer)?;
         self.handles.get(&handle)?.field(&pointer).map(|text| self.carried(text)).transpose()
     }
 
     fn text(&mut self, handle: Handle, pointer: String) -> wasmtime::Result<Option<String>> {
+        check_pointer("object.text", &pointer)?;
         let text = self.handles.get(&handle)?.text(&pointer);
         text.map(|text| self.carried(&text)).transpose()
     }
@@ -120,7 +122,7 @@ fn values<P: AsRef<str>>(
     pointers: &[P],
     read: impl for<'a> Fn(&'a str) -> Cow<'a, str>,
 ) -> wasmtime::Result<Vec<Option<String>>> {
-    check_pointers(function, pointers.len())?;
+    check_pointers(function, pointers)?;
     let mut size = size_of::<Option<String>>() * pointers.len();
     let found = state.handles.get(handle)?.fields(pointers).into_iter();
     // Before each copy, so that no more is copied than one call may carry.

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use wasmtime::component::{ComponentType, Lift, Linker, Resource, WasmStr};
 use wasmtime::{Result, StoreContextMut};
 
+use super::check_pointer;
 use super::objects::{fields, texts};
 use crate::Call;
 use crate::sandbox::{GuestState, ObjectHandle, Stop};
@@ -48,13 +49,27 @@ fn add(linker: &mut Linker<GuestState>) -> Result<()> {
     })?;
     objects.func_wrap(
         FIELDS,
-        |store: StoreContextMut<'_, _>, (object, pointers): (Handle, Vec<WasmStr>)| {
-            Ok((fields(store.data(), &object, &in_place(&store, &pointers)?)?,))
+        |mut store: StoreContextMut<'_, _>, (object, pointers): (Handle, Vec<WasmStr>)| {
+            accounted(&mut store, |store| fields(store.data(), &object, &in_place(store, &pointers)?))
         },
     )?;
-    objects.func_wrap(TEXTS, |store: StoreContextMut<'_, _>, (object, pointers): (Handle, Vec<WasmStr>)| {
-        Ok((texts(store.data(), &object, &in_place(&store, &pointers)?)?,))
-    })
+    objects.func_wrap(
+        TEXTS,
+        |mut store: StoreContextMut<'_, _>, (object, pointers): (Handle, Vec<WasmStr>)| {
+            accounted(&mut store, |store| texts(store.data(), &object, &in_place(store, &pointers)?))
+        },
+    )
+}
+
+/// Charges what the work takes to the call: many pointers into a large object may take longer than a tick.
+fn accounted<T>(
+    store: &mut StoreContextMut<'_, GuestState>,
+    work: impl FnOnce(&StoreContextMut<'_, GuestState>) -> Result<T>,
+) -> Result<(T,)> {
+    let mut since = store.data().cpu.now();
+    let answer = work(store)?;
+    store.data_mut().cpu.account(&mut since)?;
+    Ok((answer,))
 }
 
 fn in_place<'a>(store: &'a StoreContextMut<'_, GuestState>, texts: &[WasmStr]) -> Result<Vec<Cow<'a, str>>> {
@@ -86,7 +101,7 @@ fn get(
     let Some(object) = object else { return Ok((None,)) };
     // While the guest goes on, the processor loads what it will most likely ask for.
     object.fetch_parts();
-    Ok((Some(store.data_mut().handles.open(object)?),))
+    Ok((Some(store.data_mut().open(object)?),))
 }
 
 fn field(
@@ -95,6 +110,7 @@ fn field(
     pointer: &WasmStr,
 ) -> Result<Option<String>> {
     let pointer = pointer.to_str(store)?;
+    check_pointer("object.field", &pointer)?;
     let state = store.data();
     let text = state.handles.get(object)?.field(&pointer);
     text.map(|text| state.carried(text)).transpose()
@@ -106,6 +122,7 @@ fn text(
     pointer: &WasmStr,
 ) -> Result<Option<String>> {
     let pointer = pointer.to_str(store)?;
+    check_pointer("object.text", &pointer)?;
     let state = store.data();
     let text = state.handles.get(object)?.text(&pointer);
     text.map(|text| state.carried(&text)).transpose()

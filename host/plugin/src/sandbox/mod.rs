@@ -9,11 +9,11 @@ mod wasi;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
+use pilothouse_model::Object;
 use thiserror::Error;
 use wasmtime::Store;
-use wasmtime::component::ResourceTable;
+use wasmtime::component::{Resource, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
@@ -24,7 +24,7 @@ pub(crate) use handles::Handles;
 pub use handles::{BatchHandle, ObjectHandle};
 pub(crate) use memory::MemoryLimiter;
 
-use crate::{Call, Host, Limits, Misuse};
+use crate::{Call, Host, HostMemoryExceeded, Limits, Misuse};
 
 /// Why the host stops a guest. Travels through the engine as the error of a trap.
 #[derive(Clone, Debug, Error)]
@@ -41,6 +41,8 @@ pub(crate) enum Stop {
     Handles { allowed: u32 },
     #[error("an answer of more than {allowed} bytes")]
     MessageSize { allowed: usize },
+    #[error("{0}")]
+    HostMemory(#[from] HostMemoryExceeded),
 }
 
 /// The data of an instance's store.
@@ -68,7 +70,7 @@ impl GuestState {
     /// A store with nothing in it yet, ready to instantiate in.
     pub(crate) fn store(
         engine: &wasmtime::Engine,
-        tick: Duration,
+        cpu: CpuMeter,
         host: Arc<dyn Host>,
         limits: &Limits,
     ) -> Store<Self> {
@@ -78,11 +80,11 @@ impl GuestState {
         let state = Self {
             wasi: wasi::context(&host, &console, limits),
             http: http::Http::new(host.clone(), console.clone(), limits),
+            handles: Handles::new(limits.handles, &host.host_memory()),
             host,
             call: Call::Instantiate,
-            handles: Handles::new(limits.handles),
             memory: MemoryLimiter::new(limits),
-            cpu: CpuMeter::new(tick),
+            cpu,
             console,
             waiting_in: None,
             message_size: limits.message_size,
@@ -97,6 +99,28 @@ impl GuestState {
         store.set_max_component_handles((limits.handles as usize).saturating_mul(2));
         store.epoch_deadline_callback(|mut store| store.data_mut().cpu.on_tick());
         store
+    }
+
+    /// Opens a handle on an object.
+    pub(crate) fn open(&mut self, object: Object) -> wasmtime::Result<Resource<ObjectHandle>> {
+        let host = &self.host;
+        self.handles.open(object, |object| host.is_cached(object))
+    }
+
+    /// Opens a handle on each object, or fails.
+    pub(crate) fn open_all(&mut self, objects: Vec<Object>) -> wasmtime::Result<Vec<Resource<ObjectHandle>>> {
+        objects.into_iter().map(|object| self.open(object)).collect()
+    }
+
+    /// Charges the ticks since then to the call; where there were any, others get to run. For host functions that look at many objects,
+    /// after each few.
+    pub(crate) async fn breathe(&mut self, since: &mut u64) -> wasmtime::Result<()> {
+        if self.cpu.account(since)? {
+            self.cpu.give_way().await;
+            // Meanwhile time passed that was others'.
+            *since = self.cpu.now();
+        }
+        Ok(())
     }
 
     /// Refuses an answer that is larger than one call may carry, before it is copied.

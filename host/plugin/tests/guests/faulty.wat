@@ -12,6 +12,8 @@
   (import "pilothouse:controller/metrics@0.1.0" "gauge" (func $gauge (param i32 i32 i32 i32 f64)))
   (import "pilothouse:controller/events@0.1.0" "publish" (func $publish (param i32 i32 i32 i32 i32 i32 i32 i32)))
   (import "pilothouse:controller/client@0.1.0" "create" (func $create (param i32 i32 i32 i32 i32)))
+  (import "pilothouse:controller/objects@0.1.0" "[method]object.field" (func $field (param i32 i32 i32 i32)))
+  (import "pilothouse:controller/queue@0.1.0" "add" (func $add (param i32 i32 i32 i32 i32 i32)))
   (import "wasi:random/random@0.2.6" "get-random-bytes" (func $random (param i64 i32)))
   (memory (export "memory") 4)
   (table $table 1 funcref)
@@ -24,6 +26,7 @@
   (data (i32.const 608) "\40\02\00\00\04\00\00\00\80\02\00\00\08\00\00\00")
   (data (i32.const 640) "aaaaaaaa")
   (data (i32.const 656) "\ff\fe\fd")
+  (data (i32.const 672) "wanted=never")
 
   ;; Memory for what the host passes in: taken from the end of what is used, begun anew with each call and each turn of a loop. What the
   ;; request and the configuration point to lies below `kept`.
@@ -149,6 +152,72 @@
     (call $log (i32.const 3) (i32.load (i32.const 276)) (i32.load (i32.const 280)) (i32.const 0) (i32.const 0))
     unreachable)
 
+  ;; Ever other names of eight letters, which are the counter's digits.
+  (func $queues-without-end
+    (local $count i32) (local $digit i32)
+    (loop $forever
+      (local.set $digit (i32.const 0))
+      (loop $digits
+        (i32.store8 (i32.add (i32.const 640) (local.get $digit))
+          (i32.add (i32.const 97)
+            (i32.and (i32.shr_u (local.get $count) (i32.shl (local.get $digit) (i32.const 2))) (i32.const 15))))
+        (local.set $digit (i32.add (local.get $digit) (i32.const 1)))
+        (br_if $digits (i32.lt_u (local.get $digit) (i32.const 8))))
+      (call $add (global.get $watch) (global.get $watch-len) (global.get $namespace) (global.get $namespace-len)
+        (i32.const 640) (i32.const 8))
+      (local.set $count (i32.add (local.get $count) (i32.const 1)))
+      (br $forever)))
+
+  ;; A name of 100,000 bytes.
+  (func $queues-at-length
+    (memory.fill (i32.const 65536) (i32.const 97) (i32.const 100000))
+    (call $add (global.get $watch) (global.get $watch-len) (i32.const 0) (i32.const 0)
+      (i32.const 65536) (i32.const 100000)))
+
+  ;; The request's object from the server, again and again, with its handles kept.
+  (func $keeps-from-server
+    (loop $forever
+      (global.set $next (global.get $kept))
+      (call $client-get (i32.const 512) (i32.const 2) (i32.const 516) (i32.const 9)
+        (global.get $namespace) (global.get $namespace-len) (global.get $name) (global.get $name-len)
+        (i32.const 0) (i32.const 0) (i32.const 256))
+      (br $forever)))
+
+  ;; A thousand handles on the object of the request, kept when the call ends.
+  (func $keeps-from-cache
+    (local $count i32)
+    (local.set $count (i32.const 1000))
+    (loop $again
+      (drop (call $open))
+      (local.set $count (i32.sub (local.get $count) (i32.const 1)))
+      (br_if $again (local.get $count))))
+
+  (func $selects (param $selector i32) (param $length i32)
+    (call $list (global.get $watch) (global.get $watch-len)
+      (i32.const 0) (i32.const 0) (local.get $selector) (local.get $length)
+      (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 96)))
+
+  ;; A label selector of 100,000 bytes.
+  (func $selects-at-length
+    (memory.fill (i32.const 65536) (i32.const 97) (i32.const 100000))
+    (call $selects (i32.const 65536) (i32.const 100000)))
+
+  ;; What no object has.
+  (func $selects-nothing (call $selects (i32.const 672) (i32.const 12)))
+
+  ;; A pointer of 100,000 bytes.
+  (func $points-at-length
+    (memory.fill (i32.const 65536) (i32.const 47) (i32.const 100000))
+    (call $field (call $open) (i32.const 65536) (i32.const 100000) (i32.const 96)))
+
+  ;; One index value of 100,000 bytes.
+  (global $values-len (mut i32) (i32.const 0))
+  (func $computes-at-length
+    (memory.fill (i32.const 65536) (i32.const 97) (i32.const 100000))
+    (i32.store (i32.const 128) (i32.const 65536))
+    (i32.store (i32.const 132) (i32.const 100000))
+    (global.set $values-len (i32.const 1)))
+
   ;; describe(config: string) -> result<string, string>: 0 (ok), then the very pointer and length that came in.
   (func (export "pilothouse:controller/plugin@0.1.0#describe") (param $config i32) (param $length i32) (result i32)
     (call $in-describe)
@@ -178,13 +247,13 @@
     (global.set $next (i32.const 8192))
     (i32.const 48))
 
-  ;; values(index: string, object: object) -> list<string>: none.
+  ;; values(index: string, object: object) -> list<string>: none, or the one that a fault put down.
   (func (export "pilothouse:controller/index@0.1.0#values")
     (param $index i32) (param $index-len i32) (param $object i32) (result i32)
     (call $in-index)
     (call $close (local.get $object))
     (global.set $next (i32.const 8192))
-    (i32.store (i32.const 120) (i32.const 0))
-    (i32.store (i32.const 124) (i32.const 0))
+    (i32.store (i32.const 120) (i32.const 128))
+    (i32.store (i32.const 124) (global.get $values-len))
     (i32.const 120))
 )

@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{
-    ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, ListOptions, LivePage, LogLevel, LogLine,
-    LogSource, MetricSample, Misuse, ObjectType, Patch, PluginEvent,
+    ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, HostMemory, HostMemoryCharge,
+    HostMemoryKind, ListOptions, LivePage, LogLevel, LogLine, LogSource, MetricSample, Misuse, ObjectType,
+    Patch, PluginEvent,
 };
 
 /// One line of the log.
@@ -40,6 +41,10 @@ pub(crate) struct FakeHost {
     objects: Mutex<BTreeMap<ObjectKey, Object>>,
     lines: Mutex<Vec<Line>>,
     asked: Mutex<Vec<String>>,
+    host_memory: HostMemory,
+    queued: Mutex<Vec<HostMemoryCharge>>,
+    /// Whether a list never ends.
+    is_endless: bool,
 }
 
 impl FakeHost {
@@ -49,6 +54,17 @@ impl FakeHost {
 
     pub(crate) fn with_config(config: &str) -> Self {
         Self { config: Some(config.to_owned()), ..Self::default() }
+    }
+
+    /// The same, for whose plugin no more than this may be held.
+    pub(crate) fn holding(self, bytes: usize) -> Self {
+        self.host_memory.set_limit(bytes);
+        self
+    }
+
+    /// The same with a cache in which there is always more.
+    pub(crate) fn endless(self) -> Self {
+        Self { is_endless: true, ..self }
     }
 
     pub(crate) fn put(&self, json: &str) {
@@ -96,6 +112,14 @@ impl Host for FakeHost {
         self.config.as_deref().unwrap_or("{}")
     }
 
+    fn host_memory(&self) -> HostMemory {
+        self.host_memory.clone()
+    }
+
+    fn is_cached(&self, object: &Object) -> bool {
+        self.objects.lock().get(object.key()).is_some_and(|cached| cached.ptr_eq(object))
+    }
+
     fn cache_get(&self, _: &Call, watch: &str, key: &ObjectKey) -> Result<Option<Object>, Misuse> {
         Self::check(watch)?;
         Ok(self.objects.lock().get(key).cloned())
@@ -114,6 +138,10 @@ impl Host for FakeHost {
             .cloned()
             .collect();
         let limit = filter.limit.unwrap_or(usize::MAX);
+        if self.is_endless {
+            let items: Vec<_> = objects.values().cycle().take(limit).cloned().collect();
+            return Ok(CachePage { items, more: true });
+        }
         let more = items.len() > limit;
         items.truncate(limit);
         Ok(CachePage { items, more })
@@ -139,7 +167,9 @@ impl Host for FakeHost {
         _: &str,
     ) -> Result<Object, ApiError> {
         self.ask(format!("{}: get {} {} {key}", call.name(), target.api_version, target.kind));
-        let object = self.objects.lock().get(key).cloned();
+        // Another version than the cache's, as any object is that comes from the server.
+        let object =
+            self.objects.lock().get(key).map(|cached| Object::from_json(cached.json()).expect("an object"));
         object.ok_or_else(|| ApiError::NotFound(format!("{} {key}", target.kind)))
     }
 
@@ -221,7 +251,9 @@ impl Host for FakeHost {
         delay: Duration,
     ) -> Result<(), Misuse> {
         Self::check(watch)?;
+        let bytes = key.as_str().len();
         self.ask(format!("{}: queue {watch} {key} after {delay:?}", call.name()));
+        self.queued.lock().push(self.host_memory.try_charge(HostMemoryKind::QueuedKeys, bytes)?);
         Ok(())
     }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_plugin::{Code, Fault, FaultKind, InstancePool, Limits, LogSource, Outcome};
+use pilothouse_plugin::{
+    Code, Fault, FaultKind, Host, HostMemoryKind, InstancePool, Limits, LogSource, Outcome,
+};
 
 use crate::fake_host::FakeHost;
 use crate::{assemble, engine, fault, request, wat_of};
@@ -23,9 +25,20 @@ fn host() -> Arc<FakeHost> {
     Arc::new(host)
 }
 
+fn host_holding(bytes: usize) -> Arc<FakeHost> {
+    let host = FakeHost::default().holding(bytes);
+    host.put_wish("a", &"x".repeat(2000));
+    Arc::new(host)
+}
+
 async fn exceeded(reconcile: &str, limits: Limits) -> Fault {
+    exceeded_before(&host(), reconcile, limits).await
+}
+
+async fn exceeded_before(host: &Arc<FakeHost>, reconcile: &str, limits: Limits) -> Fault {
+    let code = faulty(reconcile).await;
     let mut instance =
-        faulty(reconcile).await.instantiate(host(), &limits).await.unwrap_or_else(|fault| panic!("{fault}"));
+        code.instantiate(host.clone(), &limits).await.unwrap_or_else(|fault| panic!("{fault}"));
     fault(instance.reconcile(request("a")).await)
 }
 
@@ -95,4 +108,94 @@ async fn a_long_log_line_is_cut_and_says_so() {
     assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
     let last = host.messages(LogSource::Log).pop().expect("a line");
     assert_eq!(last, "a line of  … (cut at limits.logLineSize of 10 bytes)");
+}
+
+#[tokio::test]
+async fn keys_without_end_end_at_the_host_memory() {
+    let host = host_holding(100_000);
+    let fault = exceeded_before(&host, "$queues-without-end", Limits::default()).await;
+    let FaultKind::HostMemory(exceeded) = fault.kind() else { panic!("{fault}") };
+    assert_eq!((exceeded.allowed, exceeded.kind), (100_000, HostMemoryKind::QueuedKeys));
+    let text = fault.to_string();
+    assert!(text.starts_with("reconcile exceeded limits.hostMemory of 100000 bytes"), "{text}");
+}
+
+#[tokio::test]
+async fn handles_on_objects_from_the_server_end_at_the_host_memory() {
+    let host = host_holding(1 << 20);
+    let fault = exceeded_before(&host, "$keeps-from-server", Limits::default()).await;
+    let FaultKind::HostMemory(exceeded) = fault.kind() else { panic!("{fault}") };
+    assert_eq!((exceeded.allowed, exceeded.kind), (1 << 20, HostMemoryKind::Handles));
+}
+
+#[tokio::test]
+async fn handles_that_are_kept_between_calls_end_at_the_host_memory() {
+    let host = host_holding(1 << 20);
+    let code = faulty("$keeps-from-cache").await;
+    let mut instance = code.instantiate(host.clone(), &Limits::default()).await.expect("an instance");
+    // 1,000 handles on a cached object of more than 2,000 bytes: nothing while the call runs, too much after it.
+    let fault = fault(instance.reconcile(request("a")).await);
+    let FaultKind::HostMemory(exceeded) = fault.kind() else { panic!("{fault}") };
+    assert!(exceeded.wanted > 2_000_000, "{exceeded}");
+    assert!(!instance.is_usable());
+    drop(instance);
+    assert_eq!(host.host_memory().used(), 0, "an instance that is given up gives it back");
+
+    let host = host_holding(4 << 20);
+    let mut instance = code.instantiate(host.clone(), &Limits::default()).await.expect("an instance");
+    assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
+    assert!(host.host_memory().used_by(HostMemoryKind::Handles) > 2_000_000);
+}
+
+#[tokio::test]
+async fn texts_that_are_too_long_are_refused_before_they_are_read() {
+    for (way, said) in [
+        ("$queues-at-length", "queue.add takes keys of objects: a name has at most 253 bytes, not 100000"),
+        ("$selects-at-length", "cache.list takes a label selector of at most 16384 bytes, not 100000"),
+        ("$points-at-length", "object.field takes a pointer of at most 4096 bytes, not 100000"),
+    ] {
+        let fault = exceeded(way, Limits::default()).await;
+        assert!(matches!(fault.kind(), FaultKind::Misuse(_)), "{way}: {fault}");
+        assert_eq!(fault.to_string(), format!("reconcile trapped: {said}"), "{way}");
+    }
+}
+
+#[tokio::test]
+async fn a_search_that_finds_nothing_ends_at_the_time_limit_and_lets_others_run() {
+    let limits = Limits { reconcile_timeout: Duration::from_millis(100), ..Limits::default() };
+    let host = FakeHost::default().endless();
+    host.put_wish("a", "x");
+    // One call of the host, which would never return. On the test's only thread the other task runs because the search gives way.
+    let (mut turns, host) = (0_u32, Arc::new(host));
+    let others = async {
+        loop {
+            turns += 1;
+            tokio::task::yield_now().await;
+        }
+    };
+    let fault = tokio::select! {
+        biased;
+        fault = exceeded_before(&host, "$selects-nothing", limits) => fault,
+        () = others => unreachable!("it never ends"),
+    };
+    assert!(matches!(fault.kind(), FaultKind::Timeout { limit: "reconcileTimeout", .. }), "{fault}");
+    assert!(turns > 0);
+}
+
+#[tokio::test]
+async fn index_values_that_are_too_long_are_refused_and_the_instance_goes_on() {
+    let mut wat = wat_of("faulty").replace("$in-index", "$computes-at-length");
+    for quiet in ["$in-describe", "$in-observe", "$in-reconcile"] {
+        wat = wat.replace(quiet, "$nothing");
+    }
+    let code = engine().load(assemble(&wat)).await.expect("a plugin");
+    let mut instance = code.instantiate(host(), &Limits::default()).await.expect("an instance");
+    let object = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#;
+    let object = pilothouse_model::Object::from_json(object).expect("an object");
+    let fault = instance.index_values("all", &object).await.expect_err("it is too long");
+    assert_eq!(
+        fault.to_string(),
+        "index.values computed too large index values: one of 100000 bytes; at most 4096 are allowed"
+    );
+    assert!(instance.is_usable());
 }

@@ -130,6 +130,8 @@ pub struct CheckedLimits {
     pub client_burst: u32,
     /// Kubernetes Events per second.
     pub events_per_second: u32,
+    /// Bytes that the host may hold for the plugin.
+    pub host_memory: usize,
 }
 
 impl CheckedLimits {
@@ -156,6 +158,7 @@ impl CheckedLimits {
             client_qps: quotas.client_qps,
             client_burst: quotas.client_burst,
             events_per_second: quotas.events_per_second,
+            host_memory: quotas.host_memory,
         }
     }
 }

@@ -117,7 +117,7 @@ impl Run {
                     match state {
                         Some(state) => {
                             let values = vec![value(&state).into_iter().collect()];
-                            view.computed.set(state, values);
+                            view.computed.set(state, values).expect("room");
                         }
                         None => view.computed.remove(key),
                     }

@@ -181,7 +181,7 @@ impl Watched {
             cache,
             indexes,
             _held_indexes: Vec::new(),
-            computed: Computed::new(vec!["computed".to_owned()]),
+            computed: Computed::new(vec!["computed".to_owned()], pilothouse_plugin::HostMemory::default()),
             is_target: true,
             own_writes,
         }

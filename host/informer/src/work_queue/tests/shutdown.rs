@@ -136,3 +136,22 @@ async fn a_worker_that_is_dropped_lets_go_of_its_key() {
     queue.add("a", Priority::Normal);
     assert_eq!(take(&queue).await, "a");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_is_discarded_keeps_nothing_but_what_workers_hold() {
+    let queue = queue();
+    queue.add("held", Priority::Normal);
+    let held = queue.get().await.expect("open");
+    queue.add("held", Priority::Normal);
+    queue.add("ready", Priority::Low);
+    queue.add_after("delayed", MS(5), Priority::Normal);
+    queue.add_rate_limited("failed", Priority::Normal);
+    queue.shutdown();
+    queue.discard();
+    assert_eq!(queue.export().len(), 1);
+    assert_eq!(queue.snapshot().processing, 1);
+    held.done();
+    assert_eq!((queue.export().len(), queue.snapshot().processing), (0, 0));
+    queue.shutdown_with_drain().await;
+    assert!(queue.get().await.is_none());
+}

@@ -1,0 +1,92 @@
+//! Whether a key can be that of an object, as Kubernetes judges names.
+
+use pilothouse_model::ObjectKey;
+
+use crate::Misuse;
+use crate::bindings::pilothouse::controller::types;
+
+/// Bytes of a name, which no kind may exceed.
+const MAX_NAME: usize = 253;
+/// Bytes of a namespace's name, which is a DNS label.
+const MAX_NAMESPACE: usize = 63;
+
+/// The key, if an object can have it.
+pub(super) fn object_key(function: &'static str, key: &types::ObjectKey) -> Result<ObjectKey, Misuse> {
+    match problem(&key.namespace, &key.name) {
+        None => Ok(key.into()),
+        Some(problem) => Err(Misuse::Key { function, problem }),
+    }
+}
+
+/// What is wrong with a key. A name must be a path segment of at most 253 bytes, which is what all kinds have in common: names
+/// of roles have colons and capitals. A namespace is a DNS label, or "" for cluster scope.
+fn problem(namespace: &str, name: &str) -> Option<String> {
+    if namespace.len() > MAX_NAMESPACE {
+        return Some(format!("a namespace has at most {MAX_NAMESPACE} bytes, not {}", namespace.len()));
+    }
+    if !namespace.is_empty() && !is_label(namespace) {
+        return Some(format!(
+            "{namespace:?} is no namespace: it has other characters than a-z, 0-9 and inner hyphens"
+        ));
+    }
+    match name {
+        "" => Some("the name is empty".to_owned()),
+        "." | ".." => Some(format!("{name:?} is no name")),
+        name if name.len() > MAX_NAME => {
+            Some(format!("a name has at most {MAX_NAME} bytes, not {}", name.len()))
+        }
+        name if name.contains(|c: char| matches!(c, '/' | '%') || c.is_control()) => {
+            Some(format!("{name:?} is no name: it has a slash, a percent sign or a control character"))
+        }
+        _ => None,
+    }
+}
+
+/// Whether it is a DNS label (RFC 1123).
+fn is_label(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    text.bytes().all(is_inner) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_objects_pass() {
+        let long = "n".repeat(MAX_NAME);
+        for (namespace, name) in [
+            ("default", "web"),
+            ("", "node-1"),
+            ("", "system:controller:job-controller"),
+            ("0-9", "kube-root-ca.crt"),
+            ("a", long.as_str()),
+        ] {
+            assert_eq!(problem(namespace, name), None, "{namespace}/{name}");
+        }
+    }
+
+    #[test]
+    fn keys_that_no_object_can_have_are_refused_without_repeating_long_ones() {
+        let (long_name, long_namespace) = ("n".repeat(15 << 20), "n".repeat(MAX_NAMESPACE + 1));
+        for (namespace, name) in [
+            ("default", ""),
+            ("default", "."),
+            ("default", ".."),
+            ("default", "a/b"),
+            ("default", "a%2fb"),
+            ("default", "a\0b"),
+            ("default", &long_name),
+            (long_namespace.as_str(), "web"),
+            (long_name.as_str(), "web"),
+            ("Default", "web"),
+            ("a.b", "web"),
+            ("-a", "web"),
+            ("a-", "web"),
+            ("a/b", "web"),
+        ] {
+            let problem = problem(namespace, name).expect("no key");
+            assert!(problem.len() < 200, "{problem}");
+        }
+    }
+}
