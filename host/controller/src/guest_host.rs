@@ -64,9 +64,7 @@ impl GuestServices {
     pub(crate) fn refused(&self, what: &dyn std::fmt::Display, exceeded: &HostMemoryExceeded) {
         self.metrics.host_memory_refusals.inc();
         if self.refusals.is_due(Instant::now()) {
-            let (plugin, text) = (self.name.as_str(), format!("{what}: {exceeded}"));
-            self.logs.push(plugin, LogLevel::Warn, &text, &[]);
-            tracing::warn!(plugin, "{text}");
+            self.log.host(LogLevel::Warn, format_args!("{what}: {exceeded}"), &[]);
         }
     }
 }

@@ -162,11 +162,6 @@ impl PluginLogs {
         kept.charge();
     }
 
-    /// Forgets the lines of a plugin that is shown no more.
-    pub(crate) fn forget(&self, plugin: &PluginName) {
-        self.shared.lines.lock().kept.remove(plugin.as_str());
-    }
-
     /// The kept lines after a sequence number, of one plugin or of all.
     #[must_use]
     pub fn after(&self, sequence: u64, plugin: Option<&PluginName>) -> Vec<PluginLogLine> {
@@ -254,12 +249,6 @@ mod tests {
         assert!(next.used() > one);
         logs.forget(&plugin);
         assert_eq!((next.used(), logs.after(0, None).len()), (0, 0));
-    }
-
-    #[test]
-    fn only_what_steers_a_terminal_is_escaped() {
-        let shown = printable("\"it's\" ä \u{1b}[2J\n\u{202e}x").to_string();
-        assert_eq!(shown, r#""it's" ä \u{1b}[2J\n\u{202e}x"#);
     }
 
     #[tokio::test]
