@@ -15,6 +15,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -28,6 +29,7 @@ use authority::Authority;
 pub(crate) use authority::not_granted;
 use new_crds::NewCrds;
 pub(crate) use problem::LoadProblem;
+pub(crate) use watches::type_of;
 
 use crate::access::Permission;
 use crate::descriptor::Descriptor;
@@ -196,6 +198,7 @@ pub(crate) async fn load(
         fence,
         health,
         newer_crds: Mutex::default(),
+        is_outdated: AtomicBool::new(false),
         descriptor,
     })))
 }

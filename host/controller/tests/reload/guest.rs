@@ -34,12 +34,25 @@ impl Kind {
 
 /// The file of a version.
 pub(crate) fn file(number: u32, kind: Kind) -> Vec<u8> {
+    built(number, kind, DESCRIPTOR)
+}
+
+/// One that watches the kind Foo of example.com in place of ConfigMaps.
+pub(crate) fn watching_foos() -> Vec<u8> {
+    let watched =
+        r#""apiVersion":"v1","kind":"ConfigMap","namespaces":["default"],"labelSelector":"recorded""#;
+    let descriptor = DESCRIPTOR.replace(watched, r#""apiVersion":"example.com/v1","kind":"Foo""#);
+    assert_ne!(descriptor, DESCRIPTOR);
+    built(0, Kind::Healthy, &descriptor)
+}
+
+fn built(number: u32, kind: Kind, descriptor: &str) -> Vec<u8> {
     let fault = match kind {
         Kind::Healthy | Kind::Broken => "0",
         Kind::TrapsInDescribe => "1",
         Kind::TrapsInReconcile => "2",
     };
-    let length = u32::try_from(DESCRIPTOR.len()).expect("short").to_le_bytes();
+    let length = u32::try_from(descriptor.len()).expect("short").to_le_bytes();
     let length = length.iter().fold(String::new(), |mut text, byte| {
         write!(text, "\\{byte:02x}").expect("a string takes it");
         text
@@ -49,7 +62,7 @@ pub(crate) fn file(number: u32, kind: Kind) -> Vec<u8> {
     let source = SOURCE
         .replace("FAULT", fault)
         .replace("\"VERSION\"", &format!("\"{number:04}\""))
-        .replace("DESCRIPTOR", &DESCRIPTOR.replace('"', "\\\""))
+        .replace("DESCRIPTOR", &descriptor.replace('"', "\\\""))
         .replace("LENGTH", &length)
         .replace("HEAD", &head.to_string());
     let wasm = wat::parse_str(&source).expect("the guest");

@@ -1,6 +1,7 @@
 //! Reloads of a plugin that records each of its reconciles, in this process.
 
 mod guest;
+mod kinds;
 mod lists;
 mod polling;
 mod revocation;

@@ -110,6 +110,7 @@ async fn stage_with(wishes: &[(&str, &str)], setting: Setting) -> Stage {
         fence: Fence::default(),
         health: crate::lifecycle::Health::under(permission),
         newer_crds: parking_lot::Mutex::default(),
+        is_outdated: false.into(),
     });
     Stage { guest, gate: Arc::new(RwLock::new(Some(Arc::clone(&version)))), version }
 }
