@@ -14,6 +14,7 @@ mod watches;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -26,6 +27,7 @@ pub(crate) use authority::not_granted;
 use files::{Files, read, wasm};
 use new_crds::NewCrds;
 pub(crate) use problem::LoadProblem;
+pub(crate) use watches::type_of;
 
 use crate::access::Permission;
 use crate::descriptor::Descriptor;
@@ -189,6 +191,7 @@ pub(crate) async fn load(
         renamed: Mutex::default(),
         newer_crds: Mutex::default(),
         host_memory: limits.quotas.host_memory,
+        is_outdated: AtomicBool::new(false),
         descriptor,
     })))
 }

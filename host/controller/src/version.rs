@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -46,6 +47,8 @@ pub(crate) struct Version {
     pub(crate) renamed: Mutex<Renamed>,
     /// CRDs that a newer version changed before it failed or was taken back: nobody reverts them.
     pub(crate) newer_crds: Mutex<Vec<String>>,
+    /// Whether the server serves its kinds in another way by now, so that it must be loaded again from the same files.
+    pub(crate) is_outdated: AtomicBool,
 }
 
 /// What becomes of one subscription's notifications.
@@ -126,9 +129,10 @@ impl Subscribed {
 }
 
 impl Version {
-    /// Whether these are the files that this version was made of.
+    /// Whether these are the files that this version was made of, and would be made of them again.
     pub(crate) fn is_of(&self, digest: &str, sidecar_text: &str) -> bool {
-        self.digest == digest && self.sidecar_text == sidecar_text
+        let is_current = !self.is_outdated.load(Ordering::Relaxed);
+        is_current && self.digest == digest && self.sidecar_text == sidecar_text
     }
 
     /// It was swapped out or stopped: it sends nothing more, and nobody waits for it.
@@ -163,6 +167,7 @@ impl Version {
             digest: String::new(),
             sidecar_text: String::new(),
             terms: Arc::default(),
+            is_outdated: false.into(),
             host_memory: pilothouse_plugin::HostMemory::DEFAULT_LIMIT,
             workers: 0,
             pinned: Pinned::new(pool.clone(), false),

@@ -149,7 +149,7 @@ async fn resolve(
 }
 
 /// The type that a watch names. A descriptor with others was refused.
-pub(super) fn type_of(watch: &Watch) -> Result<GroupVersionKind<'_>, LoadProblem> {
+pub(crate) fn type_of(watch: &Watch) -> Result<GroupVersionKind<'_>, LoadProblem> {
     let read = GroupVersionKind::parse(&watch.api_version, &watch.kind);
     read.map_err(|error| LoadProblem::Informer { watch: watch.name.clone(), problem: error.to_string() })
 }

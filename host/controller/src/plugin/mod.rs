@@ -11,11 +11,13 @@ mod crds;
 mod dispatch;
 mod handle;
 mod handover;
+mod kinds;
 mod observer;
 mod swap;
 mod worker;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pilothouse_plugin::LogLevel;
@@ -80,6 +82,8 @@ struct PluginTask {
     observer: JoinSet<()>,
     /// Looks after the CRDs that it brought.
     crds: JoinSet<()>,
+    /// Notices when its kinds are served in another way.
+    kinds: JoinSet<String>,
     dispatcher: Dispatcher,
 }
 
@@ -109,6 +113,7 @@ impl PluginTask {
             memory: observer::Memory::default(),
             observer: JoinSet::new(),
             crds: JoinSet::new(),
+            kinds: JoinSet::new(),
             dispatcher: Dispatcher::default(),
         }
     }
@@ -141,6 +146,10 @@ impl PluginTask {
                 },
                 Ok(()) = self.health_changes.changed() => self.look_at_health(),
                 Ok(()) = self.permission_changes.changed() => self.look_at_health(),
+                Some(Ok(what)) = self.kinds.join_next(), if !self.kinds.is_empty() => {
+                    let files = wanted.borrow().clone();
+                    self.load_for_kinds(&mut coming, files, &what);
+                }
                 () = self.dispatcher.next(&self.guest), if !coming.pauses_dispatch() => {}
                 _ = housekeeping.tick() => {
                     self.drop_idle_instances();
@@ -149,6 +158,15 @@ impl PluginTask {
                 }
             }
         }
+    }
+
+    /// Loads the files of the version that runs again, because its kinds are not those that it was loaded with.
+    fn load_for_kinds(&self, coming: &mut Coming, files: Option<PluginFiles>, what: &str) {
+        let (Some(version), Some(files)) = (&self.installed, files) else { return };
+        tracing::warn!(plugin = %self.guest.name, "loaded again: {what}");
+        version.is_outdated.store(true, Ordering::Relaxed);
+        coming.abandon();
+        self.start_loading(coming, files, &Input::Found);
     }
 
     fn start_loading(&self, coming: &mut Coming, files: PluginFiles, why: &Input<'_>) {
@@ -234,6 +252,8 @@ impl PluginTask {
         } else {
             self.memory = observer::Memory::default();
         }
+        self.kinds.abort_all();
+        self.kinds.spawn(kinds::changed(self.services.discovery.clone(), Arc::clone(&version)));
         self.crds.abort_all();
         if !version.descriptor.crds.is_empty() {
             let (services, watched) = (self.services.clone(), Arc::clone(&self.watched));
@@ -324,6 +344,7 @@ impl PluginTask {
         self.workers.shutdown().await;
         self.observer.shutdown().await;
         self.crds.shutdown().await;
+        self.kinds.shutdown().await;
         *self.gate.write().await = None;
         self.dispatcher.clear();
         self.watched.clear();

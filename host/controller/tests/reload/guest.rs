@@ -45,6 +45,15 @@ pub(crate) fn with_indexes(number: u32, labels: &[&str]) -> Vec<u8> {
     with_descriptor(number, Kind::Healthy, &DESCRIPTOR.replace(r#""trigger":"self""#, &with_indexes))
 }
 
+/// One that watches the kind Foo of example.com in place of ConfigMaps.
+pub(crate) fn watching_foos() -> Vec<u8> {
+    let watched =
+        r#""apiVersion":"v1","kind":"ConfigMap","namespaces":["default"],"labelSelector":"recorded""#;
+    let descriptor = DESCRIPTOR.replace(watched, r#""apiVersion":"example.com/v1","kind":"Foo""#);
+    assert_ne!(descriptor, DESCRIPTOR);
+    with_descriptor(0, Kind::Healthy, &descriptor)
+}
+
 fn with_descriptor(number: u32, kind: Kind, descriptor: &str) -> Vec<u8> {
     let fault = match kind {
         Kind::Healthy | Kind::Broken => "0",

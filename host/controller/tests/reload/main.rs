@@ -2,6 +2,7 @@
 
 mod guest;
 mod indexes;
+mod kinds;
 mod lists;
 mod polling;
 mod revocation;

@@ -127,9 +127,21 @@ impl Stage {
     }
 
     async fn send(&self, method: Method, name: &str, content_type: &str, body: &Value) -> Value {
+        let path = format!("/api/v1/namespaces/default/configmaps/{name}");
+        self.request(method, path.trim_end_matches('/'), content_type, body).await
+    }
+
+    /// Has the server do it.
+    pub(crate) async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> Value {
         let request = Request::builder()
             .method(method)
-            .uri(format!("/api/v1/namespaces/default/configmaps/{name}").trim_end_matches('/'))
+            .uri(path)
             .header("content-type", content_type)
             .body(Full::new(Bytes::from(body.to_string())))
             .expect("a request");
