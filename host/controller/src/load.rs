@@ -113,7 +113,9 @@ pub(crate) async fn load(
     let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(&config)));
     let described = code.describe(host, &limits::effective(None, &sidecar.limits)?.guest).await;
     let text = described.map_err(|source| LoadProblem::of_describe(source, &sidecar, &files.sidecar))?;
+    let mark = services.engine.mark(&read.digest)?;
     let descriptor = Descriptor::parse(&text)?;
+    drop(mark);
     check_exports(&descriptor, &code)?;
     if !descriptor.name.is_empty() && descriptor.name != guest.name.as_str() {
         tracing::warn!(

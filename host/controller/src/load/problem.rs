@@ -2,7 +2,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pilothouse_model::JsonPathError;
-use pilothouse_plugin::{DescribeError, LoadError};
+use pilothouse_plugin::{DescribeError, LoadError, Marked};
 
 use crate::descriptor::DescriptorError;
 use crate::limits::LimitError;
@@ -24,6 +24,8 @@ pub(crate) enum LoadProblem {
     Code(#[from] LoadError),
     #[error("{} changed while it was read; whoever writes it has not finished", .path.display())]
     Changing { path: PathBuf },
+    #[error(transparent)]
+    Marked(#[from] Marked),
     #[error("describe failed: {0}")]
     Describe(DescribeError),
     #[error("the plugin refuses the config in {}: {message}", .sidecar.display())]
@@ -105,6 +107,8 @@ impl LoadProblem {
             Self::Crd(CrdError::Refused { source, .. }) => matches!(source.code(), Some(403 | 409)),
             // The kernel may have wanted the compiler's memory for somebody else.
             Self::Code(LoadError::CompilerEnded { .. } | LoadError::Internal(_)) => true,
+            // The mark may be removed.
+            Self::Marked(_) => true,
             Self::Changing { .. } | Self::Discovery(_) | Self::Internal(_) => true,
             _ => false,
         }
