@@ -6,6 +6,7 @@
 
 mod corpus;
 mod loader;
+mod predicate;
 
 use pilothouse_controller::descriptor::Descriptor;
 use pilothouse_controller::sidecar::Sidecar;
@@ -26,6 +27,8 @@ pub enum Target {
     Descriptor,
     /// A label selector and a field selector.
     Selector,
+    /// A predicate in the first line, and the object that it is evaluated for.
+    Predicate,
     /// A JSONPath in the first line, and the object that it is looked up in.
     JsonPath,
     /// An object of an API server; of two lines, the second is a version after the first.
@@ -34,8 +37,15 @@ pub enum Target {
 
 impl Target {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Loader, Self::Sidecar, Self::Descriptor, Self::Selector, Self::JsonPath, Self::Object];
+    pub const ALL: [Self; 7] = [
+        Self::Loader,
+        Self::Sidecar,
+        Self::Descriptor,
+        Self::Selector,
+        Self::Predicate,
+        Self::JsonPath,
+        Self::Object,
+    ];
 
     /// As the command line and the corpus' folders call it.
     #[must_use]
@@ -45,6 +55,7 @@ impl Target {
             Self::Sidecar => "sidecar",
             Self::Descriptor => "descriptor",
             Self::Selector => "selector",
+            Self::Predicate => "predicate",
             Self::JsonPath => "json_path",
             Self::Object => "object",
         }
@@ -70,6 +81,7 @@ impl Target {
                 Descriptor::parse(text).err().into_iter().for_each(is_one_line);
             }),
             Self::Selector => of_text(input, selector),
+            Self::Predicate => of_text(input, predicate::run),
             Self::JsonPath => of_text(input, json_path),
             Self::Object => object(input),
         }
