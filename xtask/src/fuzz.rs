@@ -12,7 +12,8 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::{guests, host};
 
 /// The targets, as `host/fuzz` calls them.
-const TARGETS: [&str; 7] = ["loader", "sidecar", "descriptor", "selector", "json_path", "object", "imports"];
+const TARGETS: [&str; 8] =
+    ["loader", "sidecar", "descriptor", "selector", "predicate", "json_path", "object", "imports"];
 /// Megabytes that a run may use, the loader's compiler included.
 const MEMORY: u32 = 2048;
 /// Seconds that one input may take.

@@ -60,7 +60,7 @@ enum Command {
     },
     /// Look for inputs that make a reader of foreign bytes panic, hang or answer in several lines.
     Fuzz {
-        /// `loader`, `sidecar`, `descriptor`, `selector`, `json_path`, `object` or `imports`; each in turn when none is named.
+        /// `loader`, `sidecar`, `descriptor`, `selector`, `predicate`, `json_path`, `object` or `imports`; each in turn when none is named.
         target: Option<String>,
         /// How long each runs.
         #[arg(long, default_value_t = 600)]

@@ -112,7 +112,9 @@ pub(crate) async fn load(
     guest.log.limit(&limits);
     let described = code.describe(host, &limits).await;
     let text = described.map_err(|source| LoadProblem::of_describe(source, &sidecar, &files.sidecar))?;
+    let mark = services.engine.mark(&read.digest)?;
     let descriptor = Descriptor::parse(&text)?;
+    drop(mark);
     check_exports(&descriptor, &code)?;
     if !descriptor.name.is_empty() && descriptor.name != guest.name.as_str() {
         let name = &descriptor.name;

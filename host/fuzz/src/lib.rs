@@ -8,6 +8,7 @@ mod corpus;
 mod edits;
 mod imports;
 mod loader;
+mod predicate;
 
 use pilothouse_controller::descriptor::Descriptor;
 use pilothouse_controller::sidecar::Sidecar;
@@ -28,6 +29,8 @@ pub enum Target {
     Descriptor,
     /// A label selector and a field selector.
     Selector,
+    /// A predicate in the first line, and the object that it is evaluated for.
+    Predicate,
     /// A JSONPath in the first line, and the object that it is looked up in.
     JsonPath,
     /// An object of an API server; of two lines, the second is a version after the first, and a third says what is edited in that.
@@ -38,11 +41,12 @@ pub enum Target {
 
 impl Target {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Loader,
         Self::Sidecar,
         Self::Descriptor,
         Self::Selector,
+        Self::Predicate,
         Self::JsonPath,
         Self::Object,
         Self::Imports,
@@ -56,6 +60,7 @@ impl Target {
             Self::Sidecar => "sidecar",
             Self::Descriptor => "descriptor",
             Self::Selector => "selector",
+            Self::Predicate => "predicate",
             Self::JsonPath => "json_path",
             Self::Object => "object",
             Self::Imports => "imports",
@@ -82,6 +87,7 @@ impl Target {
                 Descriptor::parse(text).err().into_iter().for_each(is_one_line);
             }),
             Self::Selector => of_text(input, selector),
+            Self::Predicate => of_text(input, predicate::run),
             Self::JsonPath => of_text(input, json_path),
             Self::Object => object(input),
             Self::Imports => imports::run(input),

@@ -109,6 +109,11 @@ fn descriptors_are_read_or_refused_in_one_line() {
 }
 
 #[test]
+fn predicates_are_evaluated_within_their_cost_or_refused_in_one_line() {
+    replay(Target::Predicate);
+}
+
+#[test]
 fn selectors_json_paths_and_objects_are_read_or_refused_in_one_line() {
     [Target::Selector, Target::JsonPath, Target::Object].into_iter().for_each(replay);
 }

@@ -9,6 +9,7 @@ use wasmtime::component::{HasSelf, Linker};
 use wasmtime::{Config, Strategy, WasmBacktraceDetails};
 
 use crate::compile::{CacheDirectory, CompilerProcess, Workshop};
+use crate::mark::{self, LoadMark, Marked};
 use crate::sandbox::GuestState;
 use crate::ticker::Ticker;
 use crate::{bindings, functions, load};
@@ -102,6 +103,18 @@ impl Engine {
         let ticker = Ticker::start(options.tick, tick).map_err(EngineError::Ticker)?;
         let workshop = Workshop::new(&wasm, options.cache.as_ref(), options.compiler_process.clone());
         Ok(Self { shared: Arc::new(Shared { wasm, linker, options, workshop, ticker, ticks }) })
+    }
+
+    /// Marks a plugin file, by its digest, as being handled in this process's memory, for as long as the mark is held. There is none without
+    /// a compile cache.
+    ///
+    /// # Errors
+    /// A process ended while it handled the file.
+    pub fn mark(&self, digest: &str) -> Result<Option<LoadMark>, Marked> {
+        match &self.shared.options.cache {
+            Some(cache) if self.shared.workshop.keeps_files() => mark::mark(&cache.path, digest),
+            _ => Ok(None),
+        }
     }
 }
 

@@ -44,12 +44,12 @@ fn check_bounds(text: &str) -> Result<(), String> {
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
         match quote {
-            Some(_) if c == '\\' => drop(chars.next()),
+            Some(_) if c == '\\' => _ = chars.next(),
             Some(open) if c == open => quote = None,
             Some(_) => {}
             None => match c {
                 '\'' | '"' => quote = Some(c),
-                '\\' => drop(chars.next()),
+                '\\' => _ = chars.next(),
                 '[' | '(' => open += 1,
                 ']' | ')' => open = open.saturating_sub(1),
                 '?' if filter.is_some_and(|outer| open > outer) => {

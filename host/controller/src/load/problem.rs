@@ -2,7 +2,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pilothouse_model::JsonPathError;
-use pilothouse_plugin::{DescribeError, LoadError};
+use pilothouse_plugin::{DescribeError, LoadError, Marked};
 
 use crate::descriptor::DescriptorError;
 use crate::indexer::NoInstance;
@@ -38,6 +38,8 @@ pub(crate) enum LoadProblem {
     Code(#[from] LoadError),
     #[error("{} changed while it was read; whoever writes it has not finished", .path.display())]
     Changing { path: PathBuf },
+    #[error(transparent)]
+    Marked(#[from] Marked),
     #[error("describe failed: {0}")]
     Describe(DescribeError),
     #[error("the plugin refuses the config in {}: {message}", .sidecar.display())]
@@ -139,6 +141,8 @@ impl LoadProblem {
             Self::Code(LoadError::CompilerEnded { .. } | LoadError::Internal(_)) => true,
             // Memory may be short for now, and objects may calm down.
             Self::NoIndexInstance(_) | Self::IndexesBehind { .. } => true,
+            // The mark may be removed.
+            Self::Marked(_) => true,
             Self::Changing { .. } | Self::Discovery(_) | Self::Internal(_) => true,
             _ => false,
         }

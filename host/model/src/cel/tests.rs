@@ -57,7 +57,7 @@ fn an_expression_beyond_a_bound_is_refused_before_it_is_parsed() {
         ("a = b".to_owned(), "a character that CEL does not have"),
     ] {
         let error = refusal(&text);
-        assert!(error.contains(bound), "{:.40}: {error}", text);
+        assert!(error.contains(bound), "{text:.40}: {error}");
         assert!(error.contains("; "), "a remedy: {error}");
     }
 }

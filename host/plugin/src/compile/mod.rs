@@ -91,6 +91,11 @@ pub struct Place {
 }
 
 impl Workshop {
+    /// Whether the cache's directory is used.
+    pub(crate) fn keeps_files(&self) -> bool {
+        self.directory.is_some()
+    }
+
     pub(crate) fn new(
         wasm: &wasmtime::Engine,
         cache: Option<&CacheDirectory>,
