@@ -69,6 +69,6 @@ fn end(outcome: Outcome) -> ExitCode {
         Err(Failed::Work(text)) => (1, text),
         Err(Failed::Usage(text)) => (2, text),
     };
-    eprintln!("error: {text}");
+    eprintln!("error: {}", output::Shown(&text));
     ExitCode::from(code)
 }

@@ -42,7 +42,7 @@ impl Default for EngineOptions {
             tick: Duration::from_millis(10),
             parallel_compilation: true,
             compiler: Compiler::default(),
-            max_code_size: 256 << 20,
+            max_code_size: 64 << 20,
             cache: None,
             compiler_process: None,
         }

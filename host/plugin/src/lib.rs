@@ -35,7 +35,9 @@ mod ticker;
 pub use api_error::{ApiError, Cause, Rule};
 pub use call::{Call, DescribeError, Failure, Observation, Outcome, Reason, Request};
 pub use code::{Code, Exports, Form};
-pub use compile::{CacheDirectory, CompileStats, CompilerProcess, Place, Turn, WriteError, write_compiled};
+pub use compile::{
+    COMPILER_MEMORY, CacheDirectory, CompileStats, CompilerProcess, Place, Turn, WriteError, write_compiled,
+};
 pub use engine::{Compiler, Engine, EngineError, EngineOptions};
 pub use fault::{Fault, FaultKind};
 pub use host::{

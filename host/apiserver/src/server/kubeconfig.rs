@@ -54,14 +54,31 @@ pub(super) fn write(
     let text = text().map_err(|error| failed(std::io::Error::other(error)))?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory).map_err(failed)?;
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = directory.join(name);
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&temporary).map_err(failed)?;
+    // Made exclusively, under a name that nobody can guess, and for this user alone.
+    let mut file = tempfile::Builder::new().prefix(".kubeconfig-").tempfile_in(directory).map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;
-    std::fs::rename(&temporary, path).map_err(failed)
+    file.persist(path).map(drop).map_err(|error| failed(error.error))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_kubeconfig_is_its_owners_alone_and_no_link_is_written_through() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, victim) = (folder.path().join("kubeconfig"), folder.path().join("victim"));
+        std::fs::write(&victim, "untouched").expect("written");
+        // What another user of a shared directory may have put there before.
+        symlink(&victim, &path).expect("linked");
+        symlink(&victim, folder.path().join(format!("kubeconfig.{}.tmp", std::process::id())))
+            .expect("linked");
+        write(&path, || Ok("secret".to_owned())).expect("written");
+        assert_eq!(std::fs::read_to_string(&victim).expect("read"), "untouched");
+        let found = std::fs::symlink_metadata(&path).expect("there");
+        assert!(found.is_file() && found.mode() & 0o777 == 0o600, "{:o}", found.mode());
+        assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 3, "nothing is left behind");
+    }
 }

@@ -13,6 +13,9 @@ use crate::predicate::PredicateError;
 use crate::server::{CrdError, DiscoveryError};
 use crate::sidecar::{Sidecar, SidecarError};
 
+/// Bytes of a plugin's own words that are kept where it refuses to run.
+const MAX_REFUSAL: usize = 4 << 10;
+
 /// Why a plugin's files cannot run as they are.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadProblem {
@@ -116,11 +119,18 @@ impl LoadProblem {
 
     /// What a failed describe means, by what the plugin was given.
     pub(crate) fn of_describe(source: DescribeError, sidecar: &Sidecar, path: &Path) -> Self {
+        // It is kept for `status`, and may be as long as one call may carry.
+        let cut = |mut message: String| {
+            message.truncate(message.floor_char_boundary(MAX_REFUSAL));
+            message
+        };
         match source {
             DescribeError::Refused(message) if sidecar.config.is_empty() => {
-                Self::NoConfig { sidecar: path.to_owned(), message }
+                Self::NoConfig { sidecar: path.to_owned(), message: cut(message) }
             }
-            DescribeError::Refused(message) => Self::Config { sidecar: path.to_owned(), message },
+            DescribeError::Refused(message) => {
+                Self::Config { sidecar: path.to_owned(), message: cut(message) }
+            }
             fault @ DescribeError::Fault(_) => Self::Describe(fault),
         }
     }
@@ -138,7 +148,9 @@ impl LoadProblem {
             Self::AfterCrds { problem, .. } => problem.may_pass(),
             Self::Crd(CrdError::Refused { source, .. }) => matches!(source.code(), Some(403 | 409)),
             // The kernel may have wanted the compiler's memory for somebody else.
-            Self::Code(LoadError::CompilerEnded { .. } | LoadError::Internal(_)) => true,
+            Self::Code(
+                LoadError::CompilerEnded { .. } | LoadError::CompilerMemory { .. } | LoadError::Internal(_),
+            ) => true,
             // Memory may be short for now, and objects may calm down.
             Self::NoIndexInstance(_) | Self::IndexesBehind { .. } => true,
             // The mark may be removed.

@@ -15,11 +15,26 @@ pub(crate) enum Reach {
 }
 
 /// Where clouds answer with credentials, besides the link-local addresses.
-const METADATA: [IpAddr; 4] = [
+const METADATA: [IpAddr; 3] = [
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
     IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
-    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+];
+
+/// Networks of IPv6 that no plugin has to reach: by the first bits, and how many of them.
+const PROTECTED: [(Ipv6Addr, u32); 6] = [
+    // Amazon's metadata, clock and name servers.
+    (Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0), 32),
+    // Google's metadata.
+    (Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0), 32),
+    // Local NAT64: where in the address the IPv4 one is, its network decides.
+    (Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 48),
+    // Teredo, which hides an IPv4 address.
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 32),
+    // Once site-local.
+    (Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0), 10),
+    // To be thrown away.
+    (Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 0), 64),
 ];
 
 impl Reach {
@@ -34,7 +49,7 @@ impl Reach {
     }
 }
 
-/// The IPv4 address that an IPv6 one stands for, where it stands for one: by mapping, NAT64, 6to4, or as of old.
+/// The IPv4 address that an IPv6 one stands for, where it stands for one: by mapping, translation, NAT64, 6to4, ISATAP, or as of old.
 fn embedded(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     let last = |high: u16, low: u16| {
@@ -43,7 +58,9 @@ fn embedded(address: IpAddr) -> IpAddr {
     };
     match v6.segments() {
         [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [_, _, _, _, 0 | 0x200, 0x5efe, high, low]
         | [0x2002, high, low, ..] => last(high, low),
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 => last(high, low),
         _ => address,
@@ -52,8 +69,13 @@ fn embedded(address: IpAddr) -> IpAddr {
 
 fn is_protected(address: IpAddr) -> bool {
     let own = match address {
-        IpAddr::V4(v4) => v4.octets()[0] == 0 || v4.is_link_local() || v4.is_broadcast(),
-        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+        // 0.0.0.0/8, link-local ones, and all from 240.0.0.0 on, which are nobody's.
+        IpAddr::V4(v4) => v4.octets()[0] == 0 || v4.octets()[0] >= 240 || v4.is_link_local(),
+        IpAddr::V6(v6) => {
+            let is_in =
+                |(network, bits): &(Ipv6Addr, u32)| (v6.to_bits() ^ network.to_bits()) >> (128 - bits) == 0;
+            v6.is_unicast_link_local() || PROTECTED.iter().any(is_in)
+        }
     };
     own || address.is_loopback()
         || address.is_unspecified()
@@ -79,6 +101,10 @@ mod tests {
             "fd12::1",
             "2606:2800::1",
             "64:ff9b::a60:1",
+            "::ffff:10.96.0.1",
+            "2002:a60:1::1",
+            "2001:db8::1",
+            "100.64.0.1",
         ] {
             assert!(allows(Reach::Network, address), "{address}");
         }
@@ -97,6 +123,30 @@ mod tests {
             "fe80::1",
             "ff02::1",
             "fd00:ec2::254",
+            "fd00:ec2::23",
+            "fd00:ec2:ffff::1",
+            "fd20:ce::254",
+            "64:ff9b:1::a9fe:a9fe",
+            "64:ff9b:1:a9fe:a9:fe00::",
+            "64:ff9b::169.254.169.254",
+            "64:ff9b::100.100.100.200",
+            "2001:0:53aa:64c:0:7fff:5601:5601",
+            "2002:a9fe:a9fe::1",
+            "fe80::5efe:169.254.169.254",
+            "2001:db8::5efe:127.0.0.1",
+            "2001:db8::200:5efe:127.0.0.1",
+            "::ffff:0:127.0.0.1",
+            "::ffff:0:169.254.169.254",
+            "::169.254.169.254",
+            "::ffff:100.100.100.200",
+            "::ffff:168.63.129.16",
+            "fec0::1",
+            "febf::1",
+            "100::1",
+            "169.254.170.2",
+            "169.254.170.23",
+            "192.0.0.192",
+            "240.0.0.1",
             "::ffff:127.0.0.1",
             "::ffff:169.254.169.254",
             "64:ff9b::7f00:1",

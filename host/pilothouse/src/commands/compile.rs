@@ -1,12 +1,14 @@
 //! `pilothouse compile`, which only the host itself starts: one plugin from standard input to standard output; and how the host is told to
 //! start it.
 
+mod memory;
+
 use std::ffi::OsString;
 use std::io::{Read, stdin, stdout};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pilothouse_plugin::{CacheDirectory, CompilerProcess, EngineOptions, write_compiled};
+use pilothouse_plugin::{COMPILER_MEMORY, CacheDirectory, CompilerProcess, EngineOptions, write_compiled};
 use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 
 use crate::cli::Compile;
@@ -16,7 +18,7 @@ use crate::{Failed, Outcome};
 const CACHE_BYTES: u64 = 2 << 30;
 /// How long a plugin may compile. The largest known, Python's, takes some seconds, and minutes on a busy machine in a debug build.
 const TIMEOUT: Duration = Duration::from_secs(600);
-/// What a compiler process may write to, code it has made included.
+/// The most that a compiler process may write to, code it has made included, however much memory there is.
 const MEMORY: u64 = 8 << 30;
 /// Plugins that run come before those that do not yet.
 const NICE: i32 = 5;
@@ -69,8 +71,12 @@ pub(super) fn allow_open_files() {
 pub(crate) fn run(flags: &Compile) -> Outcome {
     // Neither is more than a precaution: a system that refuses them compiles all the same.
     let _ = nice(NICE);
+    // Where memory ends all the same, the kernel is to end this process and not its host.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    let memory = memory::bound(flags.memory);
+    eprintln!("{COMPILER_MEMORY}{}", memory >> 20);
     // Not address space, of which an allocator reserves a lot for each thread.
-    let _ = setrlimit(Resource::Data, Rlimit { current: Some(flags.memory), maximum: Some(flags.memory) });
+    let _ = setrlimit(Resource::Data, Rlimit { current: Some(memory), maximum: Some(memory) });
     let mut bytes = vec![0; flags.size];
     stdin().read_exact(&mut bytes).map_err(|error| Failed::Work(format!("no plugin to compile: {error}")))?;
     // The host keeps the stream open. When it ends, the host is gone, and nobody wants the result.

@@ -38,7 +38,7 @@ fn print(line: &[u8]) -> Result<bool, Failed> {
         .map_err(|error| Failed::Work(format!("the host's answer is not a log line: {error}")))?;
     let fields: String =
         line.fields.iter().map(|(key, value)| format!(" {}={value:?}", printable(key))).collect();
-    let level = line.level.to_uppercase();
-    let message = printable(&line.message);
-    Ok(output::line(format_args!("{} {level:<5} {}: {message}{fields}", line.time, line.plugin)))
+    let level = printable(&line.level.to_uppercase()).to_string();
+    let (plugin, message) = (printable(&line.plugin), printable(&line.message));
+    Ok(output::line(format_args!("{} {level:<5} {plugin}: {message}{fields}", line.time)))
 }

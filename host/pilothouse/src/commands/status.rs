@@ -1,6 +1,6 @@
 //! `pilothouse status`: the plugins of a running host.
 
-use pilothouse_controller::{HostMemoryStatus, PluginStatus};
+use pilothouse_controller::{HostMemoryStatus, PluginStatus, printable};
 use serde::Deserialize;
 
 use super::remote;
@@ -41,7 +41,8 @@ pub(crate) async fn run(flags: Status) -> Outcome {
             "" => String::new(),
             since => format!(" ({} since {since})", plugin.state.as_str()),
         };
-        output::line(format_args!("{}: {}{since}", plugin.name, plugin.error));
+        let (name, error) = (printable(&plugin.name), printable(&plugin.error));
+        output::line(format_args!("{name}: {error}{}", printable(&since)));
     }
     Ok(())
 }
@@ -49,8 +50,8 @@ pub(crate) async fn run(flags: Status) -> Outcome {
 fn row(plugin: &PluginStatus) -> [String; 7] {
     let reconciles = plugin.counters.get("reconciles").copied().unwrap_or_default();
     [
-        plugin.name.clone(),
-        if plugin.version.is_empty() { "-".to_owned() } else { plugin.version.clone() },
+        printable(&plugin.name).to_string(),
+        if plugin.version.is_empty() { "-".to_owned() } else { printable(&plugin.version).to_string() },
         plugin.state.as_str().to_owned(),
         plugin.generation.to_string(),
         plugin.queue_depth.to_string(),
@@ -79,5 +80,15 @@ mod tests {
         assert_eq!(memory(1, 64 << 20), "1/64Mi");
         assert_eq!(memory(70 << 20, 64 << 20), "70/64Mi");
         assert_eq!(memory(0, 0), "-");
+    }
+
+    #[test]
+    fn what_a_plugin_says_of_itself_steers_no_terminal() {
+        let plugin = serde_json::json!({
+            "name": "p", "version": "1\u{1b}[2J\n\u{9b}\u{202e}", "state": "running", "generation": 1, "error": "",
+            "digest": "", "queueDepth": 0, "counters": {},
+        });
+        let plugin: PluginStatus = serde_json::from_value(plugin).expect("a status");
+        assert_eq!(row(&plugin)[1], r"1\u{1b}[2J\n\u{9b}\u{202e}");
     }
 }

@@ -1,15 +1,17 @@
 //! Compiled plugins that outlive the host's process, one file each, in a directory of this user alone.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::{InUse, Key, Unfit};
@@ -21,6 +23,8 @@ const ABANDONED: Duration = Duration::from_secs(3600);
 /// A directory of compiled plugins. Several processes of the same user may share it.
 pub(crate) struct Directory {
     path: PathBuf,
+    /// The directory that was looked at: files are opened in it, whatever its path leads to later.
+    folder: OwnedFd,
     max_bytes: u64,
     /// Names of the entries whose code this process runs.
     in_use: Mutex<Vec<Weak<str>>>,
@@ -43,13 +47,19 @@ impl Entry {
 }
 
 impl Directory {
-    /// Makes the directory unless it is there. One that others may write to, or that is another user's, is not used.
+    /// Makes the directory unless it is there. One that others may write to, or that is another user's, is not used, and none below such a
+    /// one: what is in it is run as code.
     pub(crate) fn open(path: PathBuf, max_bytes: u64) -> Result<Self, String> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
-        let found = made.and_then(|()| fs::symlink_metadata(&path)).map_err(|error| error.to_string())?;
-        if !found.is_dir() {
-            return Err("it is no directory".to_owned());
-        }
+        let text = |error: io::Error| error.to_string();
+        DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(text)?;
+        let path = path.canonicalize().map_err(text)?;
+        // From the root on: below a directory that others cannot write to, nothing is exchanged after it was looked at.
+        let parents: Vec<_> = path.ancestors().skip(1).collect();
+        parents.into_iter().rev().try_for_each(check_parent)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder =
+            File::from(rustix::fs::open(&path, flags, Mode::empty()).map_err(|error| text(error.into()))?);
+        let found = folder.metadata().map_err(text)?;
         if found.uid() != geteuid().as_raw() {
             return Err("it belongs to another user".to_owned());
         }
@@ -57,18 +67,18 @@ impl Directory {
             return Err("others may write to it (chmod 700 it)".to_owned());
         }
         let (in_use, written, has_complained) = Default::default();
-        Ok(Self { path, max_bytes, in_use, written, has_complained })
+        Ok(Self { path, folder: folder.into(), max_bytes, in_use, written, has_complained })
     }
 
     /// The plugin's entry, if there is one that may be used. What is in it is not looked at.
     pub(crate) fn find(&self, key: &Key) -> Result<Option<Entry>, Unfit> {
         let name = name(key);
-        let path = self.path.join(&name);
-        let no_link = OFlags::NOFOLLOW.bits().cast_signed();
-        let file = match OpenOptions::new().read(true).custom_flags(no_link).open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error.into()),
+        // A pipe in its place must not keep the one who opens it waiting.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = match openat(&self.folder, &name, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(io::Error::from(error).into()),
         };
         let found = file.metadata()?;
         if !found.is_file() || found.uid() != geteuid().as_raw() {
@@ -86,15 +96,16 @@ impl Directory {
     pub(super) fn store(&self, mut from: &File, key: &Key) -> Result<Entry, io::Error> {
         let name = name(key);
         let number = self.written.fetch_add(1, Ordering::Relaxed);
-        let partial = self.path.join(format!(".{}.{number}.partial", std::process::id()));
+        let partial = format!(".{}.{number}.{:016x}.partial", std::process::id(), rand::random::<u64>());
         let written = (|| {
-            let mut to = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let mut to = File::from(openat(&self.folder, &partial, flags, Mode::RUSR | Mode::WUSR)?);
             io::copy(&mut from, &mut to)?;
             to.set_permissions(Permissions::from_mode(0o400))?;
-            fs::rename(&partial, self.path.join(&name))
+            Ok(renameat(&self.folder, &partial, &self.folder, &name)?)
         })();
         if let Err(error) = written {
-            let _ = fs::remove_file(&partial);
+            let _ = unlinkat(&self.folder, &partial, AtFlags::empty());
             return Err(error);
         }
         let in_use = self.using(&name);
@@ -110,7 +121,7 @@ impl Directory {
     /// Takes an entry away that can't be used, so that the next one takes its place.
     pub(crate) fn remove(&self, key: &Key) {
         // If it stays, the rename of the next one replaces it.
-        let _ = fs::remove_file(self.path.join(name(key)));
+        let _ = unlinkat(&self.folder, name(key), AtFlags::empty());
     }
 
     /// Says once what is wrong with the directory. Plugins run without it.
@@ -170,6 +181,20 @@ impl Directory {
         let is_this = |name: InUse| path.file_name().is_some_and(|file| file == &*name);
         self.in_use.lock().iter().filter_map(Weak::upgrade).any(is_this)
     }
+}
+
+/// Whether somebody else could put another directory in the place of one below this. In one with the sticky bit, as `/tmp`, only a
+/// directory's owner can.
+fn check_parent(path: &Path) -> Result<(), String> {
+    let problem = |what: &str| Err(format!("{}, which leads to it, {what}", path.display()));
+    let found = fs::symlink_metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    if found.uid() != 0 && found.uid() != geteuid().as_raw() {
+        return problem("belongs to another user");
+    }
+    if found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0 {
+        return problem("may be written to by others (chmod go-w it, or chmod +t it)");
+    }
+    Ok(())
 }
 
 fn name(key: &Key) -> String {
@@ -244,6 +269,51 @@ mod tests {
         let file = folder.path().join("file");
         fs::write(&file, "").expect("written");
         assert!(Directory::open(file, 1000).is_err());
+    }
+
+    #[test]
+    fn a_directory_below_one_that_others_may_write_to_is_not_used() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let shared = folder.path().join("shared");
+        let below = shared.join("mine/compiled");
+        fs::create_dir_all(&below).expect("made");
+        for (mode, is_used) in [(0o777, false), (0o775, false), (0o1777, true), (0o755, true)] {
+            fs::set_permissions(&shared, Permissions::from_mode(mode)).expect("changed");
+            let opened = Directory::open(below.clone(), 1000);
+            assert_eq!(opened.is_ok(), is_used, "{mode:o}");
+            if let Err(problem) = opened {
+                assert!(
+                    problem.contains("shared, which leads to it, may be written to by others"),
+                    "{problem}"
+                );
+            }
+        }
+        // Nor by a link that hides it.
+        fs::set_permissions(&shared, Permissions::from_mode(0o777)).expect("changed");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&below, &link).expect("a link");
+        assert!(Directory::open(link, 1000).is_err());
+    }
+
+    #[test]
+    fn files_are_those_of_the_directory_that_was_opened() {
+        let (folder, directory) = directory(1000);
+        directory.store(&file(10), &key("a")).expect("stored");
+        let other = folder.path().join("other");
+        fs::rename(&directory.path, &other).expect("moved");
+        fs::create_dir(&directory.path).expect("made");
+        fs::write(directory.path.join(name(&key("a"))), "not ours").expect("written");
+        let entry = directory.find(&key("a")).expect("fit").expect("there");
+        assert_eq!(entry.file.metadata().expect("there").len(), 10);
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_an_entry_is_not_waited_for() {
+        let (_folder, directory) = directory(1000);
+        let path = directory.path.join(name(&key("a")));
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, Mode::RUSR, 0)
+            .expect("a pipe");
+        assert!(matches!(directory.find(&key("a")), Err(Unfit::Access(_))));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio::sync::Semaphore;
 
-pub use process::CompilerProcess;
+pub use process::{COMPILER_MEMORY, CompilerProcess};
 
 use crate::artifact::{self, Checked, Directory, Key, Mapped, Sum};
 use crate::code::Linked;
@@ -63,6 +63,9 @@ pub enum WriteError {
 /// allocator keeps afterwards for each thread.
 const AT_ONCE: usize = 2;
 
+/// Plugins from this size on are compiled one at a time.
+const LARGE: usize = 4 << 20;
+
 /// What an engine knows about compiling.
 pub(crate) struct Workshop {
     engine_sum: Sum,
@@ -70,6 +73,8 @@ pub(crate) struct Workshop {
     process: Option<CompilerProcess>,
     /// Compilers that may run.
     compilers: Arc<Semaphore>,
+    /// Compilers of large plugins that may run: the memory that one takes grows with the plugin.
+    large: Semaphore,
     turns: Arc<Semaphore>,
     cached: AtomicU64,
     compiled: AtomicU64,
@@ -120,6 +125,7 @@ impl Workshop {
             directory,
             process,
             compilers: Arc::new(Semaphore::new(cores.saturating_sub(1).max(1))),
+            large: Semaphore::new(1),
             turns: Arc::new(Semaphore::new(AT_ONCE * cores.max(2))),
             cached: AtomicU64::new(0),
             compiled: AtomicU64::new(0),
@@ -250,6 +256,11 @@ impl Engine {
         self.check_size(bytes.len())?;
         let workshop = &self.shared.workshop;
         workshop.compiled.fetch_add(1, Ordering::Relaxed);
+        let _alone = match bytes.len() >= LARGE {
+            // An error would mean that the semaphore was closed, which nobody does.
+            true => workshop.large.acquire().await.ok(),
+            false => None,
+        };
         let (engine, key, size) = (self.clone(), workshop.key(digest), bytes.len());
         let code = match &workshop.process {
             Some(process) => {

@@ -32,6 +32,8 @@ pub struct CompilerProcess {
 
 /// What begins the line that says what is wrong with the plugin.
 const REFUSAL: &str = "error: ";
+/// What begins the line by which a compiler process says how many MiB it may take.
+pub const COMPILER_MEMORY: &str = "memory in MiB: ";
 /// Bytes of standard error that are kept: its end.
 const KEPT: usize = 8 << 10;
 
@@ -105,6 +107,13 @@ fn refusal(status: ExitStatus, said: &str) -> LoadError {
     match (status.code(), last.strip_prefix(REFUSAL)) {
         (Some(1), Some(refusal)) => LoadError::Refused(one_line(refusal)),
         _ => {
+            // An allocator aborts, or the kernel kills the largest.
+            if matches!(status.signal(), Some(6 | 9))
+                && let Some(mebibytes) =
+                    said.lines().find_map(|line| line.strip_prefix(COMPILER_MEMORY)?.parse().ok())
+            {
+                return LoadError::CompilerMemory { mebibytes };
+            }
             let how = match (status.code(), status.signal()) {
                 (_, Some(signal)) => format!("was ended by signal {signal}"),
                 (Some(code), _) => format!("ended with {code}"),
@@ -157,6 +166,14 @@ mod tests {
         assert!(text.contains("signal 6") && text.contains("memory allocation of 9 bytes failed"), "{text}");
         let text = refused("exit 101").await;
         assert!(text.contains("ended with 101"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn one_that_needs_too_much_memory_is_the_plugins_fault_and_the_bound_is_said() {
+        for signal in ["ABRT", "KILL"] {
+            let text = refused(&format!("echo '{COMPILER_MEMORY}512' >&2; kill -{signal} $$")).await;
+            assert!(text.starts_with("compiling it took more than 512 MiB"), "{text}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -20,6 +20,14 @@ pub enum LoadError {
         /// The limit.
         limit: usize,
     },
+    /// More functions than are compiled.
+    #[error(
+        "the file has more than {limit} functions, which are not compiled: build it with optimisation, or split it into several plugins"
+    )]
+    TooManyFunctions {
+        /// The limit.
+        limit: u32,
+    },
     /// Something else than WebAssembly.
     #[error("found {found}, expected a WebAssembly component or core module: {remedy}")]
     NotWasm {
@@ -121,6 +129,14 @@ pub enum LoadError {
         how: String,
         /// The end of its standard error.
         said: String,
+    },
+    /// The compiler process needed more memory than it may take.
+    #[error(
+        "compiling it took more than {mebibytes} MiB, the part of this machine's or container's free memory that a compiler may take: build the plugin smaller, or give the host more memory"
+    )]
+    CompilerMemory {
+        /// What it might take.
+        mebibytes: u64,
     },
     /// The host's own fault.
     #[error("the loader failed, which is a fault of the host, please report it with the file: {0}")]

@@ -53,11 +53,16 @@ pub(super) struct Shape {
 /// Components in components: tools make three or four levels. The validator's time grows with the square of the depth.
 const MAX_DEPTH: u32 = 100;
 
+/// Functions of all modules together. The largest guests there are, interpreters, have some 20,000; a compiler takes several KiB for each,
+/// however short it is.
+pub(super) const MAX_FUNCTIONS: u32 = 100_000;
+
 /// Reads the binary's names and validates it.
 pub(super) fn inspect(bytes: &[u8]) -> Result<Shape, LoadError> {
     let mut shape = Shape::default();
     // Nested modules and components come through the same parser: only the outermost level counts.
     let mut depth = 0_u32;
+    let (mut functions, mut code) = (0_u32, 0_u32);
     for payload in Parser::new(0).parse_all(bytes) {
         match payload.map_err(|error| invalid(bytes, &error))? {
             Payload::Version { encoding: Encoding::Module | Encoding::Component, .. } => {
@@ -69,8 +74,14 @@ pub(super) fn inspect(bytes: &[u8]) -> Result<Shape, LoadError> {
                 }
             }
             Payload::End(_) => depth = depth.saturating_sub(1),
+            // Counted before anything is made of them.
+            Payload::FunctionSection(section) => functions = functions.saturating_add(section.count()),
+            Payload::CodeSectionStart { count, .. } => code = code.saturating_add(count),
             payload if depth == 1 => shape.take(payload).map_err(|error| invalid(bytes, &error))?,
             _ => {}
+        }
+        if functions.max(code) > MAX_FUNCTIONS {
+            return Err(LoadError::TooManyFunctions { limit: MAX_FUNCTIONS });
         }
     }
     Validator::new_with_features(features()).validate_all(bytes).map_err(|error| invalid(bytes, &error))?;
@@ -249,6 +260,37 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn a_module_of_very_many_functions_is_refused_before_it_is_compiled() {
+        let module = |functions: u32| {
+            let leb = |mut number: u32| {
+                let mut bytes = Vec::new();
+                while number > 0x7f {
+                    bytes.push((number & 0x7f) as u8 | 0x80);
+                    number >>= 7;
+                }
+                bytes.push(number as u8);
+                bytes
+            };
+            let section = |id: u8, count: u32, item: &[u8]| {
+                let body = [leb(count), item.repeat(count as usize)].concat();
+                [vec![id], leb(body.len() as u32), body].concat()
+            };
+            let types = section(1, 1, &[0x60, 0, 0]);
+            [
+                b"\0asm\x01\0\0\0".to_vec(),
+                types,
+                section(3, functions, &[0]),
+                section(10, functions, &[2, 0, 0x0b]),
+            ]
+            .concat()
+        };
+        assert!(inspect(&module(MAX_FUNCTIONS)).is_ok());
+        let refused = inspect(&module(MAX_FUNCTIONS + 1)).expect_err("too many");
+        assert_eq!(refused, LoadError::TooManyFunctions { limit: MAX_FUNCTIONS });
+        assert!(refused.to_string().contains("more than 100000 functions"), "{refused}");
+    }
 
     #[test]
     fn what_the_world_imports_is_offered_to_components_too() {
