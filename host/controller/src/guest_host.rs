@@ -26,6 +26,7 @@ use crate::own_writes::PluginWrites;
 use crate::queue::{Item, PluginQueue};
 use crate::quota::{Bucket, Reminder, Turnstile};
 use crate::server::{EventRecorder, LiveClient, NewEvent, Written};
+use crate::task_panics::TaskPanics;
 use crate::views::Views;
 
 /// What a version needs besides its watches: the same for all versions of a plugin.
@@ -39,6 +40,8 @@ pub(crate) struct GuestServices {
     pub(crate) writes: PluginWrites,
     pub(crate) hot_loops: HotLoops,
     pub(crate) guest_metrics: GuestMetrics,
+    /// Of its tasks.
+    pub(crate) panics: TaskPanics,
     pub(crate) started: Instant,
 }
 
@@ -56,6 +59,7 @@ impl GuestServices {
             writes: PluginWrites::default(),
             hot_loops: HotLoops::new(name.to_shared(), crate::hot_loop::Authors::default()),
             guest_metrics: GuestMetrics::default(),
+            panics: TaskPanics::default(),
             started: Instant::now(),
             name,
         }

@@ -36,6 +36,7 @@ use crate::own_writes::PluginWrites;
 use crate::plugin::{PluginHandle, PluginView, ReloadOptions};
 use crate::queue::PluginQueue;
 use crate::server::{Discovery, EventRecorder, Server};
+use crate::task_panics::TaskPanics;
 
 /// How a host runs.
 #[derive(Clone, Debug)]
@@ -361,6 +362,7 @@ impl PluginHost {
             writes: PluginWrites::default(),
             hot_loops: HotLoops::new(name.to_shared(), self.shared.authors.clone()),
             guest_metrics: self.shared.guest_metrics.clone(),
+            panics: TaskPanics::default(),
             started: self.shared.started,
         };
         let options = ReloadOptions { requeue_all: self.shared.options.requeue_on_reload };

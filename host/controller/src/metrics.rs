@@ -59,6 +59,7 @@ pub struct Metrics {
     throttled: Family<ByController, Counter>,
     metrics_refused: Family<ByController, Counter>,
     unknown_writes: Family<ByController, Counter>,
+    task_panics: Family<ByController, Counter>,
     hot_loops: Family<ByController, Counter>,
     hot_loop_rounds: Family<ByController, Counter>,
     queue_adds: Family<ByQueue, Counter>,
@@ -105,6 +106,7 @@ impl Metrics {
             throttled: Family::default(),
             metrics_refused: Family::default(),
             unknown_writes: Family::default(),
+            task_panics: Family::default(),
             hot_loops: Family::default(),
             hot_loop_rounds: Family::default(),
             queue_adds: Family::default(),
@@ -167,6 +169,7 @@ impl Metrics {
             "Writes whose answer never came or did not tell",
             self.unknown_writes.clone(),
         );
+        own.register("task_panics", "Panics of the plugin's tasks in the host", self.task_panics.clone());
         own.register("hot_loops", "Keys found in a loop of the plugin's own making", self.hot_loops.clone());
         own.register(
             "hot_loop_rounds",
@@ -223,6 +226,7 @@ impl Metrics {
             throttled: self.throttled.get_or_create_owned(&controller),
             metrics_refused: self.metrics_refused.get_or_create_owned(&controller),
             unknown_writes: self.unknown_writes.get_or_create_owned(&controller),
+            task_panics: self.task_panics.get_or_create_owned(&controller),
             hot_loops: self.hot_loops.get_or_create_owned(&controller),
             hot_loop_rounds: self.hot_loop_rounds.get_or_create_owned(&controller),
             queue_adds: self.queue_adds.get_or_create_owned(&queue),
@@ -261,6 +265,7 @@ pub(crate) struct PluginMetrics {
     pub(crate) throttled: Counter,
     pub(crate) metrics_refused: Counter,
     pub(crate) unknown_writes: Counter,
+    pub(crate) task_panics: Counter,
     pub(crate) hot_loops: Counter,
     pub(crate) hot_loop_rounds: Counter,
     queue_adds: Counter,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pilothouse_informer::{InformerKey, Subscription};
+use pilothouse_informer::{InformerKey, InformerPhase, Subscription};
 use pilothouse_model::{Notification, ObjectKey};
 use pilothouse_plugin::InstancePool;
 
@@ -92,6 +92,11 @@ impl Subscribed {
             views.index(watch, &keys).await;
         }
         self.taken.lock().take()
+    }
+
+    /// Whether nothing will come any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.subscription.status().phase == InformerPhase::Stopped
     }
 
     /// Takes everything that waits, for a version that ends with its subscription.

@@ -1,6 +1,7 @@
 //! From the notifications of a version's subscriptions to keys in its plugin's queue.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +9,15 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use pilothouse_informer::Priority;
+use pilothouse_informer::supervise::{Panic, message};
 use pilothouse_model::{Notification, ObjectKey};
 use pilothouse_plugin::{LogLevel, Reason};
 use tokio::time::{Instant, sleep_until};
 
 use crate::guest_host::GuestServices;
 use crate::queue::Item;
-use crate::version::{Route, Version};
+use crate::targets::Targets;
+use crate::version::{Route, Version, Work};
 
 type Batch = Pin<Box<dyn Future<Output = (usize, Option<Vec<Notification>>)> + Send>>;
 
@@ -72,10 +75,34 @@ impl Dispatcher {
         // A subscription that has ended (the host is shutting down) is not asked again.
         let Some(batch) = batch else { return };
         version.views.hear(&route.watch, &batch);
-        for notification in &batch {
-            queue(version, route, notification, guest);
-        }
+        queue_all(version, route, &batch, guest);
         self.batches.push(next_batch(version, position, route));
+    }
+}
+
+/// Queues what a batch starts. A panic costs no more than the notification that it came of, and of that only what a trigger
+/// other than the object itself would have queued.
+fn queue_all(version: &Version, route: &Route, batch: &[Notification], guest: &GuestServices) {
+    let mut queued = 0;
+    while queued < batch.len() {
+        let rest = &batch[queued..];
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            for notification in rest {
+                guest.panics.point("dispatch");
+                queue(version, route, notification, guest);
+                queued += 1;
+            }
+        }));
+        let Err(payload) = outcome else { return };
+        let notification = &batch[queued];
+        queued += 1;
+        let panic = Panic { message: message(&*payload), panics: 1, wait: Duration::ZERO };
+        guest.panicked("dispatch", &panic);
+        if let Some(Work { targets: Targets::Itself, target_watch, .. }) = &route.work {
+            let (reason, priority) = reason(notification);
+            let item = Item { watch: Arc::clone(target_watch), key: notification.key().clone() };
+            guest.queue.add(item, reason, priority);
+        }
     }
 }
 
@@ -135,5 +162,30 @@ pub(super) fn requeue_all(version: &Version, guest: &GuestServices) {
         for key in view.cache.keys() {
             guest.queue.add(Item { watch: Arc::clone(watch), key }, Reason::Startup, Priority::Low);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin::handover::tests::version;
+    use crate::views::model_tests::world::{Watched, World};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_at_one_notification_costs_no_other_and_not_its_own_object() {
+        let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
+            Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
+        });
+        let guest = GuestServices::for_test("dispatched", kube::Client::new(service, "n"));
+        let (mut world, mut watched) = (World::new(true), Watched::open("").await);
+        (0..3).for_each(|name| drop(world.put(name, 0, 0)));
+        watched.bring(&world, 3).await;
+        let version = version(&guest, "maps", &watched).await;
+        let batch = version.routes[0].subscribed.take_all();
+        guest.panics.arm("dispatch", 1);
+        queue_all(&version, &version.routes[0], &batch, &guest);
+        assert_eq!((guest.queue.snapshot().depth, guest.metrics.task_panics.get()), (3, 1));
+        let told = guest.panics.trouble().expect("it is in the status");
+        assert!(told.contains("a defect in the dispatch"), "{told}");
     }
 }

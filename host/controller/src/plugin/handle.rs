@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use pilothouse_informer::Subscription;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{PluginTask, ReloadOptions, Wanted};
+use super::{Carried, PluginTask, ReloadOptions, Wanted};
 use crate::guest_host::GuestServices;
 use crate::lifecycle::{Lifecycle, PluginState, PluginStatus};
 use crate::load::LoadServices;
@@ -81,7 +82,6 @@ impl PluginHandle {
         let view =
             PluginView { lifecycle: lifecycle.clone(), watched: Arc::clone(&watched), guest: guest.clone() };
         let view = Arc::new(view);
-        let task = Box::new(PluginTask::new(guest, lifecycle, services, options, watched));
         let task = tokio::spawn(async move {
             if let Some(predecessor) = predecessor {
                 let in_flight = predecessor.view.guest.queue.in_flight().clone();
@@ -92,7 +92,20 @@ impl PluginHandle {
                     () = shutdown.cancelled() => {}
                 }
             }
-            task.run(receiver, shutdown).await;
+            let supervisor = guest.clone();
+            let carried = Carried::default();
+            let start = || -> BoxFuture<'static, ()> {
+                let (lifecycle, watched) = (lifecycle.clone(), Arc::clone(&watched));
+                let (guest, services) = (guest.clone(), services.clone());
+                // The receiver itself has seen nothing: a task that is started again looks at the files anew.
+                let (receiver, shutdown, carried) = (receiver.clone(), shutdown.clone(), carried.clone());
+                Box::pin(async move {
+                    let mut task =
+                        Box::new(PluginTask::new(guest, lifecycle, services, options, watched, carried));
+                    task.run(receiver, shutdown).await;
+                })
+            };
+            supervisor.restart("plugin", start).await;
         });
         Self { wanted, view, task }
     }
@@ -119,7 +132,7 @@ impl PluginHandle {
 
     /// Waits for the task to end, after shutdown or after its files are gone.
     pub(crate) async fn join(self) {
-        // A task that panicked has said so already.
+        // An error would be a panic outside of what is supervised.
         let _ = self.task.await;
     }
 }
@@ -135,6 +148,7 @@ impl PluginView {
             problems.extend(complaint.or_else(|| trouble(&self.watched)));
             problems.extend(self.guest.hot_loops.trouble());
         }
+        problems.extend(self.guest.panics.trouble());
         problems.extend(newer_crds(&self.watched));
         problems.retain(|problem| !problem.is_empty());
         status.error = problems.join("; ");

@@ -33,7 +33,7 @@ const ROUNDS: u32 = 5;
 pub(super) struct ClosedGate(OwnedRwLockWriteGuard<Option<Arc<Version>>>);
 
 impl ClosedGate {
-    async fn close(gate: Gate) -> Self {
+    pub(super) async fn close(gate: Gate) -> Self {
         Self(gate.write_owned().await)
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use http::Method;
 use jiff::Timestamp;
+use pilothouse_informer::supervise::{Panic, supervise};
 use pilothouse_model::Object;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -60,7 +61,11 @@ impl EventRecorder {
     /// Starts the writing task; it ends when the last recorder is dropped.
     pub(crate) fn start(server: Server, instance: Arc<str>) -> Self {
         let (sender, receiver) = mpsc::channel(BACKLOG);
-        tokio::spawn(write_all(server, instance, receiver));
+        tokio::spawn(async move {
+            let mut writer = Writer { server, instance, receiver, recorded: HashMap::new() };
+            let report = |panic: &Panic| tracing::error!("the recorder of Events {panic}");
+            supervise(&mut writer, |writer| Box::pin(writer.run()), report).await;
+        });
         Self { sender }
     }
 
@@ -70,39 +75,51 @@ impl EventRecorder {
     }
 }
 
-async fn write_all(server: Server, instance: Arc<str>, mut receiver: mpsc::Receiver<NewEvent>) {
-    let mut recorded: HashMap<Identity, Recorded> = HashMap::new();
-    while let Some(event) = receiver.recv().await {
-        let now = Instant::now();
-        if recorded.len() >= KEPT {
-            recorded.retain(|_, known| now.duration_since(known.last) < SERIES);
+struct Writer {
+    server: Server,
+    instance: Arc<str>,
+    receiver: mpsc::Receiver<NewEvent>,
+    recorded: HashMap<Identity, Recorded>,
+}
+
+impl Writer {
+    /// Writes until the last recorder is dropped.
+    async fn run(&mut self) {
+        let Self { server, instance, receiver, recorded } = self;
+        while let Some(event) = receiver.recv().await {
+            let now = Instant::now();
             if recorded.len() >= KEPT {
-                recorded.clear();
+                recorded.retain(|_, known| now.duration_since(known.last) < SERIES);
+                if recorded.len() >= KEPT {
+                    recorded.clear();
+                }
             }
-        }
-        let identity = identity(&event);
-        let again = recorded.get_mut(&identity).filter(|known| now.duration_since(known.last) < SERIES);
-        let outcome = match again {
-            Some(known) => {
-                known.count += 1;
-                known.last = now;
-                let series = series(known.count, Timestamp::now());
-                let payload =
-                    Payload { content_type: "application/merge-patch+json", body: series.to_string().into() };
-                server.request(Method::PATCH, &known.path, Some(payload)).await
+            let identity = identity(&event);
+            let again = recorded.get_mut(&identity).filter(|known| now.duration_since(known.last) < SERIES);
+            let outcome = match again {
+                Some(known) => {
+                    known.count += 1;
+                    known.last = now;
+                    let series = series(known.count, Timestamp::now());
+                    let payload = Payload {
+                        content_type: "application/merge-patch+json",
+                        body: series.to_string().into(),
+                    };
+                    server.request(Method::PATCH, &known.path, Some(payload)).await
+                }
+                None => {
+                    let (collection, name, body) = manifest(&event, instance, Timestamp::now());
+                    let path = format!("{collection}/{name}");
+                    recorded.insert(identity.clone(), Recorded { path, count: 1, last: now });
+                    let path = collection + &query(&[("fieldManager", &event.plugin)]);
+                    server.request(Method::POST, &path, Some(Payload::json(body.to_string()))).await
+                }
+            };
+            if let Err(error) = outcome {
+                recorded.remove(&identity);
+                let regarding = event.regarding.key();
+                tracing::warn!(plugin = %event.plugin, %regarding, reason = event.reason, "event not recorded: {error}");
             }
-            None => {
-                let (collection, name, body) = manifest(&event, &instance, Timestamp::now());
-                let path = format!("{collection}/{name}");
-                recorded.insert(identity.clone(), Recorded { path, count: 1, last: now });
-                let path = collection + &query(&[("fieldManager", &event.plugin)]);
-                server.request(Method::POST, &path, Some(Payload::json(body.to_string()))).await
-            }
-        };
-        if let Err(error) = outcome {
-            recorded.remove(&identity);
-            let regarding = event.regarding.key();
-            tracing::warn!(plugin = %event.plugin, %regarding, reason = event.reason, "event not recorded: {error}");
         }
     }
 }

@@ -11,13 +11,15 @@ use super::change::{Change, Difference, is_stale, same_uid, transition};
 use super::outlet::Outlet;
 use super::seat::{Knowledge, Luggage, Seat};
 use crate::delta_queue::DeltaQueue;
-use crate::failure::FailureKind;
+use crate::failure::{Failure, FailureKind};
 use crate::key::{InformerKey, Restriction};
+use crate::list_watch::ListWatch;
 use crate::metrics::Counters;
 use crate::options::InformerOptions;
 use crate::reflector::Reflector;
 use crate::status::{InformerPhase, InformerStatus};
 use crate::store::{Kept, Objects, Scope, Store};
+use crate::supervise::{Panic, supervise};
 
 /// After so many deltas without a wait, other tasks get their turn and subscribers are woken, though more deltas wait.
 const DELTAS_PER_TURN: usize = 256;
@@ -44,6 +46,8 @@ pub(super) struct Hub {
     synced: bool,
     stopped: bool,
     next_tick: Option<Instant>,
+    /// A deletion that everybody is being told of, with what the cache had.
+    deletion: Option<(Object, Deletion)>,
     /// Of the reflector's failures, those that are in the counters.
     pub(super) counted_failures: u64,
 }
@@ -67,25 +71,51 @@ impl Informer {
         }
     }
 
-    pub(super) fn reflector(
-        &self,
-        list_watch: Arc<dyn crate::list_watch::ListWatch>,
-        options: &InformerOptions,
-    ) -> Reflector {
-        Reflector::new(&self.key, list_watch, Arc::clone(&self.queue), options, self.status.clone())
+    fn reflector(&self, list_watch: Arc<dyn ListWatch>, options: &InformerOptions) -> Reflector {
+        let queue = Arc::clone(&self.queue);
+        let reflector = Reflector::new(&self.key, list_watch, queue, options, self.status.clone());
+        reflector.after(&self.status.borrow())
     }
 
     /// The informer's task. `forbidden` is called each time the server says that a right is missing.
-    pub(super) async fn run(self: Arc<Self>, reflector: Reflector, forbidden: impl Fn(&Arc<Self>)) {
+    ///
+    /// After a panic it lists anew, not older than what it saw, and tells everybody of what is different; the cache and the
+    /// subscribers stay.
+    pub(super) async fn run(
+        self: Arc<Self>,
+        list_watch: Arc<dyn ListWatch>,
+        options: InformerOptions,
+        forbidden: impl Fn(&Arc<Self>) + Send + Sync,
+    ) {
         let _stopped = StopOnDrop(&self);
+        let mut round = Round { informer: Arc::clone(&self), list_watch, options, forbidden };
         tokio::select! {
             biased;
             () = self.stop.cancelled() => {}
-            () = reflector.run(&self.stop) => {}
-            () = self.process() => {}
-            () = self.tick() => {}
-            () = self.watch_rights(forbidden) => {}
+            () = supervise(&mut round, |round| Box::pin(round.run()), |panic| self.panicked(panic)) => {}
         }
+    }
+
+    fn panicked(&self, panic: &Panic) {
+        tracing::error!(key = %self.key, "an informer {panic}");
+        let failure = Failure::new(FailureKind::Defect, format!("the informer {panic}"));
+        self.status.send_modify(|status| {
+            status.phase = InformerPhase::BackingOff;
+            status.error = Some(Arc::new(failure));
+            status.failures += 1;
+        });
+    }
+
+    /// Tells everybody of a deletion that a panic kept from some: the list that follows cannot, because the cache does not
+    /// have the object any more. Those who were told already are told twice.
+    pub(super) fn finish_deletion(&self) {
+        let mut hub = self.hub.lock();
+        let Some((stored, Deletion { last, final_state_unknown })) = hub.deletion.take() else { return };
+        if self.store.contains(last.key()) {
+            return;
+        }
+        hub.tell(|| Some(Change::Deleted { stored: &stored, last: &last, final_state_unknown }));
+        hub.wake();
     }
 
     /// Ends the task and all deliveries. Idempotent.
@@ -218,7 +248,7 @@ impl Informer {
         let mut hub = self.hub.lock();
         match delta {
             Delta::Added(object) | Delta::Updated(object) => self.apply_present(&hub, &object),
-            Delta::Deleted(deletion) => self.apply_deletion(&hub, &deletion),
+            Delta::Deleted(deletion) => self.apply_deletion(&mut hub, deletion),
             Delta::Sync(object) => self.apply_sync(&hub, &object),
             Delta::Replaced(replacement) => self.apply_replacement(&mut hub, replacement),
         }
@@ -239,16 +269,21 @@ impl Informer {
         }
     }
 
-    fn apply_deletion(&self, hub: &Hub, deletion: &Deletion) {
+    fn apply_deletion(&self, hub: &mut Hub, deletion: Deletion) {
         let last = &deletion.last;
         let Some(stored) = self.store.get(last.key()) else { return };
         if !same_uid(&stored, last) {
             // The end of an earlier object of this name, which was told already.
             return;
         }
+        let (stored, deletion) = hub.deletion.insert((stored, deletion));
+        let Deletion { last, final_state_unknown } = deletion;
         self.store.delete(last.key(), Some(last.resource_version()));
-        let final_state_unknown = deletion.final_state_unknown;
-        hub.tell(|| Some(Change::Deleted { stored: &stored, last, final_state_unknown }));
+        for seat in &hub.seats {
+            let change = Change::Deleted { stored, last, final_state_unknown: *final_state_unknown };
+            seat.outlet.offer([change], seat.restriction.as_ref());
+        }
+        hub.deletion = None;
     }
 
     fn apply_sync(&self, hub: &Hub, object: &Object) {
@@ -347,7 +382,7 @@ impl Informer {
         }
     }
 
-    async fn watch_rights(self: &Arc<Self>, forbidden: impl Fn(&Arc<Self>)) {
+    async fn watch_rights(self: &Arc<Self>, forbidden: &impl Fn(&Arc<Self>)) {
         let mut status = self.status.subscribe();
         while status.changed().await.is_ok() {
             let is_forbidden =
@@ -359,7 +394,36 @@ impl Informer {
     }
 }
 
+/// What an informer runs until it is stopped, and anew after a panic.
+struct Round<F> {
+    informer: Arc<Informer>,
+    list_watch: Arc<dyn ListWatch>,
+    options: InformerOptions,
+    forbidden: F,
+}
+
+impl<F: Fn(&Arc<Informer>) + Send + Sync> Round<F> {
+    async fn run(&self) {
+        let informer = &self.informer;
+        informer.finish_deletion();
+        let reflector = informer.reflector(Arc::clone(&self.list_watch), &self.options);
+        tokio::select! {
+            biased;
+            () = informer.stop.cancelled() => {}
+            () = reflector.run(&informer.stop) => {}
+            () = informer.process() => {}
+            () = informer.tick() => {}
+            () = informer.watch_rights(&self.forbidden) => {}
+        }
+    }
+}
+
 impl Hub {
+    #[cfg(test)]
+    pub(super) fn leave_untold(&mut self, stored: Object, deletion: Deletion) {
+        self.deletion = Some((stored, deletion));
+    }
+
     fn wake(&self) {
         self.seats.iter().for_each(|seat| seat.outlet.wake());
     }

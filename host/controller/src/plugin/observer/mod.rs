@@ -55,7 +55,19 @@ pub(super) async fn observe(gate: Gate, version: Arc<Version>, guest: GuestServi
     let mut kept = memory.take().await;
     let (ledgers, inherited) = kept.begin(&version);
     let ended = vec![false; version.feeds.len()];
-    Observer { gate, version, guest, ledgers, ended, inherited, kept, generation: 0, first: 0 }.run().await;
+    Observer {
+        gate,
+        version,
+        guest,
+        ledgers,
+        ended,
+        inherited,
+        kept,
+        generation: 0,
+        first: 0,
+    }
+    .run()
+    .await;
 }
 
 impl Drop for Observer {
@@ -166,8 +178,10 @@ impl Observer {
             return true;
         };
         // By the time that the plugin hears of a change, its own indexes know it.
-        self.version.views.index(&feeds[position].watch, batch.iter().map(Notification::key)).await;
+        let keys: Vec<_> = batch.iter().map(|notification| notification.key().clone()).collect();
+        // First, so that it is not lost where this ends meanwhile.
         self.ledgers[position].push(batch);
+        self.version.views.index(&self.version.feeds[position].watch, &keys).await;
         true
     }
 
@@ -212,6 +226,7 @@ impl Observer {
         let only = if let [only] = &batch[..] { Some(only.key().clone()) } else { None };
         let observation = |notification| Observation { watch: Arc::clone(&watch), notification };
         let observations: Vec<_> = batch.into_iter().map(observation).collect();
+        self.guest.panics.point("observer");
         let (outcome, pass) = loop {
             // What it has not been told yet waits while the plugin backs off or lacks a right.
             self.version.health.opens().await;
@@ -266,7 +281,9 @@ impl Observer {
     fn park(&self, watch: &str, notification: &Notification, failure: &Failure) {
         self.guest.metrics.parked.inc();
         let key = notification.key();
-        let message = format!("observe failed: {failure}; {key} is set aside until it changes");
+        let message = format!(
+            "observe failed: {failure}; {key} is set aside until it changes"
+        );
         self.say(watch, LogLevel::Error, &message);
         let recorded = self.guest.events.record(NewEvent {
             plugin: self.guest.name.to_shared(),
