@@ -133,7 +133,7 @@ impl Version {
 
     /// It was swapped out or stopped: it sends nothing more, and nobody waits for it.
     pub(crate) fn retire(&self) {
-        self.fence.lower();
+        self.fence.close();
         self.views.permission.retire();
         self.health.retire();
     }

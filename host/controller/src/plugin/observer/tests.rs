@@ -11,7 +11,6 @@ use pilothouse_plugin::{Engine, EngineOptions, InstancePool, Limits};
 use serde_json::{Value, json};
 use tokio::sync::RwLock;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 use super::*;
 use crate::descriptor::Descriptor;

@@ -77,3 +77,10 @@ async fn an_object_of_a_namespaced_kind_goes_to_its_own_namespace_or_nowhere() {
     ];
     assert_eq!(*got.lock(), sent);
 }
+
+#[test]
+fn a_list_whose_items_are_null_is_empty_and_one_without_items_is_no_list() {
+    let null: List<'_> = serde_json::from_str(r#"{"items":null}"#).expect("a list");
+    assert!(null.items.is_empty());
+    assert!(serde_json::from_str::<List<'_>>(r#"{"metadata":{}}"#).is_err());
+}
