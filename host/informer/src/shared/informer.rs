@@ -9,17 +9,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::change::{Change, Difference, is_stale, same_uid, transition};
 use super::outlet::Outlet;
+use super::restart::Round;
 use super::seat::{Knowledge, Luggage, Seat};
 use crate::delta_queue::DeltaQueue;
-use crate::failure::{Failure, FailureKind};
+use crate::failure::FailureKind;
 use crate::key::{InformerKey, Restriction};
 use crate::list_watch::ListWatch;
 use crate::metrics::Counters;
 use crate::options::InformerOptions;
-use crate::reflector::Reflector;
 use crate::status::{InformerPhase, InformerStatus};
 use crate::store::{Kept, Objects, Scope, Store};
-use crate::supervise::{Panic, supervise};
+use crate::supervise::supervise;
 
 /// After so many deltas without a wait, other tasks get their turn and subscribers are woken, though more deltas wait.
 const DELTAS_PER_TURN: usize = 256;
@@ -35,7 +35,7 @@ pub(crate) struct Informer {
     pub(super) queue: Arc<DeltaQueue>,
     pub(super) hub: Mutex<Hub>,
     pub(super) status: watch::Sender<InformerStatus>,
-    stop: CancellationToken,
+    pub(super) stop: CancellationToken,
     resyncs_changed: Notify,
     pub(super) counters: Arc<Counters>,
 }
@@ -47,7 +47,7 @@ pub(super) struct Hub {
     stopped: bool,
     next_tick: Option<Instant>,
     /// A deletion that everybody is being told of, with what the cache had.
-    deletion: Option<(Object, Deletion)>,
+    pub(super) deletion: Option<(Object, Deletion)>,
     /// Of the reflector's failures, those that are in the counters.
     pub(super) counted_failures: u64,
 }
@@ -71,12 +71,6 @@ impl Informer {
         }
     }
 
-    fn reflector(&self, list_watch: Arc<dyn ListWatch>, options: &InformerOptions) -> Reflector {
-        let queue = Arc::clone(&self.queue);
-        let reflector = Reflector::new(&self.key, list_watch, queue, options, self.status.clone());
-        reflector.after(&self.status.borrow())
-    }
-
     /// The informer's task. `forbidden` is called each time the server says that a right is missing.
     ///
     /// After a panic it lists anew, not older than what it saw, and tells everybody of what is different; the cache and the
@@ -94,28 +88,6 @@ impl Informer {
             () = self.stop.cancelled() => {}
             () = supervise(&mut round, |round| Box::pin(round.run()), |panic| self.panicked(panic)) => {}
         }
-    }
-
-    fn panicked(&self, panic: &Panic) {
-        tracing::error!(key = %self.key, "an informer {panic}");
-        let failure = Failure::new(FailureKind::Defect, format!("the informer {panic}"));
-        self.status.send_modify(|status| {
-            status.phase = InformerPhase::BackingOff;
-            status.error = Some(Arc::new(failure));
-            status.failures += 1;
-        });
-    }
-
-    /// Tells everybody of a deletion that a panic kept from some: the list that follows cannot, because the cache does not
-    /// have the object any more. Those who were told already are told twice.
-    pub(super) fn finish_deletion(&self) {
-        let mut hub = self.hub.lock();
-        let Some((stored, Deletion { last, final_state_unknown })) = hub.deletion.take() else { return };
-        if self.store.contains(last.key()) {
-            return;
-        }
-        hub.tell(|| Some(Change::Deleted { stored: &stored, last: &last, final_state_unknown }));
-        hub.wake();
     }
 
     /// Ends the task and all deliveries. Idempotent.
@@ -221,7 +193,7 @@ impl Informer {
     ///
     /// Subscribers are woken when no more deltas have come while other tasks had their turn, or after a turn's worth of them: to
     /// wake a thread for each chunk of a watch costs more than to read what is in it.
-    async fn process(&self) {
+    pub(super) async fn process(&self) {
         while self.queue.pop(|delta| self.apply(delta)).await.is_some() {
             let mut untold = 1 + self.apply_waiting(DELTAS_PER_TURN - 1);
             while untold < DELTAS_PER_TURN {
@@ -347,7 +319,7 @@ impl Informer {
     }
 
     /// Starts resyncs: ticks at the smallest period, for those that are due (B35).
-    async fn tick(&self) {
+    pub(super) async fn tick(&self) {
         loop {
             let next = self.hub.lock().next_tick;
             match next {
@@ -382,7 +354,7 @@ impl Informer {
         }
     }
 
-    async fn watch_rights(self: &Arc<Self>, forbidden: &impl Fn(&Arc<Self>)) {
+    pub(super) async fn watch_rights(self: &Arc<Self>, forbidden: &impl Fn(&Arc<Self>)) {
         let mut status = self.status.subscribe();
         while status.changed().await.is_ok() {
             let is_forbidden =
@@ -394,41 +366,17 @@ impl Informer {
     }
 }
 
-/// What an informer runs until it is stopped, and anew after a panic.
-struct Round<F> {
-    informer: Arc<Informer>,
-    list_watch: Arc<dyn ListWatch>,
-    options: InformerOptions,
-    forbidden: F,
-}
-
-impl<F: Fn(&Arc<Informer>) + Send + Sync> Round<F> {
-    async fn run(&self) {
-        let informer = &self.informer;
-        informer.finish_deletion();
-        let reflector = informer.reflector(Arc::clone(&self.list_watch), &self.options);
-        tokio::select! {
-            biased;
-            () = informer.stop.cancelled() => {}
-            () = reflector.run(&informer.stop) => {}
-            () = informer.process() => {}
-            () = informer.tick() => {}
-            () = informer.watch_rights(&self.forbidden) => {}
-        }
-    }
-}
-
 impl Hub {
     #[cfg(test)]
     pub(super) fn leave_untold(&mut self, stored: Object, deletion: Deletion) {
         self.deletion = Some((stored, deletion));
     }
 
-    fn wake(&self) {
+    pub(super) fn wake(&self) {
         self.seats.iter().for_each(|seat| seat.outlet.wake());
     }
 
-    fn tell<'a, C: IntoIterator<Item = Change<'a>>>(&self, changes: impl Fn() -> C) {
+    pub(super) fn tell<'a, C: IntoIterator<Item = Change<'a>>>(&self, changes: impl Fn() -> C) {
         for seat in &self.seats {
             seat.outlet.offer(changes(), seat.restriction.as_ref());
         }
