@@ -1,18 +1,98 @@
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+//! Keeps a version that was swapped out from writing, and tells a swap when the writes under way have ended.
 
-/// Keeps a version that was swapped out from writing: lowered at the swap, asked right before each request is sent.
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// The fence of one version. It is asked right before each request is sent; a swap closes it and waits for the requests
+/// that have passed. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fence(Arc<AtomicBool>);
+pub(crate) struct Fence(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    drained: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    closed: bool,
+    sending: usize,
+}
+
+/// Leave to send one request, until it is dropped: then its answer is there, or nobody waits for it any more.
+#[derive(Debug)]
+pub(crate) struct Sending(Arc<Shared>);
 
 impl Fence {
-    /// From now on the version sends nothing.
-    pub(crate) fn lower(&self) {
-        self.0.store(true, Ordering::SeqCst);
+    /// Leave to send a request; `None` once the fence is closed.
+    pub(crate) fn enter(&self) -> Option<Sending> {
+        let mut state = self.0.state.lock();
+        if state.closed {
+            return None;
+        }
+        state.sending += 1;
+        Some(Sending(Arc::clone(&self.0)))
     }
 
-    /// Whether the version has been swapped out.
-    pub(crate) fn is_down(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
+    /// From now on the version sends nothing.
+    pub(crate) fn close(&self) {
+        self.0.state.lock().closed = true;
+    }
+
+    /// The version goes on after all.
+    pub(crate) fn open(&self) {
+        self.0.state.lock().closed = false;
+    }
+
+    /// Waits until no request is under way. Cancellation safe.
+    pub(crate) async fn drained(&self) {
+        loop {
+            let drained = self.0.drained.notified();
+            tokio::pin!(drained);
+            drained.as_mut().enable();
+            if self.0.state.lock().sending == 0 {
+                return;
+            }
+            drained.await;
+        }
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.sending -= 1;
+        let is_last = state.sending == 0;
+        drop(state);
+        if is_last {
+            self.0.drained.notify_waiters();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_closed_fence_lets_nobody_pass_and_is_drained_when_the_last_request_has_ended() {
+        let fence = Fence::default();
+        let (first, second) = (fence.enter().expect("open"), fence.enter().expect("open"));
+        fence.close();
+        assert!(fence.enter().is_none());
+        let mut drained = tokio_test::task::spawn(fence.drained());
+        assert!(drained.poll().is_pending());
+        drop(first);
+        assert!(!drained.is_woken());
+        drop(second);
+        assert!(drained.is_woken() && drained.poll().is_ready());
+        fence.open();
+        assert!(fence.enter().is_some());
+        assert!(fence.drained().now_or_never().is_some());
     }
 }

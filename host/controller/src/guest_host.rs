@@ -28,6 +28,7 @@ use crate::own_writes::PluginWrites;
 use crate::queue::{Item, PluginQueue};
 use crate::quota::{Bucket, Reminder, Turnstile};
 use crate::server::{EventRecorder, LiveClient, NewEvent, Written};
+use crate::task_panics::TaskPanics;
 use crate::views::Views;
 
 /// What a version needs besides its watches: the same for all versions of a plugin.
@@ -47,6 +48,8 @@ pub(crate) struct GuestServices {
     pub(crate) host_memory: HostMemory,
     /// When it was last said that there was no room in it.
     pub(crate) refusals: Arc<Reminder>,
+    /// Of its tasks.
+    pub(crate) panics: TaskPanics,
     pub(crate) started: Instant,
 }
 
@@ -88,6 +91,7 @@ impl GuestServices {
             guest_metrics: GuestMetrics::default(),
             host_memory,
             refusals: Arc::default(),
+            panics: TaskPanics::default(),
             started: Instant::now(),
             name,
         }

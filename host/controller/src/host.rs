@@ -38,6 +38,7 @@ use crate::plugin::{PluginHandle, PluginView, ReloadOptions};
 use crate::queue::PluginQueue;
 use crate::server::{Discovery, EventRecorder, Server};
 use crate::sidecar::GrantMode;
+use crate::task_panics::TaskPanics;
 
 /// How a host runs.
 #[derive(Clone, Debug)]
@@ -372,6 +373,7 @@ impl PluginHost {
             guest_metrics: self.shared.guest_metrics.clone(),
             host_memory,
             refusals: Arc::default(),
+            panics: TaskPanics::default(),
             started: self.shared.started,
         };
         let options = ReloadOptions { requeue_all: self.shared.options.requeue_on_reload };

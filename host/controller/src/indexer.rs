@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::guest_host::GuestServices;
 use crate::lifecycle::{Activity, Health};
-use crate::views::{View, Views};
+use crate::views::Views;
 
 /// How long the instance waits for work before it is dropped. It knows nothing that the next one would not.
 const IDLE: Duration = Duration::from_secs(60);
@@ -51,7 +51,7 @@ pub(crate) struct NoInstance(String);
 struct Request {
     views: Arc<Views>,
     watch: Arc<str>,
-    keys: Vec<ObjectKey>,
+    keys: Arc<[ObjectKey]>,
     asker: Asker,
     done: Done,
 }
@@ -63,7 +63,11 @@ impl Indexer {
     pub(crate) fn start(instances: InstancePool, guest: GuestServices, health: Health) -> Self {
         let (requests, batches) = mpsc::channel(REQUESTS);
         let (urgent, own_writes) = mpsc::channel(REQUESTS);
-        tokio::spawn(Task { instances, guest, health, instance: None, own_writes }.run(batches));
+        let supervisor = guest.clone();
+        let mut task = Task { instances, guest, health, instance: None, batches, own_writes, in_hand: None };
+        tokio::spawn(async move {
+            supervisor.supervise("indexer", &mut task, |task| Box::pin(task.run())).await;
+        });
         Self { requests, urgent }
     }
 
@@ -78,17 +82,24 @@ impl Indexer {
         keys: Vec<ObjectKey>,
         asker: Asker,
     ) -> Result<(), NoInstance> {
-        let (done, answer) = oneshot::channel();
-        let request = Box::new(Request { views, watch: Arc::clone(watch), keys, asker, done });
         let requests = match asker {
             Asker::Batch | Asker::Load => &self.requests,
             Asker::OwnWrite => &self.urgent,
         };
-        if requests.send(request).await.is_err() {
-            return Ok(());
+        let keys: Arc<[ObjectKey]> = keys.into();
+        loop {
+            let (done, answer) = oneshot::channel();
+            let (views, watch, keys) = (Arc::clone(&views), Arc::clone(watch), Arc::clone(&keys));
+            let request = Box::new(Request { views, watch, keys, asker, done });
+            if requests.send(request).await.is_err() {
+                // The task is gone: the process is stopping.
+                return Ok(());
+            }
+            // Without an answer the task has panicked, and is started again.
+            if let Ok(outcome) = answer.await {
+                return outcome;
+            }
         }
-        // An error means that the task is gone: the process is stopping.
-        answer.await.unwrap_or(Ok(()))
     }
 }
 
@@ -98,16 +109,28 @@ struct Task {
     /// It counts faults, and holds nobody up here: what was not indexed would not be found.
     health: Health,
     instance: Option<Instance>,
+    batches: mpsc::Receiver<Box<Request>>,
     own_writes: mpsc::Receiver<Box<Request>>,
+    /// The object whose values are being computed, and its watch.
+    in_hand: Option<(Arc<Views>, Arc<str>, Object)>,
 }
 
 impl Task {
-    async fn run(mut self, mut batches: mpsc::Receiver<Box<Request>>) {
+    async fn run(&mut self) {
+        if let Some((views, watch, state)) = self.in_hand.take() {
+            // A panic came of it: it is left out until it changes, as after a fault.
+            self.instance = None;
+            self.guest.metrics.index_errors.inc();
+            if let Some(view) = views.by_name.get(&watch) {
+                let values = view.computed.names().iter().map(|_| Vec::new()).collect();
+                view.computed.set(state, values);
+            }
+        }
         loop {
             let request = tokio::select! {
                 biased;
                 Some(request) = self.own_writes.recv() => request,
-                batch = timeout(IDLE, batches.recv()) => match batch {
+                batch = timeout(IDLE, self.batches.recv()) => match batch {
                     Ok(Some(request)) => request,
                     Ok(None) => return,
                     Err(_) => {
@@ -122,14 +145,13 @@ impl Task {
     }
 
     async fn serve(&mut self, Request { views, watch, keys, asker, done }: Request) {
-        let Some(view) = views.by_name.get(&watch) else { return };
         let mut outcome = Ok(());
-        for key in keys {
+        for key in &*keys {
             self.catch_up_with_own_writes().await;
             if done.is_closed() {
                 break;
             }
-            outcome = self.index(&watch, view, &key, asker, &done).await;
+            outcome = self.index(&views, &watch, key, asker, &done).await;
             if outcome.is_err() {
                 break;
             }
@@ -141,10 +163,9 @@ impl Task {
     async fn catch_up_with_own_writes(&mut self) {
         while let Ok(request) = self.own_writes.try_recv() {
             let Request { views, watch, keys, asker, done } = *request;
-            let Some(view) = views.by_name.get(&watch) else { continue };
-            for key in keys {
+            for key in &*keys {
                 // It is not given up.
-                let _ = self.index(&watch, view, &key, asker, &done).await;
+                let _ = self.index(&views, &watch, key, asker, &done).await;
             }
             let _ = done.send(Ok(()));
         }
@@ -153,12 +174,13 @@ impl Task {
     /// Requests are taken one after the other and look at the object anew, so an older state never replaces a newer.
     async fn index(
         &mut self,
-        watch: &str,
-        view: &View,
+        views: &Arc<Views>,
+        watch: &Arc<str>,
         key: &ObjectKey,
         asker: Asker,
         done: &Done,
     ) -> Result<(), NoInstance> {
+        let Some(view) = views.by_name.get(watch) else { return Ok(()) };
         let state = view.object(key);
         if view.computed.is_current(key, state.as_ref()) {
             return Ok(());
@@ -167,10 +189,16 @@ impl Task {
             view.computed.remove(key);
             return Ok(());
         };
+        self.in_hand = Some((Arc::clone(views), Arc::clone(watch), state.clone()));
+        self.guest.panics.point("indexer");
         let mut values = Vec::with_capacity(view.computed.names().len());
         for index in view.computed.names() {
-            if !self.has_instance(asker, done).await? {
-                return Ok(());
+            match self.has_instance(asker, done).await {
+                Ok(true) => {}
+                outcome => {
+                    self.in_hand = None;
+                    return outcome.map(|_| ());
+                }
             }
             values.push(match self.values(index, &state).await {
                 Ok(values) => {
@@ -184,6 +212,7 @@ impl Task {
                 }
             });
         }
+        self.in_hand = None;
         if let Err(exceeded) = view.computed.set(state.clone(), values) {
             let fault = Fault::host_memory("index.values", exceeded);
             self.health.fault(Activity::Index, Some(key), &fault);
@@ -267,9 +296,17 @@ mod tests {
         let code = engine.load(wat::parse_file(path).expect("a guest")).await.expect("a plugin");
         let host = Arc::new(GuestHost::for_describe(guest.clone(), "{}".into()));
         let instances = InstancePool::new(code, host, Limits { memory: 1, ..Limits::default() });
-        let (_, own_writes) = mpsc::channel(1);
-        let mut task =
-            Task { instances, guest: guest.clone(), health: Health::default(), instance: None, own_writes };
+        let ((_, batches), (_, own_writes)) = (mpsc::channel(1), mpsc::channel(1));
+        let (guest_of_task, health) = (guest.clone(), Health::default());
+        let mut task = Task {
+            instances,
+            guest: guest_of_task,
+            health,
+            instance: None,
+            batches,
+            own_writes,
+            in_hand: None,
+        };
         let (done, answer) = oneshot::channel();
         let mut making = tokio_test::task::spawn(task.has_instance(Asker::Batch, &done));
         assert!(making.poll().is_pending());
@@ -284,22 +321,44 @@ mod tests {
         assert_eq!(making.poll(), std::task::Poll::Ready(Ok(false)));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn an_own_write_does_not_wait_for_the_batches_before_it() {
+    /// A plugin's services, and views with all objects of the model in their cache.
+    async fn stage() -> (GuestServices, Arc<Views>) {
         let mut world = World::new(true);
         (0..NAMES.len()).for_each(|name| drop(world.put(name, 0, 0)));
         let mut watched = Watched::open("").await;
         watched.bring(&world, NAMES.len()).await;
-        let mut views = Views::default();
-        let view = watched.view(views.writes.of(&crate::views::model_tests::world::resource()));
-        let watch: Arc<str> = "maps".into();
-        views.by_name.insert(Arc::clone(&watch), Box::new(view));
-        let views = Arc::new(views);
-
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
             Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
         });
         let guest = GuestServices::for_test("indexer", kube::Client::new(service, "n"));
+        let mut views = Views::default();
+        let view = watched.view(views.writes.of(&crate::views::model_tests::world::resource()));
+        views.by_name.insert("maps".into(), Box::new(view));
+        (guest, Arc::new(views))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_at_which_the_task_panics_is_left_out_and_the_others_are_indexed() {
+        let (guest, views) = stage().await;
+        let watch: Arc<str> = "maps".into();
+        guest.panics.arm("indexer", 1);
+        let pool = crate::version::Version::test_pool(&guest, "index.wat", Limits::default()).await;
+        let indexer = Indexer::start(pool, guest.clone(), Health::default());
+        let keys = vec![key(0), key(1)];
+        indexer.index(Arc::clone(&views), &watch, keys, Asker::Batch).await.expect("an answer");
+        let computed = &views.by_name[&watch].computed;
+        assert_eq!(computed.objects().len(), 2, "both are known");
+        assert_eq!(
+            (guest.metrics.task_panics.get(), guest.metrics.index_errors.get()),
+            (1, 2),
+            "the other by a fault"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_own_write_does_not_wait_for_the_batches_before_it() {
+        let (guest, views) = stage().await;
+        let watch: Arc<str> = "maps".into();
         let logs = guest.log.all().clone();
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/index.wat");
         let engine = Engine::new(EngineOptions::default()).expect("an engine");

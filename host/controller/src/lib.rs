@@ -40,6 +40,7 @@ mod rest_metrics;
 mod server;
 pub mod sidecar;
 mod targets;
+mod task_panics;
 mod version;
 mod views;
 mod writer;

@@ -69,6 +69,7 @@ pub struct Metrics {
     host_memory: Family<ByKind, Gauge>,
     host_memory_limit: Family<ByController, Gauge>,
     host_memory_refusals: Family<ByController, Counter>,
+    task_panics: Family<ByController, Counter>,
     hot_loops: Family<ByController, Counter>,
     hot_loop_rounds: Family<ByController, Counter>,
     queue_adds: Family<ByQueue, Counter>,
@@ -118,6 +119,7 @@ impl Metrics {
             host_memory: Family::default(),
             host_memory_limit: Family::default(),
             host_memory_refusals: Family::default(),
+            task_panics: Family::default(),
             hot_loops: Family::default(),
             hot_loop_rounds: Family::default(),
             queue_adds: Family::default(),
@@ -181,6 +183,7 @@ impl Metrics {
             "Writes whose answer never came or did not tell",
             self.unknown_writes.clone(),
         );
+        own.register("task_panics", "Panics of the plugin's tasks in the host", self.task_panics.clone());
         own.register("hot_loops", "Keys found in a loop of the plugin's own making", self.hot_loops.clone());
         own.register(
             "hot_loop_rounds",
@@ -262,6 +265,7 @@ impl Metrics {
             }),
             host_memory_limit: self.host_memory_limit.get_or_create_owned(&controller),
             host_memory_refusals: self.host_memory_refusals.get_or_create_owned(&controller),
+            task_panics: self.task_panics.get_or_create_owned(&controller),
             hot_loops: self.hot_loops.get_or_create_owned(&controller),
             hot_loop_rounds: self.hot_loop_rounds.get_or_create_owned(&controller),
             queue_adds: self.queue_adds.get_or_create_owned(&queue),
@@ -303,6 +307,7 @@ pub(crate) struct PluginMetrics {
     host_memory: [Gauge; HostMemoryKind::ALL.len()],
     host_memory_limit: Gauge,
     pub(crate) host_memory_refusals: Counter,
+    pub(crate) task_panics: Counter,
     pub(crate) hot_loops: Counter,
     pub(crate) hot_loop_rounds: Counter,
     queue_adds: Counter,

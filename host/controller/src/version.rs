@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pilothouse_informer::{InformerKey, Subscription};
+use pilothouse_informer::{InformerKey, InformerPhase, Subscription};
 use pilothouse_model::{Notification, ObjectKey};
 use pilothouse_plugin::InstancePool;
 
@@ -102,6 +102,11 @@ impl Subscribed {
         self.taken.lock().take()
     }
 
+    /// Whether nothing will come any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.subscription.status().phase == InformerPhase::Stopped
+    }
+
     /// Takes everything that waits, for a version that ends with its subscription.
     pub(crate) fn take_all(&self) -> Vec<Notification> {
         let mut all = self.taken.lock().take().unwrap_or_default();
@@ -137,7 +142,7 @@ impl Version {
 
     /// It was swapped out or stopped: it sends nothing more, and nobody waits for it.
     pub(crate) fn retire(&self) {
-        self.fence.lower();
+        self.fence.close();
         self.views.permission.retire();
         self.health.retire();
     }

@@ -114,12 +114,12 @@ impl Task {
         if answer.is_closed() {
             return;
         }
-        if self.fence.is_down() {
+        let Some(sending) = self.fence.enter() else {
             let replaced = ApiError::Unavailable("this version of the plugin has been replaced".to_owned());
             // Whoever asked may have gone, here and below.
             let _ = answer.send(Err(replaced));
             return;
-        }
+        };
         // Before it is sent: an answer without a UID is about this object, or about one that nobody here knows.
         let uid = self.guest.writes.uid(&self.write.resource, &self.write.key);
         match self.request(&uid).await {
@@ -128,14 +128,17 @@ impl Task {
             }
             Outcome::Answered(Ok(written)) => {
                 self.record(&written, &uid).await;
+                drop(sending);
                 let _ = answer.send(Ok(written));
             }
             Outcome::Answered(Err(error)) => drop(answer.send(Err(error))),
             Outcome::Elsewhere(written) => {
+                drop(sending);
                 let found = self.look(&uid).await;
                 self.settle(found, &uid, || drop(answer.send(Ok(written)))).await;
             }
             Outcome::Unknown(error) => {
+                drop(sending);
                 self.guest.metrics.unknown_writes.inc();
                 self.say(&error);
                 let _ = answer.send(Err(error));

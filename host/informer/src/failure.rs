@@ -39,6 +39,8 @@ pub enum FailureKind {
     TimedOut,
     /// The answer is not what Kubernetes answers.
     Malformed,
+    /// The informer itself panicked.
+    Defect,
 }
 
 impl FailureKind {
@@ -224,6 +226,7 @@ impl Failure {
             FailureKind::Server => "look at the server's log; retrying",
             FailureKind::ConnectionRefused => "is the API server running at this address? retrying",
             FailureKind::Connection | FailureKind::TimedOut => "retrying",
+            FailureKind::Defect => "listing again",
             FailureKind::Malformed => "is this a Kubernetes API server? listing again",
         }
     }

@@ -3,10 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt;
 use pilothouse_model::{Notification, ObjectKey};
+use tokio::time::{Instant, sleep_until};
 
 use crate::shared::Subscription;
 use crate::work_queue::RateLimit;
@@ -14,11 +16,17 @@ use crate::work_queue::RateLimit;
 /// How often a batch, and then a single event, is tried.
 pub const ATTEMPTS: u32 = 5;
 
+/// The wait before a deletion that was given up is tried again, and the longest such wait.
+const DELETION_RETRY: Duration = Duration::from_secs(5 * 60);
+const LONGEST_DELETION_RETRY: Duration = Duration::from_secs(60 * 60);
+
 /// What is delivered next to a handler that may fail. Nothing here waits or calls anything: a driver delivers
 /// [`current`](Self::current) and says how it went.
 ///
 /// A batch that fails is delivered again. After [`ATTEMPTS`] failures it is split into its events. A single event that
-/// fails as often parks its object: nothing about that object is delivered until it changes.
+/// fails as often parks its object: nothing about that object is delivered until it changes. A deletion is followed by no
+/// change, so one that is parked is tried again later ([`retry_deletions`](Self::retry_deletions)), and before an object of
+/// that name is delivered again.
 ///
 /// ```
 /// use pilothouse_informer::handler::{ATTEMPTS, Redelivery};
@@ -43,6 +51,10 @@ pub struct Redelivery {
     pending: VecDeque<Delivery>,
     /// Parked objects, with the resource version that broke the handler.
     parked: HashMap<ObjectKey, String>,
+    /// Of the parked objects, those whose deletion broke the handler.
+    deletions: HashMap<ObjectKey, Notification>,
+    /// How often parked deletions were tried again since there were none.
+    deletion_retries: u32,
 }
 
 #[derive(Debug)]
@@ -68,6 +80,12 @@ pub enum AfterFailure {
 impl Redelivery {
     /// Appends a batch. A change of a parked object frees it; a resync of it is left out.
     pub fn push(&mut self, mut batch: Vec<Notification>) {
+        for notification in &batch {
+            // The object is back: its end comes before its beginning.
+            if let Some(deletion) = self.deletions.remove(notification.key()) {
+                self.pending.push_back(Delivery { batch: vec![deletion], failures: 0 });
+            }
+        }
         batch.retain(|notification| {
             let Some(broken) = self.parked.get(notification.key()) else { return true };
             let changed = matches!(notification, Notification::Deleted { .. })
@@ -113,6 +131,9 @@ impl Redelivery {
         let freed =
             self.pending.iter().any(|delivery| delivery.batch.iter().any(|later| *later.key() == key));
         if !freed {
+            if let Notification::Deleted { .. } = &notification {
+                self.deletions.insert(key.clone(), notification.clone());
+            }
             self.parked.insert(key, notification.object().resource_version().to_owned());
         }
         Some(AfterFailure::Parked(notification))
@@ -130,6 +151,29 @@ impl Redelivery {
             });
         }
         self.pending.retain(|delivery| !delivery.batch.is_empty());
+    }
+
+    /// After how long [`retry_deletions`](Self::retry_deletions) is to be called; `None` while no deletion is parked. The wait
+    /// doubles from 5 minutes to an hour.
+    #[must_use]
+    pub fn deletion_retry(&self) -> Option<Duration> {
+        let factor = 1_u32.checked_shl(self.deletion_retries).unwrap_or(u32::MAX);
+        let wait = DELETION_RETRY.checked_mul(factor).unwrap_or(LONGEST_DELETION_RETRY);
+        (!self.deletions.is_empty()).then(|| wait.min(LONGEST_DELETION_RETRY))
+    }
+
+    /// Has the deletions that are parked delivered again.
+    pub fn retry_deletions(&mut self) {
+        self.deletion_retries = if self.deletions.is_empty() { 0 } else { self.deletion_retries + 1 };
+        for (key, deletion) in self.deletions.drain() {
+            self.parked.remove(&key);
+            self.pending.push_back(Delivery { batch: vec![deletion], failures: 0 });
+        }
+    }
+
+    /// The deletions that are parked now.
+    pub fn parked_deletions(&self) -> impl Iterator<Item = &Notification> {
+        self.deletions.values()
     }
 
     /// The objects that are parked now.
@@ -206,8 +250,20 @@ impl std::error::Error for HandlerFailed {}
 pub async fn run_handler(subscription: &Subscription, handler: &mut dyn Handler) {
     let mut redelivery = Redelivery::default();
     let wait = RateLimit::default();
-    while let Some(batch) = subscription.next_batch().await {
-        redelivery.push(batch);
+    let mut retry_at = None;
+    loop {
+        // Set when the first of them is parked, whatever comes meanwhile.
+        retry_at = redelivery.deletion_retry().map(|wait| retry_at.unwrap_or_else(|| Instant::now() + wait));
+        tokio::select! {
+            batch = subscription.next_batch() => match batch {
+                Some(batch) => redelivery.push(batch),
+                None => return,
+            },
+            () = sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
+                redelivery.retry_deletions();
+                retry_at = None;
+            }
+        }
         while let Some(batch) = redelivery.current() {
             let error = match AssertUnwindSafe(handler.handle(batch)).catch_unwind().await {
                 Ok(Ok(())) => {
@@ -234,111 +290,4 @@ pub async fn run_handler(subscription: &Subscription, handler: &mut dyn Handler)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::scripted::pod;
-
-    fn added(name: &str, version: u64) -> Notification {
-        Notification::Added { object: pod(name, version).object(), initial: false }
-    }
-
-    fn updated(name: &str, from: u64, to: u64) -> Notification {
-        Notification::Updated { old: pod(name, from).object(), new: pod(name, to).object() }
-    }
-
-    fn names(batch: Option<&[Notification]>) -> Vec<String> {
-        batch.unwrap_or_default().iter().map(|notification| notification.key().name().to_owned()).collect()
-    }
-
-    /// Fails until something else happens than a further try.
-    fn fail(redelivery: &mut Redelivery) -> AfterFailure {
-        loop {
-            match redelivery.failed().expect("something is pending") {
-                AfterFailure::Again { failures } => assert!(failures < ATTEMPTS),
-                other => return other,
-            }
-        }
-    }
-
-    #[test]
-    fn b38_a_batch_is_delivered_again_then_split_and_the_breaking_event_parks_its_object() {
-        let mut redelivery = Redelivery::default();
-        redelivery.push(vec![added("a", 1), added("bad", 2), added("c", 3)]);
-        for failures in 1..ATTEMPTS {
-            let again = redelivery.failed();
-            assert!(matches!(again, Some(AfterFailure::Again { failures: f }) if f == failures), "{again:?}");
-            assert_eq!(names(redelivery.current()), ["a", "bad", "c"], "the whole batch again");
-        }
-        assert!(matches!(redelivery.failed(), Some(AfterFailure::Split)));
-        assert_eq!(names(redelivery.current()), ["a"]);
-        redelivery.succeeded();
-        assert_eq!(names(redelivery.current()), ["bad"]);
-        let parked = fail(&mut redelivery);
-        assert!(matches!(&parked, AfterFailure::Parked(n) if n.key().name() == "bad"), "{parked:?}");
-        assert_eq!(names(redelivery.current()), ["c"], "the others go on");
-        redelivery.succeeded();
-        assert!(redelivery.current().is_none() && redelivery.failed().is_none());
-    }
-
-    #[test]
-    fn b38_a_parked_object_is_left_out_until_it_changes() {
-        let mut redelivery = Redelivery::default();
-        redelivery.push(vec![added("bad", 2)]);
-        fail(&mut redelivery);
-        redelivery.push(vec![updated("bad", 2, 2), added("b", 3)]);
-        assert_eq!(names(redelivery.current()), ["b"], "a resync is no change");
-        assert_eq!(redelivery.parked().map(ObjectKey::name).collect::<Vec<_>>(), ["bad"]);
-        redelivery.succeeded();
-        redelivery.push(vec![updated("bad", 2, 4)]);
-        assert_eq!(names(redelivery.current()), ["bad"]);
-        assert_eq!(redelivery.parked().count(), 0);
-    }
-
-    #[test]
-    fn b38_a_parked_objects_deletion_frees_it() {
-        let mut redelivery = Redelivery::default();
-        redelivery.push(vec![added("bad", 2)]);
-        fail(&mut redelivery);
-        redelivery
-            .push(vec![Notification::Deleted { last: pod("bad", 2).object(), final_state_unknown: true }]);
-        assert_eq!(names(redelivery.current()), ["bad"]);
-        assert_eq!(redelivery.parked().count(), 0);
-    }
-
-    #[test]
-    fn b38_a_change_that_waits_in_the_same_batch_is_delivered_though_the_first_event_was_given_up() {
-        let mut redelivery = Redelivery::default();
-        redelivery.push(vec![added("bad", 2), updated("bad", 2, 3)]);
-        assert!(matches!(fail(&mut redelivery), AfterFailure::Split));
-        assert!(matches!(fail(&mut redelivery), AfterFailure::Parked(_)));
-        assert_eq!(redelivery.current().expect("the change").len(), 1);
-        assert_eq!(redelivery.parked().count(), 0);
-    }
-
-    #[test]
-    fn b38_a_version_that_is_left_out_is_not_delivered_but_another_and_the_end_are() {
-        let gone = Notification::Deleted { last: pod("a", 2).object(), final_state_unknown: false };
-        let mut redelivery = Redelivery::default();
-        redelivery.push(vec![added("a", 1), updated("a", 1, 2), added("b", 2), gone]);
-        redelivery.push(vec![added("a", 2)]);
-        redelivery.push(vec![updated("a", 2, 3)]);
-        redelivery.leave_out(pod("a", 2).object().key(), "2");
-        let left: Vec<_> = redelivery.current().unwrap_or_default().to_vec();
-        let [Notification::Added { object: first, .. }, Notification::Added { object: other, .. }, last] =
-            &left[..]
-        else {
-            panic!("{left:?}")
-        };
-        assert_eq!((first.name(), first.resource_version(), other.name()), ("a", "1", "b"));
-        assert!(matches!(last, Notification::Deleted { .. }), "{last:?}");
-        redelivery.succeeded();
-        assert_eq!(names(redelivery.current()), ["a"], "no batch is left without an event");
-        redelivery.succeeded();
-        assert!(redelivery.current().is_none());
-    }
-
-    #[test]
-    fn what_a_handler_failed_at_is_its_own_text() {
-        assert_eq!(HandlerFailed("no disk".into()).to_string(), "no disk");
-    }
-}
+mod tests;

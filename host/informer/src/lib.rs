@@ -54,7 +54,7 @@
 //!
 //! # Errors and cancellation
 //! Nothing that the server does ends an informer: it retries until it is stopped, and [`InformerStatus::error`] says what
-//! keeps it. Every `async` function here can be dropped at any point; its documentation says what that means.
+//! keeps it. An informer that panics is started again and lists anew; its cache and its subscribers stay. Every `async` function here can be dropped at any point; its documentation says what that means.
 //!
 //! # Invariants of what is shared
 //! Almost everything that threads share is behind a mutex or a read-write lock; only these are not, and why that is right:
@@ -86,6 +86,7 @@ mod scripted;
 mod shared;
 mod status;
 mod store;
+pub mod supervise;
 pub mod work_queue;
 
 pub use delta_queue::DeltaQueue;

@@ -1,6 +1,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use pilothouse_informer::supervise::{Panic, supervise};
 use pilothouse_informer::{Failure, FailureKind, Subscription};
 use pilothouse_plugin::LogLevel;
 use tokio::time::{Instant, sleep_until};
@@ -30,10 +31,15 @@ pub(crate) struct Guard {
 impl Guard {
     /// Starts the task, after a review that allowed everything. It ends with the handle.
     pub(crate) fn start(self) -> AbortOnDropHandle<()> {
-        AbortOnDropHandle::new(tokio::spawn(self.run()))
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            let mut guard = self;
+            let plugin = guard.plugin.clone();
+            let report = |panic: &Panic| tracing::error!(%plugin, "the watch over its rights {panic}");
+            supervise(&mut guard, |guard| Box::pin(guard.run()), report).await;
+        }))
     }
 
-    async fn run(self) {
+    async fn run(&self) {
         let mut review = self.reviews.as_ref().map(|(_, every)| {
             let course = Course::new(*every, Instant::now());
             let first = Instant::now() + course.period(jitter());

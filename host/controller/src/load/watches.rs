@@ -62,7 +62,7 @@ pub(super) async fn subscribe(
         let mut subscriptions = Vec::new();
         for key in informer_keys(watch, resource)? {
             let resync = (watch.resync > 0).then(|| Duration::from_millis(watch.resync.into()));
-            let same = |known: &Subscribed| known.key == key && known.resync == resync;
+            let same = |known: &Subscribed| known.key == key && known.resync == resync && !known.has_ended();
             let subscribed = match reusable.iter().position(same) {
                 Some(position) => reusable.swap_remove(position),
                 None => {

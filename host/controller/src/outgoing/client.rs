@@ -48,11 +48,12 @@ impl HttpClient {
         let reach = self.grants.check(&target).map_err(HttpError::Denied)?;
         let connecting = self.connector.connect(&target, reach, timeouts.connect);
         let stream = within(timeouts.connect, HttpStep::Connect, connecting).await?;
-        if self.fence.is_down() {
+        // Until the response's head is there: what the server does it has done then, or begun.
+        let Some(_sending) = self.fence.enter() else {
             return Err(HttpError::Denied(format!(
                 "the HTTP request to {target} is denied: this version of the plugin was replaced"
             )));
-        }
+        };
         let exchange = exchange(stream, request, target.to_string().into());
         within(timeouts.first_byte, HttpStep::FirstByte, exchange).await
     }

@@ -176,7 +176,7 @@ async fn a_version_that_was_replaced_sends_nothing() {
     let target = format!("http://127.0.0.1:{}", server.port);
     let fence = Fence::default();
     let client = client_with(&target, Tls::default(), fence.clone());
-    fence.lower();
+    fence.close();
     let denied = fetch(&client, get(&target)).await;
     assert!(matches!(&denied, Err(HttpError::Denied(text)) if text.contains("replaced")), "{denied:?}");
     assert!(server.requests.try_recv().is_err());

@@ -1,6 +1,7 @@
 //! From the notifications of a version's subscriptions to keys in its plugin's queue.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use pilothouse_informer::Priority;
+use pilothouse_informer::supervise::{Panic, message};
 use pilothouse_model::{Notification, ObjectKey};
 use pilothouse_plugin::{LogLevel, Reason};
 use tokio::time::{Instant, sleep_until};
@@ -15,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::guest_host::GuestServices;
 use crate::queue::Item;
 use crate::targets::Targets;
-use crate::version::{Route, Version};
+use crate::version::{Route, Version, Work};
 
 type Batch = Pin<Box<dyn Future<Output = (usize, Option<Vec<Notification>>)> + Send>>;
 
@@ -105,14 +107,49 @@ impl Dispatcher {
         // The clock is read only where an event may take long.
         let is_slow = route.work.as_ref().is_some_and(|work| work.predicate.takes_an_interpreter());
         let end = slice.filter(|_| is_slow).map(|slice| std::time::Instant::now() + slice);
-        for notification in rest {
-            queue(version, route, &notification, guest);
-            if end.is_some_and(|end| std::time::Instant::now() >= end) {
-                return;
-            }
+        let is_over = || end.is_some_and(|end| std::time::Instant::now() >= end);
+        if queue_all(version, route, rest, guest, &is_over) {
+            self.batches.push(next_batch(version, *position, route));
+            self.rest = None;
         }
-        self.batches.push(next_batch(version, *position, route));
-        self.rest = None;
+    }
+}
+
+/// Queues what notifications start, until `is_over` after one of them; true when none is left. A panic costs no more than the notification
+/// that it came of, and of that only what a trigger other than the object itself would have queued.
+fn queue_all(
+    version: &Version,
+    route: &Route,
+    rest: &mut std::vec::IntoIter<Notification>,
+    guest: &GuestServices,
+    is_over: &impl Fn() -> bool,
+) -> bool {
+    let mut queued = None;
+    loop {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            for notification in rest.by_ref() {
+                let notification = queued.insert(notification);
+                guest.panics.point("dispatch");
+                queue(version, route, notification, guest);
+                if is_over() {
+                    return false;
+                }
+            }
+            true
+        }));
+        let payload = match outcome {
+            Ok(is_done) => return is_done && rest.as_slice().is_empty(),
+            Err(payload) => payload,
+        };
+        let panic = Panic { message: message(&*payload), panics: 1, wait: Duration::ZERO };
+        guest.panicked("dispatch", &panic);
+        if let (Some(notification), Some(Work { targets: Targets::Itself, target_watch, .. })) =
+            (&queued, &route.work)
+        {
+            let (reason, priority) = reason(notification);
+            let item = Item { watch: Arc::clone(target_watch), key: notification.key().clone() };
+            guest.queue.add(item, reason, priority);
+        }
     }
 }
 
@@ -184,5 +221,30 @@ pub(super) fn requeue_all(version: &Version, guest: &GuestServices) {
         for key in view.cache.keys() {
             guest.queue.add(Item { watch: Arc::clone(watch), key }, Reason::Startup, Priority::Low);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin::handover::tests::version;
+    use crate::views::model_tests::world::{Watched, World};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_at_one_notification_costs_no_other_and_not_its_own_object() {
+        let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
+            Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
+        });
+        let guest = GuestServices::for_test("dispatched", kube::Client::new(service, "n"));
+        let (mut world, mut watched) = (World::new(true), Watched::open("").await);
+        (0..3).for_each(|name| drop(world.put(name, 0, 0)));
+        watched.bring(&world, 3).await;
+        let version = version(&guest, "maps", &watched).await;
+        let batch = version.routes[0].subscribed.take_all();
+        guest.panics.arm("dispatch", 1);
+        queue_all(&version, &version.routes[0], &batch, &guest);
+        assert_eq!((guest.queue.snapshot().depth, guest.metrics.task_panics.get()), (3, 1));
+        let told = guest.panics.trouble().expect("it is in the status");
+        assert!(told.contains("a defect in the dispatch"), "{told}");
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use pilothouse_informer::Subscription;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{PluginTask, ReloadOptions, Wanted};
+use super::{Carried, PluginTask, ReloadOptions, Wanted};
 use crate::guest_host::GuestServices;
 use crate::lifecycle::{HostMemoryStatus, Lifecycle, PluginState, PluginStatus};
 use crate::load::LoadServices;
@@ -81,7 +82,6 @@ impl PluginHandle {
         let view =
             PluginView { lifecycle: lifecycle.clone(), watched: Arc::clone(&watched), guest: guest.clone() };
         let view = Arc::new(view);
-        let task = Box::new(PluginTask::new(guest, lifecycle, services, options, watched));
         let task = tokio::spawn(async move {
             if let Some(predecessor) = predecessor {
                 let in_flight = predecessor.view.guest.queue.in_flight().clone();
@@ -92,7 +92,20 @@ impl PluginHandle {
                     () = shutdown.cancelled() => {}
                 }
             }
-            task.run(receiver, shutdown).await;
+            let supervisor = guest.clone();
+            let carried = Carried::default();
+            let start = || -> BoxFuture<'static, ()> {
+                let (lifecycle, watched) = (lifecycle.clone(), Arc::clone(&watched));
+                let (guest, services) = (guest.clone(), services.clone());
+                // The receiver itself has seen nothing: a task that is started again looks at the files anew.
+                let (receiver, shutdown, carried) = (receiver.clone(), shutdown.clone(), carried.clone());
+                Box::pin(async move {
+                    let mut task =
+                        Box::new(PluginTask::new(guest, lifecycle, services, options, watched, carried));
+                    task.run(receiver, shutdown).await;
+                })
+            };
+            supervisor.restart("plugin", start).await;
         });
         Self { wanted, view, task }
     }
@@ -119,7 +132,7 @@ impl PluginHandle {
 
     /// Waits for the task to end, after shutdown or after its files are gone.
     pub(crate) async fn join(self) {
-        // A task that panicked has said so already.
+        // An error would be a panic outside of what is supervised.
         let _ = self.task.await;
     }
 }
@@ -135,6 +148,7 @@ impl PluginView {
             problems.extend(complaint.or_else(|| trouble(&self.watched)));
             problems.extend(self.guest.hot_loops.trouble());
         }
+        problems.extend(self.guest.panics.trouble());
         problems.extend(newer_crds(&self.watched));
         problems.retain(|problem| !problem.is_empty());
         status.error = problems.join("; ");
@@ -221,5 +235,59 @@ mod tests {
         view.watched.complain(None);
         assert!(!view.status().error.contains("CRD"));
         assert!(view.status().error.contains("the file is torn"), "it is still refused");
+    }
+
+    #[tokio::test]
+    async fn a_plugin_whose_task_panics_goes_on_with_the_version_that_ran() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let wat = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/index.wat");
+        std::fs::write(folder.path().join("index.wasm"), wat::parse_file(wat).expect("a guest"))
+            .expect("written");
+        let scan = crate::directory::scan(folder.path()).expect("a directory");
+        let files = scan.plugins.into_values().next().expect("a plugin");
+        let api = pilothouse_apiserver::ApiServer::builder().build();
+        let client = kube::Client::new(api.service(), "default");
+        let guest = GuestServices::for_test("index", client.clone());
+        let server = crate::server::Server::new(client.clone());
+        let options = pilothouse_informer::InformerOptions::default();
+        let list_watches = pilothouse_informer::KubeListWatches::new(client);
+        let services = LoadServices {
+            engine: pilothouse_plugin::Engine::new(Default::default()).expect("an engine"),
+            discovery: crate::server::Discovery::new(server.clone()),
+            server,
+            informers: pilothouse_informer::InformerRegistry::new(list_watches, options),
+            grant_crds: false,
+            review_every: std::time::Duration::from_secs(30),
+            tls: crate::outgoing::Tls::default(),
+            ahead: crate::load::ahead::Ahead::default(),
+        };
+        let lifecycle =
+            Lifecycle::begin(guest.name.clone(), "default", Arc::clone(&guest.metrics), guest.events.clone());
+        let (options, shutdown) = (ReloadOptions { requeue_all: false }, CancellationToken::new());
+        let handle = PluginHandle::start(guest.clone(), lifecycle, services, options, shutdown.clone(), None);
+        handle.want(Some(files.clone()));
+        let until = async |is_so: &dyn Fn() -> bool| {
+            while !is_so() {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+        };
+        until(&|| handle.view().status().state == PluginState::Running).await;
+        guest.panics.arm("plugin", 1);
+        handle.want(Some(files));
+        until(&|| guest.metrics.task_panics.get() == 1).await;
+        let reconciled = guest.metrics.succeeded.get();
+        let key = pilothouse_model::ObjectKey::new("default", "a");
+        let item = crate::queue::Item { watch: "configmaps".into(), key };
+        let (reason, priority) = (pilothouse_plugin::Reason::Other, pilothouse_informer::Priority::Normal);
+        until(&|| {
+            guest.queue.add(item.clone(), reason, priority);
+            guest.metrics.succeeded.get() > reconciled + 1
+        })
+        .await;
+        let status = handle.view().status();
+        assert_eq!((status.state, status.generation), (PluginState::Running, 1), "it was not loaded again");
+        assert!(status.error.contains("plugin task panicked: a defect in the plugin"), "{}", status.error);
+        shutdown.cancel();
+        handle.join().await;
     }
 }

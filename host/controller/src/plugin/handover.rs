@@ -127,4 +127,4 @@ fn renamed(old: &Version, new: &Version) -> Renamed {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

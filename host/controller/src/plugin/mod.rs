@@ -15,11 +15,14 @@ mod kinds;
 mod observer;
 mod swap;
 mod worker;
+mod workers;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use pilothouse_plugin::LogLevel;
 use tokio::sync::{RwLock, watch};
 use tokio::task::JoinSet;
@@ -38,6 +41,7 @@ use handle::Watched;
 pub(crate) use handle::{PluginHandle, PluginView};
 pub(crate) use handover::Renamed;
 use swap::{ClosedGate, Swap};
+use workers::Workers;
 
 /// How long instances wait for work before they are dropped.
 const IDLE: Duration = Duration::from_secs(60);
@@ -75,9 +79,9 @@ struct PluginTask {
     /// Tells of changes of its rights.
     permission_changes: watch::Receiver<access::State>,
     watched: Arc<Watched>,
-    workers: JoinSet<()>,
-    /// What observers were told of.
-    memory: observer::Memory,
+    workers: Workers,
+    /// What outlives this task when it panics.
+    carried: Carried,
     /// The observer of the version that runs, where it has one. It holds the gate during its calls, as the workers do.
     observer: JoinSet<()>,
     /// Looks after the CRDs that it brought.
@@ -89,6 +93,15 @@ struct PluginTask {
 
 type Gate = Arc<RwLock<Option<Arc<Version>>>>;
 
+/// What a plugin's task leaves to the one that is started after it panicked: the version goes on with its subscriptions, and
+/// nothing that waits in them is lost. Cheap to clone.
+#[derive(Clone, Default)]
+struct Carried {
+    version: Arc<Mutex<Option<Arc<Version>>>>,
+    /// What observers were told of.
+    memory: observer::Memory,
+}
+
 impl PluginTask {
     fn new(
         guest: GuestServices,
@@ -96,6 +109,7 @@ impl PluginTask {
         services: LoadServices,
         options: ReloadOptions,
         watched: Arc<Watched>,
+        carried: Carried,
     ) -> Self {
         let health = Health::default();
         Self {
@@ -109,8 +123,8 @@ impl PluginTask {
             permission_changes: access::Permission::default().changes(),
             health: watch::Sender::new(health),
             watched,
-            workers: JoinSet::new(),
-            memory: observer::Memory::default(),
+            workers: Workers::default(),
+            carried,
             observer: JoinSet::new(),
             crds: JoinSet::new(),
             kinds: JoinSet::new(),
@@ -118,8 +132,14 @@ impl PluginTask {
         }
     }
 
-    async fn run(mut self: Box<Self>, mut wanted: watch::Receiver<Wanted>, shutdown: CancellationToken) {
+    async fn run(&mut self, mut wanted: watch::Receiver<Wanted>, shutdown: CancellationToken) {
         let mut coming = Coming::default();
+        let carried = self.carried.version.lock().clone();
+        if let Some(version) = carried {
+            // The task before panicked. Its workers are at their end, and hold another gate.
+            let gate = ClosedGate::close(Arc::clone(&self.gate)).await;
+            Box::pin(self.put_to_work(version, gate)).await;
+        }
         let mut housekeeping = interval(IDLE / 2);
         housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -130,6 +150,7 @@ impl PluginTask {
                     return Box::pin(self.stop(SHUTDOWN)).await;
                 }
                 changed = wanted.changed() => {
+                    self.guest.panics.point("plugin");
                     coming.abandon();
                     let files = wanted.borrow_and_update().clone();
                     match files {
@@ -144,6 +165,7 @@ impl PluginTask {
                     Arrival::Paused => {}
                     Arrival::Again(files) => self.start_loading(&mut coming, files, &Input::Again),
                 },
+                () = self.workers.lacking() => self.match_workers(self.workers.wanted()),
                 Ok(()) = self.health_changes.changed() => self.look_at_health(),
                 Ok(()) = self.permission_changes.changed() => self.look_at_health(),
                 Some(Ok(what)) = self.kinds.join_next(), if !self.kinds.is_empty() => {
@@ -229,6 +251,19 @@ impl PluginTask {
     /// until the gate is open. The queue is not touched.
     async fn swap(&mut self, version: Box<Version>, gate: ClosedGate) {
         let version = Arc::<Version>::from(version);
+        self.put_to_work(Arc::clone(&version), gate).await;
+        self.guest.metrics.loaded.inc();
+        self.lifecycle
+            .apply(&Input::Installed { version: &version.descriptor.version, digest: &version.digest });
+        let (number, generation) = (&version.descriptor.version, self.lifecycle.generation());
+        let watching = version.watching();
+        let text = format_args!("running version {number:?}, generation {generation}; watches {watching}");
+        self.guest.log.state(LogLevel::Info, text);
+        // Its indexes may have failed before it ran.
+        self.look_at_health();
+    }
+
+    async fn put_to_work(&mut self, version: Arc<Version>, gate: ClosedGate) {
         // It is in no call while the gate is closed.
         self.observer.shutdown().await;
         self.guest.host_memory.set_limit(version.host_memory);
@@ -241,36 +276,43 @@ impl PluginTask {
         }
         gate.install(Arc::clone(&version));
         self.installed = Some(Arc::clone(&version));
+        *self.carried.version.lock() = Some(Arc::clone(&version));
         self.health_changes = version.health.changes();
         self.permission_changes = version.views.permission.changes();
         self.health.send_replace(version.health.clone());
         self.watched.install(&version);
-        self.match_workers(version.workers).await;
+        self.match_workers(version.workers);
+        self.guest.metrics.max_concurrent.set(i64::try_from(version.workers).unwrap_or(i64::MAX));
         if !version.feeds.is_empty() {
-            let (gate, guest, memory) = (Arc::clone(&self.gate), self.guest.clone(), self.memory.clone());
-            self.observer.spawn(observer::observe(gate, Arc::clone(&version), guest, memory));
+            let (gate, guest, memory) =
+                (Arc::clone(&self.gate), self.guest.clone(), self.carried.memory.clone());
+            let version = Arc::clone(&version);
+            self.observer.spawn(async move {
+                let observe = || -> BoxFuture<'static, ()> {
+                    let (gate, version) = (Arc::clone(&gate), Arc::clone(&version));
+                    Box::pin(observer::observe(gate, version, guest.clone(), memory.clone()))
+                };
+                guest.restart("observer", observe).await;
+            });
         } else {
-            self.memory = observer::Memory::default();
+            self.carried.memory.clear();
         }
         self.kinds.abort_all();
         self.kinds.spawn(kinds::changed(self.services.discovery.clone(), Arc::clone(&version)));
         self.crds.abort_all();
         if !version.descriptor.crds.is_empty() {
             let (services, watched) = (self.services.clone(), Arc::clone(&self.watched));
-            let (version, operator) = (Arc::clone(&version), self.guest.operator.clone());
-            let (lifecycle, log) = (self.lifecycle.clone(), self.guest.log.clone());
-            self.crds.spawn(crds::keep(services, version, operator, watched, lifecycle, log));
+            let (version, lifecycle, guest) =
+                (Arc::clone(&version), self.lifecycle.clone(), self.guest.clone());
+            self.crds.spawn(async move {
+                let keep = || -> BoxFuture<'static, ()> {
+                    let (version, watched) = (Arc::clone(&version), Arc::clone(&watched));
+                    let (operator, log) = (guest.operator.clone(), guest.log.clone());
+                    Box::pin(crds::keep(services.clone(), version, operator, watched, lifecycle.clone(), log))
+                };
+                guest.restart("CRDs", keep).await;
+            });
         }
-        self.guest.metrics.loaded.inc();
-        self.guest.metrics.max_concurrent.set(i64::try_from(version.workers).unwrap_or(i64::MAX));
-        self.lifecycle
-            .apply(&Input::Installed { version: &version.descriptor.version, digest: &version.digest });
-        let (number, generation) = (&version.descriptor.version, self.lifecycle.generation());
-        let watching = version.watching();
-        let text = format_args!("running version {number:?}, generation {generation}; watches {watching}");
-        self.guest.log.state(LogLevel::Info, text);
-        // Its indexes may have failed before it ran.
-        self.look_at_health();
     }
 
     /// Takes in whether the version that runs lacks a right or backs off.
@@ -302,22 +344,12 @@ impl PluginTask {
         }
     }
 
-    /// Starts or ends workers until there are as many as the version wants. One that is ended lets go of its key
-    /// first.
-    async fn match_workers(&mut self, wanted: usize) {
-        while self.workers.try_join_next().is_some() {}
-        if self.workers.len() > wanted {
-            // No worker is inside a reconcile while this is held, so none is cut in the middle.
-            let _gate = self.gate.write().await;
-            self.workers.shutdown().await;
-        }
-        while self.workers.len() < wanted {
-            self.workers.spawn(worker::work(
-                Arc::clone(&self.gate),
-                self.health.subscribe(),
-                self.guest.clone(),
-            ));
-        }
+    /// Starts workers until there are as many as the version wants. Those that are too many end after the key that they
+    /// hold.
+    fn match_workers(&mut self, wanted: usize) {
+        let (gate, health, guest) = (&self.gate, &self.health, &self.guest);
+        self.workers
+            .set(wanted, |place| worker::work(place, Arc::clone(gate), health.subscribe(), guest.clone()));
     }
 
     fn drop_idle_instances(&self) {
@@ -331,13 +363,17 @@ impl PluginTask {
 
     /// Takes the running version away, waiting for the workers to finish what they hold, up to [`DRAIN`].
     async fn uninstall(&mut self) {
-        self.lifecycle.apply(&Input::Draining);
+        // It is draining already where this task was started again in the middle of this.
+        if self.lifecycle.status().state != PluginState::Draining {
+            self.lifecycle.apply(&Input::Draining);
+        }
         if timeout_at(Instant::now() + DRAIN, self.gate.write()).await.map(|mut gate| gate.take()).is_err() {
             let seconds = DRAIN.as_secs();
             let text =
                 format_args!("still reconciling {seconds} s after it should have stopped; it is cut off");
             self.guest.log.state(LogLevel::Warn, text);
         }
+        self.carried.version.lock().take();
         if let Some(version) = self.installed.take() {
             version.retire();
         }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::OwnedRwLockWriteGuard;
 use tokio::time::timeout;
 
-use super::Gate;
+use super::{DRAIN, Gate};
 use crate::directory::PluginFiles;
 use crate::indexer::NoInstance;
 use crate::load::LoadProblem;
@@ -33,14 +33,35 @@ const ROUNDS: u32 = 5;
 pub(super) struct ClosedGate(OwnedRwLockWriteGuard<Option<Arc<Version>>>);
 
 impl ClosedGate {
-    async fn close(gate: Gate) -> Self {
-        Self(gate.write_owned().await)
+    /// Waits until no guest call is under way, then for the requests that calls have left behind, up to [`DRAIN`].
+    pub(super) async fn close(gate: Gate) -> Self {
+        let closed = Self(gate.write_owned().await);
+        if let Some(running) = closed.0.as_ref() {
+            running.fence.close();
+            if timeout(DRAIN, running.fence.drained()).await.is_err() {
+                tracing::warn!(
+                    version = running.descriptor.version,
+                    "a write of the version before has had no answer for {} s; the new one does not wait for it",
+                    DRAIN.as_secs()
+                );
+            }
+        }
+        closed
     }
 
     /// Puts a version in the place of the one that runs, which is retired, and opens the gate.
     pub(super) fn install(mut self, version: Arc<Version>) {
         if let Some(old) = self.0.replace(version) {
             old.retire();
+        }
+    }
+}
+
+impl Drop for ClosedGate {
+    fn drop(&mut self) {
+        // The one that runs from now on: a new version, or that of before.
+        if let Some(running) = self.0.as_ref() {
+            running.fence.open();
         }
     }
 }

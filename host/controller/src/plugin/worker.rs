@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Gate;
+use super::workers::Place;
 use crate::guest_host::GuestServices;
 use crate::hot_loop;
 use crate::in_flight::HeldItem;
@@ -15,62 +16,85 @@ use crate::lifecycle::{Activity, Health};
 use crate::queue::Item;
 use crate::version::Version;
 
-/// Works until the queue is shut down. `health` is that of the version that runs, whichever it is.
-pub(super) async fn work(gate: Gate, mut health: watch::Receiver<Health>, guest: GuestServices) {
-    let mut running = health.borrow_and_update().clone();
-    loop {
-        // An error means that there will be no other.
-        if health.has_changed().is_ok_and(|changed| changed) {
-            running = health.borrow_and_update().clone();
-        }
-        // While the plugin backs off or lacks a right, its keys stay in the queue.
-        running.opens().await;
-        let got = tokio::select! {
-            biased;
-            got = guest.queue.get() => got,
-            () = running.closes() => continue,
-        };
-        let Some((item, reasons)) = got else { return };
-        let mut held = Held::new(&guest, item, reasons);
-        let request = Arc::clone(&held.request);
-        if let Some(wait) = guest.hot_loops.begin(held.item.key(), &request.reasons) {
-            guest.queue.put_off(&mut held.item, &request.reasons, wait);
-            held.settled = true;
-            continue;
-        }
-        loop {
-            // Held while reconciling: a swap waits for it. The key is held, too, and nobody else gets it.
-            let gate = gate.read().await;
-            let Some(version) = gate.as_ref() else { return };
-            if !version.views.is_target(&request.watch) {
-                held.rename(version);
-                break;
+/// Works until the queue is shut down or the worker is one too many, also after a panic. `health` is that of the version that runs, whichever it is.
+pub(super) async fn work(place: Place, gate: Gate, health: watch::Receiver<Health>, guest: GuestServices) {
+    let supervisor = guest.clone();
+    let mut worker = Worker { place, gate, health, guest };
+    supervisor.supervise("worker", &mut worker, |worker| Box::pin(worker.run())).await;
+}
+
+struct Worker {
+    place: Place,
+    gate: Gate,
+    health: watch::Receiver<Health>,
+    guest: GuestServices,
+}
+
+impl Worker {
+    async fn run(&mut self) {
+        let Self { place, gate, health, guest } = self;
+        let guest = &*guest;
+        let mut running = health.borrow_and_update().clone();
+        while !place.is_surplus() {
+            // An error means that there will be no other.
+            if health.has_changed().is_ok_and(|changed| changed) {
+                running = health.borrow_and_update().clone();
             }
-            // It may not work since a moment ago: the key goes back.
-            let Some(pass) = version.health.enter() else { break };
-            let active = Active::begin(&guest);
-            let outcome = reconcile(version, &request).await;
-            drop(active);
-            if let Some(reconciled) = outcome {
-                match &reconciled.outcome {
-                    Err(Failure::Fault(fault)) => {
-                        pass.failed(Activity::Reconcile, Some(held.item.key()), fault);
-                    }
-                    _ => pass.answered(Activity::Reconcile),
-                }
-                settle(&guest, &mut held.item, &request.reasons, reconciled);
+            // While the plugin backs off or lacks a right, its keys stay in the queue.
+            tokio::select! {
+                biased;
+                () = running.opens() => {}
+                () = place.surplus() => return,
+            }
+            let got = tokio::select! {
+                biased;
+                got = guest.queue.get() => got,
+                () = running.closes() => continue,
+                () = place.surplus() => return,
+            };
+            let Some((item, reasons)) = got else { return };
+            let mut held = Held::new(guest, item, reasons);
+            let request = Arc::clone(&held.request);
+            if let Some(wait) = guest.hot_loops.begin(held.item.key(), &request.reasons) {
+                guest.queue.put_off(&mut held.item, &request.reasons, wait);
                 held.settled = true;
-                if let Some(found) = guest.hot_loops.end(held.item.key()) {
-                    hot_loop::report(&guest, held.item.key(), &found);
-                }
-                break;
+                continue;
             }
-            drop(pass);
-            // Its observer has to hear of everything first. Waited for outside of the gate, which the observer needs.
-            let mut caught_up = version.pinned.caught_up();
-            drop(gate);
-            // An error means that the version is gone; the next one is looked at.
-            let _ = caught_up.wait_for(|caught_up| *caught_up).await;
+            loop {
+                // Held while reconciling: a swap waits for it. The key is held, too, and nobody else gets it.
+                let gate = gate.read().await;
+                let Some(version) = gate.as_ref() else { return };
+                if !version.views.is_target(&request.watch) {
+                    held.rename(version);
+                    break;
+                }
+                // It may not work since a moment ago: the key goes back.
+                let Some(pass) = version.health.enter() else { break };
+                let active = Active::begin(guest);
+                guest.panics.point("worker");
+                let outcome = reconcile(version, &request).await;
+                drop(active);
+                if let Some(reconciled) = outcome {
+                    match &reconciled.outcome {
+                        Err(Failure::Fault(fault)) => {
+                            pass.failed(Activity::Reconcile, Some(held.item.key()), fault);
+                        }
+                        _ => pass.answered(Activity::Reconcile),
+                    }
+                    settle(guest, &mut held.item, &request.reasons, reconciled);
+                    held.settled = true;
+                    if let Some(found) = guest.hot_loops.end(held.item.key()) {
+                        hot_loop::report(guest, held.item.key(), &found);
+                    }
+                    break;
+                }
+                drop(pass);
+                // Its observer has to hear of everything first. Waited for outside of the gate, which the observer needs.
+                let mut caught_up = version.pinned.caught_up();
+                drop(gate);
+                // An error means that the version is gone; the next one is looked at.
+                let _ = caught_up.wait_for(|caught_up| *caught_up).await;
+            }
         }
     }
 }
@@ -117,10 +141,19 @@ impl Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        if !self.settled {
-            let reasons = &self.request.reasons;
-            let reasons = if reasons.is_empty() { &[Reason::Other] } else { &**reasons };
+        if self.settled {
+            return;
+        }
+        let reasons = &self.request.reasons;
+        let reasons = if reasons.is_empty() { &[Reason::Other] } else { &**reasons };
+        if !std::thread::panicking() {
             self.guest.queue.put_back(&mut self.item, reasons);
+        } else {
+            // The next worker may panic at it, too: it waits as after a failure.
+            let priority = self.item.priority();
+            if let Some(delay) = self.guest.queue.retry(&mut self.item, reasons, priority) {
+                self.guest.queue.put_off(&mut self.item, reasons, delay);
+            }
         }
         // The item itself is let go of after this, which gives the key that was added to the next worker.
     }
@@ -246,17 +279,50 @@ mod tests {
         let gate = Gate::default();
         let closed = gate.write().await;
         let health = watch::Sender::new(Health::default());
-        let worker = tokio::spawn(work(Arc::clone(&gate), health.subscribe(), guest.clone()));
+        let mut workers = super::super::workers::Workers::default();
+        workers.set(1, |place| work(place, Arc::clone(&gate), health.subscribe(), guest.clone()));
         let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
         guest.queue.add(item.clone(), Reason::Deleted, Priority::Normal);
         while guest.queue.snapshot().depth > 0 {
             tokio::task::yield_now().await;
         }
         // It has the key, and waits for the gate.
-        worker.abort();
-        assert!(worker.await.is_err_and(|error| error.is_cancelled()));
+        workers.shutdown().await;
         drop(closed);
         let (again, reasons) = guest.queue.get().await.expect("the key");
         assert_eq!((again.key(), reasons), (&item, vec![Reason::Deleted]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_that_panics_gives_its_key_back_and_is_started_again() {
+        let guest = guest();
+        let pool = Version::test_pool(&guest, "done.wat", pilothouse_plugin::Limits::default()).await;
+        let mut views = crate::views::Views::default();
+        let view = crate::plugin::handover::tests::view(&guest);
+        views.by_name.insert("maps".into(), Box::new(view));
+        let version = Arc::new(Version::for_test(pool, Arc::new(views)));
+        let gate: Gate = Arc::new(tokio::sync::RwLock::new(Some(Arc::clone(&version))));
+        let health = watch::Sender::new(version.health.clone());
+        guest.panics.arm("worker", 2);
+        let mut workers = super::super::workers::Workers::default();
+        workers.set(1, |place| work(place, Arc::clone(&gate), health.subscribe(), guest.clone()));
+        let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
+        guest.queue.add(item, Reason::Deleted, Priority::Normal);
+        let started = Instant::now();
+        while guest.metrics.succeeded.get() == 0 {
+            assert!(started.elapsed().as_secs() < 60, "the key is lost");
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        assert_eq!((guest.metrics.task_panics.get(), guest.metrics.active_workers.get()), (2, 0));
+        let told = guest.panics.trouble().expect("it is in the status");
+        assert!(
+            told.contains("worker task panicked: a defect in the worker; started again in 200ms"),
+            "{told}"
+        );
+        let lines = guest.logs.after(0, None);
+        assert_eq!(lines.iter().filter(|line| line.message.contains("panicked")).count(), 2);
+        tokio::time::advance(std::time::Duration::from_secs(180)).await;
+        assert_eq!(guest.panics.trouble(), None, "it has run well since");
+        workers.shutdown().await;
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use http::Method;
 use jiff::Timestamp;
+use pilothouse_informer::supervise::{Panic, supervise};
 use pilothouse_model::Object;
 use pilothouse_model::names::path_segment;
 use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryKind, LogLevel};
@@ -85,7 +86,11 @@ impl EventRecorder {
     /// Starts the writing task; it ends when the last recorder is dropped.
     pub(crate) fn start(server: Server, instance: Arc<str>, logs: PluginLogs) -> Self {
         let (sender, receiver) = mpsc::channel(BACKLOG);
-        tokio::spawn(write_all(server, instance, logs, receiver));
+        tokio::spawn(async move {
+            let mut writer = Writer { server, instance, logs, receiver, recorded: HashMap::new() };
+            let report = |panic: &Panic| tracing::error!("the recorder of Events {panic}");
+            supervise(&mut writer, |writer| Box::pin(writer.run()), report).await;
+        });
         Self { sender }
     }
 
@@ -138,45 +143,53 @@ impl Reference {
     }
 }
 
-async fn write_all(
+struct Writer {
     server: Server,
     instance: Arc<str>,
     logs: PluginLogs,
-    mut receiver: mpsc::Receiver<Pending>,
-) {
-    let mut recorded: HashMap<Identity, Recorded> = HashMap::new();
-    while let Some(event) = receiver.recv().await {
-        let now = Instant::now();
-        if recorded.len() >= KEPT {
-            recorded.retain(|_, known| now.duration_since(known.last) < SERIES);
+    receiver: mpsc::Receiver<Pending>,
+    recorded: HashMap<Identity, Recorded>,
+}
+
+impl Writer {
+    /// Writes until the last recorder is dropped.
+    async fn run(&mut self) {
+        let Self { server, instance, logs, receiver, recorded } = self;
+        while let Some(event) = receiver.recv().await {
+            let now = Instant::now();
             if recorded.len() >= KEPT {
-                recorded.clear();
+                recorded.retain(|_, known| now.duration_since(known.last) < SERIES);
+                if recorded.len() >= KEPT {
+                    recorded.clear();
+                }
             }
-        }
-        let identity = identity(&event);
-        let again = recorded.get_mut(&identity).filter(|known| now.duration_since(known.last) < SERIES);
-        let outcome = match again {
-            Some(known) => {
-                known.count += 1;
-                known.last = now;
-                let series = series(known.count, Timestamp::now());
-                let payload =
-                    Payload { content_type: "application/merge-patch+json", body: series.to_string().into() };
-                server.request(Method::PATCH, &known.path, Some(payload)).await
-            }
-            None => {
-                let (collection, name, body) = manifest(&event, &instance, Timestamp::now());
-                let path = format!("{collection}/{}", path_segment(&name));
-                recorded.insert(identity.clone(), Recorded { path, count: 1, last: now });
-                let path = collection + &query(&[("fieldManager", &event.plugin)]);
-                server.request(Method::POST, &path, Some(Payload::json(body.to_string()))).await
-            }
-        };
-        if let Err(error) = outcome {
-            recorded.remove(&identity);
-            if let Some(log) = logs.of_known(&event.plugin) {
-                let text = format_args!("Event {:?} not recorded: {error}", event.reason);
-                log.host(LogLevel::Warn, text, &[("key", &event.regarding.key())]);
+            let identity = identity(&event);
+            let again = recorded.get_mut(&identity).filter(|known| now.duration_since(known.last) < SERIES);
+            let outcome = match again {
+                Some(known) => {
+                    known.count += 1;
+                    known.last = now;
+                    let series = series(known.count, Timestamp::now());
+                    let payload = Payload {
+                        content_type: "application/merge-patch+json",
+                        body: series.to_string().into(),
+                    };
+                    server.request(Method::PATCH, &known.path, Some(payload)).await
+                }
+                None => {
+                    let (collection, name, body) = manifest(&event, instance, Timestamp::now());
+                    let path = format!("{collection}/{}", path_segment(&name));
+                    recorded.insert(identity.clone(), Recorded { path, count: 1, last: now });
+                    let path = collection + &query(&[("fieldManager", &event.plugin)]);
+                    server.request(Method::POST, &path, Some(Payload::json(body.to_string()))).await
+                }
+            };
+            if let Err(error) = outcome {
+                recorded.remove(&identity);
+                if let Some(log) = logs.of_known(&event.plugin) {
+                    let text = format_args!("Event {:?} not recorded: {error}", event.reason);
+                    log.host(LogLevel::Warn, text, &[("key", &event.regarding.key())]);
+                }
             }
         }
     }

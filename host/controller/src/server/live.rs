@@ -35,8 +35,13 @@ pub(crate) struct LiveClient {
 struct List<'a> {
     #[serde(default)]
     metadata: ListMetadata,
-    #[serde(borrow)]
+    /// Servers in Go write an empty list as null.
+    #[serde(borrow, deserialize_with = "null_is_empty")]
     items: Vec<&'a RawValue>,
+}
+
+fn null_is_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<&'de RawValue>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 #[derive(Default, Deserialize)]

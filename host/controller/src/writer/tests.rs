@@ -275,7 +275,7 @@ async fn a_request_goes_on_without_the_guest_that_sent_it_and_holds_its_key() {
     let stage = Stage::new(Some(map(5)), vec![AnswersAfter(late, 200, map(8))], vec![]);
     cut_off(&stage).await;
     // The version may be swapped out meanwhile: what it has sent is sent.
-    stage.fence.lower();
+    stage.fence.close();
     assert!(stage.is_held());
     assert_eq!(stage.released().await, late);
     assert_eq!((stage.sees().as_str(), stage.got().as_str()), ("8", "PUT"));
@@ -318,7 +318,7 @@ async fn nothing_can_be_looked_up_of_an_object_that_the_server_was_to_name() {
 #[tokio::test(start_paused = true)]
 async fn a_version_that_was_swapped_out_sends_nothing() {
     let stage = Stage::new(Some(map(5)), vec![], vec![]);
-    stage.fence.lower();
+    stage.fence.close();
     assert!(matches!(stage.reconcile(write(Method::PUT)).await, Err(ApiError::Unavailable(_))));
     assert_eq!(stage.got(), "");
     assert!(!stage.is_held());

@@ -108,6 +108,12 @@ impl Reflector {
         Self { recovery, ..self }
     }
 
+    /// The same, going on after another reflector that reported this status: its first list is not older.
+    pub(crate) fn after(mut self, status: &InformerStatus) -> Self {
+        self.machine.resume_after(status.resource_version.clone(), status.failures);
+        self
+    }
+
     /// Runs until `stop` is cancelled; then the request under way is dropped at once and nothing more is queued (B08).
     ///
     /// # Cancellation safety

@@ -106,6 +106,12 @@ impl Machine {
         matches!(self.phase, Phase::Streaming(_))
     }
 
+    /// Goes on where another machine ended: it has seen this version and counted these failures.
+    pub(crate) fn resume_after(&mut self, version: Option<String>, failures: u64) {
+        self.observed.last_version = version;
+        self.observed.failures = failures;
+    }
+
     /// One transition; see the table in the [module documentation](super). Deltas are appended in order.
     pub(crate) fn step(&mut self, input: Input, now: Instant, deltas: &mut Vec<Delta>) -> Action {
         let phase = std::mem::replace(&mut self.phase, Phase::Idle);

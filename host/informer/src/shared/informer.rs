@@ -10,15 +10,18 @@ use tokio_util::sync::CancellationToken;
 use super::change::{Change, Difference, is_stale, same_uid, transition};
 use super::index_handle::HeldIndex;
 use super::outlet::Outlet;
+use super::restart::Round;
 use super::seat::{Knowledge, Luggage, Seat};
 use crate::delta_queue::DeltaQueue;
 use crate::failure::FailureKind;
 use crate::key::{InformerKey, Restriction};
+use crate::list_watch::ListWatch;
 use crate::metrics::Counters;
 use crate::options::InformerOptions;
-use crate::reflector::Reflector;
+use crate::reflector::Recovery;
 use crate::status::{InformerPhase, InformerStatus};
 use crate::store::{Kept, Objects, Scope, Store};
+use crate::supervise::supervise;
 
 /// After so many deltas without a wait, other tasks get their turn and subscribers are woken, though more deltas wait.
 const DELTAS_PER_TURN: usize = 256;
@@ -34,7 +37,7 @@ pub(crate) struct Informer {
     pub(super) queue: Arc<DeltaQueue>,
     pub(super) hub: Mutex<Hub>,
     pub(super) status: watch::Sender<InformerStatus>,
-    stop: CancellationToken,
+    pub(super) stop: CancellationToken,
     resyncs_changed: Notify,
     pub(super) counters: Arc<Counters>,
 }
@@ -45,6 +48,8 @@ pub(super) struct Hub {
     synced: bool,
     stopped: bool,
     next_tick: Option<Instant>,
+    /// A deletion that everybody is being told of, with what the cache had.
+    pub(super) deletion: Option<(Object, Deletion)>,
     /// Of the reflector's failures, those that are in the counters.
     pub(super) counted_failures: u64,
 }
@@ -68,24 +73,23 @@ impl Informer {
         }
     }
 
-    pub(super) fn reflector(
-        &self,
-        list_watch: Arc<dyn crate::list_watch::ListWatch>,
-        options: &InformerOptions,
-    ) -> Reflector {
-        Reflector::new(&self.key, list_watch, Arc::clone(&self.queue), options, self.status.clone())
-    }
-
     /// The informer's task. `forbidden` is called each time the server says that a right is missing.
-    pub(super) async fn run(self: Arc<Self>, reflector: Reflector, forbidden: impl Fn(&Arc<Self>)) {
+    ///
+    /// After a panic it lists anew, not older than what it saw, and tells everybody of what is different; the cache and the
+    /// subscribers stay.
+    pub(super) async fn run(
+        self: Arc<Self>,
+        list_watch: Arc<dyn ListWatch>,
+        recovery: Option<Arc<Recovery>>,
+        options: InformerOptions,
+        forbidden: impl Fn(&Arc<Self>) + Send + Sync,
+    ) {
         let _stopped = StopOnDrop(&self);
+        let mut round = Round { informer: Arc::clone(&self), list_watch, recovery, options, forbidden };
         tokio::select! {
             biased;
             () = self.stop.cancelled() => {}
-            () = reflector.run(&self.stop) => {}
-            () = self.process() => {}
-            () = self.tick() => {}
-            () = self.watch_rights(forbidden) => {}
+            () = supervise(&mut round, |round| Box::pin(round.run()), |panic| self.panicked(panic)) => {}
         }
     }
 
@@ -192,7 +196,7 @@ impl Informer {
     ///
     /// Subscribers are woken when no more deltas have come while other tasks had their turn, or after a turn's worth of them: to
     /// wake a thread for each chunk of a watch costs more than to read what is in it.
-    async fn process(&self) {
+    pub(super) async fn process(&self) {
         while self.queue.pop(|delta| self.apply(delta)).await.is_some() {
             let mut untold = 1 + self.apply_waiting(DELTAS_PER_TURN - 1);
             while untold < DELTAS_PER_TURN {
@@ -219,7 +223,7 @@ impl Informer {
         let mut hub = self.hub.lock();
         match delta {
             Delta::Added(object) | Delta::Updated(object) => self.apply_present(&hub, &object),
-            Delta::Deleted(deletion) => self.apply_deletion(&hub, &deletion),
+            Delta::Deleted(deletion) => self.apply_deletion(&mut hub, deletion),
             Delta::Sync(object) => self.apply_sync(&hub, &object),
             Delta::Replaced(replacement) => self.apply_replacement(&mut hub, replacement),
         }
@@ -240,16 +244,21 @@ impl Informer {
         }
     }
 
-    fn apply_deletion(&self, hub: &Hub, deletion: &Deletion) {
+    fn apply_deletion(&self, hub: &mut Hub, deletion: Deletion) {
         let last = &deletion.last;
         let Some(stored) = self.store.get(last.key()) else { return };
         if !same_uid(&stored, last) {
             // The end of an earlier object of this name, which was told already.
             return;
         }
+        let (stored, deletion) = hub.deletion.insert((stored, deletion));
+        let Deletion { last, final_state_unknown } = deletion;
         self.store.delete(last.key(), Some(last.resource_version()));
-        let final_state_unknown = deletion.final_state_unknown;
-        hub.tell(|| Some(Change::Deleted { stored: &stored, last, final_state_unknown }));
+        for seat in &hub.seats {
+            let change = Change::Deleted { stored, last, final_state_unknown: *final_state_unknown };
+            seat.outlet.offer([change], seat.restriction.as_ref());
+        }
+        hub.deletion = None;
     }
 
     fn apply_sync(&self, hub: &Hub, object: &Object) {
@@ -313,7 +322,7 @@ impl Informer {
     }
 
     /// Starts resyncs: ticks at the smallest period, for those that are due (B35).
-    async fn tick(&self) {
+    pub(super) async fn tick(&self) {
         loop {
             let next = self.hub.lock().next_tick;
             match next {
@@ -348,7 +357,7 @@ impl Informer {
         }
     }
 
-    async fn watch_rights(self: &Arc<Self>, forbidden: impl Fn(&Arc<Self>)) {
+    pub(super) async fn watch_rights(self: &Arc<Self>, forbidden: &impl Fn(&Arc<Self>)) {
         let mut status = self.status.subscribe();
         while status.changed().await.is_ok() {
             let is_forbidden =
@@ -361,11 +370,16 @@ impl Informer {
 }
 
 impl Hub {
-    fn wake(&self) {
+    #[cfg(test)]
+    pub(super) fn leave_untold(&mut self, stored: Object, deletion: Deletion) {
+        self.deletion = Some((stored, deletion));
+    }
+
+    pub(super) fn wake(&self) {
         self.seats.iter().for_each(|seat| seat.outlet.wake());
     }
 
-    fn tell<'a, C: IntoIterator<Item = Change<'a>>>(&self, changes: impl Fn() -> C) {
+    pub(super) fn tell<'a, C: IntoIterator<Item = Change<'a>>>(&self, changes: impl Fn() -> C) {
         for seat in &self.seats {
             seat.outlet.offer(changes(), seat.restriction.as_ref());
         }

@@ -10,6 +10,7 @@ mod model_tests;
 mod observe;
 mod outlet;
 mod registry;
+mod restart;
 mod seat;
 mod subscription;
 #[cfg(test)]

@@ -188,15 +188,21 @@ impl Shared {
         let informer = Arc::new(Informer::new(key, &self.options, Arc::clone(&counters)));
         let status = informer.status.subscribe();
         let list_watch = Measured { list_watch: self.factory.list_watch(&informer.key), counters, status };
-        let reflector = informer.reflector(Arc::new(list_watch), &self.options);
-        let reflector = reflector.with_recovery(self.recovery.clone());
         let registry = Arc::downgrade(self);
         let forbidden = move |informer: &Arc<Informer>| {
             if let Some(registry) = registry.upgrade() {
                 registry.rehouse_narrowed(informer);
             }
         };
-        self.tasks.spawn_on(Arc::clone(&informer).run(reflector, forbidden), runtime);
+        self.tasks.spawn_on(
+            Arc::clone(&informer).run(
+                Arc::new(list_watch),
+                self.recovery.clone(),
+                self.options.clone(),
+                forbidden,
+            ),
+            runtime,
+        );
         running.informers.retain(|informer| !informer.is_stopped());
         running.informers.push(Arc::clone(&informer));
         informer

@@ -20,7 +20,7 @@ fn guest() -> GuestServices {
 }
 
 /// A version with one target watch of the model's objects.
-async fn version(guest: &GuestServices, name: &str, watched: &Watched) -> Version {
+pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &Watched) -> Version {
     let pool = Version::test_pool(guest, "done.wat", Limits::default()).await;
     let watch: Arc<str> = name.into();
     let mut views = Views::default();
@@ -43,7 +43,7 @@ async fn version(guest: &GuestServices, name: &str, watched: &Watched) -> Versio
 }
 
 /// A target watch of the model's objects, without any.
-fn view(guest: &GuestServices) -> View {
+pub(crate) fn view(guest: &GuestServices) -> View {
     View {
         resource: world::resource(),
         label_selector: LabelSelector::everything(),

@@ -1,6 +1,7 @@
 //! What an observer is told next about one subscription, and what its instances have to be told again.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use pilothouse_informer::handler::{ATTEMPTS, AfterFailure, Redelivery};
 use pilothouse_model::{Notification, Object, ObjectKey};
@@ -58,8 +59,21 @@ impl Ledger {
     }
 
     /// The objects that an observer was told of with success, and not of their end.
-    pub(super) fn into_told(self) -> HashMap<ObjectKey, Object> {
+    pub(super) fn into_told(mut self) -> HashMap<ObjectKey, Object> {
+        for deletion in self.fresh.parked_deletions() {
+            self.told.insert(deletion.key().clone(), deletion.object().clone());
+        }
         self.told
+    }
+
+    /// After how long deletions that the observer fails at are to be tried again; `None` while there are none.
+    pub(super) fn deletion_retry(&self) -> Option<Duration> {
+        self.fresh.deletion_retry()
+    }
+
+    /// Has them delivered again.
+    pub(super) fn retry_deletions(&mut self) {
+        self.fresh.retry_deletions();
     }
 
     /// There is a new instance.

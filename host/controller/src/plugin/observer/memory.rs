@@ -46,6 +46,14 @@ impl Source {
 }
 
 impl Memory {
+    /// Forgets everything: there is no observer any more.
+    pub(in crate::plugin) fn clear(&self) {
+        // One that still holds it is at its end, and leaves no more than the next observer can tell of.
+        if let Ok(mut kept) = self.0.try_lock() {
+            *kept = Kept::default();
+        }
+    }
+
     /// Waits until the observer before has ended.
     pub(super) async fn take(&self) -> OwnedMutexGuard<Kept> {
         Arc::clone(&self.0).lock_owned().await

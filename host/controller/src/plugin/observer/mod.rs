@@ -13,7 +13,7 @@ use pilothouse_informer::handler::AfterFailure;
 use pilothouse_model::{Notification, Object, ObjectKey};
 use pilothouse_plugin::{Failure, LogLevel, Observation};
 use tokio::sync::OwnedMutexGuard;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Gate;
 use crate::guest_host::GuestServices;
@@ -43,6 +43,8 @@ struct Observer {
     inherited: Vec<Inherited>,
     /// Where the next observer finds what this one was told of.
     kept: OwnedMutexGuard<Kept>,
+    /// When deletions that it failed at are tried again.
+    retry_at: Option<Instant>,
     /// The instance that the ledgers are about.
     generation: u64,
     /// The feed that comes first in the next round, so that a busy one does not keep the others from being heard.
@@ -55,7 +57,20 @@ pub(super) async fn observe(gate: Gate, version: Arc<Version>, guest: GuestServi
     let mut kept = memory.take().await;
     let (ledgers, inherited) = kept.begin(&version);
     let ended = vec![false; version.feeds.len()];
-    Observer { gate, version, guest, ledgers, ended, inherited, kept, generation: 0, first: 0 }.run().await;
+    Observer {
+        gate,
+        version,
+        guest,
+        ledgers,
+        ended,
+        inherited,
+        kept,
+        retry_at: None,
+        generation: 0,
+        first: 0,
+    }
+    .run()
+    .await;
 }
 
 impl Drop for Observer {
@@ -146,11 +161,21 @@ impl Observer {
             return false;
         }
         let mut taken = select_all(batches);
+        let retry = self.ledgers.iter().filter_map(Ledger::deletion_retry).min();
+        // Set when the first of them is set aside, whatever comes meanwhile.
+        self.retry_at = retry.map(|wait| self.retry_at.unwrap_or_else(|| Instant::now() + wait));
+        let retry_at = self.retry_at;
         let mut rests = self.may_rest();
         let (position, batch) = loop {
             tokio::select! {
                 (taken, _, _) = &mut taken => break taken,
                 () = self.version.pinned.lost() => return true,
+                () = sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
+                    drop(taken);
+                    self.retry_at = None;
+                    self.ledgers.iter_mut().for_each(Ledger::retry_deletions);
+                    return true;
+                }
                 () = sleep(IDLE), if rests => {
                     self.version.pinned.rest(self.generation).await;
                     rests = false;
@@ -166,8 +191,10 @@ impl Observer {
             return true;
         };
         // By the time that the plugin hears of a change, its own indexes know it.
-        self.version.views.index(&feeds[position].watch, batch.iter().map(Notification::key)).await;
+        let keys: Vec<_> = batch.iter().map(|notification| notification.key().clone()).collect();
+        // First, so that it is not lost where this ends meanwhile.
         self.ledgers[position].push(batch);
+        self.version.views.index(&self.version.feeds[position].watch, &keys).await;
         true
     }
 
@@ -212,6 +239,7 @@ impl Observer {
         let only = if let [only] = &batch[..] { Some(only.key().clone()) } else { None };
         let observation = |notification| Observation { watch: Arc::clone(&watch), notification };
         let observations: Vec<_> = batch.into_iter().map(observation).collect();
+        self.guest.panics.point("observer");
         let (outcome, pass) = loop {
             // What it has not been told yet waits while the plugin backs off or lacks a right.
             self.version.health.opens().await;
@@ -266,7 +294,9 @@ impl Observer {
     fn park(&self, watch: &str, notification: &Notification, failure: &Failure) {
         self.guest.metrics.parked.inc();
         let key = notification.key();
-        let message = format!("observe failed: {failure}; {key} is set aside until it changes");
+        let message = format!(
+            "observe failed: {failure}; {key} is set aside until it changes, a deletion for some minutes"
+        );
         self.say(watch, LogLevel::Error, &message);
         let recorded = self.guest.events.record(NewEvent {
             plugin: self.guest.name.to_shared(),

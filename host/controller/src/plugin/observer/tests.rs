@@ -11,7 +11,6 @@ use pilothouse_plugin::{Engine, EngineOptions, InstancePool, Limits};
 use serde_json::{Value, json};
 use tokio::sync::RwLock;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 use super::*;
 use crate::descriptor::Descriptor;
@@ -301,5 +300,23 @@ async fn an_observer_that_is_started_again_goes_on_with_what_it_was_told() {
     stage.version.pinned.caught_up().wait_for(|caught_up| *caught_up).await.expect("it is there");
     stage.until("the object once more", |stage| stage.guest.metrics.observed.get() == 2).await;
     assert_eq!(stage.told(), ["initial good", "initial good"]);
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_is_started_again_and_loses_nothing() {
+    let stage = stage(&[("good", "fine"), ("other", "fine")]).await;
+    stage.guest.panics.arm("observer", 3);
+    let (guest, memory) = (stage.guest.clone(), stage.memory.clone());
+    let (gate, version) = (Arc::clone(&stage.gate), Arc::clone(&stage.version));
+    let task = tokio::spawn(async move {
+        let observe = || -> futures::future::BoxFuture<'static, ()> {
+            Box::pin(observe(Arc::clone(&gate), Arc::clone(&version), guest.clone(), memory.clone()))
+        };
+        guest.restart("observer", observe).await;
+    });
+    stage.until("both objects", |stage| stage.guest.metrics.observed.get() == 2).await;
+    assert_eq!(stage.told(), ["initial good", "initial other"]);
+    assert_eq!(stage.guest.metrics.task_panics.get(), 3);
     task.abort();
 }

@@ -117,3 +117,25 @@ async fn the_gate_opens_again_when_the_last_index_calls_take_too_long() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_swap_waits_for_writes_of_the_old_version_but_not_for_ever() {
+    let stage = stage(Limits::default()).await;
+    let running = Arc::new(stage.swap.version);
+    *stage.gate.write().await = Some(Arc::clone(&running));
+    let sending = running.fence.enter().expect("it runs");
+    let mut closing = task::spawn(ClosedGate::close(Arc::clone(&stage.gate)));
+    assert!(closing.poll().is_pending(), "a request is under way");
+    assert!(running.fence.enter().is_none(), "and no other may follow");
+    drop(sending);
+    assert!(closing.is_woken());
+    // It is given up: the version goes on.
+    drop(closing.await);
+    let _sending = running.fence.enter().expect("it goes on");
+    let started = tokio::time::Instant::now();
+    let closed = ClosedGate::close(Arc::clone(&stage.gate)).await;
+    assert_eq!(started.elapsed(), DRAIN);
+    let new = Arc::new(Version::for_test(running.pool.clone(), Arc::default()));
+    closed.install(Arc::clone(&new));
+    assert!(running.fence.enter().is_none() && new.fence.enter().is_some());
+}

@@ -310,3 +310,10 @@ async fn an_eviction_is_sent_to_its_pod() {
     let sent = ["GET /apis/policy/v1", "GET /api/v1", "POST /api/v1/namespaces/n/pods/p/eviction"];
     assert_eq!(*got.lock(), sent);
 }
+
+#[test]
+fn a_list_whose_items_are_null_is_empty_and_one_without_items_is_no_list() {
+    let null: List<'_> = serde_json::from_str(r#"{"items":null}"#).expect("a list");
+    assert!(null.items.is_empty());
+    assert!(serde_json::from_str::<List<'_>>(r#"{"metadata":{}}"#).is_err());
+}

@@ -187,33 +187,68 @@ async fn the_status_says_what_a_subscriber_waits_for() {
     assert_eq!((well.list_requests, well.failures), (2, 1));
 }
 
-struct Defective;
+/// Panics at the first lists.
+struct Defective {
+    panics: std::sync::atomic::AtomicU32,
+    sound: Arc<dyn ListWatch>,
+}
 
 #[async_trait::async_trait]
 impl ListWatch for Defective {
-    async fn list(&self, _: &crate::ListParams) -> Result<crate::ByteStream, Failure> {
-        panic!("a defect of the list-watch")
+    async fn list(&self, params: &crate::ListParams) -> Result<crate::ByteStream, Failure> {
+        use std::sync::atomic::Ordering::Relaxed;
+        if self.panics.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
+            panic!("a defect of the list-watch")
+        }
+        self.sound.list(params).await
     }
 
-    async fn watch(&self, _: &crate::WatchParams) -> Result<crate::ByteStream, Failure> {
-        panic!("a defect of the list-watch")
+    async fn watch(&self, params: &crate::WatchParams) -> Result<crate::ByteStream, Failure> {
+        self.sound.watch(params).await
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_panics_ends_its_subscriptions_and_the_next_request_starts_another() {
+async fn an_informer_that_panics_says_so_and_is_started_again_for_its_subscribers() {
     let (mut server, sound) = scripted();
-    let made: Mutex<Vec<Arc<dyn ListWatch>>> = Mutex::new(vec![sound, Arc::new(Defective)]);
-    let factory = move |_: &InformerKey| made.lock().pop().expect("two informers");
+    let factory = move |_: &InformerKey| -> Arc<dyn ListWatch> {
+        let sound: Arc<dyn ListWatch> = sound.clone();
+        Arc::new(Defective { panics: 2.into(), sound })
+    };
     let options = InformerOptions { streaming_list: false, ..InformerOptions::default() };
     let registry = InformerRegistry::new(factory, options);
-    let subscribe = || registry.subscribe(pods_key(), SubscribeOptions::default());
-    let ended = subscribe().expect("the registry is open");
-    assert!(within_patience(ended.next_batch()).await.is_none());
-    assert_eq!(ended.status().phase, crate::InformerPhase::Stopped);
-    let subscription = subscribe().expect("the one that ended is in nobody's way");
+    let subscription =
+        registry.subscribe(pods_key(), SubscribeOptions::default()).expect("the registry is open");
+    let mut changes = subscription.status_changes();
+    let told = changes.wait_for(|status| status.failures == 2).await.expect("it goes on").to_string();
+    assert!(told.starts_with("waiting to try again, not synced: "), "{told}");
+    assert!(told.contains("panicked: a defect of the list-watch; started again in 200ms"), "{told}");
     let _body = server.serve("5", &[pod("a", 1)]).await;
     assert_eq!(words(&subscription, 1).await, ["*+a@1"]);
+    let status = changes.wait_for(|status| status.error.is_none()).await.expect("it goes on").clone();
+    assert_eq!((status.failures, status.synced), (2, true), "failures are counted on");
+    assert_eq!(registry.informers().len(), 1);
+    registry.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_a_panic_kept_from_a_subscriber_is_told_after_the_restart() {
+    let cluster = Cluster::new();
+    let subscription = cluster.subscribe(pods_key());
+    let mut server = cluster.server(0);
+    let _body = server.serve("5", &[pod("a", 1)]).await;
+    assert_eq!(words(&subscription, 1).await, ["*+a@1"]);
+    // As a panic leaves it that came after the object was taken out of the cache, and before anybody was told.
+    let informer = Arc::clone(&subscription.outlet.home.lock());
+    let key = pod("a", 1).object().key().clone();
+    let stored = informer.store.get(&key).expect("it is there");
+    informer.store.delete(&key, Some("6"));
+    let deletion = pilothouse_model::Deletion { last: pod("a", 6).object(), final_state_unknown: false };
+    informer.hub.lock().leave_untold(stored, deletion);
+    informer.finish_deletion();
+    assert_eq!(words(&subscription, 1).await, ["-a@6"]);
+    informer.finish_deletion();
+    assert!(nothing_more(&subscription).await);
 }
 
 #[test]

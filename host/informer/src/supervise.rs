@@ -1,0 +1,168 @@
+//! Starts a task again that panicked: a defect in one place costs a pause, not the work of the process.
+//!
+//! [`Restarts`] decides when and is pure; [`supervise`] contains the panic, waits and starts the task again.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::time::{Instant, sleep};
+
+/// The wait after the first panic.
+const FIRST: Duration = Duration::from_millis(100);
+/// The longest wait.
+const LONGEST: Duration = Duration::from_secs(60);
+/// A task that ran this long without a panic begins with the shortest wait again.
+const FORGIVEN: Duration = Duration::from_secs(120);
+
+/// Counts the panics of one task and says how long it waits before it is started again: 100 ms · 2ⁿ up to 60 s.
+///
+/// ```
+/// use std::time::Duration;
+/// use pilothouse_informer::supervise::Restarts;
+/// use tokio::time::Instant;
+///
+/// let (mut restarts, now) = (Restarts::default(), Instant::now());
+/// assert_eq!(restarts.panicked(now), Duration::from_millis(100));
+/// assert_eq!(restarts.panicked(now), Duration::from_millis(200));
+/// assert_eq!(restarts.panicked(now + Duration::from_secs(600)), Duration::from_millis(100));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Restarts {
+    panics: u32,
+    next_start: Option<Instant>,
+}
+
+impl Restarts {
+    /// The task panicked at this time. Returns how long it has to wait.
+    pub fn panicked(&mut self, now: Instant) -> Duration {
+        let ran_well = self.next_start.is_some_and(|start| now.saturating_duration_since(start) >= FORGIVEN);
+        self.panics = if ran_well { 1 } else { self.panics.saturating_add(1) };
+        let wait = 2_u32.checked_pow(self.panics - 1).and_then(|factor| FIRST.checked_mul(factor));
+        let wait = wait.unwrap_or(LONGEST).min(LONGEST);
+        self.next_start = Some(now + wait);
+        wait
+    }
+
+    /// Panics in a row.
+    #[must_use]
+    pub fn panics(&self) -> u32 {
+        self.panics
+    }
+}
+
+/// A panic of a supervised task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Panic {
+    /// What the panic said.
+    pub message: String,
+    /// Panics of this task in a row, this one included.
+    pub panics: u32,
+    /// How long the task waits before it is started again.
+    pub wait: Duration,
+}
+
+impl fmt::Display for Panic {
+    /// What happened and what comes next, in one line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "panicked: {}; started again in {:?}", self.message, self.wait)?;
+        if self.panics > 1 {
+            write!(f, " (panic {} in a row)", self.panics)?;
+        }
+        f.write_str("; this is a defect of the host, please report it")
+    }
+}
+
+/// The text of a panic's payload, of bounded length.
+#[must_use]
+pub fn message(payload: &(dyn Any + Send)) -> String {
+    const LONGEST: usize = 500;
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no message").chars().take(LONGEST).collect()
+}
+
+/// Runs a task on its state until it ends by itself. After a panic, which is told to `report`, the task is started again on
+/// the same state; what it must not lose belongs there.
+///
+/// # Cancellation safety
+/// Dropping the future drops the task.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(async {
+/// use pilothouse_informer::supervise::supervise;
+///
+/// let mut tries = 0;
+/// let mut told = Vec::new();
+/// async fn task(tries: &mut u32) -> &'static str {
+///     *tries += 1;
+///     assert!(*tries > 1, "not at the first try");
+///     "done"
+/// }
+/// let report = |panic: &pilothouse_informer::supervise::Panic| told.push(panic.message.clone());
+/// let outcome = supervise(&mut tries, |tries| Box::pin(task(tries)), report).await;
+/// assert_eq!((outcome, told), ("done", vec!["not at the first try".to_owned()]));
+/// # });
+/// ```
+pub async fn supervise<S: ?Sized, T>(
+    state: &mut S,
+    mut task: impl for<'a> FnMut(&'a mut S) -> BoxFuture<'a, T>,
+    mut report: impl FnMut(&Panic),
+) -> T {
+    let mut restarts = Restarts::default();
+    loop {
+        let payload = match AssertUnwindSafe(task(state)).catch_unwind().await {
+            Ok(outcome) => return outcome,
+            Err(payload) => payload,
+        };
+        let wait = restarts.panicked(Instant::now());
+        let panic = Panic { message: message(&*payload), panics: restarts.panics(), wait };
+        drop(payload);
+        report(&panic);
+        sleep(wait).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_a_minute() {
+        let (mut restarts, now) = (Restarts::default(), Instant::now());
+        let waits: Vec<_> = (0..12).map(|_| restarts.panicked(now).as_millis()).collect();
+        assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600, 51200, 60000, 60000]);
+        assert_eq!(restarts.panics(), 12);
+    }
+
+    #[test]
+    fn a_task_that_ran_well_for_two_minutes_begins_anew() {
+        let (mut restarts, now) = (Restarts::default(), Instant::now());
+        restarts.panicked(now);
+        restarts.panicked(now);
+        assert_eq!(restarts.panicked(now + FORGIVEN), FIRST * 4, "it ran less than that since its start");
+        assert_eq!(restarts.panicked(now + 3 * FORGIVEN), FIRST);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_panics_is_started_again_on_its_state() {
+        let mut state = 0_u32;
+        let mut told = Vec::new();
+        let start = Instant::now();
+        async fn task(state: &mut u32) -> u32 {
+            *state += 1;
+            tokio::task::yield_now().await;
+            assert!(*state > 2, "panic {state}");
+            *state
+        }
+        let report = |panic: &Panic| told.push(panic.to_string());
+        let outcome = supervise(&mut state, |state| Box::pin(task(state)), report).await;
+        assert_eq!(outcome, 3);
+        assert_eq!(start.elapsed().as_millis(), 300);
+        assert!(told[0].starts_with("panicked: panic 1; started again in 100ms; "), "{told:?}");
+        assert!(told[1].contains("panic 2; started again in 200ms (panic 2 in a row)"), "{told:?}");
+    }
+}
