@@ -224,7 +224,7 @@ impl PluginLog {
             text.truncate(fitting(text, room));
             room -= size_in_json(&printable(text).to_string()).min(room);
         }
-        self.logs.push(&*self.plugin, level, message, &fields);
+        self.logs.push(&self.plugin, level, message, &fields);
         let mut text = printable(message).to_string();
         let mut bytes = FRAME;
         match speaker {

@@ -49,9 +49,9 @@ impl Entry {
 impl Directory {
     /// Makes the directory unless it is there. One that others may write to, or that is another user's, is not used, and none below such a
     /// one: what is in it is run as code.
-    pub(crate) fn open(path: PathBuf, max_bytes: u64) -> Result<Self, String> {
+    pub(crate) fn open(path: &Path, max_bytes: u64) -> Result<Self, String> {
         let text = |error: io::Error| error.to_string();
-        DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(text)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(text)?;
         let path = path.canonicalize().map_err(text)?;
         // From the root on: below a directory that others cannot write to, nothing is exchanged after it was looked at.
         let parents: Vec<_> = path.ancestors().skip(1).collect();
@@ -222,7 +222,7 @@ mod tests {
 
     fn directory(max_bytes: u64) -> (tempfile::TempDir, Directory) {
         let folder = tempfile::tempdir().expect("a folder");
-        let directory = Directory::open(folder.path().join("a/b"), max_bytes).expect("a directory");
+        let directory = Directory::open(&folder.path().join("a/b"), max_bytes).expect("a directory");
         (folder, directory)
     }
 
@@ -264,11 +264,11 @@ mod tests {
     fn a_directory_that_others_may_write_to_is_not_used() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::set_permissions(folder.path(), Permissions::from_mode(0o770)).expect("changed");
-        let refused = Directory::open(folder.path().to_owned(), 1000).err().expect("refused");
+        let refused = Directory::open(folder.path(), 1000).err().expect("refused");
         assert!(refused.contains("chmod 700"), "{refused}");
         let file = folder.path().join("file");
         fs::write(&file, "").expect("written");
-        assert!(Directory::open(file, 1000).is_err());
+        assert!(Directory::open(&file, 1000).is_err());
     }
 
     #[test]
@@ -279,7 +279,7 @@ mod tests {
         fs::create_dir_all(&below).expect("made");
         for (mode, is_used) in [(0o777, false), (0o775, false), (0o1777, true), (0o755, true)] {
             fs::set_permissions(&shared, Permissions::from_mode(mode)).expect("changed");
-            let opened = Directory::open(below.clone(), 1000);
+            let opened = Directory::open(&below, 1000);
             assert_eq!(opened.is_ok(), is_used, "{mode:o}");
             if let Err(problem) = opened {
                 assert!(
@@ -292,7 +292,7 @@ mod tests {
         fs::set_permissions(&shared, Permissions::from_mode(0o777)).expect("changed");
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&below, &link).expect("a link");
-        assert!(Directory::open(link, 1000).is_err());
+        assert!(Directory::open(&link, 1000).is_err());
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Workshop {
         process: Option<CompilerProcess>,
     ) -> Self {
         let directory =
-            cache.and_then(|cache| match Directory::open(cache.path.clone(), cache.max_bytes) {
+            cache.and_then(|cache| match Directory::open(&cache.path, cache.max_bytes) {
                 Ok(directory) => Some(directory),
                 Err(problem) => {
                     tracing::warn!(

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_plugin::{
-    Code, Fault, FaultKind, Host, HostMemoryKind, InstancePool, Limits, LogSource, Outcome,
-};
+use pilothouse_plugin::{Code, Fault, FaultKind, Host, HostMemoryKind, Limits, LogSource, Outcome};
 
 use crate::fake_host::FakeHost;
 use crate::{assemble, engine, fault, request, wat_of};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_plugin::{Failure, FaultKind, Limits, LogSource, Outcome};
+use pilothouse_plugin::{Failure, FaultKind, Limits, Outcome};
 
 use crate::fake_host::{FakeHost, Server};
 use crate::{fault, instance_of, request, wish, wish_with};
