@@ -16,6 +16,7 @@ mod fence;
 mod grants;
 mod guest_host;
 mod guest_metrics;
+mod guest_services;
 mod host;
 mod hot_loop;
 mod in_flight;

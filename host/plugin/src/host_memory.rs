@@ -349,7 +349,7 @@ mod tests {
                     let _ = charges[position].resize(bytes);
                 }
                 Step::Drop(charge) if !charges.is_empty() => {
-                    drop(charges.swap_remove(charge % charges.len()))
+                    drop(charges.swap_remove(charge % charges.len()));
                 }
                 Step::Resize(..) | Step::Drop(_) => {}
             }

@@ -27,6 +27,7 @@ mod instance;
 mod limits;
 mod load;
 mod mark;
+mod misuse;
 mod pool;
 mod sandbox;
 mod stand_in;
@@ -42,7 +43,7 @@ pub use engine::{Compiler, Engine, EngineError, EngineOptions};
 pub use fault::{Fault, FaultKind};
 pub use host::{
     CacheFilter, CachePage, DeleteOptions, Host, ListOptions, LivePage, LogLevel, LogLine, LogSource,
-    MetricKind, MetricSample, Misuse, ObjectType, Patch, PatchType, PluginEvent, Propagation,
+    MetricKind, MetricSample, ObjectType, Patch, PatchType, PluginEvent, Propagation,
 };
 pub use host_memory::{HostMemory, HostMemoryCharge, HostMemoryExceeded, HostMemoryKind};
 pub use http::{HttpBody, HttpError, HttpStep, HttpTimeouts};
@@ -50,5 +51,6 @@ pub use instance::Instance;
 pub use limits::{Limits, MAX_MILLISECONDS};
 pub use load::LoadError;
 pub use mark::{LoadMark, Marked};
+pub use misuse::Misuse;
 pub use pool::{InstancePool, PoolStats, PooledInstance};
 pub use stand_in::StandIn;
