@@ -123,7 +123,8 @@ impl Task {
             self.guest.metrics.index_errors.inc();
             if let Some(view) = views.by_name.get(&watch) {
                 let values = view.computed.names().iter().map(|_| Vec::new()).collect();
-                view.computed.set(state, values);
+                // Empty values take no memory of the account.
+                let _ = view.computed.set(state, values);
             }
         }
         loop {

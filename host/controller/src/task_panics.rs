@@ -81,8 +81,7 @@ impl GuestServices {
     pub(crate) fn panicked(&self, task: &'static str, panic: &Panic) {
         self.metrics.task_panics.inc();
         let text = format!("the plugin's {task} task {panic}");
-        self.logs.push(self.name.as_str(), LogLevel::Error, &text, &[]);
-        tracing::error!(plugin = %self.name, task, "{text}");
+        self.log.host(LogLevel::Error, format_args!("{text}"), &[]);
         let until = Instant::now() + panic.wait + SHOWN;
         self.panics.last.lock().insert(task, Shown { text, until });
     }

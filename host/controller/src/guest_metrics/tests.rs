@@ -12,7 +12,7 @@ fn record(
     kind: MetricKind,
     label: &str,
     value: f64,
-) -> Result<(), MetricProblem> {
+) -> Result<usize, MetricProblem> {
     let labels = [("shade".to_owned(), label.to_owned())];
     metrics.record(&plugin("p"), &MetricSample { kind, name, labels: &labels, value }, 100)
 }

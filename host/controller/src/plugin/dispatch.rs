@@ -240,9 +240,9 @@ mod tests {
         (0..3).for_each(|name| drop(world.put(name, 0, 0)));
         watched.bring(&world, 3).await;
         let version = version(&guest, "maps", &watched).await;
-        let batch = version.routes[0].subscribed.take_all();
+        let mut batch = version.routes[0].subscribed.take_all().into_iter();
         guest.panics.arm("dispatch", 1);
-        queue_all(&version, &version.routes[0], &batch, &guest);
+        assert!(queue_all(&version, &version.routes[0], &mut batch, &guest, &|| false), "all are queued");
         assert_eq!((guest.queue.snapshot().depth, guest.metrics.task_panics.get()), (3, 1));
         let told = guest.panics.trouble().expect("it is in the status");
         assert!(told.contains("a defect in the dispatch"), "{told}");

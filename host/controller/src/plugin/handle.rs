@@ -257,6 +257,7 @@ mod tests {
             server,
             informers: pilothouse_informer::InformerRegistry::new(list_watches, options),
             grant_crds: false,
+            grants: crate::sidecar::GrantMode::Declared,
             review_every: std::time::Duration::from_secs(30),
             tls: crate::outgoing::Tls::default(),
             ahead: crate::load::ahead::Ahead::default(),

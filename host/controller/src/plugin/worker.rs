@@ -319,7 +319,7 @@ mod tests {
             told.contains("worker task panicked: a defect in the worker; started again in 200ms"),
             "{told}"
         );
-        let lines = guest.logs.after(0, None);
+        let lines = guest.log.all().after(0, None);
         assert_eq!(lines.iter().filter(|line| line.message.contains("panicked")).count(), 2);
         tokio::time::advance(std::time::Duration::from_secs(180)).await;
         assert_eq!(guest.panics.trouble(), None, "it has run well since");

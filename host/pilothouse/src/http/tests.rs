@@ -22,6 +22,7 @@ fn surface(folder: &Path) -> Router {
         plugins: folder.to_owned(),
         api_server: "127.0.0.1:1".to_owned(),
         grant_crds: false,
+        grants: pilothouse_controller::GrantMode::Declared,
         instance: "test".to_owned(),
         namespace: "default".to_owned(),
         settle: Duration::from_millis(1),
