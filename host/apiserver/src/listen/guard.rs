@@ -60,10 +60,12 @@ impl RequestGuard {
 
     fn is_served(&self, authority: &str) -> bool {
         let Ok(authority) = authority.parse::<Authority>() else { return false };
-        if authority.as_str().contains('@') {
+        let name = authority.host();
+        // Nothing but a port may follow the name: no user before it, no further labels behind an address in brackets.
+        let rest = authority.as_str().strip_prefix(name).map(|rest| rest.strip_prefix(':').unwrap_or(rest));
+        if !rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit())) {
             return false;
         }
-        let name = authority.host();
         match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
             Some(address) => address.parse::<Ipv6Addr>().is_ok(),
             None => {
