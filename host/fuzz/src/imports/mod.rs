@@ -58,7 +58,8 @@ fn sidecar() -> String {
         "writes": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"], "namespaces": ["default"]}]
     });
     let limits = json!({
-        "memory": "32Mi", "reconcileTimeout": "2s", "clientQps": 1_000_000, "logLinesPerSecond": 1_000_000
+        "memory": "32Mi", "reconcileTimeout": "2s", "clientQps": 1_000_000, "logLinesPerSecond": 1_000_000,
+        "hostMemory": "16Mi"
     });
     json!({"config": {"descriptor": descriptor}, "limits": limits}).to_string()
 }

@@ -12,6 +12,8 @@ pub(super) struct Attack {
     descriptor: Value,
     setup: Value,
     script: Option<Value>,
+    /// Whether the object is changed once the plugin runs: predicates do not see the first list.
+    is_changed: bool,
     /// One of these has to be in the plugin's `error`, or in a line of its log.
     evidence: Vec<String>,
 }
@@ -25,6 +27,7 @@ impl Attack {
             descriptor: Value::Null,
             setup: json!({}),
             script: None,
+            is_changed: false,
             evidence: Vec::new(),
         }
     }
@@ -54,6 +57,12 @@ impl Attack {
     /// What `reconcile` does with the plugin's object.
     pub(super) fn script(mut self, steps: Value) -> Self {
         self.script = Some(steps);
+        self
+    }
+
+    /// Changes the plugin's object once the plugin runs.
+    pub(super) fn changes_its_object(mut self) -> Self {
+        self.is_changed = true;
         self
     }
 
@@ -95,6 +104,10 @@ impl Attack {
         if let Some(script) = &self.script {
             let script = script.to_string().replace("{namespace}", &host.server.namespace);
             host.server.labelled(self.name, self.name, json!({"script": script})).await;
+        }
+        if self.is_changed {
+            host.wait_until_said(self.name, &format!("done {}", self.name), 1).await;
+            host.server.set_data(self.name, "changed", "yes").await;
         }
     }
 

@@ -30,11 +30,13 @@ fn nested_all(depth: usize) -> String {
     format!("{opening}true{}", ")".repeat(depth))
 }
 
-fn nested_map(depth: usize) -> String {
-    (0..depth).fold("['aaaaaaaaaaaaaaaa']".to_owned(), |inner, level| {
-        format!("{inner}.map(x{level}, x{level} + x{level})")
-    }) + ".size() > 0"
+/// An expression that a repeated call makes ever larger.
+fn doubled(start: &str, call: &str, times: usize, end: &str) -> String {
+    format!("{start}{}{end}", call.repeat(times))
 }
+
+/// What is said of an evaluation that costs too much.
+const COST: &str = "it costs more than 1000000 units";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn expressions_that_are_too_deep_or_too_long_are_refused_at_load() {
@@ -64,15 +66,19 @@ async fn expressions_that_are_too_deep_or_too_long_are_refused_at_load() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn expressions_that_cost_too_much_are_stopped_and_counted_against_their_plugin() {
+    let lists = doubled("[1]", ".map(x, [x, x])", 28, "");
     let spends = |name: &'static str, text: String| {
-        predicate(name, json!(text)).script(json!([])).says("cost").says("budget").says("predicate")
+        predicate(name, json!(text)).script(json!([])).changes_its_object()
     };
     withstand([
-        spends("nested-all", nested_all(9)),
-        spends("two-of-them", nested_all(8)),
-        spends("doubling-map", nested_map(28)),
-        spends("large-regex", "'a'.matches('(a{1000}){1000}')".to_owned()),
-        spends("no-boolean", "object".to_owned()),
+        spends("nested-all", nested_all(9)).says(COST),
+        spends("two-of-them", nested_all(8)).says(COST),
+        spends("doubling-map", doubled("['0123456789']", ".map(x, x + x)", 28, " == []")).says(COST),
+        spends("doubling-lists", [lists.clone(), lists].join(" == ")).says(COST),
+        spends("replacing", doubled("'0123456789'", ".replace('', '0123456789')", 28, " == ''")).says(COST),
+        spends("joining", doubled("'a'", ".split('').join('aaaaaaaa')", 14, " == ''")).says(COST),
+        predicate("large-regex", json!("'a'.matches('(a{100}){100}{100}')")).says("the pattern of matches()"),
+        predicate("message", json!("Foo{a: 1} == 1")).says("a message literal"),
     ])
     .await;
 }
@@ -116,7 +122,7 @@ async fn no_error_of_an_expression_has_a_value_of_an_object() {
         ("prints-key", "{'a': 1}[object.data.script] > 3"),
     ] {
         let attack = predicate(name, json!(text)).script(json!([{"do": "log", "message": "open-sesame"}]));
-        arena.withstands(&attack.says("predicate")).await;
+        arena.withstands(&attack.changes_its_object().says("predicate failed")).await;
     }
     let said = arena.host.log();
     let leaks: Vec<_> =

@@ -115,7 +115,7 @@ async fn attackers_that_come_and_go_leave_no_memory_behind() {
                 {"do": "metrics.gauge", "name": "m{turn}", "labels": [], "value": 1.0, "times": 5000}
             ]),
         )
-        .says(format!("done {name}"))
+        .says("dropped")
     }))
     .await;
 }

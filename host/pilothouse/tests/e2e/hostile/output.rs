@@ -50,7 +50,7 @@ pub(super) fn attacks() -> Vec<Attack> {
                 {"do": "queue.add", "watch": "maps", "namespace": "{namespace}", "name": "failures", "quiet": true},
                 {"do": "fail", "message": fills}
             ]))
-            .says("reconcile"),
+            .says("done failures"),
         Attack::new("escapes")
             .script(quiet(json!({"do": "log", "message": "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31m\u{202e}"})))
             .says("done escapes"),

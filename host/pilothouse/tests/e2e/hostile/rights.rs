@@ -24,7 +24,7 @@ pub(super) fn cluster_scoped() -> Vec<Attack> {
     };
     let namespace = with(node.clone(), json!({"kind": "Namespace"}));
     let role = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "namespace": "{namespace}", "name": "view"
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "namespace": "{namespace}", "name": "victim"
     });
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
@@ -128,6 +128,10 @@ async fn a_grant_for_a_namespace_reaches_nothing_outside_of_it() {
         ("/api/v1/namespaces", json!({"metadata": {"name": "victim"}})),
         ("/api/v1/namespaces", json!({"metadata": {"name": "elsewhere"}})),
         (
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+            json!({"metadata": {"name": "victim"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}),
+        ),
+        (
             "/api/v1/namespaces/elsewhere/secrets",
             json!({"metadata": {"name": "key"}, "stringData": {"key": "a-secret"}}),
         ),
@@ -144,7 +148,7 @@ async fn a_grant_for_a_namespace_reaches_nothing_outside_of_it() {
     for path in [
         "/api/v1/nodes/victim",
         "/api/v1/namespaces/victim",
-        "/apis/rbac.authorization.k8s.io/v1/clusterroles/view",
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles/victim",
     ] {
         let victim = server.get(path).await;
         assert!(victim["metadata"]["name"].is_string(), "{path} is gone");
