@@ -33,7 +33,8 @@ async fn stage(limits: Limits) -> Stage {
     let guest = GuestServices::for_test("indexed", kube::Client::new(service, "n"));
     let pool = Version::test_pool(&guest, "index.wat", limits).await;
     let mut view = watched.view(guest.writes.of(&world::resource()));
-    view.computed = crate::computed::Computed::new(vec![INDEX.to_owned()], pilothouse_plugin::HostMemory::default());
+    view.computed =
+        crate::computed::Computed::new(vec![INDEX.to_owned()], pilothouse_plugin::HostMemory::default());
     view.indexes.insert(INDEX.to_owned(), ViewIndex::Computed);
     let indexer = Indexer::start(pool.clone(), guest, Health::default());
     let mut views = Views { indexer: Some(indexer), ..Views::default() };
