@@ -21,7 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plugin", &["model"]),
     ("controller", &["model", "informer", "plugin"]),
     ("toolchain", &[]),
-    ("fuzz", &["model", "plugin", "controller"]),
+    ("fuzz", &["model", "apiserver", "plugin", "controller"]),
     ("pilothouse", &["model", "informer", "apiserver", "plugin", "controller", "toolchain"]),
 ];
 
