@@ -1,6 +1,6 @@
 //! How much a descriptor may have of everything, checked before any of it is compiled or subscribed to.
 
-use super::{Descriptor, DescriptorError, Rule, Watch};
+use super::{Descriptor, DescriptorError, Rule, Trigger, Watch};
 
 /// Bytes of a descriptor, CRDs included.
 pub(crate) const MAX_DESCRIPTOR: usize = 4 << 20;
@@ -83,7 +83,7 @@ fn check_watch(watch: &Watch, path: &str) -> Checked {
         )?;
     }
     let trigger = watch.trigger.as_ref();
-    names(&format!("{path}.trigger"), trigger.into_iter().flat_map(|trigger| trigger.names()))
+    names(&format!("{path}.trigger"), trigger.into_iter().flat_map(Trigger::names))
 }
 
 /// The first list of a rule that has too many entries, and how many.
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    fn descriptor(members: Value) -> Value {
+    fn descriptor(members: &Value) -> Value {
         let mut descriptor = json!({
             "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
             "watches": [{"name": "a", "apiVersion": "v1", "kind": "Pod", "trigger": "self"}]
@@ -135,7 +135,7 @@ mod tests {
             watch.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
             watch
         };
-        descriptor(json!({"watches": (0..count).map(watch).collect::<Vec<_>>()}))
+        descriptor(&json!({"watches": (0..count).map(watch).collect::<Vec<_>>()}))
     }
 
     #[test]
@@ -165,14 +165,14 @@ mod tests {
                 "4097 bytes",
             ),
             (watches(1, &json!({"kind": "a".repeat(513)})), "watches[0]:", "513 bytes in one name"),
-            (descriptor(json!({"writes": vec![json!({}); 257]})), "writes:", "257 rules"),
-            (descriptor(rule("verbs")), "writes[0].verbs:", "257 entries"),
-            (descriptor(rule("namespaces")), "writes[0].namespaces:", "257 entries"),
-            (descriptor(json!({"http": vec!["a.example.com"; 257]})), "http:", "257 hosts"),
-            (descriptor(json!({"crds": vec![crd.clone(); 65]})), "crds:", "65 CRDs"),
-            (descriptor(json!({"crds": [{"spec": "a".repeat(MAX_CRD)}]})), "crds[0]:", "bytes"),
-            (descriptor(json!({"summary": "a".repeat(4097)})), "summary:", "4097 bytes"),
-            (descriptor(json!({"summary": "a".repeat(MAX_DESCRIPTOR)})), "the whole:", "may have 4194304"),
+            (descriptor(&json!({"writes": vec![json!({}); 257]})), "writes:", "257 rules"),
+            (descriptor(&rule("verbs")), "writes[0].verbs:", "257 entries"),
+            (descriptor(&rule("namespaces")), "writes[0].namespaces:", "257 entries"),
+            (descriptor(&json!({"http": vec!["a.example.com"; 257]})), "http:", "257 hosts"),
+            (descriptor(&json!({"crds": vec![crd.clone(); 65]})), "crds:", "65 CRDs"),
+            (descriptor(&json!({"crds": [{"spec": "a".repeat(MAX_CRD)}]})), "crds[0]:", "bytes"),
+            (descriptor(&json!({"summary": "a".repeat(4097)})), "summary:", "4097 bytes"),
+            (descriptor(&json!({"summary": "a".repeat(MAX_DESCRIPTOR)})), "the whole:", "may have 4194304"),
         ] {
             let error = Descriptor::parse(&value.to_string()).expect_err(place).to_string();
             assert!(error.contains(place) && error.contains(bound), "{place} {bound}: {error}");

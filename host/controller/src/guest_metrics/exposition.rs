@@ -68,7 +68,7 @@ fn endings(kind: &str) -> &'static [&'static str] {
 }
 
 fn check(family: &Family) -> Result<(), String> {
-    let mut buckets: BTreeMap<Vec<(&String, &String)>, Vec<(f64, f64)>> = BTreeMap::new();
+    let mut buckets: BTreeMap<_, Vec<(f64, f64)>> = BTreeMap::new();
     let mut counts = BTreeMap::new();
     for Sample { name, labels, value } in &family.samples {
         let ending = &name[family.name.len()..];

@@ -106,8 +106,8 @@ impl Dispatcher {
         let route = &version.routes[*position];
         // The clock is read only where an event may take long.
         let is_slow = route.work.as_ref().is_some_and(|work| work.predicate.takes_an_interpreter());
-        let end = slice.filter(|_| is_slow).map(|slice| std::time::Instant::now() + slice);
-        let is_over = || end.is_some_and(|end| std::time::Instant::now() >= end);
+        let end = slice.filter(|_| is_slow).map(|slice| Instant::now() + slice);
+        let is_over = || end.is_some_and(|end| Instant::now() >= end);
         if queue_all(version, route, rest, guest, &is_over) {
             self.batches.push(next_batch(version, *position, route));
             self.rest = None;

@@ -28,7 +28,7 @@ pub(super) fn hand_over(old: &Version, new: &Version, guest: &GuestServices) {
                 "this version has no target watch of the same resource any more; keys queued under it are dropped"
             ),
             false => {
-                tracing::info!(plugin = %guest.name, %watch, ?names, "the target watch has another name now")
+                tracing::info!(plugin = %guest.name, %watch, ?names, "the target watch has another name now");
             }
         }
     }

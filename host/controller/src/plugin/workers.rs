@@ -57,7 +57,7 @@ impl Workers {
                 return;
             }
         }
-        pending().await
+        pending::<()>().await;
     }
 
     /// Aborts all, and waits until they are gone.

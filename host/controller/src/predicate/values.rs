@@ -88,7 +88,7 @@ pub(super) fn compare(left: &Value, right: &Value, budget: &mut Budget) -> Resul
 pub(super) fn add(left: Value, right: Value, budget: &mut Budget) -> Result<Value, Failure> {
     match (&left, &right) {
         (Value::String(left), Value::String(right)) => {
-            budget.charge_text(left.len().saturating_add(right.len()))?
+            budget.charge_text(left.len().saturating_add(right.len()))?;
         }
         (Value::List(list), Value::List(added)) => {
             // A list that nobody else has grows where it is.

@@ -295,7 +295,7 @@ async fn a_token_is_asked_for_of_its_service_account() {
         json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec});
     let answer = create(review, "").await;
     let Ok(Written::Answer(_, object)) = answer else { panic!("{:?}", answer.err()) };
-    assert_eq!(object.field("/status/allowed").as_deref(), Some("true"));
+    assert_eq!(object.field("/status/allowed"), Some("true"));
     assert_eq!(unknown.unknown_writes.get(), 0);
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "default"}});
     assert!(matches!(create(eviction, "eviction").await, Err(ApiError::Denied(_) | ApiError::NotFound(_))));
