@@ -10,6 +10,7 @@ mod host;
 mod hostile;
 mod languages;
 mod mutants;
+mod promises;
 mod soak;
 mod test;
 mod tidy;

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{bindings, excerpts, wit};
+use crate::{bindings, excerpts, promises, wit};
 
 /// The longest a source file may be.
 const LINES: usize = 420;
@@ -53,6 +53,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     found.extend(bindings::stale(root)?);
     found.extend(wit::problems(root)?);
     found.extend(excerpts::stale(root, &files)?);
+    found.extend(promises::unshown(root, &files)?);
     let map = fs::read_to_string(root.join("docs/architecture.md")).context("read docs/architecture.md")?;
     found.extend(unmapped(&files, &map));
     ensure!(found.is_empty(), "tidy:\n  {}", found.join("\n  "));
