@@ -28,7 +28,7 @@ async fn indexing() -> Host {
 
 async fn found(host: &Host) -> Vec<String> {
     let mut found: Vec<_> =
-        host.said("indexer").await.into_iter().filter(|said| said.contains(": ")).collect();
+        host.said("indexer").await.into_iter().filter(|said| said.starts_with("red: ")).collect();
     found.sort();
     found
 }

@@ -12,7 +12,18 @@ async fn the_surface_shows_the_plugins() {
     let members: Vec<_> = plugin.as_object().expect("an object").keys().map(String::as_str).collect();
     assert_eq!(
         members,
-        ["counters", "digest", "error", "generation", "name", "queueDepth", "since", "state", "version"],
+        [
+            "counters",
+            "digest",
+            "error",
+            "generation",
+            "hostMemory",
+            "name",
+            "queueDepth",
+            "since",
+            "state",
+            "version"
+        ],
         "the members are public"
     );
     assert_eq!(host.get("/healthz").await, (200, "ok".into()));
