@@ -4,23 +4,23 @@ use serde_json::{Value, json};
 
 use super::{Attack, withstand};
 
-fn descriptor(name: &str, members: Value) -> Value {
+fn descriptor(name: &str, members: &Value) -> Value {
     let mut descriptor = Attack::usual_descriptor(name, "{namespace}");
     let watch = descriptor["watches"][0].as_object_mut().expect("a watch");
     watch.extend(members.as_object().expect("members").clone());
     descriptor
 }
 
-fn with_watch(name: &'static str, members: Value) -> Attack {
+fn with_watch(name: &'static str, members: &Value) -> Attack {
     Attack::new(name).descriptor(descriptor(name, members))
 }
 
-fn predicate(name: &'static str, text: Value) -> Attack {
-    with_watch(name, json!({"predicate": "{predicate}"})).setup("texts", json!({"predicate": text}))
+fn predicate(name: &'static str, text: &Value) -> Attack {
+    with_watch(name, &json!({"predicate": "{predicate}"})).setup("texts", json!({"predicate": text}))
 }
 
-fn indexed_by(name: &'static str, path: Value) -> Attack {
-    with_watch(name, json!({"indexes": [{"name": "index", "field": "{path}"}]}))
+fn indexed_by(name: &'static str, path: &Value) -> Attack {
+    with_watch(name, &json!({"indexes": [{"name": "index", "field": "{path}"}]}))
         .setup("texts", json!({"path": path}))
 }
 
@@ -41,24 +41,24 @@ const COST: &str = "it costs more than 1000000 units";
 #[tokio::test(flavor = "multi_thread")]
 async fn expressions_that_are_too_deep_or_too_long_are_refused_at_load() {
     withstand([
-        predicate("parentheses", json!({"repeat": "(", "times": 100_000})).says("predicate"),
-        predicate("negations", json!({"repeat": "!!(", "times": 30, "after": "true"})).says("predicate"),
-        predicate("members", json!({"before": "object", "repeat": ".a", "times": 3000})).says("predicate"),
-        predicate("sums", json!({"before": "1", "repeat": "+1", "times": 20_000, "after": ">0"}))
+        predicate("parentheses", &json!({"repeat": "(", "times": 100_000})).says("predicate"),
+        predicate("negations", &json!({"repeat": "!!(", "times": 30, "after": "true"})).says("predicate"),
+        predicate("members", &json!({"before": "object", "repeat": ".a", "times": 3000})).says("predicate"),
+        predicate("sums", &json!({"before": "1", "repeat": "+1", "times": 20_000, "after": ">0"}))
             .says("predicate"),
-        predicate("ternaries", json!({"repeat": "true?", "times": 5000})).says("predicate"),
-        predicate("lists", json!({"repeat": "[", "times": 5000})).says("predicate"),
-        predicate("minus", json!({"repeat": "-", "times": 50_000, "after": "1"})).says("predicate"),
-        predicate("strings", json!({"before": "'", "repeat": "a", "times": 1_000_000, "after": "' == ''"}))
+        predicate("ternaries", &json!({"repeat": "true?", "times": 5000})).says("predicate"),
+        predicate("lists", &json!({"repeat": "[", "times": 5000})).says("predicate"),
+        predicate("minus", &json!({"repeat": "-", "times": 50_000, "after": "1"})).says("predicate"),
+        predicate("strings", &json!({"before": "'", "repeat": "a", "times": 1_000_000, "after": "' == ''"}))
             .says("predicate"),
         indexed_by(
             "filter-parentheses",
-            json!({"before": "{.a[?", "repeat": "(", "times": 1000, "after": "]}"}),
+            &json!({"before": "{.a[?", "repeat": "(", "times": 1000, "after": "]}"}),
         )
         .says("index"),
-        indexed_by("descent", json!("{..a}")).says("index"),
-        indexed_by("nested-filters", json!("$..[?$..[?$..x]]")).says("index"),
-        indexed_by("long-path", json!({"before": "{", "repeat": ".a", "times": 100_000, "after": "}"}))
+        indexed_by("descent", &json!("{..a}")).says("index"),
+        indexed_by("nested-filters", &json!("$..[?$..[?$..x]]")).says("index"),
+        indexed_by("long-path", &json!({"before": "{", "repeat": ".a", "times": 100_000, "after": "}"}))
             .says("index"),
     ])
     .await;
@@ -68,7 +68,7 @@ async fn expressions_that_are_too_deep_or_too_long_are_refused_at_load() {
 async fn expressions_that_cost_too_much_are_stopped_and_counted_against_their_plugin() {
     let lists = doubled("[1]", ".map(x, [x, x])", 28, "");
     let spends = |name: &'static str, text: String| {
-        predicate(name, json!(text)).script(json!([])).changes_its_object()
+        predicate(name, &json!(text)).script(json!([])).changes_its_object()
     };
     withstand([
         spends("nested-all", nested_all(9)).says(COST),
@@ -77,8 +77,9 @@ async fn expressions_that_cost_too_much_are_stopped_and_counted_against_their_pl
         spends("doubling-lists", [lists.clone(), lists].join(" == ")).says(COST),
         spends("replacing", doubled("'0123456789'", ".replace('', '0123456789')", 28, " == ''")).says(COST),
         spends("joining", doubled("'a'", ".split('').join('aaaaaaaa')", 14, " == ''")).says(COST),
-        predicate("large-regex", json!("'a'.matches('(a{100}){100}{100}')")).says("the pattern of matches()"),
-        predicate("message", json!("Foo{a: 1} == 1")).says("a message literal"),
+        predicate("large-regex", &json!("'a'.matches('(a{100}){100}{100}')"))
+            .says("the pattern of matches()"),
+        predicate("message", &json!("Foo{a: 1} == 1")).says("a message literal"),
     ])
     .await;
 }
@@ -98,7 +99,7 @@ async fn rules_of_a_crd_that_are_too_deep_are_refused() {
         })
     };
     let brings = |name: &'static str, rule: String| {
-        let mut descriptor = descriptor(name, json!({}));
+        let mut descriptor = descriptor(name, &json!({}));
         descriptor["crds"] = json!([crd(&rule)]);
         Attack::new(name).descriptor(descriptor).says("rule")
     };
@@ -121,7 +122,7 @@ async fn no_error_of_an_expression_has_a_value_of_an_object() {
         ("prints-number", "int(object.data.script) > 3"),
         ("prints-key", "{'a': 1}[object.data.script] > 3"),
     ] {
-        let attack = predicate(name, json!(text)).script(json!([{"do": "log", "message": "open-sesame"}]));
+        let attack = predicate(name, &json!(text)).script(json!([{"do": "log", "message": "open-sesame"}]));
         arena.withstands(&attack.changes_its_object().says("predicate failed")).await;
     }
     let said = arena.host.log();

@@ -11,7 +11,7 @@ fn of_one_namespace(name: &'static str) -> Attack {
 }
 
 /// One call, and how it must be refused.
-fn refused(name: &'static str, step: Value, refusal: &str) -> Attack {
+fn refused(name: &'static str, step: &Value, refusal: &str) -> Attack {
     of_one_namespace(name).script(json!([step])).says(refusal)
 }
 
@@ -37,14 +37,14 @@ pub(super) fn cluster_scoped() -> Vec<Attack> {
         "metadata": {"name": "victim", "namespace": "{namespace}", "labels": {"hostile": "was-here"}}
     });
     vec![
-        refused("node", with(node.clone(), json!({"do": "client.delete"})), "client.delete: "),
-        refused("read-node", with(node.clone(), json!({"do": "client.get"})), "client.get: "),
-        refused("list-nodes", with(node, json!({"do": "client.list"})), "client.list: "),
-        refused("namespace", with(namespace.clone(), json!({"do": "client.delete"})), "client.delete: "),
-        refused("list-namespaces", with(namespace.clone(), json!({"do": "client.list"})), "client.list: "),
+        refused("node", &with(node.clone(), json!({"do": "client.delete"})), "client.delete: "),
+        refused("read-node", &with(node.clone(), json!({"do": "client.get"})), "client.get: "),
+        refused("list-nodes", &with(node, json!({"do": "client.list"})), "client.list: "),
+        refused("namespace", &with(namespace.clone(), json!({"do": "client.delete"})), "client.delete: "),
+        refused("list-namespaces", &with(namespace.clone(), json!({"do": "client.list"})), "client.list: "),
         refused(
             "patch-namespace",
-            with(
+            &with(
                 namespace.clone(),
                 json!({
                     "do": "client.patch", "form": "merge", "body": r#"{"metadata":{"labels":{"hostile":"was-here"}}}"#
@@ -54,7 +54,7 @@ pub(super) fn cluster_scoped() -> Vec<Attack> {
         ),
         refused(
             "apply-namespace",
-            with(
+            &with(
                 namespace.clone(),
                 json!({
                     "do": "client.patch", "form": "apply", "force": true, "body": manifest.to_string()
@@ -64,7 +64,7 @@ pub(super) fn cluster_scoped() -> Vec<Attack> {
         ),
         refused(
             "finalize-namespace",
-            with(
+            &with(
                 namespace,
                 json!({"do": "client.patch", "form": "merge", "body": "{}", "subresource": "finalize"}),
             ),
@@ -72,13 +72,13 @@ pub(super) fn cluster_scoped() -> Vec<Attack> {
         ),
         refused(
             "update-namespace",
-            json!({"do": "client.update", "manifest": manifest.to_string()}),
+            &json!({"do": "client.update", "manifest": manifest.to_string()}),
             "client.update: ",
         ),
-        refused("cluster-role", with(role, json!({"do": "client.delete"})), "client.delete: "),
+        refused("cluster-role", &with(role, json!({"do": "client.delete"})), "client.delete: "),
         refused(
             "cluster-admin",
-            json!({"do": "client.create", "manifest": binding.to_string()}),
+            &json!({"do": "client.create", "manifest": binding.to_string()}),
             "client.create: ",
         ),
     ]
@@ -98,22 +98,22 @@ fn other_namespaces() -> Vec<Attack> {
     vec![
         refused(
             "read-elsewhere",
-            with(json!({"do": "client.get"})),
+            &with(json!({"do": "client.get"})),
             "client.get: denied get /secrets in elsewhere",
         ),
         refused(
             "list-elsewhere",
-            with(json!({"do": "client.list"})),
+            &with(json!({"do": "client.list"})),
             "client.list: denied list /secrets in elsewhere",
         ),
         refused(
             "list-everywhere",
-            with(json!({"do": "client.list", "namespace": ""})),
+            &with(json!({"do": "client.list", "namespace": ""})),
             "client.list: denied list /secrets in",
         ),
         refused(
             "token-elsewhere",
-            json!({"do": "client.create", "manifest": token.to_string(), "subresource": "token"}),
+            &json!({"do": "client.create", "manifest": token.to_string(), "subresource": "token"}),
             "client.create: denied create ",
         ),
     ]
@@ -176,7 +176,7 @@ async fn fields_are_applied_under_the_plugins_own_name_only() {
             "do": "client.patch", "apiVersion": "v1", "kind": "ConfigMap", "namespace": "{namespace}",
             "name": "applied", "form": "apply", "force": true, "manager": manager, "body": body.to_string()
         });
-        arena.withstands(&refused(name, step, "client.patch: invalid")).await;
+        arena.withstands(&refused(name, &step, "client.patch: invalid")).await;
     }
     assert_eq!(arena.host.server.data("applied").await, Default::default());
     arena.ends().await;

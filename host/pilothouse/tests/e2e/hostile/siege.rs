@@ -1,6 +1,8 @@
 //! All attackers at once, beside a healthy plugin under load. `cargo xtask hostile` runs it for longer, and measures.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::{Arena, Attack, host_calls, memory, output, rights};
 use crate::harness::{Host, Options};
