@@ -244,9 +244,13 @@ impl Life {
         let Some(newer) = &self.newer else { return own };
         let newer = again(&newer.text, newer.next_try, now);
         let generation = self.generation;
-        match own.is_empty() {
-            true => format!("{newer}; generation {generation} goes on"),
-            false => format!("{own}; {newer}; generation {generation} stays meanwhile"),
+        if own.is_empty() {
+            format!("{newer}; generation {generation} goes on")
+        } else if newer.contains(&own) {
+            // A sidecar that cannot be read is the reason for both.
+            format!("{newer}; generation {generation} stays meanwhile")
+        } else {
+            format!("{own}; {newer}; generation {generation} stays meanwhile")
         }
     }
 

@@ -206,6 +206,8 @@ fn what_became_of_a_newer_file_is_told_beside_what_runs() {
     assert_eq!((postponed.error(at(6)).as_str(), postponed.next_try()), (text, Some(at(7))));
     let both = with(&[FAULTY, REFUSED]);
     assert!(both.error(at(5)).starts_with("it traps; tried again at 1970-01-01T00:00:06Z; the changed file"));
+    let held = with(&[Input::Withheld { why: "not wasm" }, REFUSED]);
+    assert_eq!(held.error(at(5)), "the changed file was refused: not wasm; generation 1 stays meanwhile");
     let next = with(&[FAULTY, REFUSED, INSTALLED]);
     assert_eq!((next.error(at(9)).as_str(), next.generation), ("", 2));
 }
