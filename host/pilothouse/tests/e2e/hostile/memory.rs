@@ -92,7 +92,7 @@ async fn computed_index_values_are_bounded_in_size_and_number() {
             .setup("indexValue", value)
             .setup("indexTimes", json!(times))
             .script(json!([]))
-            .says("index")
+            .says("computed too large index values")
     };
     withstand([
         computes("long-values", long(15 * MEBIBYTE), 1),
