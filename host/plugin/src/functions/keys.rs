@@ -1,6 +1,7 @@
 //! Whether a key can be that of an object, as Kubernetes judges names.
 
 use pilothouse_model::ObjectKey;
+use pilothouse_model::names::{is_dns_label, is_object_name};
 
 use crate::Misuse;
 use crate::bindings::pilothouse::controller::types;
@@ -24,7 +25,7 @@ fn problem(namespace: &str, name: &str) -> Option<String> {
     if namespace.len() > MAX_NAMESPACE {
         return Some(format!("a namespace has at most {MAX_NAMESPACE} bytes, not {}", namespace.len()));
     }
-    if !namespace.is_empty() && !is_label(namespace) {
+    if !namespace.is_empty() && !is_dns_label(namespace) {
         return Some(format!(
             "{namespace:?} is no namespace: it has other characters than a-z, 0-9 and inner hyphens"
         ));
@@ -35,17 +36,11 @@ fn problem(namespace: &str, name: &str) -> Option<String> {
         name if name.len() > MAX_NAME => {
             Some(format!("a name has at most {MAX_NAME} bytes, not {}", name.len()))
         }
-        name if name.contains(|c: char| matches!(c, '/' | '%') || c.is_control()) => {
+        name if !is_object_name(name) => {
             Some(format!("{name:?} is no name: it has a slash, a percent sign or a control character"))
         }
         _ => None,
     }
-}
-
-/// Whether it is a DNS label (RFC 1123).
-fn is_label(text: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    text.bytes().all(is_inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
 #[cfg(test)]
