@@ -1,4 +1,4 @@
-//! `cargo xtask hostile`: every attack on the host as it is released, and all of them at once for some minutes.
+//! `cargo xtask hostile`: every attack on the release build of the host, and most of them at once for some minutes.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::{guests, host};
 pub(crate) fn run(root: &Path, seconds: u64) -> Result<()> {
     guests::build(root, &["conformance", "hostile"], || host::build(root))?;
     println!(
-        "hostile: every attack, then all at once for {seconds} s, in release mode (the first time compiles for some minutes)"
+        "hostile: every attack, then most of them at once for {seconds} s, in release mode (the first time compiles for some minutes)"
     );
     let status = host::cargo()
         .current_dir(root)

@@ -67,9 +67,9 @@ enum Command {
         #[arg(long, default_value_t = 600)]
         seconds: u64,
     },
-    /// Run every attack of the suite `hostile` on the host in release mode, and all of them at once beside a healthy plugin.
+    /// Run every attack of the suite `hostile` on the host in release mode, and most of them at once beside a healthy plugin.
     Hostile {
-        /// How long all of them run at once.
+        /// Seconds for which they run at once.
         #[arg(long, default_value_t = 300)]
         seconds: u64,
     },

@@ -99,8 +99,8 @@ pub(crate) struct Dev {
     /// How the embedded API server decides what a request may do.
     #[arg(long, env = "PILOTHOUSE_AUTHORIZATION", value_enum, default_value = "always-allow")]
     pub(crate) authorization: Authorization,
-    /// What a plugin gets of what its sidecar does not grant by name, or where it has none: `declared`, all that its descriptor
-    /// asks for but HTTP; `explicit`, nothing.
+    /// What a plugin is granted where its sidecar is silent or absent: `declared`, all that its descriptor declares except HTTP;
+    /// `explicit`, nothing.
     #[arg(long, env = "PILOTHOUSE_GRANTS", value_enum, value_name = "HOW")]
     pub(crate) grants: Option<Grants>,
     /// Serve the API as plain HTTP, without TLS; with always-allow, credentials are not needed either.
@@ -133,8 +133,8 @@ pub(crate) struct Run {
     /// Where health, metrics and status are served.
     #[arg(long, env = "PILOTHOUSE_LISTEN", default_value = "127.0.0.1:9464", value_name = "ADDR")]
     pub(crate) listen: SocketAddr,
-    /// What a plugin gets of what its sidecar does not grant by name, or where it has none: `declared`, all that its descriptor
-    /// asks for but HTTP; `explicit`, nothing. Wins over `grants` of --config.
+    /// What a plugin is granted where its sidecar is silent or absent: `declared`, all that its descriptor declares except HTTP;
+    /// `explicit`, nothing. Wins over `grants` of --config.
     #[arg(long, env = "PILOTHOUSE_GRANTS", value_enum, value_name = "HOW")]
     pub(crate) grants: Option<Grants>,
     #[command(flatten)]

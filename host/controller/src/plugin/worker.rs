@@ -16,7 +16,8 @@ use crate::lifecycle::{Activity, Health};
 use crate::queue::Item;
 use crate::version::Version;
 
-/// Works until the queue is shut down or the worker is one too many, also after a panic. `health` is that of the version that runs, whichever it is.
+/// Takes keys from the queue until it is shut down or the worker is surplus. A panic restarts the worker. `health` follows the running
+/// version.
 pub(super) async fn work(place: Place, gate: Gate, health: watch::Receiver<Health>, guest: GuestServices) {
     let supervisor = guest.clone();
     let mut worker = Worker { place, gate, health, guest };

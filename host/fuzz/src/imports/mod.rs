@@ -1,8 +1,8 @@
 //! Every import with any arguments: the plugin `hostile` runs in a whole host, against an API server in this process, and does what a script
 //! made of the input says.
 //!
-//! Whatever the script does, the call ends within its limits, the host's tasks do not panic, and the plugin's status and log lines are one
-//! line each.
+//! Whatever the script does, the call ends within its limits, no task of the host panics, the plugin works again afterwards, and what its
+//! status says is one line.
 
 mod script;
 

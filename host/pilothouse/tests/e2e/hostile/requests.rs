@@ -74,6 +74,7 @@ async fn a_plugin_that_may_write_nothing_has_nothing_sent() {
         "quiet": true
     });
     let before = sent(&arena.host).await;
+    assert!(before > 0, "the host's lists and watches are counted");
     let attack = Attack::new("nothing")
         .sidecar("grants", json!({"writes": []}))
         .sidecar("limits", json!({"clientQps": 1_000_000}))

@@ -1,4 +1,5 @@
-//! All attackers at once, beside a healthy plugin under load. `cargo xtask hostile` runs it for longer, and measures.
+//! The attackers by host calls, memory, output and rights at once, beside a healthy plugin under load. `cargo xtask hostile` runs them for
+//! longer, and measures.
 
 use std::time::Duration;
 
