@@ -65,7 +65,7 @@ impl Course {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::ServerError;
+    use crate::client::ServerError;
 
     const EVERY: Duration = Duration::from_secs(30);
 

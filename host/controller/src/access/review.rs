@@ -2,7 +2,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::ServiceAccount;
-use crate::server::{Payload, Server, ServerError};
+use crate::client::{Payload, Server, ServerError};
 
 /// One verb on one resource, as the API server is asked about it.
 #[derive(Clone, Copy, Debug)]

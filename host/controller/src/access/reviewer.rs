@@ -4,8 +4,8 @@ use pilothouse_model::{FieldSelector, ResourceType};
 
 use super::permission::{Missing, list};
 use super::{Attributes, ServiceAccount, may, remedy};
+use crate::client::{Server, ServerError};
 use crate::name::PluginName;
-use crate::server::{Server, ServerError};
 
 /// What reading a watch's objects takes: a cache answers what `get` and `list` would, and tells what `watch` would.
 const READ: [&str; 3] = ["get", "list", "watch"];

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use super::reviewer::Reviewed;
 use super::*;
-use crate::server::Server;
+use crate::client::Server;
 
 /// What the server is asked, and what it says to it.
 #[derive(Clone, Default)]

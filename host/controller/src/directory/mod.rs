@@ -4,6 +4,7 @@
 //! counts once it has looked the same for the settling time, so that one that is being written, or replaced by
 //! remove-and-create, is not taken half way. At the start, files that were last changed long before count at once.
 
+pub(crate) mod plugin_file;
 mod writers;
 
 use std::collections::BTreeMap;

@@ -9,6 +9,7 @@ mod life;
 mod metrics;
 mod notice;
 mod record;
+pub(crate) mod task_panics;
 mod words;
 
 pub(crate) use health::Health;

@@ -10,9 +10,9 @@ use serde_json::json;
 
 use super::life::{Impossible, Input, Life, rfc_3339};
 use super::words::{HostMemoryStatus, PluginState, PluginStatus};
+use crate::client::{EventRecorder, NewEvent};
 use crate::metrics::PluginMetrics;
 use crate::name::PluginName;
-use crate::server::{EventRecorder, NewEvent};
 
 /// A plugin that waits this long is worth an Event.
 const LONG: Duration = Duration::from_secs(30);
@@ -228,8 +228,8 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::client::Server;
     use crate::metrics::Metrics;
-    use crate::server::Server;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).expect("a time")

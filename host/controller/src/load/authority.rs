@@ -10,15 +10,15 @@ use tokio::time::sleep;
 
 use super::{LoadServices, Report};
 use crate::access::{AGAIN, Read, Reviewer};
-use crate::descriptor::{Descriptor, Watch};
-use crate::grants::{has_rule_of_group, idle, watched_namespaces};
+use crate::client::grants::{has_rule_of_group, idle, watched_namespaces};
+use crate::config::descriptor::{Descriptor, Watch};
+use crate::config::operator::{Terms, Turn};
+use crate::config::sidecar::{GrantMode, Sidecar, WatchRule};
 use crate::guest_host::GuestServices;
 use crate::lifecycle::PluginState;
+use crate::load::version::Version;
 use crate::logs::PluginLog;
 use crate::name::PluginName;
-use crate::operator::{Terms, Turn};
-use crate::sidecar::{GrantMode, Sidecar, WatchRule};
-use crate::version::Version;
 
 /// Under whose word a version is loaded.
 pub(super) struct Authority<'a> {

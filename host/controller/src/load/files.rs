@@ -8,7 +8,7 @@ use tokio::task::spawn_blocking;
 
 use super::LoadProblem;
 use crate::directory::PluginFiles;
-use crate::plugin_file::{self, FileProblem};
+use crate::directory::plugin_file::{self, FileProblem};
 
 /// What is known of a plugin's files. The .wasm itself is read again where it has to be compiled: of many plugins most were
 /// compiled before.
@@ -31,7 +31,7 @@ pub(super) async fn wasm(path: &Path, sum: [u8; 32]) -> Result<Vec<u8>, LoadProb
 
 /// The largest plugin that is read. A stray disk image in the directory must not take the memory of all plugins; the engine has a
 /// narrower limit of its own for code.
-pub(super) const MAX_WASM: u64 = 256 << 20;
+pub(crate) const MAX_WASM: u64 = 256 << 20;
 
 /// Reads the .wasm, to which this sidecar belongs.
 pub(super) async fn read(files: &PluginFiles, sidecar_text: String) -> Result<Files, LoadProblem> {
@@ -47,7 +47,7 @@ pub(super) fn hex(sum: &[u8]) -> String {
 }
 
 /// Reads a file on a thread for blocking work.
-pub(super) async fn of_file<T: Send + 'static>(
+pub(crate) async fn of_file<T: Send + 'static>(
     path: &Path,
     read: impl FnOnce(&Path) -> Result<T, FileProblem> + Send + 'static,
 ) -> Result<T, LoadProblem> {
@@ -91,9 +91,9 @@ mod tests {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
+    use crate::config::sidecar::MAX_SIDECAR;
     use crate::directory::scan;
     use crate::load::sidecar_file;
-    use crate::sidecar::MAX_SIDECAR;
 
     /// What is said of a folder's only plugin.
     async fn problem(folder: &Path) -> String {

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::LoadProblem;
-use crate::server::{CrdError, Server, apply_crds};
-use crate::version::Version;
+use crate::client::{CrdError, Server, apply_crds};
+use crate::load::version::Version;
 
 /// The CRDs that a version brought before it runs.
 pub(super) struct NewCrds<'a> {

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use pilothouse_model::JsonPathError;
 use pilothouse_plugin::{DescribeError, LoadError, Marked};
 
-use crate::descriptor::DescriptorError;
-use crate::indexer::NoInstance;
-use crate::limits::LimitError;
+use crate::cache::indexer::NoInstance;
+use crate::client::{CrdError, DiscoveryError};
+use crate::config::descriptor::DescriptorError;
+use crate::config::limits::LimitError;
+use crate::config::sidecar::{Sidecar, SidecarError};
+use crate::directory::plugin_file::FileProblem;
 use crate::outgoing::PatternError;
-use crate::plugin_file::FileProblem;
-use crate::predicate::PredicateError;
-use crate::server::{CrdError, DiscoveryError};
-use crate::sidecar::{Sidecar, SidecarError};
+use crate::runtime::predicate::PredicateError;
 
 /// Bytes of a plugin's own words that are kept where it refuses to run.
 const MAX_REFUSAL: usize = 4 << 10;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::files::of_file;
 use super::{LoadProblem, LoadServices};
+use crate::config::operator::{Terms, Turn, under};
+use crate::config::sidecar::{MAX_SIDECAR, Sidecar};
 use crate::directory::PluginFiles;
+use crate::directory::plugin_file;
+use crate::load::version::Version;
 use crate::name::PluginName;
-use crate::operator::{Terms, Turn, under};
-use crate::plugin_file;
-use crate::sidecar::{MAX_SIDECAR, Sidecar};
-use crate::version::Version;
 
 /// Reads the sidecar, and has it count from now on. One that can't be understood leaves the version that runs without any right.
 pub(super) async fn apply(

@@ -14,16 +14,16 @@ use tokio::time::{sleep, timeout};
 use super::authority::Authority;
 use super::{LOOK_AGAIN, LoadProblem, LoadServices, Report};
 use crate::access::{Guard, Read, forbidden};
-use crate::computed::Computed;
-use crate::descriptor::{Descriptor, Index, Trigger, Watch};
+use crate::cache::computed::Computed;
+use crate::cache::own_writes::OwnWrites;
+use crate::cache::views::{SharedIndex, View, ViewIndex, Views, WatchCache};
+use crate::client::{Age, DiscoveryError};
+use crate::config::descriptor::{Descriptor, Index, Trigger, Watch};
 use crate::lifecycle::PluginState;
+use crate::load::version::{Feed, Route, Subscribed, Version, Work};
 use crate::name::PluginName;
-use crate::own_writes::OwnWrites;
-use crate::predicate::Predicate;
-use crate::server::{Age, DiscoveryError};
-use crate::targets::Targets;
-use crate::version::{Feed, Route, Subscribed, Version, Work};
-use crate::views::{SharedIndex, View, ViewIndex, Views, WatchCache};
+use crate::runtime::predicate::Predicate;
+use crate::runtime::targets::Targets;
 
 /// A version's watches, all synced.
 pub(super) struct Prepared {
@@ -155,7 +155,7 @@ pub(crate) fn type_of(watch: &Watch) -> Result<GroupVersionKind<'_>, LoadProblem
 }
 
 /// A cluster-scoped kind cannot be narrowed to namespaces; nor could a Role grant it there.
-pub(super) fn has_its_namespaces(watch: &Watch, resource: &ResourceType) -> Result<(), LoadProblem> {
+pub(crate) fn has_its_namespaces(watch: &Watch, resource: &ResourceType) -> Result<(), LoadProblem> {
     if resource.namespaced || watch.namespaces.is_empty() {
         return Ok(());
     }

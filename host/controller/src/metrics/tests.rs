@@ -8,8 +8,8 @@ use pilothouse_model::ResourceType;
 use prometheus_client::encoding::text::encode;
 
 use super::*;
-use crate::compile_metrics::CompileCollector;
-use crate::informer_metrics::InformerCollector;
+use crate::metrics::compile::CompileCollector;
+use crate::metrics::informers::InformerCollector;
 
 /// Name, then kind and labels.
 type Table = BTreeMap<String, (String, Vec<String>)>;

@@ -18,7 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::connect::{Connector, Stream};
 use super::{HttpGrants, Target};
-use crate::fence::Fence;
+use crate::client::fence::Fence;
 
 /// Bytes of a response's head, and of what is read ahead of the guest.
 const BUFFER: usize = 64 << 10;

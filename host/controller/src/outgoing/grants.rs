@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::Reach;
-use crate::operator::Operator;
+use crate::config::operator::Operator;
 
 /// One host, or several, as descriptors and sidecars write them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -257,7 +257,10 @@ mod tests {
     use super::*;
 
     fn granting(host: &str) -> Operator {
-        Operator::granting(crate::sidecar::Grants { http: vec![host.to_owned()], ..Default::default() })
+        Operator::granting(crate::config::sidecar::Grants {
+            http: vec![host.to_owned()],
+            ..Default::default()
+        })
     }
 
     fn target(url: &str) -> Target {

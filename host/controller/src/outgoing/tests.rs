@@ -13,8 +13,8 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use super::{Connector, HttpClient, HttpGrants, Tls};
-use crate::fence::Fence;
-use crate::operator::Operator;
+use crate::client::fence::Fence;
+use crate::config::operator::Operator;
 
 const HELLO: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
@@ -61,7 +61,7 @@ fn client(granted: &str) -> HttpClient {
 
 fn client_with(granted: &str, tls: Tls, fence: Fence) -> HttpClient {
     let wished = ["*:*".to_owned(), "http://*:*".to_owned()];
-    let granted = crate::sidecar::Grants { http: vec![granted.to_owned()], ..Default::default() };
+    let granted = crate::config::sidecar::Grants { http: vec![granted.to_owned()], ..Default::default() };
     let grants = HttpGrants::parse(&wished, Operator::granting(granted)).expect("patterns");
     HttpClient::new(grants, Connector::new(tls), fence)
 }

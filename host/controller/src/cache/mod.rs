@@ -1,0 +1,6 @@
+//! A plugin's cache: its views of the shared stores, its own writes on top of them, and its computed indexes.
+
+pub(crate) mod computed;
+pub(crate) mod indexer;
+pub(crate) mod own_writes;
+pub(crate) mod views;

@@ -1,0 +1,223 @@
+//! The server of the model, and watches of it that bring what happened when they are told to.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
+use kube::client::Body;
+use parking_lot::Mutex;
+use pilothouse_informer::{
+    IndexFn, InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions, Subscription,
+};
+use pilothouse_model::{FieldSelector, LabelSelector, Object, ObjectKey, Projection, ResourceType};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::cache::computed::Computed;
+use crate::cache::own_writes::OwnWrites;
+use crate::cache::views::{SharedIndex, View, ViewIndex, WatchCache};
+
+pub(crate) const NAMES: [&str; 3] = ["a", "b", "c"];
+pub(crate) const TEAMS: [&str; 3] = ["red", "blue", ""];
+
+const EMPTY: &str =
+    r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}"#;
+
+pub(crate) fn resource() -> ResourceType {
+    ResourceType {
+        group: String::new(),
+        version: "v1".into(),
+        kind: "ConfigMap".into(),
+        plural: "configmaps".into(),
+        namespaced: true,
+    }
+}
+
+pub(crate) fn key(name: usize) -> ObjectKey {
+    ObjectKey::new("n", NAMES[name])
+}
+
+/// What the server did at one resource version.
+#[derive(Clone)]
+pub(crate) struct Event {
+    pub(crate) key: ObjectKey,
+    pub(crate) before: Option<Object>,
+    pub(crate) after: Option<Object>,
+}
+
+/// The server: what happened, one event per resource version from 2 on.
+pub(crate) struct World {
+    pub(crate) decimal: bool,
+    pub(crate) events: Vec<Event>,
+    pub(crate) uids: usize,
+}
+
+impl World {
+    pub(crate) fn new(decimal: bool) -> Self {
+        Self { decimal, events: Vec::new(), uids: 0 }
+    }
+
+    pub(crate) fn version(&self, number: usize) -> String {
+        if self.decimal { number.to_string() } else { format!("v{number}x") }
+    }
+
+    /// The state at a position: after so many events.
+    pub(crate) fn at(&self, key: &ObjectKey, position: usize) -> Option<Object> {
+        let events = self.events[..position].iter().rev();
+        events.filter(|event| event.key == *key).map(|event| event.after.clone()).next().flatten()
+    }
+
+    pub(crate) fn now(&self, key: &ObjectKey) -> Option<Object> {
+        self.at(key, self.events.len())
+    }
+
+    pub(crate) fn commit(&mut self, key: ObjectKey, after: Option<Object>) {
+        let before = self.now(&key);
+        self.events.push(Event { key, before, after });
+    }
+
+    /// Creates, updates or replaces; `None` where that changes nothing.
+    pub(crate) fn put(&mut self, name: usize, team: usize, value: u8) -> Object {
+        let uid = match self.now(&key(name)) {
+            Some(object) => object.uid().to_owned(),
+            None => {
+                self.uids += 1;
+                format!("u{}", self.uids)
+            }
+        };
+        let number = self.events.len() + 2;
+        let mut metadata = json!({
+            "name": NAMES[name], "namespace": "n", "uid": uid, "resourceVersion": self.version(number),
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Foo", "name": "f", "uid": format!("o{value}")}],
+        });
+        if !TEAMS[team].is_empty() {
+            metadata["labels"] = json!({"team": TEAMS[team]});
+        }
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata,
+            "data": {"value": value.to_string(), "number": number.to_string()}});
+        let object = Object::from_json(object.to_string()).expect("an object");
+        self.commit(key(name), Some(object.clone()));
+        object
+    }
+
+    pub(crate) fn delete(&mut self, name: usize) -> Option<String> {
+        let gone = self.now(&key(name))?;
+        self.commit(key(name), None);
+        Some(gone.uid().to_owned())
+    }
+}
+
+/// One watch of the plugin with its own stream.
+pub(crate) struct Watched {
+    pub(crate) selector: LabelSelector,
+    pub(crate) stream: mpsc::UnboundedSender<Bytes>,
+    pub(crate) subscription: Arc<Subscription>,
+    /// How many of the world's events its stream has brought.
+    pub(crate) position: usize,
+}
+
+impl Watched {
+    /// Subscribes to a server whose list is empty and whose watch says what it is given.
+    pub(crate) async fn open(selector: &str) -> Self {
+        let selector = LabelSelector::parse(selector).expect("a selector");
+        let (stream, receiver) = mpsc::unbounded_channel::<Bytes>();
+        let receiver = Arc::new(Mutex::new(Some(receiver)));
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let receiver = Arc::clone(&receiver);
+            async move {
+                let is_watch = request.uri().query().unwrap_or_default().contains("watch=");
+                let lines = receiver.lock().take_if(|_| is_watch);
+                let body = match lines {
+                    Some(mut lines) => {
+                        let lines = futures::stream::poll_fn(move |context| lines.poll_recv(context));
+                        StreamBody::new(lines.map(|line| Ok::<_, Infallible>(Frame::data(line))))
+                            .boxed_unsync()
+                    }
+                    None => Full::from(EMPTY).boxed_unsync(),
+                };
+                Ok::<_, Infallible>(http::Response::new(body))
+            }
+        });
+        let options = InformerOptions { streaming_list: false, ..InformerOptions::default() };
+        let informers = InformerRegistry::new(KubeListWatches::new(kube::Client::new(service, "n")), options);
+        let wanted = InformerKey::new(resource()).with_labels(selector.clone());
+        let subscription =
+            Arc::new(informers.subscribe(wanted, SubscribeOptions::default()).expect("the registry is open"));
+        while !subscription.status().synced {
+            tokio::task::yield_now().await;
+        }
+        Self { selector, stream, subscription, position: 0 }
+    }
+
+    pub(crate) fn view(&self, own_writes: Arc<OwnWrites>) -> View {
+        let functions = [
+            ("team", IndexFn::label("team")),
+            ("value", IndexFn::field("{.data.value}").expect("a path")),
+            ("owner", IndexFn::owner_uid()),
+        ];
+        let mut indexes = BTreeMap::from([("computed".to_owned(), ViewIndex::Computed)]);
+        for (name, function) in functions {
+            self.subscription.add_index(name, function.clone()).expect("a new name");
+            indexes
+                .insert(name.to_owned(), ViewIndex::Shared(SharedIndex { name: name.to_owned(), function }));
+        }
+        let cache = Arc::new(WatchCache {
+            namespaces: Vec::new(),
+            readers: vec![self.subscription.store()],
+            is_selective: !self.selector.is_empty(),
+        });
+        let known: std::sync::Weak<WatchCache> = Arc::downgrade(&cache);
+        own_writes.serve(known);
+        View {
+            resource: resource(),
+            label_selector: self.selector.clone(),
+            field_selector: FieldSelector::everything(),
+            projection: Projection::Full,
+            subscriptions: vec![Arc::clone(&self.subscription)],
+            cache,
+            indexes,
+            _held_indexes: Vec::new(),
+            computed: Computed::new(vec!["computed".to_owned()], pilothouse_plugin::HostMemory::default()),
+            is_target: true,
+            own_writes,
+        }
+    }
+
+    /// Brings up to `count` of the world's events, and waits until the cache has them.
+    pub(crate) async fn bring(&mut self, world: &World, count: usize) {
+        let until = (self.position + count).min(world.events.len());
+        let matches = |object: &&Object| self.selector.matches_object(object);
+        for position in self.position..until {
+            let Event { before, after, .. } = &world.events[position];
+            let version = world.version(position + 2);
+            let line = match (before.as_ref().filter(matches), after.as_ref().filter(matches)) {
+                (None, Some(object)) => event("ADDED", object, &version),
+                (Some(_), Some(object)) => event("MODIFIED", object, &version),
+                (Some(object), None) => event("DELETED", object, &version),
+                (None, None) => {
+                    json!({"type": "BOOKMARK", "object": {"kind": "ConfigMap", "apiVersion": "v1",
+                    "metadata": {"resourceVersion": version}}})
+                }
+            };
+            self.stream.send(format!("{line}\n").into()).expect("the watch goes on");
+        }
+        if until > self.position {
+            let wanted = world.version(until + 1);
+            while self.subscription.store().resource_version() != wanted {
+                tokio::task::yield_now().await;
+            }
+        }
+        self.position = until;
+    }
+}
+
+/// An event carries the version at which it happened.
+fn event(kind: &str, object: &Object, version: &str) -> Value {
+    let mut object = object.to_value();
+    object["metadata"]["resourceVersion"] = version.into();
+    json!({"type": kind, "object": object})
+}

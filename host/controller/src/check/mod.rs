@@ -1,0 +1,210 @@
+//! `pilothouse check`: what loading a plugin would find, without running it.
+
+mod report;
+mod review;
+mod rights;
+mod rules;
+mod scopes;
+mod warnings;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pilothouse_plugin::{Code, Engine, Form, StandIn};
+
+pub use report::{CheckReport, CheckedLimits, CheckedWatch, Verdict};
+pub use rights::Right;
+
+use crate::client::{Age, Discovery, DiscoveryError, Server, apply_crds};
+use crate::config::descriptor::{Descriptor, Watch};
+use crate::config::limits;
+use crate::config::operator::under;
+use crate::config::sidecar::{GrantMode, MAX_SIDECAR, Sidecar};
+use crate::directory::plugin_file;
+use crate::load::authority::{idle_grants, not_granted};
+use crate::load::files::{MAX_WASM, of_file};
+use crate::load::watches::{has_its_namespaces, type_of};
+use crate::load::{LoadProblem, check_exports, unused_exports};
+use crate::name::PluginName;
+use report::{exports, world};
+use scopes::Scopes;
+
+/// Which servers a plugin is held against.
+#[derive(Clone)]
+pub struct CheckServers {
+    /// An embedded one, of its own for each plugin: what serves the built-in kinds, and takes the plugin's CRDs.
+    pub embedded: kube::Client,
+    /// The one where the plugin shall run: it is asked, and nothing is written to it.
+    pub cluster: Option<kube::Client>,
+    /// Whether the cluster is also asked what its client's user may do.
+    pub review_rights: bool,
+    /// Whether the host that runs the plugin applies CRDs where a sidecar does not say.
+    pub grant_crds: bool,
+    /// What that host gives of what a sidecar does not mention.
+    pub grants: GrantMode,
+}
+
+/// Loads and describes the plugin in `path`, and holds it against the servers. A plugin that would load and yet not run has
+/// [`problems`](CheckReport::problems).
+///
+/// # Errors
+/// The one line that `status` would show, were the file in the plugins directory.
+pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Result<CheckReport, String> {
+    let name = PluginName::of_file(path).map_err(|error| error.to_string())?;
+    let wasm = |path: &Path| plugin_file::read_anywhere(path, MAX_WASM);
+    let wasm = of_file(path, wasm).await.map_err(|problem| problem.to_string())?;
+    let (sidecar, has_sidecar) = sidecar(path).await?;
+    let sidecar = under(servers.grants, sidecar);
+    let code = engine.load(wasm).await.map_err(|error| error.to_string())?;
+    let host = Arc::new(StandIn::new(sidecar.config_json()));
+    let limits = limits::effective(None, &sidecar.limits).map_err(|error| error.to_string())?.guest;
+    let text = code
+        .describe(Arc::<StandIn>::clone(&host), &limits)
+        .await
+        .map_err(|error| format!("describe failed: {error}"))?;
+    let descriptor = Descriptor::parse(&text).map_err(|error| error.to_string())?;
+    check_exports(&descriptor, &code).map_err(|error| error.to_string())?;
+    let limits =
+        limits::effective(Some(&descriptor.limits), &sidecar.limits).map_err(|error| error.to_string())?;
+    let mut problems = Vec::new();
+    let watches = checked_watches(&descriptor, &servers, &mut problems).await?;
+    let asked = servers.cluster.as_ref().unwrap_or(&servers.embedded).clone();
+    let scopes = Scopes::of(&descriptor, &sidecar, &Discovery::new(Server::new(asked)))
+        .await
+        .map_err(|error| error.to_string())?;
+    if let Err(error) = apply_crds(&Server::new(servers.embedded), &descriptor.crds, &mut Vec::new()).await {
+        problems.push(error.to_string());
+    }
+    problems.extend(watches.iter().filter_map(|checked| {
+        let missing = checked.granted_namespaces(&sidecar).err()?;
+        Some(not_granted(&checked.watch.name, &name, &missing))
+    }));
+    let mut rights = rights::needed(&descriptor, &watches, &sidecar, &scopes, servers.grant_crds);
+    if let Some(cluster) = servers.cluster.filter(|_| servers.review_rights) {
+        review::review(&Server::new(cluster), &mut rights, &mut problems).await;
+    }
+    let mut warnings = warnings::of(&descriptor, &sidecar, &name);
+    warnings.extend(scopes.warnings(&descriptor, &sidecar));
+    warnings.extend(limits.clipped.iter().cloned());
+    warnings.extend(unused_exports(&descriptor, code.exports()));
+    warnings.extend(warnings::of_http(code.imports(), &descriptor, &sidecar));
+    warnings.extend(watches.iter().filter_map(warnings::of_watch));
+    let watched: Vec<_> = watches.iter().map(CheckedWatch::resource).collect();
+    let watched = watched.iter().map(|(group, plural)| (*group, plural.as_str()));
+    warnings.extend(idle_grants(&descriptor, &sidecar, &watched));
+    Ok(CheckReport {
+        runs: problems.is_empty(),
+        problems,
+        warnings,
+        name: name.to_string(),
+        form: match code.form() {
+            Form::Component => "component",
+            Form::CoreModule => "coreModule",
+        },
+        size: code.size(),
+        digest: code.digest().to_owned(),
+        contract: code.package_version().to_owned(),
+        world: world(code.exports()),
+        exports: exports(code.exports()),
+        imports: imports(&code),
+        watches,
+        crds: crd_names(&descriptor),
+        rights,
+        limits: CheckedLimits::new(&limits, &descriptor, &sidecar),
+        has_sidecar,
+        enabled: sidecar.enabled != Some(false),
+        log: host.lines(),
+        version: descriptor.version,
+        summary: descriptor.summary,
+        writes: descriptor.writes,
+        http: descriptor.http,
+    })
+}
+
+async fn sidecar(plugin: &Path) -> Result<(Sidecar, bool), String> {
+    let path = plugin.with_extension("yaml");
+    let short = plugin.with_extension("yml");
+    if tokio::fs::symlink_metadata(&short).await.is_ok() {
+        return Err(LoadProblem::ShortEnding { short, path }.to_string());
+    }
+    let read = |path: &Path| plugin_file::sidecar(path, MAX_SIDECAR as u64, plugin_file::read_anywhere);
+    match of_file(&path, read).await {
+        Ok(Some(text)) => Sidecar::parse(&text)
+            .map(|sidecar| (sidecar, true))
+            .map_err(|error| format!("the sidecar {}: {error}", path.display())),
+        Ok(None) => Ok((Sidecar::default(), false)),
+        Err(problem) => Err(format!("the sidecar {problem}")),
+    }
+}
+
+fn imports(code: &Code) -> Vec<String> {
+    let mut imports = code.imports().to_vec();
+    imports.sort();
+    imports
+}
+
+fn crd_names(descriptor: &Descriptor) -> Vec<String> {
+    let name = |crd: &serde_json::Value| Some(crd.pointer("/metadata/name")?.as_str()?.to_owned());
+    descriptor.crds.iter().filter_map(name).collect()
+}
+
+/// Looks each kind up. Called while the embedded server has its built-in kinds only: of those it knows all, so that a kind
+/// that a built-in group lacks is a mistake; any other group may be some CRD's.
+async fn checked_watches(
+    descriptor: &Descriptor,
+    servers: &CheckServers,
+    problems: &mut Vec<String>,
+) -> Result<Vec<CheckedWatch>, String> {
+    let embedded = Discovery::new(Server::new(servers.embedded.clone()));
+    let cluster = servers.cluster.clone().map(|client| Discovery::new(Server::new(client)));
+    let mut watches = Vec::new();
+    for (position, watch) in descriptor.watches.iter().enumerate() {
+        let own = descriptor.crds.iter().find_map(|crd| own_kind(crd, &watch.api_version, &watch.kind));
+        let asked = cluster.as_ref().unwrap_or(&embedded);
+        let of = type_of(watch).map_err(|problem| problem.to_string())?;
+        let resolved = asked.resolve(of, watch.resource.as_deref(), Age::Known).await;
+        let (served, plural, namespaced) = match resolved {
+            Ok(resource) => {
+                problems
+                    .extend(has_its_namespaces(watch, &resource).err().map(|problem| problem.to_string()));
+                (Verdict::Yes, Some(resource.plural), Some(resource.namespaced))
+            }
+            Err(DiscoveryError::NotServed { .. }) if own.is_some() => {
+                let (plural, namespaced) = own.unzip();
+                (Verdict::ByOwnCrd, plural, namespaced)
+            }
+            Err(error @ DiscoveryError::NotServed { .. }) => {
+                let kinds = asked.kinds(of).await.map_err(|error| error.to_string())?;
+                if cluster.is_none() && kinds.is_empty() {
+                    (Verdict::Unverified, None, None)
+                } else {
+                    problems.push(format!(
+                        "watches[{position}] ({:?}): {error}{}",
+                        watch.name,
+                        listed(&kinds)
+                    ));
+                    (Verdict::No, None, None)
+                }
+            }
+            Err(error) => return Err(error.to_string()),
+        };
+        let resource = watch.resource.clone().or(plural);
+        watches.push(CheckedWatch { served, namespaced, watch: Watch { resource, ..watch.clone() } });
+    }
+    Ok(watches)
+}
+
+fn listed(kinds: &[String]) -> String {
+    if kinds.is_empty() { String::new() } else { format!("; there are: {}", kinds.join(", ")) }
+}
+
+/// The plural of the kind and whether it is in namespaces, if this manifest serves it.
+fn own_kind(crd: &serde_json::Value, api_version: &str, kind: &str) -> Option<(String, bool)> {
+    let (group, version) = api_version.split_once('/')?;
+    let versions = crd.pointer("/spec/versions")?.as_array()?;
+    let serves = crd.pointer("/spec/group")? == group
+        && crd.pointer("/spec/names/kind")? == kind
+        && versions.iter().any(|found| found["name"] == version);
+    let plural = crd.pointer("/spec/names/plural")?.as_str()?;
+    serves.then(|| (plural.to_owned(), crd.pointer("/spec/scope").is_some_and(|scope| scope == "Namespaced")))
+}

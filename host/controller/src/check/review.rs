@@ -1,0 +1,50 @@
+//! Asking a server about the rights that a plugin needs.
+
+use super::{Right, Verdict};
+use crate::access::{Attributes, may};
+use crate::client::{Server, ServerError};
+
+/// Asks the server about each right. A denied one is a problem; where the server cannot be asked, that is one.
+pub(super) async fn review(server: &Server, rights: &mut [Right], problems: &mut Vec<String>) {
+    for right in rights {
+        match is_allowed(server, right).await {
+            Ok(true) => right.allowed = Verdict::Yes,
+            Ok(false) => {
+                right.allowed = Verdict::No;
+                problems.push(denied(right));
+            }
+            Err(error) => {
+                problems.push(format!("rights cannot be checked: {error}"));
+                return;
+            }
+        }
+    }
+}
+
+fn denied(right: &Right) -> String {
+    let place = match right.namespace.as_str() {
+        "" => "in all namespaces".to_owned(),
+        namespace => format!("in namespace {namespace}"),
+    };
+    let who = match &right.service_account {
+        None => "the kubeconfig's user".to_owned(),
+        Some(account) => format!("the service account {account}"),
+    };
+    format!(
+        "{}: {who} may not {} {} of group {:?} {place}; grant it (`pilothouse rbac` prints the roles)",
+        right.needed_for, right.verb, right.resource, right.group
+    )
+}
+
+async fn is_allowed(server: &Server, right: &Right) -> Result<bool, ServerError> {
+    let any = [String::new()];
+    let names = if right.names.is_empty() { &any[..] } else { &right.names };
+    for name in names {
+        let Right { group, resource, verb, namespace, .. } = right;
+        let asked = Attributes { group, resource, verb, namespace, name };
+        if !may(server, right.service_account.as_ref(), asked).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,142 @@
+//! Which resources of a plugin's write rules are in no namespace: a rule with namespaces grants nothing on them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::rights::resources;
+use crate::client::grants::{is_everywhere, narrowed};
+use crate::client::{Discovery, ServerError};
+use crate::config::descriptor::{Descriptor, Rule};
+use crate::config::sidecar::Sidecar;
+
+/// The cluster-scoped resources, by group and plural name, as far as a server knows them.
+#[derive(Debug, Default)]
+pub(super) struct Scopes {
+    cluster: BTreeSet<(String, String)>,
+}
+
+impl Scopes {
+    /// Asks the server about each resource that a rule with namespaces names; of the plugin's own CRDs the manifests tell.
+    pub(super) async fn of(
+        descriptor: &Descriptor,
+        sidecar: &Sidecar,
+        discovery: &Discovery,
+    ) -> Result<Self, ServerError> {
+        let mut namespaced = BTreeMap::new();
+        for crd in &descriptor.crds {
+            let text =
+                |pointer: &str| crd.pointer(pointer).and_then(|text| text.as_str()).unwrap_or_default();
+            let name = (text("/spec/group").to_owned(), text("/spec/names/plural").to_owned());
+            namespaced.insert(name, text("/spec/scope") != "Cluster");
+        }
+        for (_, rule) in
+            rules(descriptor, sidecar).iter().filter(|(_, rule)| !is_everywhere(&rule.namespaces))
+        {
+            for (group, resource) in resources(rule) {
+                let plural = plural(resource);
+                let name = (group.to_owned(), plural.to_owned());
+                if group == "*" || plural == "*" || namespaced.contains_key(&name) {
+                    continue;
+                }
+                if let Some(is_namespaced) = discovery.is_namespaced(group, plural).await? {
+                    namespaced.insert(name, is_namespaced);
+                }
+            }
+        }
+        let cluster = namespaced.into_iter().filter(|(_, namespaced)| !namespaced);
+        Ok(Self { cluster: cluster.map(|(name, _)| name).collect() })
+    }
+
+    /// Whether the rule grants nothing on the resource, because that is in no namespace and the rule is of some.
+    pub(super) fn leave_nothing(&self, rule: &Rule, group: &str, resource: &str) -> bool {
+        let name = (group.to_owned(), plural(resource).to_owned());
+        !is_everywhere(&rule.namespaces) && self.cluster.contains(&name)
+    }
+
+    /// A line for each resource of which a rule leaves nothing.
+    pub(super) fn warnings(&self, descriptor: &Descriptor, sidecar: &Sidecar) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (position, rule) in rules(descriptor, sidecar) {
+            for (group, resource) in
+                resources(&rule).filter(|(group, resource)| self.leave_nothing(&rule, group, resource))
+            {
+                warnings.push(format!(
+                    "writes[{position}]: {resource} of group {group:?} are cluster-scoped, and a rule with namespaces grants nothing on \
+                     them; give them a rule without namespaces, in the descriptor and the sidecar"
+                ));
+            }
+        }
+        warnings
+    }
+}
+
+/// The rules of the descriptor as the sidecar leaves them, with their position in the descriptor.
+fn rules(descriptor: &Descriptor, sidecar: &Sidecar) -> Vec<(usize, Rule)> {
+    let granted = sidecar.grants.writes.as_deref();
+    let declared = descriptor.writes.iter().enumerate();
+    declared.flat_map(|(at, rule)| narrowed(rule, granted).into_iter().map(move |rule| (at, rule))).collect()
+}
+
+/// Without its subresource.
+fn plural(resource: &str) -> &str {
+    resource.split_once('/').map_or(resource, |(plural, _)| plural)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::super::rights::needed;
+    use super::*;
+    use crate::client::Server;
+
+    fn discovery() -> Discovery {
+        let service = tower::service_fn(|request: http::Request<Body>| async move {
+            let rbac = "/apis/rbac.authorization.k8s.io";
+            let (code, body) = match request.uri().path() {
+                "/api/v1" => (
+                    200,
+                    json!({"resources": [
+                        {"name": "nodes", "kind": "Node", "namespaced": false},
+                        {"name": "pods", "kind": "Pod", "namespaced": true},
+                    ]}),
+                ),
+                path if path == rbac => (200, json!({"versions": [{"version": "v1"}]})),
+                path if path == format!("{rbac}/v1") => (
+                    200,
+                    json!({"resources": [
+                        {"name": "clusterroles", "kind": "ClusterRole", "namespaced": false},
+                    ]}),
+                ),
+                _ => (404, json!({})),
+            };
+            let response =
+                http::Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+            Ok::<_, std::convert::Infallible>(response.expect("a response"))
+        });
+        Discovery::new(Server::new(kube::Client::new(service, "default")))
+    }
+
+    #[tokio::test]
+    async fn a_rule_of_a_namespace_on_nodes_needs_no_right_and_is_warned_of() {
+        let descriptor = json!({"apiVersion": "x", "kind": "Plugin", "writes": [
+            {"apiGroups": [""], "resources": ["pods", "nodes/status"], "verbs": ["patch"], "namespaces": ["shop"]},
+            {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["get"], "namespaces": ["shop"]},
+            {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
+        ]});
+        let descriptor: Descriptor = serde_json::from_value(descriptor).expect("a descriptor");
+        let sidecar = Sidecar::default();
+        let scopes = Scopes::of(&descriptor, &sidecar, &discovery()).await.expect("answered");
+        let warnings = scopes.warnings(&descriptor, &sidecar);
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert!(
+            warnings[0].starts_with("writes[0]: nodes/status of group \"\" are cluster-scoped"),
+            "{warnings:?}"
+        );
+        let rights = needed(&descriptor, &[], &sidecar, &scopes, false);
+        let asked: Vec<_> =
+            rights.iter().map(|right| (right.resource.as_str(), right.namespace.as_str())).collect();
+        assert!(asked.contains(&("pods", "shop")) && asked.contains(&("nodes", "")), "{asked:?}");
+        assert!(!asked.contains(&("nodes/status", "shop")), "{asked:?}");
+    }
+}

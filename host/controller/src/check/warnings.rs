@@ -1,0 +1,126 @@
+//! What is allowed and probably not meant.
+
+use super::{CheckedWatch, Verdict, rules};
+use crate::config::descriptor::{Descriptor, Trigger};
+use crate::config::sidecar::Sidecar;
+use crate::name::PluginName;
+
+pub(super) fn of(descriptor: &Descriptor, sidecar: &Sidecar, name: &PluginName) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !descriptor.name.is_empty() && descriptor.name != name.as_str() {
+        let (own, file) = (&descriptor.name, name.as_str());
+        warnings.push(format!(
+            "the descriptor calls the plugin {own:?}, but it runs under its file's name {file:?}"
+        ));
+    }
+    if sidecar.enabled == Some(false) {
+        warnings.push("the sidecar has enabled: false, so the host does not run the plugin".to_owned());
+    }
+    if descriptor.stateful && sidecar.workers.is_some_and(|workers| workers > 1) {
+        warnings
+            .push("the plugin is stateful, so the sidecar's workers do not count: there is one".to_owned());
+    }
+    warnings.extend(rules::warnings(descriptor, sidecar));
+    warnings
+}
+
+/// What the sidecar leaves of the plugin's HTTP requests.
+pub(super) fn of_http(imports: &[String], descriptor: &Descriptor, sidecar: &Sidecar) -> Option<String> {
+    if !imports.iter().any(|import| import.starts_with("wasi:http/outgoing-handler@")) {
+        return None;
+    }
+    let wished = || descriptor.http.iter().map(|host| format!("{host:?}")).collect::<Vec<_>>().join(", ");
+    match (descriptor.http.is_empty(), sidecar.grants.http.is_empty()) {
+        (true, _) => Some(
+            "the plugin imports wasi:http, but its descriptor's http names no host: every request is denied"
+                .to_owned(),
+        ),
+        (false, true) => Some(format!(
+            "the sidecar grants no host, so every HTTP request is denied; the plugin asks for {}: add to grants.http              what it may have",
+            wished()
+        )),
+        (false, false) => None,
+    }
+}
+
+pub(super) fn of_watch(checked: &CheckedWatch) -> Option<String> {
+    let CheckedWatch { watch, served, .. } = checked;
+    let name = &watch.name;
+    // Only kinds whose server counts generations: a ConfigMap or a Pod would never pass generationChanged().
+    let counts_generations = watch.api_version != "v1";
+    if watch.trigger == Some(Trigger::Itself) && watch.predicate.is_empty() && counts_generations {
+        return Some(format!(
+            "watch {name:?} has no predicate: every status write triggers a reconcile; generationChanged() would leave those out"
+        ));
+    }
+    if watch.trigger.is_none() && !watch.notify && watch.indexes.is_empty() {
+        return Some(format!(
+            "watch {name:?} has neither trigger nor notify nor an index: it only fills the cache, for reads by key"
+        ));
+    }
+    if *served == Verdict::Unverified {
+        return Some(format!(
+            "watch {name:?}: only a cluster knows whether it serves kind {:?} in {:?}; give --kubeconfig to ask one",
+            watch.kind, watch.api_version
+        ));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn watch_warning(members: &Value, served: Verdict) -> String {
+        let mut watch = json!({"name": "w", "apiVersion": "apps/v1", "kind": "Deployment"});
+        watch.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
+        let watch = serde_json::from_value(watch).expect("a watch");
+        of_watch(&CheckedWatch { watch, served, namespaced: None }).unwrap_or_default()
+    }
+
+    #[test]
+    fn each_doubt_about_a_watch_has_its_warning() {
+        assert!(watch_warning(&json!({"trigger": "self"}), Verdict::Yes).contains("no predicate"));
+        assert_eq!(watch_warning(&json!({"trigger": "self", "predicate": "true"}), Verdict::Yes), "");
+        assert_eq!(watch_warning(&json!({"apiVersion": "v1", "trigger": "self"}), Verdict::Yes), "");
+        assert!(watch_warning(&json!({}), Verdict::Yes).contains("only fills the cache"));
+        assert_eq!(watch_warning(&json!({"notify": true}), Verdict::Yes), "");
+        assert_eq!(watch_warning(&json!({"indexes": [{"name": "i", "owner": true}]}), Verdict::Yes), "");
+        assert!(watch_warning(&json!({"notify": true}), Verdict::Unverified).contains("--kubeconfig"));
+    }
+
+    #[test]
+    fn a_plugin_that_can_send_nothing_is_told() {
+        let warning = |import: &str, wished: &str, sidecar: &str| {
+            let descriptor = json!({"apiVersion": "x", "kind": "Plugin", "http": serde_json::from_str::<Value>(wished).expect("JSON")});
+            let descriptor = serde_json::from_value(descriptor).expect("a descriptor");
+            let sidecar = Sidecar::parse(sidecar).expect("a sidecar");
+            of_http(&[import.to_owned()], &descriptor, &sidecar).unwrap_or_default()
+        };
+        let http = "wasi:http/outgoing-handler@0.2.4";
+        assert!(warning(http, "[]", "").contains("names no host"));
+        assert!(warning(http, r#"["a.example.com"]"#, "").contains("the plugin asks for \"a.example.com\""));
+        assert_eq!(warning(http, r#"["a.example.com"]"#, "grants: {http: [a.example.com]}"), "");
+        assert_eq!(warning("wasi:http/types@0.2.4", "[]", ""), "");
+    }
+
+    #[test]
+    fn another_name_a_dead_rule_and_a_disabled_plugin_are_told() {
+        let descriptor = serde_json::from_value(json!({
+            "apiVersion": crate::config::descriptor::API_VERSION, "kind": "Plugin", "name": "other", "stateful": true,
+            "writes": [{"apiGroups": [""], "resources": ["pods"]}],
+        }));
+        let sidecar = Sidecar::parse("enabled: false\nworkers: 2\n").expect("a sidecar");
+        let name = PluginName::of_file(Path::new("mine.wasm")).expect("a name");
+        let warnings = of(&descriptor.expect("a descriptor"), &sidecar, &name);
+        let expected = ["\"other\"", "enabled: false", "stateful", "allows nothing"];
+        assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
+        for (warning, part) in warnings.iter().zip(expected) {
+            assert!(warning.contains(part), "{warning}");
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! What a plugin may do on the server: the descriptor's rules, narrowed by the operator's.
+
+use crate::config::descriptor::Rule;
+use crate::config::operator::Operator;
+use crate::config::sidecar::WatchRule;
+
+/// The rules that a call is held against: all of the descriptor's, and those of the sidecar as it is now, where it has any.
+#[derive(Clone)]
+pub(crate) struct Grants {
+    declared: Vec<Rule>,
+    operator: Operator,
+}
+
+/// One request, as RBAC sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access<'a> {
+    /// The API group, "" for core.
+    pub group: &'a str,
+    /// The plural name, with `/status` or another subresource where there is one.
+    pub resource: &'a str,
+    /// The verb.
+    pub verb: &'a str,
+    /// The namespace, "" for cluster scope or all namespaces.
+    pub namespace: &'a str,
+    /// Whether the resource's objects are in namespaces. As in RBAC, a rule with namespaces grants nothing on those that are not,
+    /// whatever namespace a request names.
+    pub namespaced: bool,
+}
+
+impl Access<'_> {
+    fn is_within(&self, namespaces: &[String]) -> bool {
+        let is_in_one = self.namespaced && !self.namespace.is_empty();
+        is_everywhere(namespaces) || (is_in_one && has(namespaces, self.namespace))
+    }
+}
+
+impl Grants {
+    /// The grants of a descriptor under what the operator allows at the time of each call.
+    #[must_use]
+    pub(crate) fn new(declared: Vec<Rule>, operator: Operator) -> Self {
+        Self { declared, operator }
+    }
+
+    /// Whether the access may be granted, as far as that is known before the kind's resource is: a plugin must not have the server
+    /// asked about what no rule of its could ever allow. `access.resource` is a guess, and only its subresource counts; so is
+    /// `access.namespaced`, which must be true.
+    ///
+    /// # Errors
+    /// A rule that would let it pass.
+    pub(crate) fn check_before_discovery(&self, access: Access<'_>) -> Result<(), Rule> {
+        self.check_by(access, may_allow)
+    }
+
+    /// Whether the access is granted.
+    ///
+    /// # Errors
+    /// The rule that is missing.
+    pub(crate) fn check(&self, access: Access<'_>) -> Result<(), Rule> {
+        self.check_by(access, allows)
+    }
+
+    fn check_by(&self, access: Access<'_>, allows: fn(&[Rule], Access<'_>) -> bool) -> Result<(), Rule> {
+        let declared = allows(&self.declared, access);
+        let terms = self.operator.terms();
+        let granted =
+            terms.is_some_and(|terms| terms.writes.as_ref().is_none_or(|granted| allows(granted, access)));
+        if declared && granted {
+            return Ok(());
+        }
+        let is_in_one = access.namespaced && !access.namespace.is_empty();
+        let namespaces = if is_in_one { vec![access.namespace.to_owned()] } else { Vec::new() };
+        Err(Rule {
+            api_groups: vec![access.group.to_owned()],
+            resources: vec![access.resource.to_owned()],
+            verbs: vec![access.verb.to_owned()],
+            namespaces,
+        })
+    }
+}
+
+/// What of a watch is granted: the namespaces that remain of those that it asks for, none for all of them.
+///
+/// A watch of all namespaces takes what it gets. One that names namespaces needs each of them.
+///
+/// # Errors
+/// The rule that is missing.
+pub(crate) fn watched_namespaces(
+    granted: Option<&[WatchRule]>,
+    (group, plural, namespaced): (&str, &str, bool),
+    wanted: &[String],
+) -> Result<Vec<String>, WatchRule> {
+    let Some(granted) = granted else { return Ok(wanted.to_vec()) };
+    let covering = granted
+        .iter()
+        .filter(|rule| {
+            has(&rule.api_groups, group) && rule.resources.iter().any(|known| covers(known, plural))
+        })
+        // As in RBAC, where no Role grants what is in no namespace.
+        .filter(|rule| namespaced || is_everywhere(&rule.namespaces));
+    let all = covering.clone().any(|rule| is_everywhere(&rule.namespaces));
+    let missing = |namespaces: Vec<String>| WatchRule {
+        api_groups: vec![group.to_owned()],
+        resources: vec![plural.to_owned()],
+        namespaces,
+    };
+    if all {
+        return Ok(wanted.to_vec());
+    }
+    let mut there: Vec<String> = covering.flat_map(|rule| rule.namespaces.iter().cloned()).collect();
+    there.sort();
+    there.dedup();
+    if wanted.is_empty() {
+        return if there.is_empty() { Err(missing(Vec::new())) } else { Ok(there) };
+    }
+    let absent: Vec<String> = wanted.iter().filter(|name| !there.contains(name)).cloned().collect();
+    if absent.is_empty() { Ok(wanted.to_vec()) } else { Err(missing(absent)) }
+}
+
+/// Whether some rule is of the group, so that a watch of one of its kinds may be granted.
+pub(crate) fn has_rule_of_group(granted: Option<&[WatchRule]>, group: &str) -> bool {
+    granted.is_none_or(|granted| granted.iter().any(|rule| has(&rule.api_groups, group)))
+}
+
+/// What remains of a rule under the operator's: the rules that both allow.
+pub(crate) fn narrowed(declared: &Rule, granted: Option<&[Rule]>) -> Vec<Rule> {
+    match granted {
+        None => vec![declared.clone()],
+        Some(granted) => granted.iter().filter_map(|granted| common(declared, granted)).collect(),
+    }
+}
+
+/// The granted rules that allow nothing that is declared: probably misspelt.
+pub(crate) fn idle<'a>(declared: &'a [Rule], granted: &'a [Rule]) -> impl Iterator<Item = &'a Rule> {
+    granted.iter().filter(|granted| !declared.iter().any(|declared| common(declared, granted).is_some()))
+}
+
+fn common(one: &Rule, other: &Rule) -> Option<Rule> {
+    let namespaces = match (is_everywhere(&one.namespaces), is_everywhere(&other.namespaces)) {
+        (true, true) => Vec::new(),
+        (true, false) => other.namespaces.clone(),
+        (false, true) => one.namespaces.clone(),
+        (false, false) => in_both(&one.namespaces, &other.namespaces)?,
+    };
+    Some(Rule {
+        api_groups: in_both(&one.api_groups, &other.api_groups)?,
+        resources: in_both(&one.resources, &other.resources)?,
+        verbs: in_both(&one.verbs, &other.verbs)?,
+        namespaces,
+    })
+}
+
+/// The narrower of each pair of which one covers the other; `None` when there is none.
+fn in_both(one: &[String], other: &[String]) -> Option<Vec<String>> {
+    let mut both: Vec<String> = Vec::new();
+    for (left, right) in one.iter().flat_map(|left| other.iter().map(move |right| (left, right))) {
+        let narrower = if covers(left, right) {
+            right
+        } else if covers(right, left) {
+            left
+        } else {
+            continue;
+        };
+        if !both.contains(narrower) {
+            both.push(narrower.clone());
+        }
+    }
+    (!both.is_empty()).then_some(both)
+}
+
+/// Whether a rule with these namespaces is of all of them, and of what is in none.
+pub(crate) fn is_everywhere(namespaces: &[String]) -> bool {
+    namespaces.is_empty() || namespaces.iter().any(|namespace| namespace == "*")
+}
+
+fn has(list: &[String], wanted: &str) -> bool {
+    list.iter().any(|item| item == "*" || item == wanted)
+}
+
+fn allows(rules: &[Rule], access: Access<'_>) -> bool {
+    rules.iter().any(|rule| {
+        has(&rule.api_groups, access.group)
+            && rule.resources.iter().any(|pattern| covers(pattern, access.resource))
+            && has(&rule.verbs, access.verb)
+            && access.is_within(&rule.namespaces)
+    })
+}
+
+/// Whether some resource's name would make these rules allow it.
+fn may_allow(rules: &[Rule], access: Access<'_>) -> bool {
+    let subresource = |name: &str| name.split_once('/').map_or("", |(_, subresource)| subresource).to_owned();
+    let wanted = subresource(access.resource);
+    rules.iter().any(|rule| {
+        has(&rule.api_groups, access.group)
+            && rule.resources.iter().any(|pattern| pattern == "*" || subresource(pattern) == wanted)
+            && has(&rule.verbs, access.verb)
+            && access.is_within(&rule.namespaces)
+    })
+}
+
+/// As RBAC has it: `*` covers everything, `*/status` that subresource of everything, all else itself.
+fn covers(pattern: &str, resource: &str) -> bool {
+    pattern == "*"
+        || pattern == resource
+        || pattern.strip_prefix("*/").is_some_and(|subresource| {
+            resource.split_once('/').is_some_and(|(_, found)| found == subresource)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grants(declared: Vec<Rule>, granted: Option<Vec<Rule>>) -> Grants {
+        Grants::new(declared, Operator::granting_writes(granted))
+    }
+
+    fn rule(group: &str, resource: &str, verb: &str, namespace: &str) -> Rule {
+        let namespaces = if namespace.is_empty() { Vec::new() } else { vec![namespace.to_owned()] };
+        Rule {
+            api_groups: vec![group.into()],
+            resources: vec![resource.into()],
+            verbs: vec![verb.into()],
+            namespaces,
+        }
+    }
+
+    fn access<'a>(resource: &'a str, verb: &'a str, namespace: &'a str) -> Access<'a> {
+        Access { group: "apps", resource, verb, namespace, namespaced: true }
+    }
+
+    /// As in RBAC: else `namespaces: [shop]` would give the right to delete the Namespace, and every Node.
+    #[test]
+    fn a_rule_of_a_namespace_grants_no_write_of_what_is_in_none() {
+        let all = |namespaces: &[&str]| rules("*", &["*"], &["*"], namespaces);
+        let node = |namespace| Access { namespaced: false, ..access("nodes", "delete", namespace) };
+        for (declared, granted) in [
+            (all(&["shop"]), None),
+            (all(&[]), Some(vec![all(&["shop"])])),
+            (all(&["shop", ""]), None),
+            (all(&[]), Some(vec![all(&[""])])),
+        ] {
+            let grants = super::tests::grants(vec![declared], granted);
+            for namespace in ["shop", "", "other"] {
+                let missing = grants.check(node(namespace)).expect_err("cluster-scoped");
+                assert_eq!(missing, rule("apps", "nodes", "delete", ""), "what would help has no namespace");
+            }
+            assert!(grants.check(access("deployments", "list", "")).is_err(), "all namespaces");
+        }
+        assert_eq!(grants(vec![all(&[])], None).check(node("")), Ok(()));
+        assert_eq!(grants(vec![all(&["*"])], None).check(node("")), Ok(()));
+    }
+
+    #[test]
+    fn a_rule_covers_what_it_names() {
+        let grants = super::tests::grants(vec![rule("apps", "deployments", "update", "shop")], None);
+        assert_eq!(grants.check(access("deployments", "update", "shop")), Ok(()));
+        for (resource, verb, namespace) in [
+            ("deployments/status", "update", "shop"),
+            ("replicasets", "update", "shop"),
+            ("deployments", "delete", "shop"),
+            ("deployments", "update", "other"),
+            ("deployments", "update", ""),
+        ] {
+            let missing = grants.check(access(resource, verb, namespace)).expect_err("not granted");
+            assert_eq!(missing, rule("apps", resource, verb, namespace));
+        }
+    }
+
+    #[test]
+    fn stars_cover_as_in_rbac() {
+        let grants =
+            super::tests::grants(vec![rule("*", "*/scale", "*", ""), rule("", "*", "get", "")], None);
+        assert_eq!(grants.check(access("deployments/scale", "patch", "shop")), Ok(()));
+        assert!(grants.check(access("deployments", "get", "shop")).is_err(), "another group");
+        let core = Access { group: "", ..access("pods/log", "get", "shop") };
+        assert_eq!(grants.check(core), Ok(()));
+    }
+
+    #[test]
+    fn the_operator_narrows_and_never_widens() {
+        let declared = vec![rule("apps", "*", "*", "")];
+        let narrowed = grants(declared.clone(), Some(vec![rule("*", "*", "get", "")]));
+        assert_eq!(narrowed.check(access("deployments", "get", "shop")), Ok(()));
+        assert!(narrowed.check(access("deployments", "delete", "shop")).is_err());
+        let wider = grants(vec![], Some(vec![rule("*", "*", "*", "")]));
+        assert!(wider.check(access("deployments", "get", "shop")).is_err());
+    }
+
+    fn rules(group: &str, resources: &[&str], verbs: &[&str], namespaces: &[&str]) -> Rule {
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        Rule {
+            api_groups: vec![group.to_owned()],
+            resources: owned(resources),
+            verbs: owned(verbs),
+            namespaces: owned(namespaces),
+        }
+    }
+
+    #[test]
+    fn rules_that_meet_in_parts_leave_those() {
+        let declared = rules("apps", &["deployments", "*/status"], &["get", "update"], &["shop", "bank"]);
+        let granted = [
+            rules(
+                "*",
+                &["deployments", "deployments/status", "pods"],
+                &["update", "delete"],
+                &["bank", "zoo"],
+            ),
+            rules("apps", &["*"], &["get"], &[]),
+            rules("apps", &["deployments"], &["update"], &["zoo"]),
+        ];
+        let left = narrowed(&declared, Some(&granted));
+        assert_eq!(
+            left,
+            [
+                rules("apps", &["deployments", "deployments/status"], &["update"], &["bank"]),
+                rules("apps", &["deployments", "*/status"], &["get"], &["shop", "bank"]),
+            ]
+        );
+        // What is left is what a call may do.
+        let grants = super::tests::grants(vec![declared.clone()], Some(granted.to_vec()));
+        assert_eq!(grants.check(access("deployments", "update", "bank")), Ok(()));
+        assert!(grants.check(access("deployments", "update", "shop")).is_err());
+        assert_eq!(grants.check(access("deployments", "get", "shop")), Ok(()));
+        assert_eq!(narrowed(&declared, None), [declared]);
+    }
+
+    #[test]
+    fn a_granted_rule_that_meets_nothing_is_found() {
+        let declared = [rule("apps", "deployments", "update", "shop")];
+        let granted = [
+            rule("apps", "deployments", "*", ""),
+            rule("apps", "deployment", "*", ""),
+            rule("apps", "deployments", "update", "bank"),
+        ];
+        assert_eq!(idle(&declared, &granted).collect::<Vec<_>>(), [&granted[1], &granted[2]]);
+    }
+
+    fn watch_rule(resource: &str, namespaces: &[&str]) -> WatchRule {
+        let namespaces = namespaces.iter().map(|&text| text.to_owned()).collect();
+        WatchRule { api_groups: vec!["apps".into()], resources: vec![resource.into()], namespaces }
+    }
+
+    #[test]
+    fn a_watch_of_all_namespaces_is_narrowed_and_one_of_some_is_not() {
+        let left = |granted: &[WatchRule], wanted: &[&str]| {
+            let wanted: Vec<_> = wanted.iter().map(|&text| text.to_owned()).collect();
+            watched_namespaces(Some(granted), ("apps", "deployments", true), &wanted)
+        };
+        let two = [watch_rule("deployments", &["b"]), watch_rule("*", &["a", "b"])];
+        assert_eq!(left(&two, &[]), Ok(vec!["a".into(), "b".into()]));
+        assert_eq!(left(&two, &["b"]), Ok(vec!["b".into()]));
+        assert_eq!(left(&two, &["b", "c"]), Err(watch_rule("deployments", &["c"])));
+        assert_eq!(left(&[watch_rule("deployments", &[])], &["c"]), Ok(vec!["c".into()]));
+        assert_eq!(left(&[watch_rule("deployments", &["*"])], &[]), Ok(vec![]));
+        assert_eq!(left(&[watch_rule("pods", &[])], &[]), Err(watch_rule("deployments", &[])));
+        assert_eq!(left(&[], &["c"]), Err(watch_rule("deployments", &["c"])));
+        assert_eq!(watched_namespaces(None, ("apps", "deployments", true), &[]), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_rule_of_a_namespace_grants_nothing_that_is_in_none() {
+        let granted = [watch_rule("nodes", &["a"])];
+        assert!(watched_namespaces(Some(&granted), ("apps", "nodes", false), &[]).is_err());
+        let granted = [watch_rule("nodes", &[])];
+        assert_eq!(watched_namespaces(Some(&granted), ("apps", "nodes", false), &[]), Ok(vec![]));
+    }
+}

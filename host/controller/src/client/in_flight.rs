@@ -1,0 +1,216 @@
+//! Writes that were sent and whose outcome is not known yet, by the key whose reconcile sent them.
+//!
+//! A key is let go of only when its requests have ended: a worker that is done with it, or is cut off, leaves it here,
+//! and the last request gives it back. No worker waits for that.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use pilothouse_informer::{Priority, WorkItem};
+use pilothouse_plugin::HostMemoryCharge;
+use tokio::sync::Notify;
+
+use crate::runtime::queue::{Item, QueueNote};
+
+/// The requests of one plugin, all its versions. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct InFlight(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    /// How many keys have requests, to be asked without the lock.
+    keys: AtomicUsize,
+    sent: Mutex<HashMap<Item, Sent>>,
+    /// Wakes those who wait for the end of all requests.
+    landed: Notify,
+}
+
+/// What was sent for one key. There are entries with requests only.
+struct Sent {
+    requests: usize,
+    /// The key, once its worker is done with it.
+    held: Option<WorkItem<Item, QueueNote>>,
+}
+
+/// One request, until its outcome is known. Dropping it says so.
+pub(crate) struct Flight {
+    in_flight: InFlight,
+    item: Item,
+}
+
+/// A key in a worker's hands. Dropping it lets go of it, at once or when its requests have ended.
+pub(crate) struct HeldItem {
+    /// What holds the key; only the drop takes it, to where the requests are.
+    work: Option<WorkItem<Item, QueueNote>>,
+    in_flight: InFlight,
+}
+
+impl InFlight {
+    /// A request is about to be sent for the key.
+    pub(crate) fn begin(&self, item: &Item) -> Flight {
+        let mut sent = self.0.sent.lock();
+        sent.entry(item.clone()).or_insert(Sent { requests: 0, held: None }).requests += 1;
+        self.0.keys.store(sent.len(), Ordering::Release);
+        Flight { in_flight: self.clone(), item: item.clone() }
+    }
+
+    /// Whether no request is out.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.sent.lock().is_empty()
+    }
+
+    /// Waits until no request is out.
+    ///
+    /// # Cancellation safety
+    /// Safe.
+    pub(crate) async fn landed(&self) {
+        loop {
+            let landed = self.0.landed.notified();
+            tokio::pin!(landed);
+            landed.as_mut().enable();
+            if self.is_empty() {
+                return;
+            }
+            landed.await;
+        }
+    }
+
+    /// Gives a key to a worker.
+    pub(crate) fn hold(&self, work: WorkItem<Item, QueueNote>) -> HeldItem {
+        HeldItem { work: Some(work), in_flight: self.clone() }
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        let shared = &self.in_flight.0;
+        let mut sent = shared.sent.lock();
+        let Some(entry) = sent.get_mut(&self.item) else { return };
+        entry.requests -= 1;
+        let ended = if entry.requests == 0 { sent.remove(&self.item) } else { None };
+        shared.keys.store(sent.len(), Ordering::Release);
+        let is_last = sent.is_empty();
+        // The key goes back without the lock: that wakes a worker.
+        drop(sent);
+        if is_last {
+            shared.landed.notify_waiters();
+        }
+        drop(ended);
+    }
+}
+
+impl HeldItem {
+    fn work(&self) -> &WorkItem<Item, QueueNote> {
+        self.work.as_ref().unwrap_or_else(|| unreachable!("only drop takes the work"))
+    }
+
+    pub(crate) fn key(&self) -> &Item {
+        self.work().key()
+    }
+
+    /// Its retries are forgotten when it is let go.
+    pub(crate) fn forget(&mut self) {
+        if let Some(work) = &mut self.work {
+            work.forget();
+        }
+    }
+
+    /// Takes out what the key is charged with, to go with the key where it is put back.
+    pub(crate) fn take_charge(&mut self) -> Option<Box<HostMemoryCharge>> {
+        self.work.as_mut().and_then(|work| work.note_mut().take_charge())
+    }
+
+    /// The priority with which it was taken.
+    pub(crate) fn priority(&self) -> Priority {
+        self.work().priority()
+    }
+
+    /// Its retries when it was taken.
+    pub(crate) fn attempts(&self) -> u32 {
+        self.work().attempts()
+    }
+
+    /// Lets go of the key.
+    #[cfg(test)]
+    pub(crate) fn done(self) {}
+}
+
+impl Drop for HeldItem {
+    fn drop(&mut self) {
+        let Some(work) = self.work.take() else { return };
+        // A key's requests are begun while its worker has it, so before this: where there are none, the key goes back at once.
+        if self.in_flight.0.keys.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut sent = self.in_flight.0.sent.lock();
+        if let Some(entry) = sent.get_mut(work.key()) {
+            entry.held = Some(work);
+            return;
+        }
+        // The key goes back without the lock: that wakes a worker.
+        drop(sent);
+        drop(work);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pilothouse_informer::NoMetrics;
+    use pilothouse_model::ObjectKey;
+    use pilothouse_plugin::Reason;
+
+    use super::*;
+    use crate::runtime::queue::PluginQueue;
+
+    fn item(name: &str) -> Item {
+        Item { watch: "w".into(), key: ObjectKey::cluster(name) }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_comes_again_only_when_all_its_requests_have_ended() {
+        let queue = PluginQueue::new(Arc::new(NoMetrics), pilothouse_plugin::HostMemory::default());
+        queue.add(item("a"), Reason::Created, Priority::Normal);
+        let (held, _) = queue.get().await.expect("the key");
+        let (first, second) = (queue.in_flight().begin(&item("a")), queue.in_flight().begin(&item("a")));
+        queue.add(item("a"), Reason::Updated, Priority::Normal);
+        queue.add(item("b"), Reason::Updated, Priority::Normal);
+        held.done();
+        drop(first);
+        let (other, _) = queue.get().await.expect("another key, which nothing holds");
+        assert_eq!(*other.key(), item("b"));
+        assert_eq!(queue.snapshot().depth, 0, "the key is held");
+        drop(second);
+        let (again, reasons) = queue.get().await.expect("the key again");
+        assert_eq!((again.key(), reasons), (&item("a"), vec![Reason::Updated]));
+        queue.in_flight().landed().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_the_last_request_is_told() {
+        let in_flight = InFlight::default();
+        let (first, second) = (in_flight.begin(&item("a")), in_flight.begin(&item("b")));
+        let mut landed = tokio_test::task::spawn(in_flight.landed());
+        tokio_test::assert_pending!(landed.poll());
+        drop(first);
+        assert!(!landed.is_woken());
+        drop(second);
+        assert!(landed.is_woken());
+        tokio_test::assert_ready!(landed.poll());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_that_end_before_their_worker_hold_nothing() {
+        let queue = PluginQueue::new(Arc::new(NoMetrics), pilothouse_plugin::HostMemory::default());
+        queue.add(item("a"), Reason::Created, Priority::Normal);
+        let (held, _) = queue.get().await.expect("the key");
+        drop(queue.in_flight().begin(&item("a")));
+        queue.add(item("a"), Reason::Updated, Priority::Normal);
+        assert_eq!(queue.snapshot().depth, 0, "its worker holds it");
+        held.done();
+        assert_eq!(queue.snapshot().depth, 1);
+    }
+}

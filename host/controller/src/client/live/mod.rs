@@ -1,0 +1,227 @@
+//! A plugin's `client`: requests in its name, held against its grants.
+
+mod target;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Method;
+use pilothouse_model::{Object, ObjectKey, ParseOptions, ResourceType, Transform};
+use pilothouse_plugin::{
+    ApiError, DeleteOptions, ListOptions, LivePage, ObjectType, Patch, PatchType, Propagation,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use target::{Manifest, Request, check_manager, object_path};
+
+use super::written::{Written, object};
+use super::{APPLY_PATCH, Discovery, Payload, Server, query};
+use crate::client::grants::Grants;
+use crate::client::writer::{Write, Writer};
+use crate::runtime::queue::Item;
+
+/// The live client of one version of one plugin.
+pub(crate) struct LiveClient {
+    server: Server,
+    discovery: Discovery,
+    grants: Grants,
+    writer: Writer,
+    field_manager: Arc<str>,
+    /// Bytes of an answer to a read. Those to writes have what was written, which has a limit of its own.
+    largest_answer: usize,
+}
+
+#[derive(Deserialize)]
+struct List<'a> {
+    #[serde(default)]
+    metadata: ListMetadata,
+    /// Servers in Go write an empty list as null.
+    #[serde(borrow, deserialize_with = "null_is_empty")]
+    items: Vec<&'a RawValue>,
+}
+
+fn null_is_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<&'de RawValue>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[derive(Default, Deserialize)]
+struct ListMetadata {
+    #[serde(default, rename = "continue")]
+    continue_token: String,
+}
+
+impl LiveClient {
+    pub(crate) fn new(
+        server: Server,
+        discovery: Discovery,
+        grants: Grants,
+        writer: Writer,
+        field_manager: Arc<str>,
+    ) -> Self {
+        Self { server, discovery, grants, writer, field_manager, largest_answer: usize::MAX }
+    }
+
+    /// The same, reading answers of at most so many bytes.
+    pub(crate) fn with_answers_up_to(mut self, bytes: usize) -> Self {
+        self.largest_answer = bytes;
+        self
+    }
+
+    pub(crate) async fn get(
+        &self,
+        target: &ObjectType,
+        key: &ObjectKey,
+        subresource: &str,
+    ) -> Result<Object, ApiError> {
+        let request = Request { verb: "get", namespace: key.namespace(), subresource };
+        let resource = self.resolve(target, request).await?;
+        let path = object_path(&resource, key, subresource)?;
+        let body = self.read(&resource, &path).await?;
+        object(&body, &resource)
+    }
+
+    pub(crate) async fn list(
+        &self,
+        target: &ObjectType,
+        options: &ListOptions,
+    ) -> Result<LivePage, ApiError> {
+        let request = Request { verb: "list", namespace: &options.namespace, subresource: "" };
+        let resource = self.resolve(target, request).await?;
+        let limit = options.limit.to_string();
+        let path = resource.url_path(Some(&options.namespace))
+            + &query(&[
+                ("labelSelector", &options.label_selector),
+                ("fieldSelector", &options.field_selector),
+                ("limit", &limit),
+                ("continue", &options.cursor),
+            ]);
+        let body = self.read(&resource, &path).await?;
+        let unreadable = |error: &dyn std::fmt::Display| {
+            ApiError::Unavailable(format!("the API server's list of {resource} cannot be read: {error}"))
+        };
+        let list: List<'_> = serde_json::from_slice(&body).map_err(|error| unreadable(&error))?;
+        let api_version = resource.api_version();
+        let options = ParseOptions {
+            api_version: &api_version,
+            kind: &resource.kind,
+            transform: &Transform::standard(),
+        };
+        let items = list
+            .items
+            .iter()
+            .map(|item| Object::parse(item.get().as_bytes(), &options))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| unreadable(&error))?;
+        Ok(LivePage { items, next: list.metadata.continue_token })
+    }
+
+    /// Creates an object, for the key that is being reconciled; so do the other writes.
+    pub(crate) async fn create(
+        &self,
+        item: Option<&Item>,
+        manifest: String,
+        subresource: &str,
+    ) -> Result<Written, ApiError> {
+        let Manifest { resource, key } = self.manifest(&manifest, "create", subresource).await?;
+        let path = if subresource.is_empty() {
+            resource.url_path(Some(key.namespace()))
+        } else {
+            object_path(&resource, &key, subresource)?
+        };
+        let path = path + &query(&[("fieldManager", &self.field_manager)]);
+        let payload = Payload::json(manifest);
+        let subresource = !subresource.is_empty();
+        let write = Write { method: Method::POST, path, payload, resource, key, subresource };
+        self.writer.send(item, write).await
+    }
+
+    pub(crate) async fn update(
+        &self,
+        item: Option<&Item>,
+        manifest: String,
+        subresource: &str,
+    ) -> Result<Written, ApiError> {
+        let Manifest { resource, key } = self.manifest(&manifest, "update", subresource).await?;
+        let path =
+            object_path(&resource, &key, subresource)? + &query(&[("fieldManager", &self.field_manager)]);
+        let payload = Payload::json(manifest);
+        let subresource = !subresource.is_empty();
+        let write = Write { method: Method::PUT, path, payload, resource, key, subresource };
+        self.writer.send(item, write).await
+    }
+
+    pub(crate) async fn patch(
+        &self,
+        item: Option<&Item>,
+        target: &ObjectType,
+        key: &ObjectKey,
+        patch: Patch,
+        subresource: &str,
+    ) -> Result<Written, ApiError> {
+        let request = Request { verb: "patch", namespace: key.namespace(), subresource };
+        let resource = self.resolve(target, request).await?;
+        let (content_type, manager, force) = match &patch.patch_type {
+            PatchType::Json => ("application/json-patch+json", None, ""),
+            PatchType::Merge => ("application/merge-patch+json", None, ""),
+            PatchType::Strategic => ("application/strategic-merge-patch+json", None, ""),
+            PatchType::Apply { field_manager, force } => {
+                (APPLY_PATCH, field_manager.as_deref(), if *force { "true" } else { "" })
+            }
+        };
+        let manager = manager.unwrap_or(&self.field_manager);
+        check_manager(manager, &self.field_manager)?;
+        let path = object_path(&resource, key, subresource)?
+            + &query(&[("fieldManager", manager), ("force", force)]);
+        let payload = Payload { content_type, body: patch.body.into() };
+        let (key, subresource) = (key.clone(), !subresource.is_empty());
+        let write = Write { method: Method::PATCH, path, payload, resource, key, subresource };
+        self.writer.send(item, write).await
+    }
+
+    pub(crate) async fn delete(
+        &self,
+        item: Option<&Item>,
+        target: &ObjectType,
+        key: &ObjectKey,
+        options: &DeleteOptions,
+    ) -> Result<Written, ApiError> {
+        let request = Request { verb: "delete", namespace: key.namespace(), subresource: "" };
+        let resource = self.resolve(target, request).await?;
+        let path = object_path(&resource, key, "")?;
+        let propagation = match options.propagation {
+            Propagation::Background => "Background",
+            Propagation::Foreground => "Foreground",
+            Propagation::Orphan => "Orphan",
+        };
+        let mut preconditions = serde_json::Map::new();
+        if let Some(uid) = &options.uid {
+            preconditions.insert("uid".into(), uid.as_str().into());
+        }
+        if let Some(version) = &options.resource_version {
+            preconditions.insert("resourceVersion".into(), version.as_str().into());
+        }
+        let mut body = serde_json::json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation
+        });
+        if !preconditions.is_empty() {
+            body["preconditions"] = preconditions.into();
+        }
+        let payload = Payload::json(body.to_string());
+        let (key, subresource) = (key.clone(), false);
+        let write = Write { method: Method::DELETE, path, payload, resource, key, subresource };
+        self.writer.send(item, write).await
+    }
+
+    async fn read(&self, resource: &ResourceType, path: &str) -> Result<Bytes, ApiError> {
+        let answer = self.server.request_within(Method::GET, path, None, self.largest_answer).await;
+        answer.map_err(|error| {
+            if error.is_of_no_resource() {
+                self.discovery.forget(&resource.group, &resource.version);
+            }
+            error.into_api_error()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

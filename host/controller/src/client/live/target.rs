@@ -1,0 +1,229 @@
+//! What a plugin's request is about: checked, held against the grants, and only then looked up.
+
+use pilothouse_model::names::{guess_plural, is_dns_1035_label, is_dns_label, is_object_name};
+use pilothouse_model::{GroupVersionKind, ObjectKey, ResourceType};
+use pilothouse_plugin::{ApiError, Cause, ObjectType, Rule};
+use serde::Deserialize;
+
+use super::LiveClient;
+use crate::client::DiscoveryError;
+use crate::client::discovery::Age;
+use crate::client::grants::Access;
+use crate::config::descriptor;
+
+/// What is asked of a resource.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) verb: &'static str,
+    /// "" for all namespaces and for cluster scope.
+    pub(super) namespace: &'a str,
+    /// "" for the resource itself.
+    pub(super) subresource: &'a str,
+}
+
+/// The object of a manifest.
+pub(super) struct Manifest {
+    /// The resource that the request goes to; of a subresource its parent.
+    pub(super) resource: ResourceType,
+    pub(super) key: ObjectKey,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ManifestHead {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    metadata: ManifestMetadata,
+}
+
+#[derive(Default, Deserialize)]
+struct ManifestMetadata {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    namespace: String,
+}
+
+impl LiveClient {
+    /// The resource of a kind, if the request is granted.
+    pub(super) async fn resolve(
+        &self,
+        target: &ObjectType,
+        request: Request<'_>,
+    ) -> Result<ResourceType, ApiError> {
+        let of = type_of(&target.api_version, &target.kind)?;
+        request.check()?;
+        self.allow_before_discovery(&[of.group()], of.kind(), request)?;
+        let resource = self.discovery.resolve(of, None, Age::Known).await.map_err(undiscovered)?;
+        check_scope(&resource, request.namespace, request.verb == "list")?;
+        self.allow(&resource, request)?;
+        Ok(resource)
+    }
+
+    /// What a manifest is about, if the request is granted.
+    pub(super) async fn manifest(
+        &self,
+        text: &str,
+        verb: &'static str,
+        subresource: &str,
+    ) -> Result<Manifest, ApiError> {
+        let head: ManifestHead =
+            serde_json::from_str(text).map_err(|error| invalid("", &error.to_string()))?;
+        for (field, value) in [("apiVersion", &head.api_version), ("kind", &head.kind)] {
+            if value.is_empty() {
+                return Err(invalid(field, "the manifest must say it"));
+            }
+        }
+        let of = type_of(&head.api_version, &head.kind)?;
+        let request = Request { verb, namespace: &head.metadata.namespace, subresource };
+        request.check()?;
+        check_name(&head.metadata.name)?;
+        let resource = if subresource.is_empty() {
+            self.allow_before_discovery(&[of.group()], of.kind(), request)?;
+            self.discovery.resolve(of, None, Age::Known).await
+        } else {
+            // Its parent may be of the core group, as those of evictions and tokens are.
+            self.allow_before_discovery(&[of.group(), ""], of.kind(), request)?;
+            self.discovery.parent(of, subresource).await
+        };
+        let resource = resource.map_err(undiscovered)?;
+        check_scope(&resource, request.namespace, false)?;
+        self.allow(&resource, request)?;
+        let key = ObjectKey::new(&head.metadata.namespace, &head.metadata.name);
+        Ok(Manifest { resource, key })
+    }
+
+    /// Before the server is asked what the kind's resource is: no request is sent for what no rule covers.
+    fn allow_before_discovery(
+        &self,
+        groups: &[&str],
+        kind: &str,
+        request: Request<'_>,
+    ) -> Result<(), ApiError> {
+        let resource = request.resource(&guess_plural(kind));
+        let Request { verb, namespace, .. } = request;
+        let mut missing = None;
+        for group in groups {
+            let access = Access { group, resource: &resource, verb, namespace, namespaced: true };
+            match self.grants.check_before_discovery(access) {
+                Ok(()) => return Ok(()),
+                Err(rule) => missing = missing.or(Some(rule)),
+            }
+        }
+        missing.map_or(Ok(()), |missing| Err(denied(missing)))
+    }
+
+    fn allow(&self, resource: &ResourceType, request: Request<'_>) -> Result<(), ApiError> {
+        let name = request.resource(&resource.plural);
+        let Request { verb, namespace, .. } = request;
+        let (group, namespaced) = (&resource.group, resource.namespaced);
+        let access = Access { group, resource: &name, verb, namespace, namespaced };
+        self.grants.check(access).map_err(denied)
+    }
+}
+
+impl Request<'_> {
+    fn check(&self) -> Result<(), ApiError> {
+        if !(self.subresource.is_empty() || is_dns_1035_label(self.subresource)) {
+            return Err(invalid("subresource", "it is not the name of a subresource, such as \"status\""));
+        }
+        if !(self.namespace.is_empty() || is_dns_label(self.namespace)) {
+            return Err(invalid("metadata.namespace", "it is not the name of a namespace"));
+        }
+        Ok(())
+    }
+
+    /// The resource as RBAC names it.
+    fn resource(&self, plural: &str) -> String {
+        match self.subresource {
+            "" => plural.to_owned(),
+            subresource => format!("{plural}/{subresource}"),
+        }
+    }
+}
+
+pub(super) fn object_path(
+    resource: &ResourceType,
+    key: &ObjectKey,
+    subresource: &str,
+) -> Result<String, ApiError> {
+    if key.name().is_empty() {
+        return Err(invalid("metadata.name", "it is empty"));
+    }
+    check_name(key.name())?;
+    let mut path = resource.object_path(key);
+    if !subresource.is_empty() {
+        path.push('/');
+        path.push_str(subresource);
+    }
+    Ok(path)
+}
+
+fn type_of<'a>(api_version: &'a str, kind: &'a str) -> Result<GroupVersionKind<'a>, ApiError> {
+    GroupVersionKind::parse(api_version, kind).map_err(|error| invalid(error.field(), &error.to_string()))
+}
+
+/// There is no default namespace: a plugin's pod is not where its objects are. Without one the path would be that of all
+/// namespaces, which only a list means.
+fn check_scope(resource: &ResourceType, namespace: &str, is_list: bool) -> Result<(), ApiError> {
+    if resource.namespaced && namespace.is_empty() && !is_list {
+        let message = format!("it is empty, and {resource} live in namespaces: say which");
+        return Err(invalid("metadata.namespace", &message));
+    }
+    if !resource.namespaced && !namespace.is_empty() {
+        let message = format!("{resource} are cluster-scoped: leave the namespace out");
+        return Err(invalid("metadata.namespace", &message));
+    }
+    Ok(())
+}
+
+/// Empty is what a manifest may leave to the server.
+fn check_name(name: &str) -> Result<(), ApiError> {
+    if name.is_empty() || is_object_name(name) {
+        return Ok(());
+    }
+    Err(invalid(
+        "metadata.name",
+        "it cannot name an object: at most 253 bytes, without '/', '%' and control characters, and neither \".\" nor \"..\"",
+    ))
+}
+
+/// Server-side apply goes by the manager's name: under that of another it would take fields over without a conflict, the host's and
+/// `kubectl`'s among them. A name below the plugin's own has a slash, which no plugin's name has.
+pub(super) fn check_manager(manager: &str, own: &str) -> Result<(), ApiError> {
+    let below = manager.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    // The length is the API server's.
+    if below && manager.len() <= 128 && !manager.contains(char::is_control) {
+        return Ok(());
+    }
+    let message = format!("write {own:?}, {own}/ and a name of your own, or leave it out; at most 128 bytes");
+    Err(invalid("fieldManager", &message))
+}
+
+fn undiscovered(error: DiscoveryError) -> ApiError {
+    match error {
+        DiscoveryError::NotServed { .. } => ApiError::NotFound(error.to_string()),
+        DiscoveryError::Server { source, .. } => source.into_api_error(),
+        DiscoveryError::Answer { .. } => ApiError::Unavailable(error.to_string()),
+    }
+}
+
+fn denied(missing: descriptor::Rule) -> ApiError {
+    ApiError::Denied(Rule {
+        api_groups: missing.api_groups,
+        resources: missing.resources,
+        verbs: missing.verbs,
+        namespaces: missing.namespaces,
+    })
+}
+
+pub(super) fn invalid(field: &str, message: &str) -> ApiError {
+    ApiError::Invalid(vec![Cause {
+        field: field.to_owned(),
+        reason: "FieldValueInvalid".to_owned(),
+        message: message.to_owned(),
+    }])
+}

@@ -1,0 +1,321 @@
+use kube::client::Body;
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::*;
+use crate::client::fence::Fence;
+use crate::config::operator::Operator;
+use crate::config::sidecar::Sidecar;
+use crate::guest_host::GuestServices;
+
+/// A client that may write everything, and the requests that its server gets.
+fn stage() -> (LiveClient, Arc<Mutex<Vec<String>>>) {
+    let got = Arc::<Mutex<Vec<String>>>::default();
+    let told = Arc::clone(&got);
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        told.lock().push(format!("{method} {path}"));
+        let body = if method == Method::GET && path != "/api/v1" {
+            json!({"resources": []})
+        } else if method == Method::GET {
+            json!({"resources": [
+                {"name": "configmaps", "kind": "ConfigMap", "namespaced": true},
+                {"name": "nodes", "kind": "Node", "namespaced": false},
+                {"name": "pods", "kind": "Pod", "namespaced": true},
+                {"name": "pods/eviction", "kind": "Eviction", "group": "policy", "version": "v1", "namespaced": true},
+            ]})
+        } else {
+            json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7"}})
+        };
+        let response = http::Response::builder().body(Body::from(body.to_string().into_bytes()));
+        async move { Ok::<_, std::convert::Infallible>(response.expect("a response")) }
+    });
+    let client = kube::Client::new(service, "default");
+    let (server, guest) = (Server::new(client.clone()), GuestServices::for_test("live", client));
+    let everything = crate::config::descriptor::Rule {
+        api_groups: vec!["*".into()],
+        resources: vec!["*".into()],
+        verbs: vec!["*".into()],
+        namespaces: Vec::new(),
+    };
+    let grants = Grants::new(vec![everything], Operator::granting_writes(None));
+    let discovery = Discovery::new(server.clone());
+    let writer = Writer::new(server.clone(), discovery.clone(), Fence::default(), guest);
+    let client = LiveClient::new(server, discovery, grants, writer, "live".into());
+    (client, got)
+}
+
+fn manifest(kind: &str, metadata: &serde_json::Value) -> String {
+    json!({"apiVersion": "v1", "kind": kind, "metadata": metadata}).to_string()
+}
+
+#[tokio::test]
+async fn an_object_of_a_namespaced_kind_goes_to_its_own_namespace_or_nowhere() {
+    let (client, got) = stage();
+    for metadata in
+        [json!({"name": "a"}), json!({"generateName": "a-"}), json!({"name": "a", "namespace": ""})]
+    {
+        for is_update in [false, true] {
+            let manifest = manifest("ConfigMap", &metadata);
+            let answer = match is_update {
+                false => client.create(None, manifest, "").await,
+                true => client.update(None, manifest, "").await,
+            };
+            let Err(ApiError::Invalid(causes)) = answer else { panic!("{metadata}: {:?}", answer.err()) };
+            assert_eq!((causes.len(), causes[0].field.as_str()), (1, "metadata.namespace"));
+            assert!(causes[0].message.contains("configmaps"), "{}", causes[0].message);
+        }
+    }
+    assert_eq!(*got.lock(), ["GET /api/v1"], "nothing else was sent");
+    got.lock().clear();
+
+    let create = async |kind, metadata: serde_json::Value| {
+        drop(client.create(None, manifest(kind, &metadata), "").await);
+    };
+    create("ConfigMap", json!({"name": "a", "namespace": "n"})).await;
+    create("ConfigMap", json!({"generateName": "a-", "namespace": "n"})).await;
+    create("Node", json!({"name": "a"})).await;
+    let sent = [
+        "POST /api/v1/namespaces/n/configmaps",
+        "POST /api/v1/namespaces/n/configmaps",
+        "POST /api/v1/nodes",
+    ];
+    assert_eq!(*got.lock(), sent);
+}
+
+/// Each is text of a guest that would reach another URL than that of a kind: with the host's own rights, before any check.
+#[tokio::test]
+async fn no_text_of_a_guest_reaches_the_server_as_a_part_of_a_url() {
+    let (client, got) = stage();
+    let target =
+        |api_version: &str, kind: &str| ObjectType { api_version: api_version.into(), kind: kind.into() };
+    let key = ObjectKey::new("n", "a");
+    let fields = |error: ApiError| {
+        let ApiError::Invalid(causes) = error else { panic!("{error}") };
+        causes[0].field.clone()
+    };
+    for api_version in [
+        "v1/namespaces/x/services/y/proxy/admin",
+        "../api/v1/secrets",
+        "apps/v1/deployments?watch=true",
+        "v1?watch=true",
+        "..",
+        "",
+        "apps/v1\nx",
+    ] {
+        let target = target(api_version, "ConfigMap");
+        assert_eq!(fields(client.get(&target, &key, "").await.expect_err(api_version)), "apiVersion");
+        let manifest = json!({"apiVersion": api_version, "kind": "A", "metadata": {"name": "a"}}).to_string();
+        assert_eq!(fields(client.create(None, manifest, "").await.expect_err(api_version)), "apiVersion");
+    }
+    let map = target("v1", "ConfigMap");
+    assert_eq!(fields(client.get(&target("v1", "Config/Map"), &key, "").await.expect_err("kind")), "kind");
+    assert_eq!(fields(client.get(&map, &key, "../b").await.expect_err("subresource")), "subresource");
+    for (namespace, name, field) in
+        [("a/b", "a", "metadata.namespace"), ("n", "..", "metadata.name"), ("n", "a/log", "metadata.name")]
+    {
+        let key = ObjectKey::new(namespace, name);
+        let options =
+            DeleteOptions { propagation: Propagation::Background, uid: None, resource_version: None };
+        assert_eq!(fields(client.delete(None, &map, &key, &options).await.expect_err(name)), field);
+    }
+    let list = ListOptions {
+        namespace: "../..".into(),
+        label_selector: String::new(),
+        field_selector: String::new(),
+        limit: 1,
+        cursor: String::new(),
+    };
+    assert_eq!(fields(client.list(&map, &list).await.expect_err("namespace")), "metadata.namespace");
+    assert!(got.lock().iter().all(|sent| sent == "GET /api/v1"), "{:?}", got.lock());
+}
+
+#[tokio::test]
+async fn what_no_rule_covers_is_denied_without_a_request() {
+    let (all, got) = stage();
+    let rule =
+        |group: &str, resource: &str, verb: &str, namespaces: &[&str]| crate::config::descriptor::Rule {
+            api_groups: vec![group.into()],
+            resources: vec![resource.into()],
+            verbs: vec![verb.into()],
+            namespaces: namespaces.iter().map(|&name| name.to_owned()).collect(),
+        };
+    let key = ObjectKey::new("n", "a");
+    for (declared, granted) in [
+        (vec![], None),
+        (vec![rule("*", "*", "*", &[])], Some(vec![])),
+        (vec![rule("apps", "*", "*", &[])], None),
+        (vec![rule("", "*", "update", &[])], None),
+        (vec![rule("", "*", "*", &["other"])], None),
+        (vec![rule("", "configmaps/status", "*", &[])], None),
+    ] {
+        let client =
+            LiveClient { grants: Grants::new(declared, Operator::granting_writes(granted)), ..stage().0 };
+        let client = LiveClient {
+            server: all.server.clone(),
+            discovery: Discovery::new(all.server.clone()),
+            ..client
+        };
+        let target = ObjectType { api_version: "v1".into(), kind: "ConfigMap".into() };
+        let denied = client.get(&target, &key, "").await.expect_err("denied");
+        let ApiError::Denied(missing) = denied else { panic!("{denied}") };
+        assert_eq!(missing.resources, ["configmaps"]);
+        let manifest = manifest("ConfigMap", &json!({"name": "a", "namespace": "n"}));
+        assert!(matches!(client.create(None, manifest, "").await, Err(ApiError::Denied(_))));
+    }
+    assert_eq!(*got.lock(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_namespace_in_a_request_makes_no_cluster_scoped_object_one_of_it() {
+    let (client, got) = stage();
+    let shop = crate::config::descriptor::Rule {
+        api_groups: vec!["*".into()],
+        resources: vec!["*".into()],
+        verbs: vec!["*".into()],
+        namespaces: vec!["shop".into()],
+    };
+    let client = LiveClient { grants: Grants::new(vec![shop], Operator::granting_writes(None)), ..client };
+    let nodes = ObjectType { api_version: "v1".into(), kind: "Node".into() };
+    let delete = DeleteOptions { propagation: Propagation::Background, uid: None, resource_version: None };
+    let patch = || Patch { patch_type: PatchType::Merge, body: "{}".into() };
+    let list = |namespace: &str| ListOptions {
+        namespace: namespace.into(),
+        label_selector: String::new(),
+        field_selector: String::new(),
+        limit: 1,
+        cursor: String::new(),
+    };
+    let is_invalid = |error: ApiError| matches!(&error, ApiError::Invalid(causes) if causes[0].field == "metadata.namespace");
+    let within = ObjectKey::new("shop", "a");
+    assert!(is_invalid(client.get(&nodes, &within, "").await.expect_err("get")));
+    assert!(is_invalid(client.get(&nodes, &within, "status").await.expect_err("get status")));
+    assert!(is_invalid(client.list(&nodes, &list("shop")).await.expect_err("list")));
+    assert!(is_invalid(client.delete(None, &nodes, &within, &delete).await.expect_err("delete")));
+    assert!(is_invalid(client.patch(None, &nodes, &within, patch(), "").await.expect_err("patch")));
+    let node = || manifest("Node", &json!({"name": "a", "namespace": "shop"}));
+    assert!(is_invalid(client.create(None, node(), "").await.expect_err("create")));
+    assert!(is_invalid(client.update(None, node(), "").await.expect_err("update")));
+    let cluster = ObjectKey::cluster("a");
+    assert!(matches!(client.get(&nodes, &cluster, "").await, Err(ApiError::Denied(_))));
+    assert!(matches!(client.list(&nodes, &list("")).await, Err(ApiError::Denied(_))));
+    let maps = ObjectType { api_version: "v1".into(), kind: "ConfigMap".into() };
+    assert!(matches!(client.list(&maps, &list("")).await, Err(ApiError::Denied(_))), "all namespaces");
+    assert_eq!(*got.lock(), ["GET /api/v1"]);
+    let answer = client.delete(None, &maps, &within, &delete).await;
+    assert!(answer.is_ok(), "{:?}", answer.err());
+}
+
+/// The plugin's code is not asked, and cannot keep what was taken away by failing to load.
+#[tokio::test]
+async fn what_a_sidecar_takes_away_counts_for_the_client_that_is_there() {
+    let (client, got) = stage();
+    let operator = Operator::granting_writes(None);
+    let rule = crate::config::descriptor::Rule {
+        api_groups: vec!["*".into()],
+        resources: vec!["*".into()],
+        verbs: vec!["*".into()],
+        namespaces: Vec::new(),
+    };
+    let client = LiveClient { grants: Grants::new(vec![rule], operator.clone()), ..client };
+    let create = async || {
+        client.create(None, manifest("ConfigMap", &json!({"name": "a", "namespace": "n"})), "").await
+    };
+    assert!(create().await.is_ok());
+    let name = crate::PluginName::of_file(std::path::Path::new("live.wasm")).expect("a name");
+    let read = |text: &str| {
+        crate::config::operator::Terms::of(&Sidecar::parse(text).expect("a sidecar")).expect("terms")
+    };
+    operator.begin().allow(read("grants: {writes: []}"), &name, None);
+    assert!(matches!(create().await, Err(ApiError::Denied(_))));
+    operator.begin().allow(read(""), &name, None);
+    assert!(create().await.is_ok());
+    operator.begin().withhold("the sidecar is torn".into(), None);
+    assert!(matches!(create().await, Err(ApiError::Denied(_))));
+    assert_eq!(got.lock().iter().filter(|sent| sent.starts_with("POST")).count(), 2);
+}
+
+#[tokio::test]
+async fn a_plugin_applies_under_its_own_name_or_one_below_it() {
+    let (client, got) = stage();
+    let maps = ObjectType { api_version: "v1".into(), kind: "ConfigMap".into() };
+    let apply = async |manager: Option<&str>| {
+        let patch_type = PatchType::Apply { field_manager: manager.map(str::to_owned), force: true };
+        let patch = Patch { patch_type, body: "{}".into() };
+        client.patch(None, &maps, &ObjectKey::new("n", "a"), patch, "").await
+    };
+    let long = format!("live/{}", "x".repeat(124));
+    for other in ["pilothouse-crds", "kubectl", "liver", "live-2", "Live", "live/\n", "other/live", &long] {
+        let error = apply(Some(other)).await.expect_err(other);
+        assert!(matches!(&error, ApiError::Invalid(causes) if causes[0].field == "fieldManager"), "{error}");
+    }
+    assert_eq!(*got.lock(), ["GET /api/v1"]);
+    for own in [None, Some("live"), Some("live/status")] {
+        assert!(apply(own).await.is_ok(), "{own:?}");
+    }
+}
+
+/// Against the embedded server, whose discovery names `serviceaccounts/token`.
+#[tokio::test]
+async fn a_token_is_asked_for_of_its_service_account() {
+    let embedded = pilothouse_apiserver::ApiServer::builder().build();
+    let (server, guest) = {
+        let client = kube::Client::new(embedded.service(), "default");
+        (Server::new(client.clone()), GuestServices::for_test("live", client))
+    };
+    let token = crate::config::descriptor::Rule {
+        api_groups: vec!["".into()],
+        resources: vec!["serviceaccounts/token".into(), "serviceaccounts".into()],
+        verbs: vec!["create".into()],
+        namespaces: vec!["default".into()],
+    };
+    let reviews = crate::config::descriptor::Rule {
+        api_groups: vec!["authorization.k8s.io".into()],
+        resources: vec!["selfsubjectaccessreviews".into()],
+        verbs: vec!["create".into()],
+        namespaces: vec![],
+    };
+    let grants = Grants::new(vec![token, reviews], Operator::granting_writes(None));
+    let discovery = Discovery::new(server.clone());
+    let unknown = Arc::clone(&guest.metrics);
+    let writer = Writer::new(server.clone(), discovery.clone(), Fence::default(), guest);
+    let client = LiveClient::new(server, discovery, grants, writer, "live".into());
+    let create = async |manifest: serde_json::Value, subresource: &str| {
+        client.create(None, manifest.to_string(), subresource).await
+    };
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot", "namespace": "default"}});
+    assert!(matches!(create(account, "").await, Ok(Written::Object(..))));
+    let metadata = json!({"name": "robot", "namespace": "default"});
+    let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": metadata, "spec": {}});
+    let answer = create(request, "token").await;
+    let Ok(Written::Answer(resource, object)) = answer else { panic!("{:?}", answer.err()) };
+    assert_eq!((resource.plural.as_str(), object.kind()), ("serviceaccounts", "TokenRequest"));
+    assert!(object.field("/status/token").is_some());
+    let spec = json!({"resourceAttributes": {"verb": "get", "resource": "pods"}});
+    let review =
+        json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec});
+    let answer = create(review, "").await;
+    let Ok(Written::Answer(_, object)) = answer else { panic!("{:?}", answer.err()) };
+    assert_eq!(object.field("/status/allowed"), Some("true"));
+    assert_eq!(unknown.unknown_writes.get(), 0);
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "default"}});
+    assert!(matches!(create(eviction, "eviction").await, Err(ApiError::Denied(_) | ApiError::NotFound(_))));
+}
+
+#[tokio::test]
+async fn an_eviction_is_sent_to_its_pod() {
+    let (client, got) = stage();
+    let eviction =
+        json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "n"}});
+    assert!(client.create(None, eviction.to_string(), "eviction").await.is_ok());
+    let sent = ["GET /apis/policy/v1", "GET /api/v1", "POST /api/v1/namespaces/n/pods/p/eviction"];
+    assert_eq!(*got.lock(), sent);
+}
+
+#[test]
+fn a_list_whose_items_are_null_is_empty_and_one_without_items_is_no_list() {
+    let null: List<'_> = serde_json::from_str(r#"{"items":null}"#).expect("a list");
+    assert!(null.items.is_empty());
+    assert!(serde_json::from_str::<List<'_>>(r#"{"metadata":{}}"#).is_err());
+}

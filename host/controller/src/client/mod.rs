@@ -1,0 +1,214 @@
+//! Talking to the API server, other than by watches: requests, discovery, CRDs, events.
+
+pub(crate) mod clients;
+mod crds;
+mod discovery;
+mod error;
+mod events;
+pub(crate) mod fence;
+pub(crate) mod grants;
+pub(crate) mod in_flight;
+mod live;
+pub(crate) mod quota;
+pub(crate) mod writer;
+mod written;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Method, Request, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use kube::client::Body;
+
+pub(crate) use crds::{CrdError, absent, apply_crds, established};
+pub(crate) use discovery::{Age, Discovery, DiscoveryError};
+pub(crate) use error::ServerError;
+pub(crate) use events::{EventRecorder, NewEvent};
+pub(crate) use live::LiveClient;
+pub(crate) use written::{Written, created, deleted, object, written};
+
+use crate::access::ServiceAccount;
+
+/// Requests to one API server, with its answers' errors told apart.
+#[derive(Clone)]
+pub(crate) struct Server {
+    client: kube::Client,
+    /// In whose name they are sent; none for the host's own.
+    user: Option<HeaderValue>,
+}
+
+/// A body and what it is.
+#[derive(Clone)]
+pub(crate) struct Payload {
+    pub(crate) content_type: &'static str,
+    pub(crate) body: Bytes,
+}
+
+pub(crate) const JSON: &str = "application/json";
+/// Bytes of an answer that nothing narrower bounds, such as an object that was written: many times what etcd stores.
+const LARGEST_ANSWER: usize = 64 << 20;
+/// Bytes of an error's body.
+const LARGEST_ERROR: usize = 256 << 10;
+const IMPERSONATE_USER: &str = "impersonate-user";
+pub(crate) const APPLY_PATCH: &str = "application/apply-patch+yaml";
+
+impl Payload {
+    pub(crate) fn json(body: impl Into<Bytes>) -> Self {
+        Self { content_type: JSON, body: body.into() }
+    }
+}
+
+impl Server {
+    pub(crate) fn new(client: kube::Client) -> Self {
+        Self { client, user: None }
+    }
+
+    /// The same server, asked in a service account's name. Its groups are not named: the API server knows those of a service
+    /// account, and to name them takes rights that the host then need not have.
+    pub(crate) fn acting_as(&self, account: &ServiceAccount) -> Self {
+        // The parts of an account's name are plain ASCII, which every header takes.
+        let user = HeaderValue::from_str(&account.user()).ok();
+        debug_assert!(user.is_some(), "{account}");
+        Self { client: self.client.clone(), user }
+    }
+
+    /// Sends one request and returns the body of a successful answer. Dropping the future abandons the request: the
+    /// server may or may not have carried it out.
+    pub(crate) async fn request(
+        &self,
+        method: Method,
+        path_and_query: &str,
+        payload: Option<Payload>,
+    ) -> Result<Bytes, ServerError> {
+        self.request_within(method, path_and_query, payload, LARGEST_ANSWER).await
+    }
+
+    /// [`request`](Self::request) with another bound: an answer of more than so many bytes is not read to its end, and is an error.
+    pub(crate) async fn request_within(
+        &self,
+        method: Method,
+        path_and_query: &str,
+        payload: Option<Payload>,
+        most: usize,
+    ) -> Result<Bytes, ServerError> {
+        let mut request = Request::builder().method(method).uri(path_and_query).header(ACCEPT, JSON);
+        if let Some(user) = &self.user {
+            request = request.header(IMPERSONATE_USER, user);
+        }
+        let body = match payload {
+            Some(payload) => {
+                request = request.header(CONTENT_TYPE, payload.content_type);
+                Body::from(payload.body)
+            }
+            None => Body::empty(),
+        };
+        let request = request.body(body).map_err(ServerError::transport)?;
+        let response = self.client.send(request).await.map_err(ServerError::transport)?;
+        let (head, body) = response.into_parts();
+        let is_success = head.status.is_success();
+        let most = if is_success { most } else { LARGEST_ERROR };
+        let body = match Limited::new(body, most).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => match is_success {
+                true => return Err(ServerError::Unread { most }),
+                // The code says what matters.
+                false => Bytes::from(format!("its message exceeds {most} bytes")),
+            },
+            Err(error) => return Err(ServerError::transport(&*error)),
+        };
+        if is_success {
+            return Ok(body);
+        }
+        let retry_after =
+            head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse::<u64>().ok());
+        let retry_after = retry_after.map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX));
+        Err(ServerError::answered(head.status, &body, retry_after))
+    }
+
+    /// GET, with 404 as `None`.
+    pub(crate) async fn get(&self, path_and_query: &str) -> Result<Option<Bytes>, ServerError> {
+        self.get_within(path_and_query, LARGEST_ANSWER).await
+    }
+
+    /// [`get`](Self::get) of an answer of at most so many bytes.
+    pub(crate) async fn get_within(
+        &self,
+        path_and_query: &str,
+        most: usize,
+    ) -> Result<Option<Bytes>, ServerError> {
+        match self.request_within(Method::GET, path_and_query, None, most).await {
+            Ok(body) => Ok(Some(body)),
+            Err(error) if error.code() == Some(StatusCode::NOT_FOUND.as_u16()) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A query string of the parameters that have a value.
+pub(crate) fn query(parameters: &[(&str, &str)]) -> String {
+    let mut text = String::new();
+    for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {
+        text.push(if text.is_empty() { '?' } else { '&' });
+        text.push_str(name);
+        text.push('=');
+        for byte in value.bytes() {
+            match byte {
+                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                    text.push(char::from(byte));
+                }
+                _ => text.push_str(&format!("%{byte:02X}")),
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_beyond_the_plugins_limit_is_refused_and_one_of_that_size_is_read() {
+        let service = tower::service_fn(async |_: Request<Body>| {
+            Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(vec![b'x'; 100])))
+        });
+        let server = Server::new(kube::Client::new(service, "default"));
+        let read = server.request_within(Method::GET, "/", None, 100).await.expect("within the limit");
+        assert_eq!(read.len(), 100);
+        let refused = server.request_within(Method::GET, "/", None, 99).await.expect_err("beyond the limit");
+        assert_eq!(refused.code(), Some(413));
+        assert!(refused.to_string().contains("limits.messageSize of 99 bytes"), "{refused}");
+        assert!(refused.leaves_outcome_open(), "a write may have been carried out");
+    }
+
+    #[tokio::test]
+    async fn an_error_of_any_size_keeps_its_code_and_little_else() {
+        let service = tower::service_fn(async |_: Request<Body>| {
+            let response =
+                http::Response::builder().status(403).body(Body::from(vec![b'x'; LARGEST_ERROR + 1]));
+            Ok::<_, std::convert::Infallible>(response.expect("a response"))
+        });
+        let server = Server::new(kube::Client::new(service, "default"));
+        let error = server.request(Method::GET, "/", None).await.expect_err("forbidden");
+        assert_eq!(error.code(), Some(403));
+        assert!(error.to_string().len() < 200, "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_request_in_an_accounts_name_says_so_and_others_do_not() {
+        let service = tower::service_fn(async |request: Request<Body>| {
+            let user = request.headers().get("impersonate-user").map_or(&b"host"[..], HeaderValue::as_bytes);
+            Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(user.to_vec())))
+        });
+        let server = Server::new(kube::Client::new(service, "default"));
+        let account = ServiceAccount::parse("bots/a").expect("an account");
+        let user = async |server: &Server| server.get("/").await.expect("answered").expect("a body");
+        assert_eq!(user(&server.acting_as(&account)).await, "system:serviceaccount:bots:a");
+        assert_eq!(user(&server).await, "host");
+    }
+
+    #[test]
+    fn queries_leave_out_what_is_empty_and_escape_the_rest() {
+        assert_eq!(query(&[("a", ""), ("b", "")]), "");
+        assert_eq!(query(&[("a", "x"), ("b", ""), ("c", "k in (ä,b)")]), "?a=x&c=k%20in%20%28%C3%A4%2Cb%29");
+    }
+}

@@ -1,0 +1,268 @@
+//! Sends a plugin's writes, and sees to it that what became of each is known before its key is reconciled again.
+//!
+//! A request that has been sent cannot be recalled: a guest that is cut off, or a version that is swapped out, leaves it
+//! behind. So each has a task of its own, which goes on without them, and holds the key meanwhile. Where no answer says
+//! what became of the object, a live get decides, and the plugin's reads go by that. Nothing can be said of a creation
+//! with `generateName` whose answer never came: its name was in the answer.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use pilothouse_model::{ObjectKey, ResourceType};
+use pilothouse_plugin::{ApiError, HostMemoryCharge, HostMemoryKind, LogLevel};
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+
+use crate::client::fence::Fence;
+use crate::client::in_flight::Flight;
+use crate::client::{Discovery, Payload, Server, Written, created, deleted, object, written};
+use crate::guest_host::GuestServices;
+use crate::runtime::queue::Item;
+
+/// How long an answer is waited for: API servers give a request up after 60 s.
+const ANSWER: Duration = Duration::from_secs(65);
+/// Between a request that was cut and the look at what it did: the server may still be at it.
+const SETTLE: Duration = Duration::from_secs(1);
+/// The longest wait between two looks.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+/// Sends the writes of one version of one plugin.
+pub(crate) struct Writer {
+    server: Server,
+    discovery: Discovery,
+    fence: Fence,
+    guest: GuestServices,
+}
+
+/// One write.
+pub(crate) struct Write {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) payload: Payload,
+    pub(crate) resource: ResourceType,
+    /// The object; without a name where the server is to generate it.
+    pub(crate) key: ObjectKey,
+    /// Whether it goes to a subresource.
+    pub(crate) subresource: bool,
+}
+
+impl Writer {
+    pub(crate) fn new(server: Server, discovery: Discovery, fence: Fence, guest: GuestServices) -> Self {
+        Self { server, discovery, fence, guest }
+    }
+
+    /// Sends a write for the key that is being reconciled, and answers what it did once the plugin's own reads see it.
+    ///
+    /// # Cancellation safety
+    /// What was sent goes on, and holds the key. What was not sent yet is not sent.
+    pub(crate) async fn send(&self, item: Option<&Item>, write: Write) -> Result<Written, ApiError> {
+        let flight = item.map(|item| self.guest.queue.in_flight().begin(item));
+        let (answer, answered) = oneshot::channel();
+        let task = Task {
+            server: self.server.clone(),
+            discovery: self.discovery.clone(),
+            fence: self.fence.clone(),
+            guest: self.guest.clone(),
+            item: item.cloned(),
+            _charge: self.guest.host_memory.charge(HostMemoryKind::OwnWrites, write.payload.body.len()),
+            write,
+            _flight: flight,
+        };
+        tokio::spawn(task.run(answer));
+        let stopping = |_| Err(ApiError::Unavailable("the process is stopping".to_owned()));
+        answered.await.unwrap_or_else(stopping)
+    }
+}
+
+type Answer = oneshot::Sender<Result<Written, ApiError>>;
+
+struct Task {
+    server: Server,
+    discovery: Discovery,
+    fence: Fence,
+    guest: GuestServices,
+    item: Option<Item>,
+    write: Write,
+    /// Holds the key until the task has ended.
+    _flight: Option<Flight>,
+    /// For what is sent, which outlives the guest's call.
+    _charge: HostMemoryCharge,
+}
+
+/// What came of a request.
+enum Outcome {
+    Answered(Result<Written, ApiError>),
+    /// It was carried out, and the answer is another kind than the object, as that of the `scale` subresource is.
+    Elsewhere(Written),
+    /// Nobody knows whether it was carried out, or what it made of the object.
+    Unknown(ApiError),
+}
+
+/// What a live get says.
+enum Found {
+    State(Written),
+    /// It will never say: the right is missing, or nobody runs who wants to know.
+    Nothing,
+    NotYet(String),
+}
+
+impl Task {
+    async fn run(self, answer: Answer) {
+        // The last thing before sending: a version that was swapped out sends nothing more (invariant 5), nor does a
+        // guest that was cut off meanwhile.
+        if answer.is_closed() {
+            return;
+        }
+        let Some(sending) = self.fence.enter() else {
+            let replaced = ApiError::Unavailable("this version of the plugin has been replaced".to_owned());
+            // Whoever asked may have gone, here and below.
+            let _ = answer.send(Err(replaced));
+            return;
+        };
+        // Before it is sent: an answer without a UID is about this object, or about one that nobody here knows.
+        let uid = self.guest.writes.uid(&self.write.resource, &self.write.key);
+        match self.request(&uid).await {
+            Outcome::Answered(Ok(answer_of_none @ Written::Answer(..))) => {
+                let _ = answer.send(Ok(answer_of_none));
+            }
+            Outcome::Answered(Ok(written)) => {
+                self.record(&written, &uid).await;
+                drop(sending);
+                let _ = answer.send(Ok(written));
+            }
+            Outcome::Answered(Err(error)) => drop(answer.send(Err(error))),
+            Outcome::Elsewhere(written) => {
+                drop(sending);
+                let found = self.look(&uid).await;
+                self.settle(found, &uid, || drop(answer.send(Ok(written)))).await;
+            }
+            Outcome::Unknown(error) => {
+                drop(sending);
+                self.guest.metrics.unknown_writes.inc();
+                self.say(&error);
+                let _ = answer.send(Err(error));
+                sleep(SETTLE).await;
+                let found = self.look(&uid).await;
+                self.settle(found, &uid, || {}).await;
+            }
+        }
+    }
+
+    async fn request(&self, uid: &str) -> Outcome {
+        let Write { method, path, payload, resource, key, .. } = &self.write;
+        let request = self.server.request(method.clone(), path, Some(payload.clone()));
+        match timeout(ANSWER, request).await {
+            Ok(Ok(body)) => self.read(&body, uid),
+            Ok(Err(error)) if error.leaves_outcome_open() => Outcome::Unknown(error.into_api_error()),
+            Ok(Err(error)) => {
+                if error.is_of_no_resource() {
+                    self.discovery.forget(&resource.group, &resource.version);
+                }
+                Outcome::Answered(Err(error.into_api_error()))
+            }
+            Err(_) => Outcome::Unknown(ApiError::Unavailable(format!(
+                "no answer about {resource} {key} in {} s",
+                ANSWER.as_secs()
+            ))),
+        }
+    }
+
+    fn read(&self, body: &Bytes, uid: &str) -> Outcome {
+        let Write { method, resource, key, subresource, .. } = &self.write;
+        if *method == Method::POST {
+            return match created(body, resource.clone(), *subresource) {
+                Ok(written) => Outcome::Answered(Ok(written)),
+                Err(error) => Outcome::Unknown(error),
+            };
+        }
+        if *method == Method::DELETE {
+            return Outcome::Answered(Ok(match deleted(body, resource.clone(), key) {
+                Written::Deleted(resource, key, told) if told.is_empty() => {
+                    Written::Deleted(resource, key, uid.to_owned())
+                }
+                written => written,
+            }));
+        }
+        match written(body, resource.clone()) {
+            Ok(Written::Object(_, object)) if object.kind() != resource.kind => {
+                Outcome::Elsewhere(Written::Object(resource.clone(), object))
+            }
+            Ok(written) => Outcome::Answered(Ok(written)),
+            Err(error) => Outcome::Unknown(error),
+        }
+    }
+
+    /// Has a live get decide, looking again until it has; `then` is called after the first look.
+    async fn settle(&self, mut found: Found, uid: &str, then: impl FnOnce()) {
+        if let Found::State(state) = &found {
+            self.record(state, uid).await;
+        }
+        then();
+        let mut wait = SETTLE;
+        while let Found::NotYet(problem) = found {
+            let (plugin, Write { resource, key, .. }) = (&self.guest.name, &self.write);
+            tracing::debug!(%plugin, %resource, %key, "not known yet what became of a write: {problem}");
+            sleep(wait).await;
+            wait = (wait * 2).min(LOOK_AGAIN);
+            found = self.look(uid).await;
+            if let Found::State(state) = &found {
+                self.record(state, uid).await;
+            }
+        }
+    }
+
+    async fn look(&self, uid: &str) -> Found {
+        let Write { resource, key, .. } = &self.write;
+        let writes = &self.guest.writes;
+        if key.name().is_empty() || writes.views().is_none() || !writes.covers(resource, key) {
+            return Found::Nothing;
+        }
+        match timeout(ANSWER, self.server.get(&resource.object_path(key))).await {
+            Ok(Ok(Some(body))) => match object(&body, resource) {
+                Ok(object) => Found::State(Written::Object(resource.clone(), object)),
+                Err(error) => Found::NotYet(error.to_string()),
+            },
+            Ok(Ok(None)) => Found::State(Written::Deleted(resource.clone(), key.clone(), uid.to_owned())),
+            Ok(Err(error)) if error.is_passing() => Found::NotYet(error.to_string()),
+            Ok(Err(error)) => {
+                self.guest.log.host(
+                    LogLevel::Warn,
+                    format_args!("cannot look what became of a write to {resource}: {error}"),
+                    &[("key", key)],
+                );
+                Found::Nothing
+            }
+            Err(_) => Found::NotYet(format!("no answer in {} s", ANSWER.as_secs())),
+        }
+    }
+
+    /// Puts the new state where the plugin's reads find it.
+    async fn record(&self, written: &Written, uid: &str) {
+        self.guest.hot_loops.wrote(self.item.as_ref(), written);
+        match self.guest.writes.views() {
+            Some(views) => views.record(written, uid).await,
+            None => self.guest.writes.record(written, uid),
+        }
+    }
+
+    fn say(&self, error: &ApiError) {
+        let Write { method, resource, key, .. } = &self.write;
+        let follows = if key.name().is_empty() {
+            "the server was to name it, so nothing can be looked up"
+        } else {
+            "a live get decides before the key is reconciled again"
+        };
+        let reconciling = self.item.as_ref().map(|item| item.key.to_string()).unwrap_or_default();
+        self.guest.log.host(
+            LogLevel::Warn,
+            format_args!(
+                "it is not known whether a {method} of {resource} was carried out: {error}; {follows}"
+            ),
+            &[("key", key), ("reconciling", &reconciling)],
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;

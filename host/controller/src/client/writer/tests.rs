@@ -1,0 +1,363 @@
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use kube::client::Body;
+use parking_lot::Mutex;
+use pilothouse_informer::Priority;
+use pilothouse_model::Object;
+use pilothouse_plugin::Reason;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::*;
+use crate::cache::own_writes::{Cache, Look, Seen};
+use crate::cache::views::Views;
+
+/// What the server does with a request.
+enum Reply {
+    Answers(u16, Value),
+    AnswersAfter(Duration, u16, Value),
+    /// The connection breaks once the request is there.
+    Cuts,
+    Hangs,
+}
+
+use Reply::{Answers, AnswersAfter, Cuts, Hangs};
+
+/// A server that does as it is told, request by request, and writes down what it got and when.
+#[derive(Default)]
+struct Script {
+    writes: Mutex<VecDeque<Reply>>,
+    gets: Mutex<VecDeque<Reply>>,
+    got: Mutex<Vec<String>>,
+}
+
+/// A watch that has seen everything up to version 5: one object, if any.
+struct Behind(Option<Object>);
+
+impl Cache for Behind {
+    fn look(&self, _: &ObjectKey) -> Option<Look> {
+        Some(Look { object: self.0.clone(), seen: "5".into(), listed_after: None })
+    }
+
+    fn is_selective(&self) -> bool {
+        false
+    }
+}
+
+struct Stage {
+    script: Arc<Script>,
+    guest: GuestServices,
+    server: Server,
+    fence: Fence,
+    cache: Arc<Behind>,
+    _views: Arc<Views>,
+}
+
+fn resource() -> ResourceType {
+    ResourceType {
+        group: String::new(),
+        version: "v1".into(),
+        kind: "ConfigMap".into(),
+        plural: "configmaps".into(),
+        namespaced: true,
+    }
+}
+
+fn key() -> ObjectKey {
+    ObjectKey::new("n", "a")
+}
+
+fn item() -> Item {
+    Item { watch: "maps".into(), key: key() }
+}
+
+fn map(version: u32) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata":
+        {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": version.to_string()}})
+}
+
+fn status(reason: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": reason, "message": reason})
+}
+
+fn write(method: Method) -> Write {
+    Write {
+        method,
+        path: "/api/v1/namespaces/n/configmaps/a".into(),
+        payload: Payload::json(map(0).to_string()),
+        resource: resource(),
+        key: key(),
+        subresource: false,
+    }
+}
+
+impl Stage {
+    fn new(cached: Option<Value>, writes: Vec<Reply>, gets: Vec<Reply>) -> Self {
+        let script = Arc::new(Script::default());
+        *script.writes.lock() = writes.into();
+        *script.gets.lock() = gets.into();
+        let served = Arc::clone(&script);
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let script = Arc::clone(&served);
+            async move {
+                let is_get = request.method() == Method::GET;
+                script.got.lock().push(request.method().to_string());
+                let replies = if is_get { &script.gets } else { &script.writes };
+                let reply = replies.lock().pop_front().expect("no such request");
+                let (code, body) = match reply {
+                    Answers(code, body) => (code, body),
+                    AnswersAfter(delay, code, body) => {
+                        sleep(delay).await;
+                        (code, body)
+                    }
+                    Cuts => return Err(std::io::Error::other("connection reset")),
+                    Hangs => std::future::pending().await,
+                };
+                let response =
+                    http::Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+                Ok(response.expect("a response"))
+            }
+        });
+        let client = kube::Client::new(service, "n");
+        let (server, guest) = (Server::new(client.clone()), GuestServices::for_test("writer", client));
+        let object = cached.map(|json| Object::from_json(json.to_string()).expect("an object"));
+        let cache = Arc::new(Behind(object));
+        let known: Weak<Behind> = Arc::downgrade(&cache);
+        guest.writes.of(&resource()).serve(known);
+        let views = Arc::new(Views { writes: guest.writes.clone(), ..Views::default() });
+        guest.writes.serve(&views);
+        Self { script, guest, server, fence: Fence::default(), cache, _views: views }
+    }
+
+    fn writer(&self) -> Writer {
+        Writer::new(
+            self.server.clone(),
+            Discovery::new(self.server.clone()),
+            self.fence.clone(),
+            self.guest.clone(),
+        )
+    }
+
+    /// Takes the key as a worker does, sends the write, and lets go of the key once the guest has its answer, when the
+    /// key is wanted again already.
+    async fn reconcile(&self, write: Write) -> Result<Written, ApiError> {
+        self.guest.queue.add(item(), Reason::Created, Priority::Normal);
+        let (held, _) = self.guest.queue.get().await.expect("the key");
+        let answer = self.writer().send(Some(&item()), write).await;
+        self.guest.queue.add(item(), Reason::Retry, Priority::Normal);
+        drop(held);
+        answer
+    }
+
+    /// Waits until the key can be reconciled again, and says after how long.
+    async fn released(&self) -> Duration {
+        let since = Instant::now();
+        let (held, _) = self.guest.queue.get().await.expect("the key");
+        drop(held);
+        since.elapsed()
+    }
+
+    fn is_held(&self) -> bool {
+        self.guest.queue.snapshot().depth == 0
+    }
+
+    /// The version that the plugin's reads see, "" for none.
+    fn sees(&self) -> String {
+        let look = self.cache.look(&key()).expect("covered");
+        let seen = match self.guest.writes.of(&resource()).get(&key()) {
+            Some(entry) => match entry.seen(look) {
+                Seen::Cached(object) => object,
+                Seen::Written(object) => Some(object),
+            },
+            None => look.object,
+        };
+        seen.map(|object| object.resource_version().to_owned()).unwrap_or_default()
+    }
+
+    fn got(&self) -> String {
+        self.script.got.lock().join(" ")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answered_write_is_seen_at_once_and_holds_nothing() {
+    let stage = Stage::new(Some(map(5)), vec![Answers(200, map(8))], vec![]);
+    assert!(matches!(stage.reconcile(write(Method::PUT)).await, Ok(Written::Object(..))));
+    assert_eq!((stage.sees().as_str(), stage.is_held()), ("8", false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_cut_leaves_the_decision_to_a_live_get() {
+    for (method, before) in [(Method::POST, None), (Method::PUT, Some(map(5))), (Method::PATCH, Some(map(5)))]
+    {
+        let stage = Stage::new(before, vec![Cuts], vec![Answers(200, map(8))]);
+        let answer = stage.reconcile(write(method.clone())).await;
+        assert!(matches!(answer, Err(ApiError::Unavailable(_))), "{answer:?}");
+        assert!(stage.is_held());
+        assert_eq!(stage.released().await, SETTLE);
+        assert_eq!((stage.sees(), stage.got()), ("8".to_owned(), format!("{method} GET")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_whose_answer_never_came_hides_the_object_if_it_is_gone() {
+    for (found, sees) in [(Answers(404, status("NotFound")), ""), (Answers(200, map(5)), "5")] {
+        let stage = Stage::new(Some(map(5)), vec![Cuts], vec![found]);
+        stage.reconcile(write(Method::DELETE)).await.expect_err("unknown");
+        assert_eq!(stage.sees(), "5");
+        stage.released().await;
+        assert_eq!(stage.sees(), sees);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_may_hide_a_success_leaves_the_decision_to_a_live_get() {
+    for code in [500, 502, 503, 504] {
+        let stage =
+            Stage::new(Some(map(5)), vec![Answers(code, status("Timeout"))], vec![Answers(200, map(8))]);
+        stage.reconcile(write(Method::PUT)).await.expect_err("an error");
+        assert!(stage.is_held());
+        stage.released().await;
+        assert_eq!(stage.sees(), "8");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_cannot_be_read_is_looked_up() {
+    let stage = Stage::new(Some(map(5)), vec![Answers(200, json!("cut"))], vec![Answers(200, map(8))]);
+    stage.reconcile(write(Method::PUT)).await.expect_err("an error");
+    stage.released().await;
+    assert_eq!(stage.sees(), "8");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_write_is_not_looked_up() {
+    for (code, reason) in [(409, "Conflict"), (403, "Forbidden"), (422, "Invalid"), (429, "TooManyRequests")]
+    {
+        let stage = Stage::new(Some(map(5)), vec![Answers(code, status(reason))], vec![]);
+        stage.reconcile(write(Method::PUT)).await.expect_err("an error");
+        assert!(!stage.is_held());
+        assert_eq!(stage.got(), "PUT");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_nobody_answers_is_given_up_and_then_looked_up() {
+    let stage = Stage::new(Some(map(5)), vec![Hangs], vec![Answers(200, map(8))]);
+    let started = Instant::now();
+    stage.reconcile(write(Method::PUT)).await.expect_err("no answer");
+    assert_eq!(started.elapsed(), ANSWER);
+    stage.released().await;
+    assert_eq!(stage.sees(), "8");
+}
+
+/// A guest that is cut off while its request is on the way, as by its time limit; its key is wanted again.
+async fn cut_off(stage: &Stage) {
+    stage.guest.queue.add(item(), Reason::Created, Priority::Normal);
+    let (held, _) = stage.guest.queue.get().await.expect("the key");
+    let writer = stage.writer();
+    let call: JoinHandle<_> =
+        tokio::spawn(async move { writer.send(Some(&item()), write(Method::PUT)).await });
+    while stage.got().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    call.abort();
+    assert!(call.await.is_err_and(|error| error.is_cancelled()));
+    stage.guest.queue.add(item(), Reason::Retry, Priority::Normal);
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_goes_on_without_the_guest_that_sent_it_and_holds_its_key() {
+    let late = Duration::from_secs(20);
+    let stage = Stage::new(Some(map(5)), vec![AnswersAfter(late, 200, map(8))], vec![]);
+    cut_off(&stage).await;
+    // The version may be swapped out meanwhile: what it has sent is sent.
+    stage.fence.close();
+    assert!(stage.is_held());
+    assert_eq!(stage.released().await, late);
+    assert_eq!((stage.sees().as_str(), stage.got().as_str()), ("8", "PUT"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_request_that_nobody_answers_is_looked_up_before_its_key_is_released() {
+    let stage = Stage::new(Some(map(5)), vec![Hangs], vec![Answers(200, map(8))]);
+    cut_off(&stage).await;
+    assert_eq!(stage.released().await, ANSWER + SETTLE);
+    assert_eq!(stage.sees(), "8");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_key_is_held_until_a_live_get_is_answered() {
+    let gets = vec![Cuts, Answers(503, status("ServiceUnavailable")), Hangs, Answers(200, map(8))];
+    let stage = Stage::new(Some(map(5)), vec![Cuts], gets);
+    stage.reconcile(write(Method::PUT)).await.expect_err("unknown");
+    stage.released().await;
+    assert_eq!((stage.sees().as_str(), stage.got().as_str()), ("8", "PUT GET GET GET GET"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_live_get_that_is_forbidden_does_not_hold_the_key_for_ever() {
+    let stage = Stage::new(Some(map(5)), vec![Cuts], vec![Answers(403, status("Forbidden"))]);
+    stage.reconcile(write(Method::PUT)).await.expect_err("unknown");
+    assert_eq!(stage.released().await, SETTLE);
+    assert_eq!(stage.sees(), "5");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_can_be_looked_up_of_an_object_that_the_server_was_to_name() {
+    let stage = Stage::new(None, vec![Cuts], vec![]);
+    let unnamed = Write { key: ObjectKey::new("n", ""), ..write(Method::POST) };
+    stage.reconcile(unnamed).await.expect_err("unknown");
+    assert_eq!(stage.released().await, SETTLE);
+    assert_eq!(stage.got(), "POST");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_was_swapped_out_sends_nothing() {
+    let stage = Stage::new(Some(map(5)), vec![], vec![]);
+    stage.fence.close();
+    assert!(matches!(stage.reconcile(write(Method::PUT)).await, Err(ApiError::Unavailable(_))));
+    assert_eq!(stage.got(), "");
+    assert!(!stage.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_answered_with_another_kind_is_looked_up_before_the_guest_goes_on() {
+    let mut scale = map(8);
+    scale["kind"] = "Scale".into();
+    let stage = Stage::new(Some(map(5)), vec![Answers(200, scale)], vec![Answers(200, map(8))]);
+    assert!(matches!(stage.reconcile(write(Method::PUT)).await, Ok(Written::Object(..))));
+    assert_eq!((stage.sees().as_str(), stage.got().as_str()), ("8", "PUT GET"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_a_deletion_without_a_uid_is_about_the_object_that_was_known() {
+    let success = json!({"apiVersion": "v1", "kind": "Status", "status": "Success"});
+    let stage = Stage::new(Some(map(5)), vec![Answers(200, success)], vec![]);
+    stage.reconcile(write(Method::DELETE)).await.expect("deleted");
+    assert_eq!(stage.sees(), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_about_no_object_is_passed_on_and_leaves_nothing_unknown() {
+    let eviction =
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+        "metadata": {"creationTimestamp": null}, "status": {"allowed": true}});
+    let token = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+        "metadata": {"name": "a", "namespace": "n"}, "status": {"token": "secret"}});
+    let no_metadata = json!({"apiVersion": "v1", "kind": "Status", "status": "Success"});
+    for (answer, subresource) in [(eviction, true), (review, false), (token, true), (no_metadata, false)] {
+        let stage = Stage::new(Some(map(5)), vec![Answers(201, answer.clone())], vec![]);
+        let write = Write { subresource, ..write(Method::POST) };
+        let Ok(Written::Answer(_, object)) = stage.reconcile(write).await else { panic!("{answer}") };
+        assert_eq!(object.kind(), answer["kind"]);
+        let text: Value = serde_json::from_str(object.json()).expect("JSON");
+        assert_eq!(text["status"], answer["status"]);
+        assert_eq!((stage.got().as_str(), stage.sees().as_str(), stage.is_held()), ("POST", "5", false));
+        assert_eq!(stage.guest.metrics.unknown_writes.get(), 0);
+    }
+}

@@ -1,0 +1,6 @@
+//! What a plugin declares and what its operator allows.
+
+pub mod descriptor;
+pub mod limits;
+pub(crate) mod operator;
+pub mod sidecar;

@@ -1,0 +1,282 @@
+//! Reading a plugin's files: regular ones only, up to a size, and none that a symbolic link brings in from outside of the plugins directory.
+//!
+//! Links inside of the directory are followed, because a mounted ConfigMap consists of them. Whoever can put a link there could otherwise
+//! have the host read a device without end, wait at a pipe, or show a line of a file that only the host may read.
+
+use std::fs::{File, FileType};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Why a plugin's file was not read.
+#[derive(Debug)]
+pub(crate) enum FileProblem {
+    Io(io::Error),
+    /// What it is instead.
+    NotRegular(&'static str),
+    /// A link to another place.
+    Outside(PathBuf),
+    /// It has more bytes than this.
+    TooLarge(u64),
+}
+
+impl From<io::Error> for FileProblem {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Opens a file of the plugins directory.
+pub(crate) fn open(path: &Path) -> Result<File, FileProblem> {
+    refuse_irregular(path)?;
+    let opened = match platform::open_beneath(path) {
+        Some(opened) => opened?,
+        None => open_checked(path)?,
+    };
+    regular(opened)
+}
+
+/// Reads a file of the plugins directory, which may have so many bytes.
+pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, FileProblem> {
+    bounded(&open(path)?, limit)
+}
+
+/// Reads a file that a person named, wherever a link leads.
+pub(crate) fn read_anywhere(path: &Path, limit: u64) -> Result<Vec<u8>, FileProblem> {
+    refuse_irregular(path)?;
+    bounded(&regular(platform::open(path)?)?, limit)
+}
+
+/// The text of a sidecar; `None` where there is none. A link that leads nowhere is no absent file: somebody meant one to be there.
+pub(crate) fn sidecar(
+    path: &Path,
+    limit: u64,
+    read: impl FnOnce(&Path, u64) -> Result<Vec<u8>, FileProblem>,
+) -> Result<Option<String>, FileProblem> {
+    match read(path, limit) {
+        Ok(bytes) => {
+            let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+            Ok(Some(String::from_utf8(bytes).map_err(invalid)?))
+        }
+        Err(FileProblem::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+            if std::fs::symlink_metadata(path).is_ok() {
+                Err(error.into())
+            } else {
+                Ok(None)
+            }
+        }
+        Err(problem) => Err(problem),
+    }
+}
+
+/// Fails at what is no regular file without opening it: to open a device may itself have an effect.
+fn refuse_irregular(path: &Path) -> Result<(), FileProblem> {
+    let kind = std::fs::metadata(path)?.file_type();
+    if kind.is_file() { Ok(()) } else { Err(irregular(kind)) }
+}
+
+fn regular(file: File) -> Result<File, FileProblem> {
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() { Ok(file) } else { Err(irregular(kind)) }
+}
+
+fn irregular(kind: FileType) -> FileProblem {
+    if kind.is_dir() {
+        return io::Error::from(io::ErrorKind::IsADirectory).into();
+    }
+    FileProblem::NotRegular(platform::name_of(kind))
+}
+
+fn bounded(file: &File, limit: u64) -> Result<Vec<u8>, FileProblem> {
+    let size = file.metadata()?.len();
+    if size > limit {
+        return Err(FileProblem::TooLarge(limit));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+    // It may have grown since.
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit { Err(FileProblem::TooLarge(limit)) } else { Ok(bytes) }
+}
+
+/// Opens a file where the kernel cannot hold links to the directory: where it leads is looked up, and that place is opened without
+/// following a link.
+fn open_checked(path: &Path) -> Result<File, FileProblem> {
+    let folder = folder_of(path).canonicalize()?;
+    let target = path.canonicalize()?;
+    if !target.starts_with(&folder) {
+        return Err(FileProblem::Outside(target));
+    }
+    Ok(platform::open_without_links(&target)?)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(unix)]
+mod platform {
+    use std::os::unix::fs::FileTypeExt;
+
+    use rustix::fs::{Mode, OFlags};
+
+    use super::{File, FileProblem, FileType, Path, io};
+
+    /// A pipe or device must not keep the one who opens it waiting.
+    const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
+
+    pub(crate) fn open(path: &Path) -> io::Result<File> {
+        Ok(rustix::fs::open(path, FLAGS, Mode::empty())?.into())
+    }
+
+    pub(crate) fn open_without_links(path: &Path) -> io::Result<File> {
+        Ok(rustix::fs::open(path, FLAGS | OFlags::NOFOLLOW, Mode::empty())?.into())
+    }
+
+    /// Has the kernel refuse whatever leads out of the directory. `None` where it cannot, or where a link leads back in by an absolute path.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn open_beneath(path: &Path) -> Option<Result<File, FileProblem>> {
+        use rustix::fs::{ResolveFlags, openat2};
+        use rustix::io::Errno;
+
+        let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = match rustix::fs::open(super::folder_of(path), folder, Mode::empty()) {
+            Ok(folder) => folder,
+            Err(error) => return Some(Err(io::Error::from(error).into())),
+        };
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        match openat2(&folder, path.file_name()?, FLAGS, Mode::empty(), resolve) {
+            Ok(file) => Some(Ok(file.into())),
+            Err(Errno::XDEV | Errno::NOSYS | Errno::INVAL | Errno::PERM | Errno::AGAIN) => None,
+            Err(error) => Some(Err(io::Error::from(error).into())),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn open_beneath(_: &Path) -> Option<Result<File, FileProblem>> {
+        None
+    }
+
+    pub(crate) fn name_of(kind: FileType) -> &'static str {
+        match kind {
+            kind if kind.is_fifo() => "a named pipe",
+            kind if kind.is_socket() => "a socket",
+            kind if kind.is_char_device() || kind.is_block_device() => "a device",
+            _ => "no regular file",
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod platform {
+    use super::{File, FileProblem, FileType, Path, io};
+
+    pub(crate) fn open(path: &Path) -> io::Result<File> {
+        File::open(path)
+    }
+
+    pub(crate) fn open_without_links(path: &Path) -> io::Result<File> {
+        File::open(path)
+    }
+
+    pub(crate) fn open_beneath(_: &Path) -> Option<Result<File, FileProblem>> {
+        None
+    }
+
+    pub(crate) fn name_of(_: FileType) -> &'static str {
+        "no regular file"
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use rustix::fs::{CWD, FileType as Kind, Mode, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_read_and_nothing_is_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("good.yaml"), "workers: 2").expect("written");
+        mknodat(CWD, at("pipe.yaml"), Kind::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+        let _socket = UnixListener::bind(at("socket.yaml")).expect("a socket");
+        fs::create_dir(at("folder.yaml")).expect("a folder");
+        symlink("/dev/zero", at("device.yaml")).expect("linked");
+        symlink("pipe.yaml", at("link-to-pipe.yaml")).expect("linked");
+        assert_eq!(read(&at("good.yaml"), 100).expect("read"), b"workers: 2");
+        for (name, what) in [
+            ("pipe.yaml", "a named pipe"),
+            ("link-to-pipe.yaml", "a named pipe"),
+            ("socket.yaml", "a socket"),
+            ("device.yaml", "a device"),
+        ] {
+            for problem in [read(&at(name), 100), read_anywhere(&at(name), 100)] {
+                let problem = problem.expect_err(name);
+                assert!(
+                    matches!(problem, FileProblem::NotRegular(found) if found == what),
+                    "{name}: {problem:?}"
+                );
+            }
+        }
+        let problem = read(&at("folder.yaml"), 100).expect_err("a folder");
+        assert!(matches!(problem, FileProblem::Io(error) if error.kind() == io::ErrorKind::IsADirectory));
+    }
+
+    #[test]
+    fn a_link_is_followed_inside_of_the_directory_and_not_out_of_it() {
+        let outside = tempfile::tempdir().expect("a folder");
+        fs::write(outside.path().join("secret"), "secret").expect("written");
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        // As Kubernetes mounts a ConfigMap.
+        fs::create_dir(at("..2026_01")).expect("a folder");
+        fs::write(at("..2026_01/p.yaml"), "one").expect("written");
+        symlink("..2026_01", at("..data")).expect("linked");
+        symlink("..data/p.yaml", at("p.yaml")).expect("linked");
+        symlink(at("..2026_01/p.yaml"), at("absolute.yaml")).expect("linked");
+        for name in ["p.yaml", "absolute.yaml"] {
+            assert_eq!(read(&at(name), 100).expect(name), b"one");
+            assert!(open_checked(&at(name)).is_ok(), "as without openat2");
+        }
+        symlink(outside.path().join("secret"), at("out.yaml")).expect("linked");
+        symlink(outside.path(), at("folder")).expect("linked");
+        symlink("folder/secret", at("through.yaml")).expect("linked");
+        symlink("../".repeat(20) + "etc/passwd", at("up.yaml")).expect("linked");
+        for name in ["out.yaml", "through.yaml", "up.yaml"] {
+            for problem in [open(&at(name)), open_checked(&at(name))] {
+                assert!(matches!(problem, Err(FileProblem::Outside(_))), "{name}: {problem:?}");
+            }
+        }
+        // A person who names a file is not held to its folder.
+        assert_eq!(read_anywhere(&at("out.yaml"), 100).expect("read"), b"secret");
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_its_limit() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("p.yaml");
+        fs::write(&path, "12345").expect("written");
+        assert_eq!(read(&path, 5).expect("read"), b"12345");
+        assert!(matches!(read(&path, 4), Err(FileProblem::TooLarge(4))));
+        // These say that they are empty.
+        let endless = bounded(&File::open("/dev/zero").expect("a device"), 1000);
+        assert!(matches!(endless, Err(FileProblem::TooLarge(1000))), "{endless:?}");
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_no_absent_sidecar() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("p.yaml");
+        assert!(matches!(sidecar(&path, 10, read), Ok(None)));
+        symlink("nowhere", &path).expect("linked");
+        assert!(matches!(sidecar(&path, 10, read), Err(FileProblem::Io(_))));
+        fs::write(folder.path().join("nowhere"), "a: ä").expect("written");
+        assert_eq!(sidecar(&path, 10, read).expect("read").as_deref(), Some("a: ä"));
+        fs::write(folder.path().join("nowhere"), b"\xff").expect("written");
+        let error = sidecar(&path, 10, read).expect_err("no UTF-8");
+        assert!(matches!(error, FileProblem::Io(error) if error.kind() == io::ErrorKind::InvalidData));
+    }
+}

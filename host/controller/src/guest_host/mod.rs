@@ -1,0 +1,385 @@
+//! What a plugin's guests can see and do: the [`Host`] of one version of one plugin.
+
+pub(crate) mod services;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use pilothouse_informer::Priority;
+use pilothouse_model::{Object, ObjectKey};
+use pilothouse_plugin::{
+    ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, HostMemory, HostMemoryKind, HttpBody,
+    HttpError, HttpTimeouts, ListOptions, LivePage, LogLevel, LogLine, MetricSample, Misuse, ObjectType,
+    Patch, PluginEvent, Reason,
+};
+use rand::Rng;
+use tokio::time::Instant;
+
+use crate::cache::views::Views;
+use crate::client::quota::{Bucket, Reminder, Turnstile};
+use crate::client::{LiveClient, NewEvent, Written};
+use crate::config::limits::Quotas;
+pub(crate) use crate::guest_host::services::GuestServices;
+use crate::metrics::guest::MetricProblem;
+use crate::outgoing::HttpClient;
+use crate::runtime::queue::Item;
+
+/// The host of one version.
+pub(crate) struct GuestHost {
+    services: GuestServices,
+    /// The sidecar's `config` as JSON.
+    config: Arc<str>,
+    /// Absent while the plugin describes itself or computes index values: then it may log, no more.
+    granted: Option<Granted>,
+}
+
+/// What a version may use once it is described.
+pub(crate) struct Granted {
+    pub(crate) views: Arc<Views>,
+    pub(crate) client: LiveClient,
+    pub(crate) http: HttpClient,
+    pub(crate) rates: Rates,
+}
+
+/// How fast a version may do what costs the cluster or its neighbours something.
+pub(crate) struct Rates {
+    quotas: Quotas,
+    requests: Turnstile,
+    requests_waited: Reminder,
+    events: Mutex<Bucket>,
+    events_dropped: Reminder,
+    /// Metrics that were complained about, and `None` for the number of series.
+    metrics_refused: Mutex<HashSet<Option<String>>>,
+}
+
+impl Rates {
+    /// How many seconds' worth of Events may come at once.
+    const EVENT_BURST: u32 = 10;
+    /// After so many complaints about metrics of other kinds, the rest are only counted.
+    const COMPLAINTS: usize = 20;
+
+    pub(crate) fn new(quotas: &Quotas) -> Self {
+        let now = Instant::now();
+        let events = quotas.events_per_second;
+        Self {
+            quotas: *quotas,
+            requests: Turnstile::new(Bucket::new(quotas.client_qps, quotas.client_burst, now)),
+            requests_waited: Reminder::default(),
+            events: Mutex::new(Bucket::new(events, events.saturating_mul(Self::EVENT_BURST), now)),
+            events_dropped: Reminder::default(),
+            metrics_refused: Mutex::default(),
+        }
+    }
+
+    /// Whether a problem is to be said: each once.
+    fn is_new(&self, metric: &str, problem: &MetricProblem) -> bool {
+        let subject = match problem {
+            MetricProblem::TooMany { .. } => None,
+            MetricProblem::OtherKind { .. }
+            | MetricProblem::OthersKind { .. }
+            | MetricProblem::Collides { .. }
+            | MetricProblem::Reserved { .. } => Some(metric.to_owned()),
+        };
+        let mut refused = self.metrics_refused.lock();
+        (subject.is_none() || refused.len() < Self::COMPLAINTS) && refused.insert(subject)
+    }
+}
+
+impl GuestHost {
+    pub(crate) fn for_describe(services: GuestServices, config: Arc<str>) -> Self {
+        Self { services, config, granted: None }
+    }
+
+    pub(crate) fn new(services: GuestServices, config: Arc<str>, granted: Granted) -> Self {
+        Self { services, config, granted: Some(granted) }
+    }
+
+    fn views(&self, call: &Call, function: &'static str) -> Result<&Views, Misuse> {
+        match &self.granted {
+            Some(granted) => Ok(&granted.views),
+            None => Err(Misuse::NotNow { function, call: call.name() }),
+        }
+    }
+
+    /// The client, once it is the plugin's turn to send a request. The wait is inside the call's time limit.
+    async fn client(&self, call: &Call) -> Result<&LiveClient, ApiError> {
+        let Some(granted) = &self.granted else {
+            let name = call.name();
+            return Err(ApiError::Unavailable(format!("the client is not available during {name}")));
+        };
+        let rates = &granted.rates;
+        let on_wait = || {
+            self.services.metrics.throttled.inc();
+            if rates.requests_waited.is_due(Instant::now()) {
+                let Quotas { client_qps, client_burst, .. } = rates.quotas;
+                self.remark(&format!(
+                    "requests wait: limits.clientQps is {client_qps}, limits.clientBurst {client_burst}"
+                ));
+            }
+        };
+        rates.requests.pass(on_wait).await;
+        match granted.views.permission.withdrawn() {
+            None => Ok(&granted.client),
+            Some(why) => Err(ApiError::Unavailable(why)),
+        }
+    }
+
+    /// Queues a key that a guest asked for.
+    fn enqueue(
+        &self,
+        call: &Call,
+        function: &'static str,
+        watch: &str,
+        key: ObjectKey,
+        delay: Duration,
+    ) -> Result<(), Misuse> {
+        let views = self.views(call, function)?;
+        let watch = views.target(watch)?;
+        let is_cached = views.get(&watch)?.object(&key).is_some();
+        let (queue, item) = (&self.services.queue, Item { watch, key });
+        match (is_cached, delay) {
+            (true, Duration::ZERO) => queue.add(item, Reason::Requeue, Priority::Normal),
+            (true, delay) => queue.add_after(item, delay, Reason::Requeue),
+            (false, delay) => queue.add_uncached(item, delay, Reason::Requeue, Priority::Normal)?,
+        }
+        Ok(())
+    }
+
+    /// What the host has to say about the plugin, in its log and in the host's.
+    fn remark(&self, message: &str) {
+        self.services.log.host(LogLevel::Warn, format_args!("{message}"), &[]);
+    }
+}
+
+/// The key that the call is about.
+fn item(call: &Call) -> Option<Item> {
+    match call {
+        Call::Reconcile(request) => {
+            Some(Item { watch: Arc::clone(&request.watch), key: request.key.clone() })
+        }
+        _ => None,
+    }
+}
+
+/// The new state for the guest.
+fn state(written: Written) -> Result<Object, ApiError> {
+    match written {
+        Written::Object(_, object) | Written::Ended(_, object) | Written::Answer(_, object) => Ok(object),
+        Written::Deleted(_, key, _) => Err(ApiError::NotFound(format!("{key} is gone"))),
+    }
+}
+
+#[async_trait]
+impl Host for GuestHost {
+    fn config(&self) -> &str {
+        &self.config
+    }
+
+    fn host_memory(&self) -> HostMemory {
+        self.services.host_memory.clone()
+    }
+
+    fn is_cached(&self, object: &Object) -> bool {
+        self.granted.as_ref().is_some_and(|granted| granted.views.has_cached(object))
+    }
+
+    fn cache_get(&self, call: &Call, watch: &str, key: &ObjectKey) -> Result<Option<Object>, Misuse> {
+        Ok(self.views(call, "cache.get")?.readable(watch)?.object(key))
+    }
+
+    fn cache_list(&self, call: &Call, watch: &str, filter: &CacheFilter) -> Result<CachePage, Misuse> {
+        Ok(self.views(call, "cache.list")?.readable(watch)?.page(filter))
+    }
+
+    fn cache_by_index(
+        &self,
+        call: &Call,
+        watch: &str,
+        index: &str,
+        value: &str,
+    ) -> Result<Vec<Object>, Misuse> {
+        called(watch, self.views(call, "cache.by-index")?.readable(watch)?.by_index(index, value))
+    }
+
+    fn cache_index_keys(
+        &self,
+        call: &Call,
+        watch: &str,
+        index: &str,
+        value: &str,
+    ) -> Result<Vec<ObjectKey>, Misuse> {
+        called(watch, self.views(call, "cache.index-keys")?.readable(watch)?.index_keys(index, value))
+    }
+
+    fn cache_index_values(&self, call: &Call, watch: &str, index: &str) -> Result<Vec<String>, Misuse> {
+        called(watch, self.views(call, "cache.index-values")?.readable(watch)?.index_values(index))
+    }
+
+    fn cache_has_synced(&self, call: &Call, watch: &str) -> Result<bool, Misuse> {
+        Ok(self.views(call, "cache.has-synced")?.get(watch)?.has_synced())
+    }
+
+    async fn client_get(
+        &self,
+        call: &Call,
+        target: &ObjectType,
+        key: &ObjectKey,
+        subresource: &str,
+    ) -> Result<Object, ApiError> {
+        self.client(call).await?.get(target, key, subresource).await
+    }
+
+    async fn client_list(
+        &self,
+        call: &Call,
+        target: &ObjectType,
+        options: &ListOptions,
+    ) -> Result<LivePage, ApiError> {
+        self.client(call).await?.list(target, options).await
+    }
+
+    async fn client_create(
+        &self,
+        call: &Call,
+        manifest: String,
+        subresource: &str,
+    ) -> Result<Object, ApiError> {
+        state(self.client(call).await?.create(item(call).as_ref(), manifest, subresource).await?)
+    }
+
+    async fn client_update(
+        &self,
+        call: &Call,
+        manifest: String,
+        subresource: &str,
+    ) -> Result<Object, ApiError> {
+        state(self.client(call).await?.update(item(call).as_ref(), manifest, subresource).await?)
+    }
+
+    async fn client_patch(
+        &self,
+        call: &Call,
+        target: &ObjectType,
+        key: &ObjectKey,
+        patch: Patch,
+        subresource: &str,
+    ) -> Result<Object, ApiError> {
+        state(self.client(call).await?.patch(item(call).as_ref(), target, key, patch, subresource).await?)
+    }
+
+    async fn client_delete(
+        &self,
+        call: &Call,
+        target: &ObjectType,
+        key: &ObjectKey,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
+        self.client(call).await?.delete(item(call).as_ref(), target, key, options).await.map(drop)
+    }
+
+    fn queue_add(&self, call: &Call, watch: &str, key: ObjectKey) -> Result<(), Misuse> {
+        self.enqueue(call, "queue.add", watch, key, Duration::ZERO)
+    }
+
+    fn queue_add_after(
+        &self,
+        call: &Call,
+        watch: &str,
+        key: ObjectKey,
+        delay: Duration,
+    ) -> Result<(), Misuse> {
+        self.enqueue(call, "queue.add-after", watch, key, delay)
+    }
+
+    fn publish_event(&self, _: &Call, event: PluginEvent<'_>) {
+        if let Some(Granted { rates, .. }) = &self.granted {
+            let now = Instant::now();
+            let is_too_fast = rates.events.lock().take(now).is_err();
+            if is_too_fast {
+                self.services.metrics.events_dropped.inc();
+                if rates.events_dropped.is_due(now) {
+                    let allowed = rates.quotas.events_per_second;
+                    self.remark(&format!("Events are dropped: limits.eventsPerSecond is {allowed}"));
+                }
+                return;
+            }
+        }
+        let event = NewEvent {
+            plugin: self.services.name.to_shared(),
+            regarding: event.regarding.clone(),
+            warning: event.warning,
+            reason: event.reason.to_owned(),
+            action: event.action.to_owned(),
+            note: event.note.to_owned(),
+        };
+        if !self.services.events.record_charged(event, &self.services.host_memory) {
+            self.services.metrics.events_dropped.inc();
+        }
+    }
+
+    fn log(&self, call: &Call, line: LogLine<'_>) {
+        let mut fields = line.fields.to_vec();
+        if let Call::Reconcile(request) = call {
+            fields.push(("watch".into(), request.watch.to_string()));
+            fields.push(("key".into(), request.key.to_string()));
+        }
+        match call {
+            Call::Observe(watch) => fields.push(("watch".into(), watch.to_string())),
+            Call::IndexValues(index) => fields.push(("index".into(), index.to_string())),
+            _ => {}
+        }
+        self.services.log.guest(line.level, line.message, fields);
+    }
+
+    fn metric(&self, _: &Call, sample: MetricSample<'_>) {
+        let Some(Granted { rates, .. }) = &self.granted else { return };
+        let GuestServices { name, guest_metrics, metrics, .. } = &self.services;
+        match guest_metrics.record(name, &sample, rates.quotas.metric_series) {
+            // What there may be of it is bounded by the number of series.
+            Ok(added) => self.services.host_memory.add(HostMemoryKind::Metrics, added),
+            Err(problem) => {
+                metrics.metrics_refused.inc();
+                if rates.is_new(sample.name, &problem) {
+                    self.remark(&format!("metric {:?} not recorded: {problem}", sample.name));
+                }
+            }
+        }
+    }
+
+    async fn http_send(
+        &self,
+        call: &Call,
+        request: http::Request<HttpBody>,
+        timeouts: &HttpTimeouts,
+    ) -> Result<http::Response<HttpBody>, HttpError> {
+        match &self.granted {
+            Some(granted) => granted.http.send(request, timeouts).await,
+            None => Err(HttpError::NotNow { call: call.name() }),
+        }
+    }
+
+    fn http_ended(&self, _: &Call, result: Result<http::StatusCode, &HttpError>) {
+        self.services.metrics.http.count(result);
+    }
+
+    fn monotonic_clock(&self) -> Duration {
+        self.services.started.elapsed()
+    }
+
+    fn random(&self, buffer: &mut [u8]) {
+        rand::rng().fill_bytes(buffer);
+    }
+}
+
+/// A view knows its kind and not how the plugin calls it.
+fn called<T>(name: &str, answer: Result<T, Misuse>) -> Result<T, Misuse> {
+    answer.map_err(|misuse| match misuse {
+        Misuse::UnknownIndex { index, declared, .. } => {
+            Misuse::UnknownIndex { watch: name.to_owned(), index, declared }
+        }
+        other => other,
+    })
+}

@@ -1,0 +1,85 @@
+//! What all versions of one plugin share.
+
+use std::sync::Arc;
+
+use pilothouse_plugin::{HostMemory, HostMemoryExceeded, HostMemoryKind, LogLevel};
+use tokio::time::Instant;
+
+use crate::cache::own_writes::PluginWrites;
+use crate::client::EventRecorder;
+use crate::client::quota::Reminder;
+use crate::config::operator::Operator;
+use crate::lifecycle::task_panics::TaskPanics;
+use crate::logs::PluginLog;
+use crate::metrics::PluginMetrics;
+use crate::metrics::guest::GuestMetrics;
+use crate::name::PluginName;
+use crate::runtime::hot_loop::HotLoops;
+use crate::runtime::queue::PluginQueue;
+
+/// What a version needs besides its watches: the same for all versions of a plugin.
+#[derive(Clone)]
+pub(crate) struct GuestServices {
+    pub(crate) name: PluginName,
+    pub(crate) operator: Operator,
+    pub(crate) queue: PluginQueue,
+    pub(crate) events: EventRecorder,
+    /// All that is written of it goes through this.
+    pub(crate) log: PluginLog,
+    pub(crate) metrics: Arc<PluginMetrics>,
+    pub(crate) writes: PluginWrites,
+    pub(crate) hot_loops: HotLoops,
+    pub(crate) guest_metrics: GuestMetrics,
+    /// What the host holds for the plugin.
+    pub(crate) host_memory: HostMemory,
+    /// When it was last said that there was no room in it.
+    pub(crate) refusals: Arc<Reminder>,
+    /// Of its tasks.
+    pub(crate) panics: TaskPanics,
+    pub(crate) started: Instant,
+}
+
+impl GuestServices {
+    /// Gives back what is held for a plugin that has stopped for good. Its log lines stay in sight with its status.
+    pub(crate) fn forget(&self) {
+        self.writes.forget();
+        self.hot_loops.forget_all();
+        self.guest_metrics.forget(&self.name);
+        let series = self.host_memory.used_by(HostMemoryKind::Metrics);
+        self.host_memory.release(HostMemoryKind::Metrics, series);
+    }
+
+    /// Counts work that was left out because `limits.hostMemory` is exceeded, and says so now and then.
+    pub(crate) fn refused(&self, what: &dyn std::fmt::Display, exceeded: &HostMemoryExceeded) {
+        self.metrics.host_memory_refusals.inc();
+        if self.refusals.is_due(Instant::now()) {
+            self.log.host(LogLevel::Warn, format_args!("{what}: {exceeded}"), &[]);
+        }
+    }
+}
+
+#[cfg(test)]
+impl GuestServices {
+    /// Services of a plugin with this name, with a client for its Events.
+    pub(crate) fn for_test(name: &str, client: kube::Client) -> Self {
+        let name = PluginName::of_file(std::path::Path::new(&format!("{name}.wasm"))).expect("a name");
+        let metrics = crate::metrics::Metrics::register(&mut Default::default()).of(&name);
+        let host_memory = HostMemory::default();
+        let logs = crate::logs::PluginLogs::default();
+        Self {
+            operator: Operator::granting_writes(None),
+            queue: PluginQueue::new(metrics.clone(), host_memory.clone()),
+            events: EventRecorder::start(crate::client::Server::new(client), "test".into(), logs.clone()),
+            log: logs.of(&name),
+            metrics,
+            writes: PluginWrites::new(host_memory.clone()),
+            hot_loops: HotLoops::new(name.to_shared(), crate::runtime::hot_loop::Authors::default()),
+            guest_metrics: GuestMetrics::default(),
+            host_memory,
+            refusals: Arc::default(),
+            panics: TaskPanics::default(),
+            started: Instant::now(),
+            name,
+        }
+    }
+}

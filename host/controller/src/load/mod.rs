@@ -1,0 +1,344 @@
+//! From a plugin's files to a version that can run: compile, describe, apply CRDs, subscribe, sync.
+//!
+//! Everything happens beside the version that runs, which is not touched. Dropping the future gives up: subscriptions
+//! that were made for the new version end with it.
+
+pub(crate) mod ahead;
+pub(crate) mod authority;
+pub(crate) mod files;
+mod new_crds;
+mod problem;
+mod sidecar_file;
+pub(crate) mod version;
+pub(crate) mod watches;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pilothouse_plugin::{Code, Engine, Exports, HostMemoryKind, InstancePool, LogLevel};
+use tokio::time::sleep;
+
+use ahead::{Ahead, Begun};
+use authority::Authority;
+pub(crate) use authority::not_granted;
+use files::{Files, read, wasm};
+use new_crds::NewCrds;
+pub(crate) use problem::LoadProblem;
+pub(crate) use watches::type_of;
+
+use crate::access::Permission;
+use crate::cache::indexer::Indexer;
+use crate::cache::views::Views;
+use crate::client::fence::Fence;
+use crate::client::grants::Grants;
+use crate::client::writer::Writer;
+use crate::client::{Discovery, LiveClient, Server, established};
+use crate::config::descriptor::Descriptor;
+use crate::config::limits;
+use crate::config::operator::Turn;
+use crate::config::sidecar::{GrantMode, Sidecar};
+use crate::directory::PluginFiles;
+use crate::guest_host::{Granted, GuestHost, GuestServices, Rates};
+use crate::lifecycle::{Health, PluginState};
+use crate::load::version::Version;
+use crate::outgoing::{Connector, HttpClient, HttpGrants, Tls};
+use crate::runtime::pinned::Pinned;
+
+/// What loading needs, the same for all plugins.
+#[derive(Clone)]
+pub(crate) struct LoadServices {
+    pub(crate) engine: Engine,
+    pub(crate) server: Server,
+    pub(crate) discovery: Discovery,
+    pub(crate) informers: pilothouse_informer::InformerRegistry,
+    pub(crate) grant_crds: bool,
+    pub(crate) grants: GrantMode,
+    /// How often the rights of a service account are reviewed.
+    pub(crate) review_every: Duration,
+    pub(crate) tls: Tls,
+    pub(crate) ahead: Ahead,
+}
+
+/// What came of the files.
+pub(crate) enum Loaded {
+    /// They are those of the running version.
+    Unchanged,
+    /// The sidecar says that the plugin must not run.
+    Disabled,
+    /// A version that is ready to run.
+    Version(Box<Version>),
+}
+
+/// Told of each step on the way.
+pub(crate) type Report = Arc<dyn Fn(PluginState, &str) + Send + Sync>;
+
+/// Between two looks at something that is waited for.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Makes a version of the files. Waits without end for what the cluster may still bring (a CRD, a right, a server that
+/// is away), and says so through `report`.
+pub(crate) async fn load(
+    services: LoadServices,
+    guest: GuestServices,
+    operator: Turn,
+    files: PluginFiles,
+    running: Option<Arc<Version>>,
+    report: Report,
+) -> Result<Loaded, LoadProblem> {
+    let begun = services.ahead.take(&guest.name, &files);
+    // Before all else: what it takes away counts at once, whatever becomes of the load.
+    let (sidecar_text, sidecar, terms) =
+        sidecar_file::apply(&services, &guest.name, &operator, &files, running.as_deref()).await?;
+    if sidecar.enabled == Some(false) {
+        return Ok(Loaded::Disabled);
+    }
+    let turn = services.engine.turn().await;
+    let read = read(&files, sidecar_text).await?;
+    let running_under = (&operator, &*terms);
+    let authority = Authority::new(&services, &guest, &sidecar, running_under, running.as_deref(), &report);
+    if running.as_ref().is_some_and(|running| running.is_of(&read.digest, &read.sidecar_text)) {
+        return Ok(Loaded::Unchanged);
+    }
+    let running_code = running.as_ref().map(|running| running.pool.code());
+    let code = code(&services.engine, running_code, begun, &files.wasm, &read, &report).await?;
+    drop(turn);
+    report(PluginState::Describing, "");
+    let config: Arc<str> = sidecar.config_json().into();
+    let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(&config)));
+    let limits = limits::effective(None, &sidecar.limits)?.guest;
+    guest.log.limit(&limits);
+    let described = code.describe(host, &limits).await;
+    let text = described.map_err(|source| LoadProblem::of_describe(source, &sidecar, &files.sidecar))?;
+    let mark = services.engine.mark(&read.digest)?;
+    let descriptor = Descriptor::parse(&text)?;
+    drop(mark);
+    check_exports(&descriptor, &code)?;
+    if !descriptor.name.is_empty() && descriptor.name != guest.name.as_str() {
+        let name = &descriptor.name;
+        let text = format_args!("the descriptor calls the plugin {name:?}; its file's name is what counts");
+        guest.log.host(LogLevel::Warn, text, &[]);
+    }
+    for warning in unused_exports(&descriptor, code.exports()) {
+        guest.log.host(LogLevel::Warn, format_args!("{warning}"), &[]);
+    }
+    let limits = limits::effective(Some(&descriptor.limits), &sidecar.limits)?;
+    for wish in &limits.clipped {
+        guest.log.host(LogLevel::Warn, format_args!("{wish}"), &[]);
+    }
+    let mut crds = NewCrds::under(running.as_deref());
+    // Until it is installed there are the indexes of two versions.
+    let index_values = guest.host_memory.used_by(HostMemoryKind::IndexValues);
+    guest.host_memory.raise_limit(limits.quotas.host_memory.saturating_add(index_values));
+    let put = put_crds(&services, &descriptor, &sidecar, &report, &mut crds).await;
+    put.map_err(|problem| crds.stay(problem))?;
+    let permission = Arc::<Permission>::default();
+    let health = Health::under(Arc::clone(&permission));
+    let has_computed = descriptor.computed_indexes().next().is_some();
+    let indexer = has_computed.then(|| {
+        let host = Arc::new(GuestHost::for_describe(guest.clone(), Arc::clone(&config)));
+        let instances = InstancePool::new(code.clone(), host, limits.guest.clone());
+        Indexer::start(instances, guest.clone(), health.clone())
+    });
+    let views = Views { permission, indexer, writes: guest.writes.clone(), ..Views::default() };
+    let prepared = watches::subscribe(&authority, &descriptor, running.as_deref(), views, &report)
+        .await
+        .map_err(|problem| crds.stay(problem))?;
+    if has_computed {
+        // They are whole before the plugin is called for anything else.
+        report(PluginState::Waiting, "its own indexes, which are being computed");
+        let indexed = prepared.views.index_all().await;
+        indexed.map_err(|problem| crds.stay(problem.into()))?;
+    }
+    let fence = Fence::default();
+    let grants = Grants::new(descriptor.writes.clone(), guest.operator.clone());
+    // Reads and writes alike, and the reads that find out what became of a write, are the account's.
+    let server = match &sidecar.service_account {
+        Some(account) => services.server.acting_as(account),
+        None => services.server.clone(),
+    };
+    let client = LiveClient::new(
+        server.clone(),
+        services.discovery.clone(),
+        grants,
+        Writer::new(server, services.discovery.clone(), fence.clone(), guest.clone()),
+        guest.name.to_shared(),
+    )
+    .with_answers_up_to(limits.guest.message_size);
+    let http_grants = HttpGrants::parse(&descriptor.http, guest.operator.clone())?;
+    let http = HttpClient::new(http_grants, Connector::new(services.tls.clone()), fence.clone());
+    let views = prepared.views;
+    let granted = Granted { views: Arc::clone(&views), client, http, rates: Rates::new(&limits.quotas) };
+    let host = Arc::new(GuestHost::new(guest, config, granted));
+    let wanted = if descriptor.stateful { 1 } else { usize::from(sidecar.workers.unwrap_or(1)) };
+    let workers = if code.exports().reconcile { wanted } else { 0 };
+    let pool = InstancePool::new(code, host, limits.guest);
+    // Of many plugins most have no work when a host starts: their code is asleep from the beginning, so that what it took is there for
+    // the next one's.
+    pool.drop_idle(Duration::ZERO);
+    Ok(Loaded::Version(Box::new(Version {
+        digest: read.digest,
+        sidecar_text: read.sidecar_text,
+        terms,
+        workers,
+        pinned: Pinned::new(pool.clone(), !prepared.feeds.is_empty()),
+        pool,
+        views,
+        routes: prepared.routes,
+        feeds: prepared.feeds,
+        fence,
+        health,
+        renamed: Mutex::default(),
+        newer_crds: Mutex::default(),
+        host_memory: limits.quotas.host_memory,
+        is_outdated: AtomicBool::new(false),
+        descriptor,
+    })))
+}
+
+/// The code of the file. Where its sidecar changed alone, it is that of the running version.
+async fn code(
+    engine: &Engine,
+    running: Option<&Code>,
+    begun: Option<Begun>,
+    path: &Path,
+    read: &Files,
+    report: &Report,
+) -> Result<Code, LoadProblem> {
+    if let Some(code) = running.filter(|code| code.digest() == read.digest) {
+        return Ok(code.clone());
+    }
+    report(PluginState::Compiling, "");
+    if let Some(begun) = begun
+        && let Some(code) = begun.code(read.sum).await
+    {
+        return Ok(code?);
+    }
+    if let Some(code) = engine.load_kept(read.sum, read.size).await? {
+        return Ok(code);
+    }
+    let wasm = wasm(path, read.sum).await?;
+    let place = engine.place().await;
+    Ok(engine.compile(wasm, read.sum, place).await?)
+}
+
+pub(crate) fn check_exports(descriptor: &Descriptor, code: &Code) -> Result<(), LoadProblem> {
+    let exports = code.exports();
+    let starts_work = descriptor.watches.iter().any(|watch| watch.trigger.is_some());
+    if starts_work && !exports.reconcile {
+        return Err(LoadProblem::NoReconcile);
+    }
+    let notifies = descriptor.watches.iter().find(|watch| watch.notify);
+    if let Some(watch) = notifies.filter(|_| !exports.observe) {
+        return Err(LoadProblem::NoObserve { watch: watch.name.clone() });
+    }
+    let computed = descriptor.computed_indexes().next();
+    if let Some((watch, index)) = computed.filter(|_| !exports.index) {
+        return Err(LoadProblem::NoIndex { watch: watch.name.clone(), index: index.name.clone() });
+    }
+    if !starts_work && notifies.is_none() && computed.is_none() {
+        let remedy = if exports.reconcile { "trigger: self" } else { "notify: true" };
+        return Err(LoadProblem::NeverCalled { remedy });
+    }
+    Ok(())
+}
+
+/// Exports that the descriptor has no use for: allowed, because SDKs may export more than a plugin needs, and probably
+/// not meant.
+pub(crate) fn unused_exports(descriptor: &Descriptor, exports: Exports) -> Vec<String> {
+    let unused = [
+        (
+            exports.reconcile && !descriptor.watches.iter().any(|watch| watch.trigger.is_some()),
+            "the plugin exports reconcile, but no watch has a trigger: it is never called",
+        ),
+        (
+            exports.observe && !descriptor.watches.iter().any(|watch| watch.notify),
+            "the plugin exports observe, but no watch has notify: true: it is never called",
+        ),
+        (
+            exports.index && descriptor.computed_indexes().next().is_none(),
+            "the plugin exports index, but no index is computed: it is never called",
+        ),
+    ];
+    unused.into_iter().filter(|(is_unused, _)| *is_unused).map(|(_, text)| text.to_owned()).collect()
+}
+
+async fn put_crds(
+    services: &LoadServices,
+    descriptor: &Descriptor,
+    sidecar: &Sidecar,
+    report: &Report,
+    new: &mut NewCrds<'_>,
+) -> Result<(), LoadProblem> {
+    if descriptor.crds.is_empty() || !sidecar.grants.crds.unwrap_or(services.grant_crds) {
+        return Ok(());
+    }
+    loop {
+        match new.apply(&services.server, &descriptor.crds).await {
+            Ok(()) => break,
+            Err(error) if error.is_passing() => report(PluginState::Waiting, &error.to_string()),
+            Err(error) => return Err(error.into()),
+        }
+        sleep(LOOK_AGAIN).await;
+    }
+    loop {
+        match established(&services.server, &descriptor.crds).await {
+            Ok(None) => {
+                services.discovery.forget_crds(&descriptor.crds);
+                return Ok(());
+            }
+            Ok(Some(waiting_for)) => report(PluginState::Waiting, &format!("the CRD {waiting_for}")),
+            Err(error) => report(PluginState::Waiting, &error.to_string()),
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use pilothouse_plugin::EngineOptions;
+
+    use super::files::{hex, sum};
+    use super::*;
+
+    /// What is known of a .wasm with these bytes, once they are in that file.
+    fn written(path: &Path, wasm: &[u8]) -> Files {
+        std::fs::write(path, wasm).expect("written");
+        let (sum, size) = sum(path).expect("readable");
+        Files { sum, size, digest: hex(&sum), sidecar_text: String::new() }
+    }
+
+    #[tokio::test]
+    async fn a_sidecar_that_changed_alone_compiles_nothing() {
+        let engine = Engine::new(EngineOptions::default()).expect("an engine");
+        let compiled = Arc::new(AtomicU32::new(0));
+        let report: Report = Arc::new({
+            let compiled = Arc::clone(&compiled);
+            move |state, _| {
+                compiled.fetch_add(u32::from(state == PluginState::Compiling), Ordering::Relaxed);
+            }
+        });
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/done.wat");
+        let wasm = wat::parse_file(path).expect("a guest");
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("p.wasm");
+        let read = written(&path, &wasm);
+        let running = code(&engine, None, None, &path, &read, &report).await.expect("a plugin");
+        assert_eq!((running.digest(), running.size()), (read.digest.as_str(), wasm.len()));
+        assert_eq!(compiled.load(Ordering::Relaxed), 1);
+        // Were these bytes looked at, they would be refused.
+        let other = written(&path, b"no wasm");
+        let again = code(&engine, Some(&running), None, &path, &read, &report).await;
+        assert_eq!(again.expect("the same").digest(), read.digest);
+        assert_eq!(compiled.load(Ordering::Relaxed), 1);
+        let refused = code(&engine, Some(&running), None, &path, &other, &report).await.err();
+        assert!(matches!(refused, Some(LoadProblem::Code(_))), "{refused:?}");
+        // Nor is a file compiled under the sum of another.
+        let refused = code(&engine, None, None, &path, &read, &report).await.err();
+        assert!(matches!(refused, Some(LoadProblem::Changing { .. })), "{refused:?}");
+    }
+}

@@ -1,0 +1,58 @@
+//! Tells people of a loop.
+
+use std::fmt;
+
+use pilothouse_plugin::LogLevel;
+
+use super::HotLoop;
+use crate::client::NewEvent;
+use crate::guest_host::GuestServices;
+use crate::runtime::queue::Item;
+
+impl fmt::Display for HotLoop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { subject, fields, rival, rounds, .. } = self;
+        match rival {
+            Some(rival) => write!(
+                f,
+                "hot loop: this plugin and {rival} answer each other's writes to {subject}, {rounds} times now"
+            )?,
+            None => write!(f, "hot loop: its own writes to {subject} start it again, {rounds} times now")?,
+        }
+        match fields.as_slice() {
+            [] => f.write_str("; what changes is not in what it watches"),
+            [field] => write!(f, "; {field} changes each time"),
+            [first, second, ..] => write!(f, "; {first} and {second} change each time"),
+        }
+    }
+}
+
+/// Says in the log, and when it is new in an Event and the metrics, that the key is in a loop.
+pub(crate) fn report(guest: &GuestServices, item: &Item, found: &HotLoop) {
+    let plugin = &guest.name;
+    guest.metrics.hot_loop_rounds.inc();
+    guest.log.host(
+        LogLevel::Error,
+        format_args!("{found}; the next round waits {:?}", found.wait),
+        &[("watch", &item.watch), ("key", &item.key)],
+    );
+    if !found.is_new {
+        return;
+    }
+    guest.metrics.hot_loops.inc();
+    let Some(object) = &found.object else { return };
+    let recorded = guest.events.record(NewEvent {
+        plugin: plugin.to_shared(),
+        regarding: object.clone(),
+        warning: true,
+        reason: "HotLoop".to_owned(),
+        action: "Reconcile".to_owned(),
+        note: format!("The plugin {plugin} is in a {found}").chars().take(NOTE).collect(),
+    });
+    if !recorded {
+        guest.metrics.events_dropped.inc();
+    }
+}
+
+/// Characters of an Event's note: the API server takes 1024 bytes.
+const NOTE: usize = 256;

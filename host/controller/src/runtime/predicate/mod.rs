@@ -1,0 +1,292 @@
+//! Predicates: CEL expressions that decide, per change and before anything is queued, whether it starts work.
+//!
+//! Variables: `object` (the newest state), `old` (the state before, null except on updates), `event` ("added",
+//! "updated", "deleted", "resync"). Functions: `generationChanged()`, `labelsChanged()`, `annotationsChanged()`,
+//! each true for additions and deletions, and those of Kubernetes' CEL libraries.
+
+mod budget;
+mod evaluate;
+mod failure;
+mod functions;
+mod quick;
+mod reads;
+mod values;
+mod variables;
+
+use std::panic::catch_unwind;
+
+use kube_cel::cel::common::ast::IdedExpr;
+use kube_cel::cel::{Program, Value};
+use pilothouse_model::{Notification, Object, cel};
+
+pub use budget::COST_LIMIT;
+use evaluate::Evaluation;
+use failure::Failure;
+use functions::{Patterns, is_unknown};
+use quick::Quick;
+use reads::Reads;
+use variables::{calls, first_unknown, has_struct};
+
+/// A compiled predicate; the empty text is true for every change.
+pub struct Predicate(Option<Compiled>);
+
+struct Compiled {
+    program: Program,
+    /// The same, where it takes no interpreter.
+    quick: Option<Quick>,
+    /// What it needs of the two states.
+    object: Option<Reads>,
+    old: Option<Reads>,
+    patterns: Patterns,
+}
+
+/// Why a text is no predicate, or could not be evaluated. It has nothing of an object in it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PredicateError(String);
+
+impl From<Failure> for PredicateError {
+    fn from(failure: Failure) -> Self {
+        Self(failure.to_string())
+    }
+}
+
+const CHANGED: [&str; 3] = ["generationChanged", "labelsChanged", "annotationsChanged"];
+const VARIABLES: [&str; 3] = ["object", "old", "event"];
+
+impl Predicate {
+    /// Compiles the text.
+    ///
+    /// # Errors
+    /// Names the bound that the text exceeds, the place of a syntax error, or the variable or function that there is not.
+    pub fn compile(text: &str) -> Result<Self, PredicateError> {
+        if text.trim().is_empty() {
+            return Ok(Self(None));
+        }
+        cel::check(text).map_err(|error| PredicateError(error.to_string()))?;
+        // Some malformed texts make the parser panic instead of refusing them.
+        let program = catch_unwind(|| Program::compile(text))
+            .map_err(|_| PredicateError("the parser failed: the text is malformed".to_owned()))?
+            .map_err(|error| {
+                PredicateError(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
+            })?;
+        let expression = program.expression();
+        if let Some(name) = first_unknown(expression, &mut VARIABLES.to_vec()) {
+            return Err(PredicateError(format!(
+                "there is no variable {name:?}; there are object, old and event"
+            )));
+        }
+        if has_struct(expression) {
+            return Err(PredicateError("a message literal (NAME{...}) is not supported".to_owned()));
+        }
+        let mut patterns = Patterns::default();
+        for call in calls(expression) {
+            let name = call.func_name.as_str();
+            if evaluate::is_name(name) && !CHANGED.contains(&name) && is_unknown(name) {
+                return Err(PredicateError(format!(
+                    "there is no function {name}(); there are generationChanged(), labelsChanged(), annotationsChanged() and those \
+                     of Kubernetes' CEL"
+                )));
+            }
+            patterns.add(call)?;
+        }
+        let quick = Quick::of(expression, &CHANGED);
+        let [object, old] = ["object", "old"].map(|name| Reads::of(expression, name));
+        Ok(Self(Some(Compiled { program, quick, object, old, patterns })))
+    }
+
+    /// Whether an evaluation may take more than some nanoseconds.
+    pub(crate) fn takes_an_interpreter(&self) -> bool {
+        self.0.as_ref().is_some_and(|compiled| compiled.quick.is_none())
+    }
+
+    /// Whether the change starts work.
+    ///
+    /// # Errors
+    /// The expression failed, cost more than [`COST_LIMIT`] or was not a boolean; the caller takes that for true, and tells (contract,
+    /// "predicate").
+    pub fn admits(&self, notification: &Notification) -> Result<bool, PredicateError> {
+        let Some(compiled) = &self.0 else { return Ok(true) };
+        let old = match notification {
+            Notification::Updated { old, .. } => Some(old),
+            _ => None,
+        };
+        let object = notification.object();
+        let changed = |name: &str| old.is_none_or(|old| differs(name, old, object));
+        match &compiled.quick {
+            Some(quick) => Ok(quick.holds(&changed)),
+            None => Ok(compiled.interpret(notification, old, &changed)?),
+        }
+    }
+}
+
+impl Compiled {
+    fn interpret(
+        &self,
+        notification: &Notification,
+        old: Option<&Object>,
+        changed: &dyn Fn(&str) -> bool,
+    ) -> Result<bool, Failure> {
+        let mut variables = vec![("event", Value::from(event(notification)))];
+        if let Some(reads) = &self.object {
+            variables.push(("object", tree(notification.object(), reads)));
+        }
+        if let Some(reads) = &self.old {
+            variables.push(("old", old.map_or(Value::Null, |old| tree(old, reads))));
+        }
+        let changed = |name: &str| CHANGED.contains(&name).then(|| changed(name));
+        match self.evaluate(self.program.expression(), variables, &changed)? {
+            Value::Bool(admitted) => Ok(admitted),
+            other => Err(Failure::NotBoolean(other.type_of().to_string())),
+        }
+    }
+
+    fn evaluate<'e>(
+        &'e self,
+        expression: &'e IdedExpr,
+        variables: Vec<(&'e str, Value)>,
+        changed: &'e dyn Fn(&str) -> Option<bool>,
+    ) -> Result<Value, Failure> {
+        Evaluation::new(variables, &self.patterns, changed).value(expression)
+    }
+}
+
+fn tree(object: &Object, reads: &Reads) -> Value {
+    values::of_json(reads.tree(object))
+}
+
+fn event(notification: &Notification) -> &'static str {
+    match notification {
+        Notification::Added { .. } => "added",
+        Notification::Updated { .. } if notification.is_resync() => "resync",
+        Notification::Updated { .. } => "updated",
+        Notification::Deleted { .. } => "deleted",
+    }
+}
+
+fn differs(name: &str, old: &Object, new: &Object) -> bool {
+    match name {
+        "generationChanged" => old.generation() != new.generation(),
+        "labelsChanged" => !old.same_labels(new) && !old.labels().eq(new.labels()),
+        _ => !old.same_annotations(new) && !old.annotations().eq(new.annotations()),
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod evaluation_tests;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(generation: u32, label: &str) -> Object {
+        let text = format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","resourceVersion":"{generation}{label}",
+            "generation":{generation},"labels":{{"app":"{label}"}}}},"spec":{{"replicas":{generation}}}}}"#
+        );
+        Object::from_json(text).expect("an object")
+    }
+
+    fn updated(old: Object, new: Object) -> Notification {
+        Notification::Updated { old, new }
+    }
+
+    fn admits(predicate: &str, notification: &Notification) -> bool {
+        Predicate::compile(predicate).expect(predicate).admits(notification).expect(predicate)
+    }
+
+    #[test]
+    fn the_change_is_judged_by_old_and_new() {
+        let change = updated(object(1, "x"), object(2, "x"));
+        for (predicate, expected) in [
+            ("", true),
+            ("generationChanged()", true),
+            ("labelsChanged()", false),
+            ("annotationsChanged()", false),
+            ("event == 'updated'", true),
+            ("object.spec.replicas > old.spec.replicas", true),
+            ("has(object.metadata.labels) && object.metadata.labels.app == 'y'", false),
+            ("labelsChanged() || object.metadata.name.startsWith('a')", true),
+        ] {
+            assert_eq!(admits(predicate, &change), expected, "{predicate}");
+        }
+        let resync = updated(object(1, "x"), object(1, "x"));
+        assert!(admits("event == 'resync' && !generationChanged()", &resync));
+    }
+
+    #[test]
+    fn what_is_judged_without_cel_is_judged_as_cel_does() {
+        let states =
+            [(1, "x"), (2, "x"), (1, "y"), (2, "y")].map(|(generation, label)| object(generation, label));
+        for (predicate, is_quick) in [
+            ("generationChanged()", true),
+            ("!labelsChanged()", true),
+            ("generationChanged() || labelsChanged() || annotationsChanged()", true),
+            ("generationChanged() && (labelsChanged() || !annotationsChanged()) && !!labelsChanged()", true),
+            ("!(generationChanged() && labelsChanged())", true),
+            ("generationChanged() == labelsChanged()", false),
+            ("generationChanged() && true", false),
+            ("labelsChanged() ? true : generationChanged()", false),
+        ] {
+            let compiled = Predicate::compile(predicate).expect(predicate).0.expect("an expression");
+            assert_eq!(compiled.quick.is_some(), is_quick, "{predicate}");
+            let slow = Predicate(Some(Compiled { quick: None, ..compiled }));
+            for (old, new) in states.iter().flat_map(|old| states.iter().map(move |new| (old, new))) {
+                let change = updated(old.clone(), new.clone());
+                assert_eq!(admits(predicate, &change), slow.admits(&change).expect(predicate), "{predicate}");
+            }
+            let added = Notification::Added { object: states[0].clone(), initial: false };
+            assert_eq!(admits(predicate, &added), slow.admits(&added).expect(predicate), "{predicate}");
+        }
+    }
+
+    #[test]
+    fn additions_and_deletions_count_as_changed_and_have_no_old() {
+        let added = Notification::Added { object: object(1, "x"), initial: false };
+        let deleted = Notification::Deleted { last: object(1, "x"), final_state_unknown: false };
+        for (notification, event) in [(added, "added"), (deleted, "deleted")] {
+            let predicate =
+                format!("generationChanged() && labelsChanged() && old == null && event == '{event}'");
+            assert!(admits(&predicate, &notification), "{event}");
+        }
+    }
+
+    #[test]
+    fn what_cel_and_kubernetes_have_is_known() {
+        for predicate in [
+            "!(1 + 2 * 3 > 4 || 5 % 2 in [1]) && -1 < 0",
+            "object.items.all(item, item.name.matches('a')) && object.items.exists_one(item, has(item.name))",
+            "size(object.items.filter(item, item > 1).map(item, item * 2)) == int('2')",
+            "duration('1s') < duration('2s') && string(1) == '1' && timestamp('2026-01-01T00:00:00Z') != null",
+            "isQuantity('1Gi') && quantity('1Gi').isGreaterThan(quantity('1Mi'))",
+            "object.metadata.name.lowerAscii().split('-')[0].replace('a', 'b').endsWith('b')",
+            "[1, 2].sum() == 3 && ['b', 'a'].isSorted()",
+        ] {
+            assert!(Predicate::compile(predicate).is_ok(), "{predicate}: {}", refusal(predicate));
+        }
+    }
+
+    fn refusal(predicate: &str) -> String {
+        Predicate::compile(predicate).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn what_is_no_predicate_is_refused_or_reported() {
+        let error = |text: &str| match Predicate::compile(text) {
+            Ok(_) => panic!("{text} compiled"),
+            Err(error) => error.to_string(),
+        };
+        assert!(error("object.").contains("Syntax error"), "{}", error("object."));
+        assert!(error("pod.spec == 1").contains("no variable \"pod\""));
+        let bound = "object.items.all(item, item.size() > 0) && item == 1";
+        assert!(error(bound).contains("no variable \"item\""), "bound inside of the macro only");
+        assert!(error("generationChange()").contains("no function generationChange()"));
+        assert!(error("object.metadata.name.startWith('a')").contains("no function startWith()"));
+        let change = updated(object(1, "x"), object(2, "x"));
+        let predicate = Predicate::compile("object.spec.nothing > 3").expect("compiles");
+        assert!(predicate.admits(&change).is_err());
+        let predicate = Predicate::compile("object.spec.replicas").expect("compiles");
+        assert!(predicate.admits(&change).expect_err("no boolean").to_string().contains("not a boolean"));
+    }
+}
