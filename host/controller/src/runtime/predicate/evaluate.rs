@@ -95,7 +95,12 @@ impl<'e> Evaluation<'e> {
         self.variables.push((&made.iter_var, Value::Null));
         let outcome = match &range {
             Value::List(list) => self.steps(made, outside, list.iter().cloned()),
-            Value::Map(map) => self.steps(made, outside, map.map.keys().map(of_key)),
+            Value::Map(map) => {
+                // By key, so that the result, the cost and the first error do not depend on the order of hashes.
+                let mut keys: Vec<_> = map.map.keys().collect();
+                keys.sort_unstable();
+                self.steps(made, outside, keys.into_iter().map(of_key))
+            }
             _ => Err(Failure::Types("a macro over elements")),
         };
         let outcome = outcome.and_then(|()| {
