@@ -110,7 +110,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         watches,
         crds: crd_names(&descriptor),
         rights,
-        limits: CheckedLimits::new(&limits, &descriptor, &sidecar),
+        limits: CheckedLimits::new(limits, &descriptor, &sidecar),
         has_sidecar,
         enabled: sidecar.enabled != Some(false),
         log: host.lines(),

@@ -1,11 +1,14 @@
 //! What a check reports.
 
+use std::time::Duration;
+
 use pilothouse_plugin::Exports;
-use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
 use super::Right;
 use crate::config::descriptor::{Descriptor, Rule, Watch};
-use crate::config::limits::Effective;
+use crate::config::limits::{EffectiveLimits, LIMITS, Unit};
 use crate::config::sidecar::Sidecar;
 
 /// What is known of a plugin that loads. Its JSON is `pilothouse check --json` (docs/cli.md): members are only added.
@@ -86,80 +89,37 @@ pub enum Verdict {
     Unverified,
 }
 
-/// The limits that the plugin would run under: the sidecar's, else its own wishes, else the host's.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// The limits that the plugin would run under: those of its sidecar, else those that it requests, else the defaults.
+#[derive(Debug)]
 pub struct CheckedLimits {
-    /// Bytes of memory that one instance may use.
-    pub memory: usize,
-    /// Milliseconds that one reconcile may take.
-    pub reconcile_timeout_ms: u128,
-    /// Milliseconds that one observe may take.
-    pub observe_timeout_ms: u128,
-    /// Object handles that may be open at a time.
-    pub handles: u32,
-    /// Bytes of the body of one HTTP request or response.
-    pub http_body: usize,
-    /// HTTP requests that one instance may have under way.
-    pub http_requests: u32,
     /// Keys that are reconciled at the same time.
     pub workers: u16,
-    /// Milliseconds that instantiation and describe may take, each.
-    pub describe_timeout_ms: u128,
-    /// Milliseconds that the index values of one object may take.
-    pub index_timeout_ms: u128,
-    /// Elements of an instance's tables.
-    pub table_elements: usize,
-    /// Core instances, memories and tables of a component, each.
-    pub instances: usize,
-    /// Bytes that one call may carry either way.
-    pub message_size: usize,
-    /// Bytes of a manifest or patch.
-    pub object_size: usize,
-    /// Log lines per second.
-    pub log_lines_per_second: u32,
-    /// Bytes of log per second.
-    pub log_bytes_per_second: usize,
-    /// Bytes of one log line.
-    pub log_line_size: usize,
-    /// Series of the plugin's own metrics.
-    pub metric_series: u32,
-    /// Requests to the API server per second.
-    pub client_qps: u32,
-    /// Requests to the API server that may come at once.
-    pub client_burst: u32,
-    /// Kubernetes Events per second.
-    pub events_per_second: u32,
-    /// Bytes that the host may hold for the plugin.
-    pub host_memory: usize,
+    /// All other limits.
+    pub effective: EffectiveLimits,
 }
 
 impl CheckedLimits {
-    pub(super) fn new(limits: &Effective, descriptor: &Descriptor, sidecar: &Sidecar) -> Self {
-        let Effective { guest: limits, quotas, .. } = limits;
-        Self {
-            memory: limits.memory,
-            reconcile_timeout_ms: limits.reconcile_timeout.as_millis(),
-            observe_timeout_ms: limits.observe_timeout.as_millis(),
-            handles: limits.handles,
-            http_body: limits.http_body,
-            http_requests: limits.http_requests,
-            workers: if descriptor.stateful { 1 } else { sidecar.workers.unwrap_or(1) },
-            describe_timeout_ms: limits.describe_timeout.as_millis(),
-            index_timeout_ms: limits.index_timeout.as_millis(),
-            table_elements: limits.table_elements,
-            instances: limits.instances,
-            message_size: limits.message_size,
-            object_size: limits.object_size,
-            log_lines_per_second: limits.log_lines_per_second,
-            log_bytes_per_second: limits.log_bytes_per_second,
-            log_line_size: limits.log_line_size,
-            metric_series: quotas.metric_series,
-            client_qps: quotas.client_qps,
-            client_burst: quotas.client_burst,
-            events_per_second: quotas.events_per_second,
-            host_memory: quotas.host_memory,
+    pub(super) fn new(effective: EffectiveLimits, descriptor: &Descriptor, sidecar: &Sidecar) -> Self {
+        Self { workers: if descriptor.stateful { 1 } else { sidecar.workers.unwrap_or(1) }, effective }
+    }
+}
+
+/// A member for each limit under its name. Durations are in milliseconds, under names that end in `Ms`.
+impl Serialize for CheckedLimits {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("workers", &self.workers)?;
+        for limit in &LIMITS {
+            let value = self.effective.get(limit);
+            match limit.unit {
+                Unit::Bytes | Unit::Count => map.serialize_entry(limit.name, &value)?,
+                Unit::Duration => {
+                    let milliseconds = Duration::from_nanos(value).as_millis();
+                    map.serialize_entry(&format!("{}Ms", limit.name), &milliseconds)?;
+                }
+            }
         }
+        map.end()
     }
 }
 

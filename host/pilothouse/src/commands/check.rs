@@ -90,14 +90,15 @@ fn imports(imports: &[String]) -> String {
 
 fn limits(report: &CheckReport) -> String {
     let limits = &report.limits;
+    let guest = &limits.effective.guest;
     let workers =
         if limits.workers == 1 { "1 worker".to_owned() } else { format!("{} workers", limits.workers) };
     let source = if report.has_sidecar { " (with its sidecar)" } else { "" };
     format!(
         "{} MiB per instance, {} ms per reconcile, {} handles, {workers}{source}",
-        limits.memory >> 20,
-        limits.reconcile_timeout_ms,
-        limits.handles
+        guest.memory >> 20,
+        guest.reconcile_timeout.as_millis(),
+        guest.handles
     )
 }
 

@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 pub use error::DescriptorError;
 pub use schema::schema;
 
+use crate::config::limits::RequestedLimits;
+
 /// The `apiVersion` of descriptors that this host reads.
 pub const API_VERSION: &str = "pilothouse.dev/v1alpha1";
 
@@ -53,9 +55,9 @@ pub struct Descriptor {
     /// on the object alone, are computed on another, so that a reconcile can find what it just wrote.
     #[serde(default)]
     pub stateful: bool,
-    /// Wishes for limits; the sidecar has the last word.
+    /// Limits that the plugin requests; its sidecar may set others.
     #[serde(default)]
-    pub limits: Limits,
+    pub limits: RequestedLimits,
 }
 
 /// One kind of object that a plugin reads.
@@ -236,33 +238,6 @@ pub struct Rule {
     /// Namespaces; empty for all.
     #[serde(default)]
     pub namespaces: Vec<String>,
-}
-
-/// Limits that a plugin wishes for. It gets them up to a bound; the sidecar may give more or less, and sets those that bear on others.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Limits {
-    /// Memory of one instance, as a Kubernetes quantity (`16Mi`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory: Option<String>,
-    /// How long one reconcile may take (`30s`, `500ms`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reconcile_timeout: Option<String>,
-    /// How long one observe may take.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub observe_timeout: Option<String>,
-    /// How long the index values of one object may take.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub index_timeout: Option<String>,
-    /// How many object handles may be open at a time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub handles: Option<u32>,
-    /// How many elements the tables of one instance may have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub table_elements: Option<u32>,
-    /// How many bytes one call may carry either way, as a quantity.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message_size: Option<String>,
 }
 
 impl Descriptor {

@@ -59,7 +59,7 @@ pub(super) fn validate(descriptor: &Descriptor) -> Result<(), DescriptorError> {
         let problem = format!("{:?}: {}", error.text, error.problem);
         return Err(DescriptorError::invalid("http", problem, PatternError::REMEDY));
     }
-    limits::check_wishes(&descriptor.limits).map_err(|error| {
+    limits::check_requested(&descriptor.limits).map_err(|error| {
         DescriptorError::invalid(format!("limits.{}", error.field), error.problem, error.remedy)
     })
 }

@@ -1,57 +1,80 @@
-//! How limits are written: Kubernetes quantities and Go durations.
+//! How limits are written: bytes as Kubernetes quantities, durations as in Go, counts as numbers.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::LimitError;
+pub(super) const KIBI: u64 = 1 << 10;
+pub(super) const MEBI: u64 = 1 << 20;
+pub(super) const MILLISECOND: u64 = 1_000_000;
+pub(super) const MINUTE: u64 = 60_000 * MILLISECOND;
+pub(super) const DAY: u64 = 24 * 60 * MINUTE;
 
-/// A number of bytes within a range.
-pub(super) fn bytes(
-    field: &'static str,
-    text: Option<&String>,
-    range: RangeInclusive<u64>,
-) -> Result<Option<usize>, LimitError> {
-    let Some(text) = text else { return Ok(None) };
-    let error =
-        |problem| LimitError { field, problem, remedy: "write bytes as a quantity, such as \"16Mi\"" };
-    let bytes = quantity(text).ok_or_else(|| error(format!("{text:?} is not a quantity")))?;
-    if range.contains(&bytes) {
-        return Ok(usize::try_from(bytes).ok());
-    }
-    let (least, most) = (written(*range.start()), written(*range.end()));
-    Err(error(format!("{text:?} is not between {least} and {most}")))
+/// What a limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes, written as a quantity: `16Mi`.
+    Bytes,
+    /// Nanoseconds, written as a duration: `30s`.
+    Duration,
+    /// Things, written as a number.
+    Count,
 }
 
-/// A duration of 1 ms to 24 h.
-pub(super) fn time(field: &'static str, text: Option<&String>) -> Result<Option<Duration>, LimitError> {
-    let Some(text) = text else { return Ok(None) };
-    let error =
-        |problem| LimitError { field, problem, remedy: "write a duration, such as \"30s\" or \"500ms\"" };
-    let duration = duration(text).ok_or_else(|| error(format!("{text:?} is not a duration")))?;
-    if (Duration::from_millis(1)..=Duration::from_hours(24)).contains(&duration) {
-        Ok(Some(duration))
-    } else {
-        Err(error(format!("{text:?} is not between 1ms and 24h")))
+impl Unit {
+    /// Parses the text of a quantity or duration, or says why it is none.
+    pub(super) fn parse(self, text: &str) -> Result<u64, String> {
+        let value = match self {
+            Self::Bytes => quantity(text),
+            Self::Duration => duration(text).and_then(|duration| u64::try_from(duration.as_nanos()).ok()),
+            Self::Count => text.parse().ok(),
+        };
+        value.ok_or_else(|| format!("{text:?} is not a {}", self.noun()))
+    }
+
+    /// Writes a value as it is written in a sidecar, in the largest unit that divides it.
+    #[must_use]
+    pub fn format(self, value: u64) -> String {
+        match self {
+            Self::Bytes => written(value),
+            Self::Count => value.to_string(),
+            Self::Duration => {
+                let units =
+                    [(60 * MINUTE, "h"), (MINUTE, "m"), (1000 * MILLISECOND, "s"), (MILLISECOND, "ms")];
+                units.iter().find(|(unit, _)| value > 0 && value.is_multiple_of(*unit)).map_or_else(
+                    || format!("{:?}", Duration::from_nanos(value)),
+                    |(unit, name)| format!("{}{name}", value / unit),
+                )
+            }
+        }
+    }
+
+    /// How to correct a value.
+    pub(super) const fn remedy(self) -> &'static str {
+        match self {
+            Self::Bytes => "write bytes as a quantity, such as \"16Mi\"",
+            Self::Duration => "write a duration, such as \"30s\" or \"500ms\"",
+            Self::Count => "leave it out for the default",
+        }
+    }
+
+    /// A phrase that shows how a value is written; `None` for counts.
+    pub(super) const fn example(self) -> Option<&'static str> {
+        match self {
+            Self::Bytes => Some("as a quantity such as `16Mi`"),
+            Self::Duration => Some("as a duration such as `30s` or `500ms`"),
+            Self::Count => None,
+        }
+    }
+
+    const fn noun(self) -> &'static str {
+        match self {
+            Self::Bytes => "quantity",
+            Self::Duration => "duration",
+            Self::Count => "number",
+        }
     }
 }
 
-/// A number within a range.
-pub(super) fn number(
-    field: &'static str,
-    number: Option<u32>,
-    range: RangeInclusive<u32>,
-) -> Result<Option<u32>, LimitError> {
-    match number {
-        Some(number) if !range.contains(&number) => Err(LimitError {
-            field,
-            problem: format!("{number} is not between {} and {}", range.start(), range.end()),
-            remedy: "leave it out for the default",
-        }),
-        number => Ok(number),
-    }
-}
-
-/// Bytes as a quantity, the shortest way.
+/// Writes bytes as the shortest quantity.
 pub(crate) fn written(bytes: u64) -> String {
     [(30, "Gi"), (20, "Mi"), (10, "Ki")]
         .iter()
@@ -59,7 +82,7 @@ pub(crate) fn written(bytes: u64) -> String {
         .map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
-/// Bytes of a whole Kubernetes quantity (`64Mi`, `1G`, `65536`).
+/// Parses a whole Kubernetes quantity (`64Mi`, `1G`, `65536`) into bytes.
 fn quantity(text: &str) -> Option<u64> {
     let digits = text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -76,7 +99,7 @@ fn quantity(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// A Go duration: numbers with units, `1m30s`.
+/// Parses a duration as Go writes it: numbers with units, such as `1m30s`.
 fn duration(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut total = 0.0;
@@ -127,10 +150,22 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_written_as_they_are_read() {
-        for (bytes, text) in [(64 << 10, "64Ki"), (4 << 30, "4Gi"), (1000, "1000"), (0, "0")] {
-            assert_eq!(written(bytes), text);
-            assert_eq!(quantity(text), Some(bytes));
+    fn values_are_written_as_they_are_read() {
+        for (unit, value, text) in [
+            (Unit::Bytes, 64 << 10, "64Ki"),
+            (Unit::Bytes, 4 << 30, "4Gi"),
+            (Unit::Bytes, 1000, "1000"),
+            (Unit::Bytes, 0, "0"),
+            (Unit::Duration, DAY, "24h"),
+            (Unit::Duration, 90 * MINUTE, "90m"),
+            (Unit::Duration, 1500 * MILLISECOND, "1500ms"),
+            (Unit::Duration, MILLISECOND / 2, "500µs"),
+            (Unit::Count, 7, "7"),
+        ] {
+            assert_eq!(unit.format(value), text);
+            if !text.contains('µ') {
+                assert_eq!(unit.parse(text), Ok(value), "{text}");
+            }
         }
     }
 }
