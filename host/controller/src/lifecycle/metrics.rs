@@ -9,6 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::words::PluginState;
+use crate::metrics::registered;
 use crate::name::PluginName;
 
 /// Both labels have few values: the plugins, and the words for their states.
@@ -19,7 +20,7 @@ struct ByState {
 }
 
 /// The families of all plugins. Cheap to clone.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct LifecycleMetrics {
     states: Family<ByState, Gauge>,
     transitions: Family<ByState, Counter>,
@@ -29,14 +30,20 @@ pub(crate) struct LifecycleMetrics {
 pub(crate) struct StateMetrics([(PluginState, Gauge, Counter); PluginState::ALL.len()]);
 
 impl LifecycleMetrics {
-    /// Makes the families and registers them under `pilothouse_`.
+    /// Creates and registers the families.
     pub(crate) fn register(registry: &mut Registry) -> Self {
-        let metrics = Self::default();
-        let own = registry.sub_registry_with_prefix("pilothouse");
-        own.register("plugin_state", "1 for the state that the plugin is in", metrics.states.clone());
-        let help = "Times that plugins came into a state";
-        own.register("plugin_transitions", help, metrics.transitions.clone());
-        metrics
+        let states =
+            "1 for the state that the plugin is in, 0 for the others; the states are those of `status`";
+        let transitions = "Times that the plugin entered a state";
+        Self {
+            states: registered(registry, "pilothouse_plugin_state", states, Family::default()),
+            transitions: registered(
+                registry,
+                "pilothouse_plugin_transitions",
+                transitions,
+                Family::default(),
+            ),
+        }
     }
 
     pub(crate) fn of(&self, plugin: &PluginName) -> StateMetrics {

@@ -14,7 +14,8 @@ pub(crate) struct CompileCollector(pub(crate) Engine);
 impl Collector for CompileCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let CompileStats { cached, compiled, unfit } = self.0.compile_stats();
-        let (name, help) = ("pilothouse_plugin_code", "Loads of plugins by where their code came from");
+        let name = "pilothouse_plugin_code";
+        let help = "Loads of plugin code; `outcome` is `cached` (found compiled in the cache directory), `compiled`, or `unfit` (a damaged, truncated or foreign file of that directory that was not used)";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (outcome, count) in [("cached", cached), ("compiled", compiled), ("unfit", unfit)] {
             family

@@ -15,7 +15,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
 use crate::lifecycle::{LifecycleMetrics, StateMetrics};
 use crate::metrics::rest::RestMetrics;
@@ -98,144 +98,203 @@ fn queue_buckets() -> Histogram {
     Histogram::new(exponential_buckets(10e-9, 10.0, 10))
 }
 
+/// Registers a family and returns it.
+pub(crate) fn registered<M: Metric + Clone>(
+    registry: &mut Registry,
+    name: &'static str,
+    help: &'static str,
+    metric: M,
+) -> M {
+    registry.register(name, help, metric.clone());
+    metric
+}
+
 impl Metrics {
-    /// Makes the families and registers them.
+    /// Creates the families and registers each under its name and help text, which docs/metrics.md repeats.
     pub fn register(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            reconciles: Family::default(),
-            errors: Family::default(),
-            terminal_errors: Family::default(),
-            panics: Family::default(),
-            timeouts: Family::default(),
-            reconcile_time: Family::new_with_constructor(reconcile_buckets),
-            active_workers: Family::default(),
-            max_concurrent: Family::default(),
-            reloads: Family::default(),
-            lifecycle: LifecycleMetrics::register(registry),
-            predicate_errors: Family::default(),
-            events_dropped: Family::default(),
-            observed: Family::default(),
-            observe_errors: Family::default(),
-            parked: Family::default(),
-            index_errors: Family::default(),
-            throttled: Family::default(),
-            metrics_refused: Family::default(),
-            unknown_writes: Family::default(),
-            host_memory: Family::default(),
-            host_memory_limit: Family::default(),
-            host_memory_refusals: Family::default(),
-            task_panics: Family::default(),
-            hot_loops: Family::default(),
-            hot_loop_rounds: Family::default(),
-            queue_adds: Family::default(),
-            queue_retries: Family::default(),
-            queue_depth: Family::default(),
-            queue_latency: Family::new_with_constructor(queue_buckets),
-            work_duration: Family::new_with_constructor(queue_buckets),
-            unfinished_work: Family::default(),
-            longest_running: Family::default(),
-            http: HttpMetrics::register(registry),
-            rest: RestMetrics::register(registry),
-        };
-        metrics.register_reconciles(registry);
-        metrics.register_queues(registry);
-        metrics.register_host_memory(registry);
-        metrics
+        let lifecycle = LifecycleMetrics::register(registry);
+        let http = HttpMetrics::register(registry);
+        let rest = RestMetrics::register(registry);
+        // The text format appends `_total` to the names of counters.
+        Self {
+            lifecycle,
+            http,
+            rest,
+            reconciles: registered(
+                registry,
+                "controller_runtime_reconcile",
+                "Reconciles; `result` is `success`, `requeue_after` or `error`",
+                Family::default(),
+            ),
+            errors: registered(
+                registry,
+                "controller_runtime_reconcile_errors",
+                "Reconciles that failed and are retried",
+                Family::default(),
+            ),
+            terminal_errors: registered(
+                registry,
+                "controller_runtime_terminal_reconcile_errors",
+                "Reconciles that failed permanently",
+                Family::default(),
+            ),
+            panics: registered(
+                registry,
+                "controller_runtime_reconcile_panics",
+                "Reconciles that ended in a trap",
+                Family::default(),
+            ),
+            timeouts: registered(
+                registry,
+                "controller_runtime_reconcile_timeouts",
+                "Reconciles that exceeded `limits.reconcileTimeout`",
+                Family::default(),
+            ),
+            reconcile_time: registered(
+                registry,
+                "controller_runtime_reconcile_time_seconds",
+                "Duration of reconciles",
+                Family::new_with_constructor(reconcile_buckets),
+            ),
+            active_workers: registered(
+                registry,
+                "controller_runtime_active_workers",
+                "Workers that are reconciling",
+                Family::default(),
+            ),
+            max_concurrent: registered(
+                registry,
+                "controller_runtime_max_concurrent_reconciles",
+                "Workers of the plugin",
+                Family::default(),
+            ),
+            reloads: registered(
+                registry,
+                "pilothouse_plugin_reloads",
+                "Files that were loaded or refused; `result` is `loaded` or `refused`",
+                Family::default(),
+            ),
+            predicate_errors: registered(
+                registry,
+                "pilothouse_predicate_errors",
+                "Evaluations of a predicate that failed; the host admits the change",
+                Family::default(),
+            ),
+            events_dropped: registered(
+                registry,
+                "pilothouse_events_dropped",
+                "Events dropped beyond `limits.eventsPerSecond` or `limits.hostMemory`, or because the recorder was behind",
+                Family::default(),
+            ),
+            observed: registered(
+                registry,
+                "pilothouse_observed_notifications",
+                "Notifications that the plugin's observer processed, replays included",
+                Family::default(),
+            ),
+            observe_errors: registered(
+                registry,
+                "pilothouse_observe_errors",
+                "Batches at which the observer failed, and observer instances that could not be created",
+                Family::default(),
+            ),
+            parked: registered(
+                registry,
+                "pilothouse_observe_parked",
+                "Objects set aside because the observer keeps failing at them: until they change, and deletions until they are retried",
+                Family::default(),
+            ),
+            index_errors: registered(
+                registry,
+                "pilothouse_index_errors",
+                "Faults that left an object without computed index values until it changes, and instances that could not be created for them",
+                Family::default(),
+            ),
+            throttled: registered(
+                registry,
+                "pilothouse_client_throttled",
+                "Requests that waited because `limits.clientQps` was used up",
+                Family::default(),
+            ),
+            metrics_refused: registered(
+                registry,
+                "pilothouse_guest_metrics_refused",
+                "Uses of the plugin's own metrics that were not recorded: beyond `limits.metricSeries`, of another kind, or with a name that another metric has",
+                Family::default(),
+            ),
+            unknown_writes: registered(
+                registry,
+                "pilothouse_unknown_writes",
+                "Writes without a conclusive answer; a live get decides whether they took effect",
+                Family::default(),
+            ),
+            host_memory: registered(
+                registry,
+                "pilothouse_plugin_host_memory_bytes",
+                "Bytes that the host holds for the plugin; `kind` is one of the kinds in limits.md",
+                Family::default(),
+            ),
+            host_memory_limit: registered(
+                registry,
+                "pilothouse_plugin_host_memory_limit_bytes",
+                "`limits.hostMemory` of the plugin",
+                Family::default(),
+            ),
+            host_memory_refusals: registered(
+                registry,
+                "pilothouse_host_memory_refusals",
+                "Work left out, outside of calls, because `limits.hostMemory` was exceeded",
+                Family::default(),
+            ),
+            task_panics: registered(
+                registry,
+                "pilothouse_task_panics",
+                "Panics of the plugin's tasks in the host, each of which is restarted: a defect of the host",
+                Family::default(),
+            ),
+            hot_loops: registered(
+                registry,
+                "pilothouse_hot_loops",
+                "Keys found in a hot loop: the plugin's own writes requeue them again and again",
+                Family::default(),
+            ),
+            hot_loop_rounds: registered(
+                registry,
+                "pilothouse_hot_loop_rounds",
+                "Reconciles in a hot loop since it was found; each lengthens the wait before the next",
+                Family::default(),
+            ),
+            queue_adds: registered(registry, "workqueue_adds", "Keys that became ready", Family::default()),
+            queue_retries: registered(registry, "workqueue_retries", "Rate-limited adds", Family::default()),
+            queue_depth: registered(registry, "workqueue_depth", "Keys that are ready", Family::default()),
+            queue_latency: registered(
+                registry,
+                "workqueue_queue_duration_seconds",
+                "Time from when a key became ready until a worker took it",
+                Family::new_with_constructor(queue_buckets),
+            ),
+            work_duration: registered(
+                registry,
+                "workqueue_work_duration_seconds",
+                "Time for which a worker processed a key",
+                Family::new_with_constructor(queue_buckets),
+            ),
+            unfinished_work: registered(
+                registry,
+                "workqueue_unfinished_work_seconds",
+                "Summed time of the keys that are being processed",
+                Family::default(),
+            ),
+            longest_running: registered(
+                registry,
+                "workqueue_longest_running_processor_seconds",
+                "Longest time of a key that is being processed",
+                Family::default(),
+            ),
+        }
     }
 
-    fn register_reconciles(&self, registry: &mut Registry) {
-        let runtime = registry.sub_registry_with_prefix("controller_runtime");
-        runtime.register("reconcile", "Reconciles by plugin and result", self.reconciles.clone());
-        runtime.register("reconcile_errors", "Reconciles that failed", self.errors.clone());
-        runtime.register(
-            "terminal_reconcile_errors",
-            "Reconciles that failed for good",
-            self.terminal_errors.clone(),
-        );
-        runtime.register("reconcile_panics", "Reconciles that ended in a trap", self.panics.clone());
-        runtime.register("reconcile_timeouts", "Reconciles that took too long", self.timeouts.clone());
-        runtime.register("reconcile_time_seconds", "Duration of reconciles", self.reconcile_time.clone());
-        runtime.register("active_workers", "Workers that reconcile now", self.active_workers.clone());
-        runtime.register("max_concurrent_reconciles", "Workers of the plugin", self.max_concurrent.clone());
-        let own = registry.sub_registry_with_prefix("pilothouse");
-        own.register("plugin_reloads", "Files taken or refused, by plugin and result", self.reloads.clone());
-        own.register(
-            "predicate_errors",
-            "Predicates that failed, counted as true",
-            self.predicate_errors.clone(),
-        );
-        own.register(
-            "events_dropped",
-            "Events dropped beyond limits.eventsPerSecond, or because the recorder was behind",
-            self.events_dropped.clone(),
-        );
-        own.register("observed_notifications", "Notifications that observers took", self.observed.clone());
-        own.register("observe_errors", "Batches that an observer failed at", self.observe_errors.clone());
-        own.register(
-            "observe_parked",
-            "Objects set aside, until they change, because an observer fails at them",
-            self.parked.clone(),
-        );
-        own.register("index_errors", "Objects without index values after a fault", self.index_errors.clone());
-        own.register("client_throttled", "Requests that waited for limits.clientQps", self.throttled.clone());
-        own.register(
-            "guest_metrics_refused",
-            "Uses of a plugin's own metrics that were not recorded",
-            self.metrics_refused.clone(),
-        );
-        own.register(
-            "unknown_writes",
-            "Writes whose answer never came or did not tell",
-            self.unknown_writes.clone(),
-        );
-        own.register("task_panics", "Panics of the plugin's tasks in the host", self.task_panics.clone());
-        own.register("hot_loops", "Keys found in a loop of the plugin's own making", self.hot_loops.clone());
-        own.register(
-            "hot_loop_rounds",
-            "Reconciles in such a loop since it was found",
-            self.hot_loop_rounds.clone(),
-        );
-    }
-
-    fn register_host_memory(&self, registry: &mut Registry) {
-        let own = registry.sub_registry_with_prefix("pilothouse");
-        own.register(
-            "plugin_host_memory_bytes",
-            "Bytes that the host holds for the plugin, by kind",
-            self.host_memory.clone(),
-        );
-        own.register(
-            "plugin_host_memory_limit_bytes",
-            "Bytes that the host may hold for the plugin, limits.hostMemory",
-            self.host_memory_limit.clone(),
-        );
-        own.register(
-            "host_memory_refusals",
-            "Work left out, outside of calls, because limits.hostMemory was exceeded",
-            self.host_memory_refusals.clone(),
-        );
-    }
-
-    fn register_queues(&self, registry: &mut Registry) {
-        let queue = registry.sub_registry_with_prefix("workqueue");
-        queue.register("adds", "Keys that became ready", self.queue_adds.clone());
-        queue.register("retries", "Rate-limited adds", self.queue_retries.clone());
-        queue.register("depth", "Keys that are ready", self.queue_depth.clone());
-        queue.register("queue_duration_seconds", "How long keys were ready", self.queue_latency.clone());
-        queue.register("work_duration_seconds", "How long keys were worked on", self.work_duration.clone());
-        queue.register(
-            "unfinished_work_seconds",
-            "Time spent on keys not done yet",
-            self.unfinished_work.clone(),
-        );
-        queue.register(
-            "longest_running_processor_seconds",
-            "The longest of them",
-            self.longest_running.clone(),
-        );
-    }
-
-    /// The part of one plugin.
+    /// Returns the metrics of one plugin.
     pub(crate) fn of(&self, plugin: &PluginName) -> Arc<PluginMetrics> {
         let controller = ByController { controller: plugin.to_shared() };
         let queue = ByQueue { name: plugin.to_shared(), controller: plugin.to_shared() };

@@ -13,6 +13,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
+use super::registered;
+
 /// Upper bounds in seconds, those of client-go.
 const SECONDS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 
@@ -38,22 +40,21 @@ pub(crate) struct RestMetrics {
 
 impl RestMetrics {
     pub(crate) fn register(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            requests: Family::default(),
-            durations: Family::new_with_constructor(|| Histogram::new(SECONDS)),
-        };
-        let client = registry.sub_registry_with_prefix("rest_client");
-        client.register(
-            "requests",
-            "Requests to the API server, by status (or <error> without an answer), method and host",
-            metrics.requests.clone(),
-        );
-        client.register(
-            "request_duration_seconds",
-            "From a request to the head of its answer",
-            metrics.durations.clone(),
-        );
-        metrics
+        let durations = Family::new_with_constructor((|| Histogram::new(SECONDS)) as fn() -> Histogram);
+        Self {
+            requests: registered(
+                registry,
+                "rest_client_requests",
+                "Requests to the API server; `code` is `<error>` for a request without an answer",
+                Family::default(),
+            ),
+            durations: registered(
+                registry,
+                "rest_client_request_duration_seconds",
+                "Time from a request to the head of its answer; `verb` is the HTTP method",
+                durations,
+            ),
+        }
     }
 
     /// The same client, with its requests counted. Needs a tokio runtime.

@@ -11,38 +11,44 @@ use super::*;
 use crate::metrics::compile::CompileCollector;
 use crate::metrics::informers::InformerCollector;
 
-/// Name, then kind and labels.
-type Table = BTreeMap<String, (String, Vec<String>)>;
+/// Rows of the tables in docs/metrics.md, by the name of the metric.
+type Rows = BTreeMap<String, String>;
 
-fn documented() -> Table {
-    let rows = include_str!("../../../../docs/metrics.md").lines().filter(|line| line.starts_with("| `"));
-    let cells = rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>());
-    cells
-        .map(|cells| {
-            let labels = cells[2].split(", ").map(|label| label.trim_matches('`').to_owned());
-            (cells[0].trim_matches('`').to_owned(), (cells[1].to_owned(), labels.collect()))
-        })
-        .collect()
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+
+fn name_in(row: &str) -> Option<&str> {
+    row.strip_prefix("| `")?.split_once("` |").map(|(name, _)| name)
 }
 
-fn scraped(text: &str) -> Table {
-    let mut table = Table::new();
-    for line in text.lines() {
+/// The rows that describe a scrape: name, kind, labels and help text.
+fn rows_of(scrape: &str) -> Rows {
+    let mut rows = Rows::new();
+    let mut help = "";
+    for line in scrape.lines() {
+        if let Some((_, text)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) {
+            // The encoder ends the text with a full stop.
+            help = text.trim_end_matches('.');
+        }
         let Some((family, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) else {
             continue;
         };
-        let suffix = match kind {
-            "counter" => "_total",
-            "histogram" => "_count",
-            _ => "",
+        let (suffix, series) = match kind {
+            "counter" => ("_total", "_total"),
+            "histogram" => ("", "_count"),
+            _ => ("", ""),
         };
-        let start = format!("{family}{suffix}{{");
-        let series = text.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or_default();
-        let labels = series.split("\",").filter_map(|pair| pair.split_once('=')).map(|(name, _)| name);
-        let name = format!("{family}{}", if kind == "counter" { suffix } else { "" });
-        table.insert(name, (kind.to_owned(), labels.map(str::to_owned).collect()));
+        let start = format!("{family}{series}{{");
+        let series = scrape.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or_default();
+        let labels: Vec<_> = series
+            .split("\",")
+            .filter_map(|pair| pair.split_once('='))
+            .map(|(label, _)| format!("`{label}`"))
+            .collect();
+        let name = format!("{family}{suffix}");
+        let row = format!("| `{name}` | {kind} | {} | {help} |", labels.join(", "));
+        rows.insert(name, row);
     }
-    table
+    rows
 }
 
 /// A scrape of a host with one plugin and one informer that got its first list.
@@ -78,10 +84,26 @@ async fn scrape() -> String {
     text
 }
 
+/// With `PILOTHOUSE_UPDATE_DOCS=1` the rows are written instead of compared. A row for a new metric is added by hand, with its name only, in
+/// the section where it belongs.
 #[tokio::test]
-async fn the_documentation_lists_every_metric_with_its_kind_and_labels() {
-    let text = scrape().await;
-    assert_eq!(documented(), scraped(&text), "docs/metrics.md on the left\n{text}");
+async fn the_documentation_has_every_metric_with_its_kind_labels_and_help() {
+    let page = std::fs::read_to_string(PAGE).expect("docs/metrics.md is there");
+    let rows = rows_of(&scrape().await);
+    let documented: Rows =
+        page.lines().filter_map(|row| Some((name_in(row)?.to_owned(), row.to_owned()))).collect();
+    let names = |rows: &Rows| rows.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&documented), names(&rows), "docs/metrics.md on the left, a scrape on the right");
+    if std::env::var_os("PILOTHOUSE_UPDATE_DOCS").is_some() {
+        let lines = page.lines().map(|line| name_in(line).map_or(line, |name| &rows[name]));
+        let page: String = lines.flat_map(|line| [line, "\n"]).collect();
+        std::fs::write(PAGE, page).expect("written");
+        return;
+    }
+    assert_eq!(
+        documented, rows,
+        "docs/metrics.md (left) is not up to date: run PILOTHOUSE_UPDATE_DOCS=1 cargo test -p pilothouse-controller metrics"
+    );
 }
 
 #[tokio::test]

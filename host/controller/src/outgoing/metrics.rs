@@ -9,6 +9,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
+use crate::metrics::registered;
 use crate::name::PluginName;
 
 /// Nothing of a URL is a label: a guest can choose those.
@@ -30,13 +31,8 @@ pub(crate) struct HttpCounters {
 
 impl HttpMetrics {
     pub(crate) fn register(registry: &mut Registry) -> Self {
-        let requests = Family::default();
-        registry.register(
-            "pilothouse_http_requests",
-            "HTTP requests of plugins, by plugin and result",
-            Family::clone(&requests),
-        );
-        Self(requests)
+        let help = "HTTP requests of the plugin; `result` is `2xx` to `5xx` by the answer, else `denied`, `timeout`, `limit` (size or number), `abandoned` (by the plugin, or at its call's end) or `error`";
+        Self(registered(registry, "pilothouse_http_requests", help, Family::default()))
     }
 
     pub(crate) fn of(&self, plugin: &PluginName) -> HttpCounters {
