@@ -3,13 +3,12 @@
 pub(crate) mod compile;
 pub(crate) mod guest;
 pub(crate) mod informers;
+mod plugin;
 pub(crate) mod rest;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use pilothouse_informer::QueueMetrics;
-use pilothouse_plugin::{HostMemory, HostMemoryKind};
+use pilothouse_plugin::HostMemoryKind;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -17,10 +16,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
 
-use crate::lifecycle::{LifecycleMetrics, StateMetrics};
+use crate::lifecycle::LifecycleMetrics;
 use crate::metrics::rest::RestMetrics;
 use crate::name::PluginName;
-use crate::outgoing::{HttpCounters, HttpMetrics};
+use crate::outgoing::HttpMetrics;
+pub(crate) use plugin::PluginMetrics;
 
 /// Label sets have one value per plugin, or per plugin and outcome: never one that a guest can choose. A plugin's name is shared by
 /// all of its label sets, of which there are dozens.
@@ -340,100 +340,6 @@ impl Metrics {
             unfinished_work: self.unfinished_work.get_or_create_owned(&queue),
             longest_running: self.longest_running.get_or_create_owned(&queue),
         })
-    }
-}
-
-/// The counters of one plugin, looked up once so that counting takes no lock of a family.
-pub(crate) struct PluginMetrics {
-    pub(crate) http: HttpCounters,
-    pub(crate) succeeded: Counter,
-    pub(crate) requeued_after: Counter,
-    pub(crate) failed: Counter,
-    pub(crate) errors: Counter,
-    pub(crate) terminal_errors: Counter,
-    pub(crate) panics: Counter,
-    pub(crate) timeouts: Counter,
-    pub(crate) reconcile_time: Histogram,
-    pub(crate) active_workers: Gauge,
-    pub(crate) max_concurrent: Gauge,
-    pub(crate) loaded: Counter,
-    pub(crate) refused: Counter,
-    pub(crate) state: StateMetrics,
-    pub(crate) predicate_errors: Counter,
-    pub(crate) events_dropped: Counter,
-    pub(crate) observed: Counter,
-    pub(crate) observe_errors: Counter,
-    pub(crate) parked: Counter,
-    pub(crate) index_errors: Counter,
-    pub(crate) throttled: Counter,
-    pub(crate) metrics_refused: Counter,
-    pub(crate) unknown_writes: Counter,
-    host_memory: [Gauge; HostMemoryKind::ALL.len()],
-    host_memory_limit: Gauge,
-    pub(crate) host_memory_refusals: Counter,
-    pub(crate) task_panics: Counter,
-    pub(crate) hot_loops: Counter,
-    pub(crate) hot_loop_rounds: Counter,
-    queue_adds: Counter,
-    queue_retries: Counter,
-    pub(crate) queue_depth: Gauge,
-    queue_latency: Histogram,
-    work_duration: Histogram,
-    pub(crate) unfinished_work: Gauge<f64, std::sync::atomic::AtomicU64>,
-    pub(crate) longest_running: Gauge<f64, std::sync::atomic::AtomicU64>,
-}
-
-impl PluginMetrics {
-    /// Brings the gauges of the host memory up to date.
-    pub(crate) fn observe_host_memory(&self, memory: &HostMemory) {
-        let gauge = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
-        for (kind, known) in HostMemoryKind::ALL.iter().zip(&self.host_memory) {
-            known.set(gauge(memory.used_by(*kind)));
-        }
-        self.host_memory_limit.set(gauge(memory.limit()));
-    }
-
-    /// The counts that `/api/plugins` shows.
-    pub(crate) fn counters(&self) -> [(&'static str, u64); 19] {
-        [
-            ("reconciles", self.succeeded.get() + self.requeued_after.get() + self.failed.get()),
-            ("succeeded", self.succeeded.get()),
-            ("requeuedAfter", self.requeued_after.get()),
-            ("errors", self.errors.get()),
-            ("terminalErrors", self.terminal_errors.get()),
-            ("traps", self.panics.get()),
-            ("timeouts", self.timeouts.get()),
-            ("retries", self.queue_retries.get()),
-            ("loads", self.loaded.get()),
-            ("refusedLoads", self.refused.get()),
-            ("observed", self.observed.get()),
-            ("observeErrors", self.observe_errors.get()),
-            ("parked", self.parked.get()),
-            ("indexErrors", self.index_errors.get()),
-            ("throttledRequests", self.throttled.get()),
-            ("droppedEvents", self.events_dropped.get()),
-            ("unknownWrites", self.unknown_writes.get()),
-            ("hotLoops", self.hot_loops.get()),
-            ("hostMemoryRefusals", self.host_memory_refusals.get()),
-        ]
-    }
-}
-
-impl QueueMetrics for PluginMetrics {
-    fn added(&self) {
-        self.queue_adds.inc();
-    }
-
-    fn retried(&self) {
-        self.queue_retries.inc();
-    }
-
-    fn waited(&self, ready_for: Duration) {
-        self.queue_latency.observe(ready_for.as_secs_f64());
-    }
-
-    fn worked(&self, held_for: Duration) {
-        self.work_duration.observe(held_for.as_secs_f64());
     }
 }
 
