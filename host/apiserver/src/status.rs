@@ -121,7 +121,8 @@ impl Status {
 
     /// 409: an object of this name exists and is being deleted.
     pub fn already_exists_deleting(resource: ResourceRef<'_>, name: &str) -> Self {
-        let message = format!("object is being deleted: {} {name:?} already exists", resource.group_resource());
+        let message =
+            format!("object is being deleted: {} {name:?} already exists", resource.group_resource());
         Self { message, ..Self::already_exists(resource, name) }
     }
 
@@ -132,7 +133,8 @@ impl Status {
 
     /// 409: the operation conflicts with the state of the object, as `problem` explains.
     pub fn conflict(resource: ResourceRef<'_>, name: &str, problem: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} {name:?}: {problem}", resource.group_resource());
+        let message =
+            format!("Operation cannot be fulfilled on {} {name:?}: {problem}", resource.group_resource());
         Self::new(409, "Conflict", message).with_details(resource.details(name))
     }
 

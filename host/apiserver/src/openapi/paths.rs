@@ -135,8 +135,8 @@ impl Operations<'_> {
     }
 
     fn write(&self, action: &str, verb: &str) -> Value {
-        let parameters =
-            ["dryRun", "fieldManager", "fieldValidation", "pretty"].map(|name| query_parameter(name, "string"));
+        let parameters = ["dryRun", "fieldManager", "fieldValidation", "pretty"]
+            .map(|name| query_parameter(name, "string"));
         let mut operation = self.operation(action, &parameters, &self.schema());
         operation.insert("description".into(), format!("{verb} a {}", self.kind).into());
         operation.insert(

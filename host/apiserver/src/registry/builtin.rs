@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Conversion, Endpoint, Names, Resource, Strategy, ScalePaths};
+use super::{Conversion, Endpoint, Names, Resource, ScalePaths, Strategy};
 use crate::schema::Schema;
 use crate::storage::Storage;
 

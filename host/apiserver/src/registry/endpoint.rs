@@ -89,7 +89,11 @@ impl Endpoint {
 
     /// Returns the names that error messages use.
     pub(crate) fn resource_ref(&self) -> ResourceRef<'_> {
-        ResourceRef { group: &self.group, plural: &self.resource.names.plural, kind: &self.resource.names.kind }
+        ResourceRef {
+            group: &self.group,
+            plural: &self.resource.names.plural,
+            kind: &self.resource.names.kind,
+        }
     }
 
     /// Returns the verbs that discovery lists.

@@ -100,8 +100,7 @@ pub fn definitions() -> &'static Definitions {
     static DEFINITIONS: OnceLock<Definitions> = OnceLock::new();
     DEFINITIONS.get_or_init(|| {
         let mut generator = SchemaGenerator::default();
-        let kinds: Vec<_> =
-            KINDS.iter().map(|kind| (*kind, (kind.add_definition)(&mut generator))).collect();
+        let kinds: Vec<_> = KINDS.iter().map(|kind| (*kind, (kind.add_definition)(&mut generator))).collect();
         add_definition::<k8s_openapi::apimachinery::pkg::apis::meta::v1::DeleteOptions>(&mut generator);
         add_definition::<k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta>(&mut generator);
         add_definition::<k8s_openapi::apimachinery::pkg::apis::meta::v1::Status>(&mut generator);

@@ -63,14 +63,7 @@ impl CelRules {
     }
 
     /// Evaluates the rules with `self` bound to `value` and `oldSelf` to `old`, if there is an old value.
-    fn evaluate(
-        &self,
-        ty: Type,
-        path: &str,
-        value: &Value,
-        old: Option<&Value>,
-        causes: &mut Vec<Cause>,
-    ) {
+    fn evaluate(&self, ty: Type, path: &str, value: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
         let Err(errors) = validate_compiled(&self.compiled, value, old) else { return };
         let unchanged = old == Some(value);
         // Validation ratcheting (KEP-4008): an unchanged value may fail all rules but transition rules.

@@ -38,7 +38,8 @@ fn find_error(value: &Value, schema: SchemaRef<'_>, owner: &str, path: &str) -> 
         },
     };
     if !has_type {
-        let target = if path.is_empty() { "value".to_owned() } else { format!("struct field {owner}.{path}") };
+        let target =
+            if path.is_empty() { "value".to_owned() } else { format!("struct field {owner}.{path}") };
         return Some(format!(
             "json: cannot unmarshal {} into Go {target} of type {}",
             json_name(value),

@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 use super::cel::CelRules;
 use super::node::{
-    AdditionalProperties, Arena, Bound, ListType, Node, NodeId, PatchStrategy, Property, Type, ValueValidations,
+    AdditionalProperties, Arena, Bound, ListType, Node, NodeId, PatchStrategy, Property, Type,
+    ValueValidations,
 };
 
 /// Parses schemas into one arena.

@@ -299,12 +299,7 @@ fn validate_pod_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
 }
 
 /// Checks the container at `at` and adds its name to `names`, those of the pod's other containers.
-fn validate_container<'a>(
-    container: &'a Value,
-    at: &str,
-    names: &mut Vec<&'a str>,
-    causes: &mut Vec<Cause>,
-) {
+fn validate_container<'a>(container: &'a Value, at: &str, names: &mut Vec<&'a str>, causes: &mut Vec<Cause>) {
     validate_unique_name(text(container, "/name"), at, names, causes);
     if text(container, "/image").is_empty() {
         causes.push(field::required(&field::child(at, "image"), ""));
@@ -321,12 +316,7 @@ fn validate_container<'a>(
 }
 
 /// Checks that the name of the item at `at` is a DNS label that is not in `others`, and adds it there.
-fn validate_unique_name<'a>(
-    name: &'a str,
-    at: &str,
-    others: &mut Vec<&'a str>,
-    causes: &mut Vec<Cause>,
-) {
+fn validate_unique_name<'a>(name: &'a str, at: &str, others: &mut Vec<&'a str>, causes: &mut Vec<Cause>) {
     let at = field::child(at, "name");
     if name.is_empty() {
         causes.push(field::required(&at, ""));

@@ -371,7 +371,13 @@ impl Checker {
     }
 
     /// Checks a schema within a branch. It must have a counterpart in the structure.
-    fn nested_branch(&mut self, branch: &Object, structure: Option<&Value>, path: &str, structure_path: &str) {
+    fn nested_branch(
+        &mut self,
+        branch: &Object,
+        structure: Option<&Value>,
+        path: &str,
+        structure_path: &str,
+    ) {
         match structure.and_then(Value::as_object) {
             Some(structure) => self.branch(branch, structure, path, structure_path),
             None => {

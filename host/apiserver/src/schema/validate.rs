@@ -168,7 +168,9 @@ impl Validator {
             Value::String(text) => self.string(text, validations, path),
             Value::Number(_) => self.number(new, validations, path),
             Value::Array(items) => self.count(items.len(), validations.items, "items", new, path),
-            Value::Object(object) => self.count(object.len(), validations.properties, "properties", new, path),
+            Value::Object(object) => {
+                self.count(object.len(), validations.properties, "properties", new, path)
+            }
             _ => {}
         }
         if let Value::Array(items) = new

@@ -49,10 +49,10 @@ fn merge_items(
             (Some(element), _) if new_elements[..right].contains(element) => left += 1,
             (_, Some(element)) => {
                 let counterpart = old_elements.iter().position(|candidate| candidate == element);
-                merged.push(counterpart.map_or_else(
-                    || new[right].clone(),
-                    |index| merge(schema, &old[index], &new[right]),
-                ));
+                merged.push(
+                    counterpart
+                        .map_or_else(|| new[right].clone(), |index| merge(schema, &old[index], &new[right])),
+                );
                 right += 1;
             }
             (Some(_), None) => left += 1,

@@ -106,10 +106,7 @@ pub fn apply(
 
     let changes = diff::compare(schema.root(), live, &merged);
     let conflicts = managers.conflicts(&manager, &changes);
-    if !conflicts.is_empty()
-        && !force
-        && !all_from_client_side_apply(schema, live, &conflicts, writer)
-    {
+    if !conflicts.is_empty() && !force && !all_from_client_side_apply(schema, live, &conflicts, writer) {
         return Err(conflict::conflict_error(&conflicts));
     }
     managers.remove_from_others(&manager, &changes, writer.time);
@@ -147,7 +144,12 @@ pub fn track_update(schema: &Schema, old: Option<&Value>, new: &mut Value, write
 
 /// Returns whether the writer is kubectl and all conflicts are fields that kubectl applied client-side, which makes the
 /// apply a migration to server-side apply and not a conflict.
-fn all_from_client_side_apply(schema: &Schema, live: &Value, conflicts: &[Conflict], writer: &Writer<'_>) -> bool {
+fn all_from_client_side_apply(
+    schema: &Schema,
+    live: &Value,
+    conflicts: &[Conflict],
+    writer: &Writer<'_>,
+) -> bool {
     if writer.manager != KUBECTL {
         return false;
     }

@@ -1,6 +1,6 @@
 //! Workloads of the apps group.
 
-use super::{AGE, Column, NAME, DEFAULT_COLUMNS, list, text};
+use super::{AGE, Column, DEFAULT_COLUMNS, NAME, list, text};
 
 const TEMPLATE: &str = "/spec/template/spec";
 const CONTAINERS: Column = Column::wide("Containers", |row| row.containers(TEMPLATE, "name"));

@@ -6,8 +6,11 @@ use super::{AGE, Column, DEFAULT_COLUMNS, NAME, Row, count, join, list, or_none,
 
 const NAMESPACE: &[Column] = &[NAME, Column::text("Status", |row| row.text("/status/phase").into()), AGE];
 
-const CONFIG_MAP: &[Column] =
-    &[NAME, Column::text("Data", |row| (row.entry_count("/data") + row.entry_count("/binaryData")).into()), AGE];
+const CONFIG_MAP: &[Column] = &[
+    NAME,
+    Column::text("Data", |row| (row.entry_count("/data") + row.entry_count("/binaryData")).into()),
+    AGE,
+];
 
 const SECRET: &[Column] = &[
     NAME,

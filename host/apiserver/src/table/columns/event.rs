@@ -65,8 +65,12 @@ fn source(row: &Row<'_>) -> Value {
         "/reportingComponent",
         "/reportingController",
     ]);
-    let instance =
-        first_non_empty(["/source/host", "/deprecatedSource/host", "/reportingInstance", "/reportingInstance"]);
+    let instance = first_non_empty([
+        "/source/host",
+        "/deprecatedSource/host",
+        "/reportingInstance",
+        "/reportingInstance",
+    ]);
     match instance {
         "" => component.into(),
         instance => format!("{component}, {instance}").into(),
