@@ -40,11 +40,11 @@ pub(crate) fn validate(crd: &Value, old: Option<&Value>) -> Vec<Cause> {
             causes.push(field::forbidden("spec.conversion.strategy", detail));
         }
         _ => {
-            let known = ["None", "Webhook"];
+            let strategies = ["None", "Webhook"];
             causes.push(field::not_supported(
                 "spec.conversion.strategy",
                 &spec["conversion"]["strategy"],
-                &known,
+                &strategies,
             ));
         }
     }

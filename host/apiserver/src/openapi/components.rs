@@ -112,7 +112,7 @@ fn to_openapi(schema: &Value) -> Value {
                 Value::Object(properties.collect())
             }
             ("items" | "additionalProperties", child) => to_openapi(child),
-            // Not all clients read unions with a boolean. Kubernetes publishes them without a type, too.
+            // Some clients do not support unions with a boolean. Kubernetes also publishes them without a type.
             ("oneOf", _) => continue,
             _ => value.clone(),
         };

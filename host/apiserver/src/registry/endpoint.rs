@@ -105,7 +105,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether this serves the core resource with this plural name.
+    /// Returns whether this is an endpoint of the core resource with this plural name.
     pub(crate) fn is_core(&self, plural: &str) -> bool {
         self.group.is_empty() && self.resource.names.plural == plural
     }

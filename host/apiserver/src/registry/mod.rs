@@ -59,12 +59,12 @@ impl Registry {
 
     /// Removes all versions of a resource.
     pub(crate) fn remove(&mut self, group: &str, plural: &str) {
-        let Some(found) = self.groups.get_mut(group) else { return };
-        for version in &mut found.versions {
+        let Some(versions) = self.groups.get_mut(group).map(|group| &mut group.versions) else { return };
+        for version in versions.iter_mut() {
             version.endpoints.remove(plural);
         }
-        found.versions.retain(|version| !version.endpoints.is_empty());
-        if found.versions.is_empty() {
+        versions.retain(|version| !version.endpoints.is_empty());
+        if versions.is_empty() {
             self.groups.remove(group);
         }
     }
@@ -95,16 +95,16 @@ impl Registry {
 
     /// Returns one endpoint for each stored resource: that of its preferred version.
     pub(crate) fn preferred_endpoints(&self) -> Vec<Arc<Endpoint>> {
-        let mut found: BTreeMap<(String, String), Arc<Endpoint>> = BTreeMap::new();
+        let mut preferred: BTreeMap<(String, String), Arc<Endpoint>> = BTreeMap::new();
         for endpoint in self.endpoints() {
             let resource = &endpoint.resource;
             if endpoint.group == resource.group {
-                found
+                preferred
                     .entry((resource.group.clone(), resource.names.plural.clone()))
                     .or_insert_with(|| Arc::clone(endpoint));
             }
         }
-        found.into_values().collect()
+        preferred.into_values().collect()
     }
 
     /// Iterates over all endpoints, each group's preferred version first.

@@ -66,7 +66,7 @@ impl CelRules {
     fn evaluate(&self, ty: Type, path: &str, value: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
         let Err(errors) = validate_compiled(&self.compiled, value, old) else { return };
         let unchanged = old == Some(value);
-        // Validation ratcheting (KEP-4008): an unchanged value may fail all rules but transition rules.
+        // Validation ratcheting (KEP-4008): an unchanged value may keep failing all rules but transition rules.
         let is_relevant = |error: &&ValidationError| !unchanged || self.is_transition(&error.rule);
         causes.extend(errors.iter().filter(is_relevant).map(|error| cause(ty, path, error)));
     }

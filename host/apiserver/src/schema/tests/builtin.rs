@@ -131,17 +131,17 @@ fn containers_require_a_name_and_an_image() {
     value["spec"]["template"]["spec"]["containers"] = json!([{"name": "A b"}, {"image": "x"}]);
     let found = errors(&schema, &value, None);
     assert!(
-        found.iter().any(|one| one == "spec.template.spec.containers[0].image: Required value"),
+        found.iter().any(|error| error == "spec.template.spec.containers[0].image: Required value"),
         "{found:?}"
     );
     assert!(
-        found.iter().any(|one| one == "spec.template.spec.containers[1].name: Required value"),
+        found.iter().any(|error| error == "spec.template.spec.containers[1].name: Required value"),
         "{found:?}"
     );
     assert!(
         found
             .iter()
-            .any(|one| one.contains("containers[0].name: Invalid value: \"A b\": a lowercase RFC 1123"))
+            .any(|error| error.contains("containers[0].name: Invalid value: \"A b\": a lowercase RFC 1123"))
     );
 }
 

@@ -257,11 +257,11 @@ fn kubectl_migrates_from_client_side_to_server_side_apply() {
         json!({"kubectl.kubernetes.io/last-applied-configuration": manifest.to_string()});
     let apps = |manager| Writer { api_version: "apps/v1", ..writer(manager) };
     track_update(&schema, None, &mut live, &apps("kubectl-client-side-apply"));
-    let mut wanted = manifest;
-    wanted["spec"]["replicas"] = json!(3);
-    let moved = apply(&schema, Some(&live), &wanted, &apps("kubectl"), false).expect("its own fields");
-    assert_eq!(moved["spec"]["replicas"], 3);
-    assert!(apply(&schema, Some(&live), &wanted, &apps("somebody"), false).is_err());
+    let mut config = manifest;
+    config["spec"]["replicas"] = json!(3);
+    let migrated = apply(&schema, Some(&live), &config, &apps("kubectl"), false).expect("its own fields");
+    assert_eq!(migrated["spec"]["replicas"], 3);
+    assert!(apply(&schema, Some(&live), &config, &apps("somebody"), false).is_err());
 }
 
 #[test]
