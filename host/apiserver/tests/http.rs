@@ -23,21 +23,21 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-struct Listening {
+struct RunningServer {
     client: Client,
     address: std::net::SocketAddr,
     shutdown: CancellationToken,
     served: JoinHandle<bool>,
 }
 
-async fn listen(server: &ApiServer) -> Listening {
+async fn listen(server: &ApiServer) -> RunningServer {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let shutdown = CancellationToken::new();
     let kubeconfig = server.kubeconfig(address).expect("a certificate");
     let (server, stop) = (server.clone(), shutdown.clone());
     let served = tokio::spawn(async move { server.serve(listener, stop).await.is_ok() });
-    Listening { client: client(&kubeconfig).await, address, shutdown, served }
+    RunningServer { client: client(&kubeconfig).await, address, shutdown, served }
 }
 
 async fn client(kubeconfig: &str) -> Client {
@@ -70,7 +70,7 @@ const LOCAL: &str = "host: 127.0.0.1:1";
 #[tokio::test]
 async fn a_client_lists_and_watches_over_tls_until_the_server_stops() {
     let api = Api::new();
-    let Listening { client, shutdown, served, address } = listen(&api.server).await;
+    let RunningServer { client, shutdown, served, address } = listen(&api.server).await;
     assert!(api.server.url(address).starts_with("https://127.0.0.1:"));
     let maps: kube::Api<ConfigMap> = kube::Api::namespaced(client, "default");
     let list = maps.list(&ListParams::default()).await.expect("a list");
@@ -90,7 +90,7 @@ async fn a_client_lists_and_watches_over_tls_until_the_server_stops() {
 #[tokio::test]
 async fn http_2_without_tls_is_served() {
     let api = plain();
-    let Listening { address, .. } = listen(&api.server).await;
+    let RunningServer { address, .. } = listen(&api.server).await;
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     // The client's preface and an empty SETTINGS frame; the server answers with its own SETTINGS (type 4).
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.expect("written");
@@ -102,7 +102,7 @@ async fn http_2_without_tls_is_served() {
 #[tokio::test]
 async fn garbage_on_a_connection_leaves_the_others_alone() {
     let api = Api::new();
-    let Listening { client, address, .. } = listen(&api.server).await;
+    let RunningServer { client, address, .. } = listen(&api.server).await;
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     stream.write_all(b"this is neither TLS nor HTTP\r\n\r\n").await.expect("written");
     let mut rest = Vec::new();
@@ -143,7 +143,7 @@ async fn a_panic_answers_one_request_with_500_and_no_other() {
 async fn without_the_kubeconfigs_credential_only_probes_are_answered() {
     for authorization in [Authorization::AlwaysAllow, Authorization::Rbac] {
         let server = ApiServer::builder().authorization(authorization).plain_http(true).build();
-        let Listening { client, address, .. } = listen(&server).await;
+        let RunningServer { client, address, .. } = listen(&server).await;
         for path in ["/api/v1/namespaces/default/secrets", "/api", "/openapi/v3", "/debug/requests", "/"] {
             let (code, body) = ask(address, &[&format!("GET {path} HTTP/1.1"), LOCAL], "").await;
             assert_eq!((code, body.contains("Unauthorized")), (401, true), "{path}: {body}");
@@ -161,7 +161,7 @@ async fn without_the_kubeconfigs_credential_only_probes_are_answered() {
 #[tokio::test]
 async fn a_client_that_does_not_trust_the_kubeconfigs_authority_is_not_connected() {
     let (one, other) = (ApiServer::builder().build(), ApiServer::builder().build());
-    let Listening { address, .. } = listen(&one).await;
+    let RunningServer { address, .. } = listen(&one).await;
     let stranger = client(&other.kubeconfig(address).expect("a certificate")).await;
     let refused = stranger.apiserver_version().await.expect_err("another authority");
     assert!(format!("{refused:?}").contains("UnknownIssuer"), "{refused:?}");
@@ -170,7 +170,7 @@ async fn a_client_that_does_not_trust_the_kubeconfigs_authority_is_not_connected
 #[tokio::test]
 async fn what_a_web_page_can_send_is_refused() {
     let api = plain();
-    let Listening { address, .. } = listen(&api.server).await;
+    let RunningServer { address, .. } = listen(&api.server).await;
     let post = format!("POST {} HTTP/1.1", core("configmaps"));
     let (json, map) = ("content-type: application/json", r#"{"metadata": {"name": "a"}}"#);
     // DNS rebinding: the page's own name leads to this port.
@@ -194,7 +194,7 @@ async fn what_a_web_page_can_send_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_sends_nothing_or_half_a_head_is_cut_off() {
     let api = plain();
-    let Listening { address, .. } = listen(&api.server).await;
+    let RunningServer { address, .. } = listen(&api.server).await;
     for half in ["", "P", "GET / HTTP/1.1\r\nhost: 127"] {
         let mut stream = TcpStream::connect(address).await.expect("a connection");
         stream.write_all(half.as_bytes()).await.expect("written");
@@ -202,7 +202,7 @@ async fn a_client_that_sends_nothing_or_half_a_head_is_cut_off() {
         let _ = stream.read_to_end(&mut rest).await;
     }
     let tls = Api::new();
-    let Listening { address, .. } = listen(&tls.server).await;
+    let RunningServer { address, .. } = listen(&tls.server).await;
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     assert_eq!(stream.read(&mut [0]).await.ok(), Some(0), "the handshake never began");
 }
@@ -210,7 +210,7 @@ async fn a_client_that_sends_nothing_or_half_a_head_is_cut_off() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_never_ends_is_answered() {
     let api = plain();
-    let Listening { address, .. } = listen(&api.server).await;
+    let RunningServer { address, .. } = listen(&api.server).await;
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     let head = format!("POST {} HTTP/1.1\r\n{LOCAL}\r\ncontent-length: 9\r\n\r\n{{", core("configmaps"));
     stream.write_all(head.as_bytes()).await.expect("written");
@@ -222,7 +222,7 @@ async fn a_body_that_never_ends_is_answered() {
 #[tokio::test]
 async fn a_head_is_bounded() {
     let api = plain();
-    let Listening { address, .. } = listen(&api.server).await;
+    let RunningServer { address, .. } = listen(&api.server).await;
     let long = format!("x-long: {}", "a".repeat(100 << 10));
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     let _ = stream.write_all(format!("GET / HTTP/1.1\r\n{LOCAL}\r\n{long}\r\n\r\n").as_bytes()).await;
@@ -238,9 +238,9 @@ async fn connections_beyond_the_limit_wait_for_one_to_end() {
     use pilothouse_apiserver::listen;
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
-    let listening = listen::Listening { listener, tls: None, connections: 2 };
+    let bound = listen::BoundListener { listener, tls: None, max_connections: 2 };
     let service = tower::service_fn(async |_| Ok::<_, Infallible>(http::Response::new(String::from("ok"))));
-    tokio::spawn(listen::serve(listening, service, CancellationToken::new()));
+    tokio::spawn(listen::serve(bound, service, CancellationToken::new()));
     let silent = [TcpStream::connect(address).await, TcpStream::connect(address).await];
     // Time is virtual: the third is served once the silent ones were cut off.
     let before = tokio::time::Instant::now();
@@ -252,7 +252,7 @@ async fn connections_beyond_the_limit_wait_for_one_to_end() {
 #[tokio::test]
 async fn anonymous_requests_have_the_rights_of_nobody_and_the_kubeconfig_those_of_the_administrator() {
     let server = ApiServer::builder().authorization(Authorization::Rbac).anonymous(true).build();
-    let Listening { address, .. } = listen(&server).await;
+    let RunningServer { address, .. } = listen(&server).await;
     let mut config = Kubeconfig::from_yaml(&server.kubeconfig(address).expect("a certificate")).expect("it");
     config.auth_infos.iter_mut().for_each(|user| user.auth_info = None);
     let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;

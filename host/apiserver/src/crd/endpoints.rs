@@ -2,14 +2,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::meta;
 use crate::registry::{Custom, Endpoint, Names, Resource, Rules, ScalePaths};
-use crate::rest::meta;
 use crate::schema::Schema;
 use crate::storage::Table;
 use crate::table::Columns;
 
 /// The endpoints of the served versions of a CRD.
-pub(super) fn of(crd: &Value, table: &Arc<Table>) -> Vec<Endpoint> {
+pub(crate) fn of(crd: &Value, table: &Arc<Table>) -> Vec<Endpoint> {
     let spec = &crd["spec"];
     let versions: Vec<&Value> = spec["versions"].as_array().into_iter().flatten().collect();
     let resource = Arc::new(resource(crd, &versions, table));

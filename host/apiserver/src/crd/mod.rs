@@ -4,13 +4,11 @@
 //! it is served before its creation is answered.
 
 mod check;
-mod endpoints;
+pub(crate) mod endpoints;
 mod prepare;
-mod serve;
 
 pub(crate) use check::check;
 pub(crate) use prepare::{mark_deleting, prepare};
-pub(crate) use serve::{after_delete, after_write};
 
 /// The finalizer of a CRD whose objects are still there.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";

@@ -3,8 +3,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::CLEANUP;
-use crate::rest::meta;
-use crate::server::State;
+use crate::meta;
+use crate::state::State;
 
 /// Fills in what a CRD leaves out, and its status: accepted names, stored versions, conditions.
 pub(crate) fn prepare(state: &State, crd: &mut Value, old: Option<&Value>, now: &str) {

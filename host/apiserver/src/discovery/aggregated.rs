@@ -2,7 +2,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
 use crate::registry::{Endpoint, GroupVersion, Registry};
-use crate::rest::respond::{self, Answer};
+use crate::respond::{self, Answer};
 
 /// A subresource as discovery shows it.
 pub(super) struct Subresource<'a> {

@@ -6,8 +6,8 @@ use super::{Document, Documents, Served};
 use crate::registry::{Endpoint, GroupVersion, Registry};
 use crate::request::Request;
 use crate::request::accept::{MediaRange, ranges};
-use crate::rest::respond::{self, Answer};
-use crate::server::ResponseBody;
+use crate::respond::ResponseBody;
+use crate::respond::{self, Answer};
 use crate::status::Status;
 
 /// The protobuf form of an OpenAPI v2 document: as clients ask for it (before an `@` or a dot and the version), and as

@@ -5,10 +5,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::Value;
 
 use super::Resource;
-use crate::rest::{autoscalers, core_events};
+use crate::conversion::{autoscalers, core_events};
 use crate::schema::Schema;
 use crate::status::{About, Status};
-use crate::storage::Stored;
+use crate::storage::StoredObject as Stored;
 use crate::table::Columns;
 
 /// A resource as one version of one group serves it.

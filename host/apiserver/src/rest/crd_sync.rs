@@ -2,18 +2,19 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{CLEANUP, endpoints};
+use crate::crd::{CLEANUP, endpoints};
+use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
 use crate::rest::delete::{DeleteOptions, Propagation, delete};
-use crate::rest::update::{Change, Part, update};
-use crate::rest::{kinds, meta};
-use crate::server::State;
+use crate::rest::strategy;
+use crate::rest::update::{ProposedUpdate, UpdateTarget, update};
+use crate::state::State;
 use crate::storage::Table;
 
 /// Follows a write to a CRD: what it defines is served before the write is answered.
 pub(crate) fn after_write(state: &State, endpoint: &Endpoint, name: &str, dry_run: bool) {
-    if dry_run || !kinds::is_crd(endpoint) {
+    if dry_run || !strategy::is_crd(endpoint) {
         return;
     }
     let crds = &endpoint.resource.table;
@@ -83,7 +84,7 @@ fn delete_objects(state: &State, name: &str) {
     let Some(endpoint) = served(state, name) else { return };
     let (objects, _) = endpoint.resource.table.list(None);
     for object in objects {
-        let options = DeleteOptions::of_uid(&object.uid, Propagation::Background);
+        let options = DeleteOptions::for_uid(&object.uid, Propagation::Background);
         // It may be gone, or be another by now; both are found again by the next one to go.
         let _ = delete(state, &endpoint, (&object.namespace, &object.name), &options);
     }
@@ -132,8 +133,8 @@ fn reconsider(state: &State) {
         if waits {
             let options = WriteOptions::internal("apiextensions-apiserver");
             // An update without a change reads the names anew.
-            let done = update(state, crds, ("", &crd.name), Part::Main, &options, |old| {
-                Ok(Change { value: old.clone(), applied: true, retry: true })
+            let done = update(state, crds, ("", &crd.name), UpdateTarget::Object, &options, |old| {
+                Ok(ProposedUpdate { value: old.clone(), applied: true, retry: true })
             });
             if let Err(error) = done {
                 tracing::debug!(%error, crd = %crd.name, "the names of a CRD were not accepted");
