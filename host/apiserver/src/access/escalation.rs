@@ -87,15 +87,15 @@ impl RbacWrite<'_> {
     /// Checks that the user holds everything that these rules grant; the error lists what is missing.
     fn check_holds(&self, rules: &[PolicyRule]) -> Result<(), String> {
         let (held, missing) = self.policy.rules(self.user, self.namespace);
-        let lacking: Vec<PolicyRule> = rules
+        let missing_rules: Vec<PolicyRule> = rules
             .iter()
             .flat_map(PolicyRule::split)
             .filter(|part| !held.iter().any(|rule| rule.covers(part)))
             .collect();
-        if lacking.is_empty() {
+        if missing_rules.is_empty() {
             return Ok(());
         }
-        let lines: BTreeSet<String> = compact(lacking).iter().map(ToString::to_string).collect();
+        let lines: BTreeSet<String> = compact(missing_rules).iter().map(ToString::to_string).collect();
         let lines: Vec<String> = lines.into_iter().collect();
         let mut problem = format!(
             "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
@@ -171,14 +171,14 @@ mod tests {
         let policy = policy(&json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]));
         let user = User::new("x", &[]);
         let write_in = |namespace| RbacWrite { policy: &policy, user: &user, namespace };
-        let wanted = json!([
+        let rules = json!([
             {"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["pods"]},
             {"verbs": ["get"], "nonResourceURLs": ["/x"]},
         ]);
-        let wanted = PolicyRule::parse_all(&wanted);
-        assert_eq!(write_in("n").check_holds(&wanted[..0]), Ok(()));
+        let rules = PolicyRule::parse_all(&rules);
+        assert_eq!(write_in("n").check_holds(&rules[..0]), Ok(()));
         assert_eq!(
-            write_in("n").check_holds(&wanted),
+            write_in("n").check_holds(&rules),
             Err("user \"x\" (groups=[\"system:authenticated\"]) is attempting to grant RBAC permissions not currently \
                  held:\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"list\" \"watch\"]}\n{NonResourceURLs:[\"/x\"], \
                  Verbs:[\"get\"]}"

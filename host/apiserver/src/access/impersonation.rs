@@ -16,8 +16,8 @@ const EXTRA: &str = "impersonate-extra-";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const VERB: &str = "impersonate";
 
-/// Returns the user that the sender impersonates, or `None` if it impersonates nobody. `authorize` checks that the sender
-/// has a right.
+/// Returns the user that the sender impersonates, or `None` if it impersonates nobody. `authorize` errors
+/// unless the sender has a right.
 pub(super) fn impersonated_user(
     headers: &HeaderMap,
     sender: &User,

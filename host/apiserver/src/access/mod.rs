@@ -1,7 +1,7 @@
 //! Authentication, impersonation, and authorization by RBAC.
 //!
 //! [`policy::Policy`] decides; it is a pure value that [`policy_cache`] keeps consistent with the stored roles and bindings.
-//! A server that allows every request uses it for reviews only.
+//! A server that allows every request has no policy.
 
 mod attributes;
 mod credentials;

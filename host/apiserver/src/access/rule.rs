@@ -165,8 +165,8 @@ pub(super) fn quoted(list: &[String]) -> String {
     format!("[{}]", items.join(" "))
 }
 
-fn has(list: &[String], wanted: &str) -> bool {
-    list.iter().any(|item| item == ALL || item == wanted)
+fn has(list: &[String], value: &str) -> bool {
+    list.iter().any(|item| item == ALL || item == value)
 }
 
 /// Whether a rule's path, which may end in `*`, covers another path.
@@ -242,8 +242,8 @@ mod tests {
 
     #[test]
     fn rule_is_formatted_as_in_go() {
-        let shown =
+        let text =
             rule(&json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]})).to_string();
-        assert_eq!(shown, r#"{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}"#);
+        assert_eq!(text, r#"{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}"#);
     }
 }

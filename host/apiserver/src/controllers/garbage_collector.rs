@@ -244,12 +244,12 @@ fn remove_finalizer(state: &State, node: &Node, name: &str) -> Result<(), Status
 fn edit_object(state: &State, node: &Node, edit: impl Fn(&mut Value)) -> Result<(), Status> {
     let key = (&*node.namespace, &*node.name);
     let options = WriteOptions::internal(MANAGER);
-    let done = update::update(state, &node.endpoint, key, UpdateTarget::Object, &options, |old| {
+    let result = update::update(state, &node.endpoint, key, UpdateTarget::Object, &options, |old| {
         let mut value = old.clone();
         edit(&mut value);
         Ok(update::ProposedUpdate { value, applied: false, retry: true })
     });
-    match done {
+    match result {
         // The object was deleted concurrently.
         Err(status) if status.code == 404 => Ok(()),
         other => other.map(drop),

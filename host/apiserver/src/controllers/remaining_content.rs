@@ -101,11 +101,11 @@ fn set_condition(
     }
     let Some(conditions) = status["conditions"].as_array_mut() else { return };
     let found = conditions.iter().position(|condition| condition["type"] == kind);
-    let at = found.unwrap_or_else(|| {
+    let index = found.unwrap_or_else(|| {
         conditions.push(json!({"type": kind}));
         conditions.len() - 1
     });
-    let condition = &mut conditions[at];
+    let condition = &mut conditions[index];
     if condition["status"] != state {
         condition["status"] = state.into();
         condition["lastTransitionTime"] = now.into();

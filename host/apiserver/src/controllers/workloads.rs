@@ -80,14 +80,14 @@ impl Controller for Workloads {
             let Some(endpoint) = registry.endpoint(group, "v1", plural) else { continue };
             let now = state.now();
             let options = WriteOptions::internal(MANAGER);
-            let done =
+            let result =
                 update::update(state, endpoint, (&namespace, &name), UpdateTarget::Status, &options, |old| {
                     let mut value = old.clone();
                     value["status"] = status(kind, old, self.nodes.len(), &now);
                     meta::metadata_mut(&mut value).remove("resourceVersion");
                     Ok(update::ProposedUpdate { value, applied: false, retry: true })
                 });
-            if let Err(error) = done {
+            if let Err(error) = result {
                 tracing::debug!(%error, %namespace, %name, "cannot update the status of a workload");
             }
         }
@@ -147,11 +147,11 @@ fn conditions(object: &Value, now: &str) -> Value {
     let before: &[Value] = object["status"]["conditions"].as_array().map_or(&[], Vec::as_slice);
     let name = meta::text(object, "name");
     let progress = format!("ReplicaSet \"{name}\" has successfully progressed.");
-    let wanted = [
+    let rolled_out = [
         ("Available", "MinimumReplicasAvailable", "Deployment has minimum availability."),
         ("Progressing", "NewReplicaSetAvailable", progress.as_str()),
     ];
-    let wanted = wanted.into_iter().map(|(kind, reason, message)| {
+    let rolled_out = rolled_out.into_iter().map(|(kind, reason, message)| {
         let known =
             before.iter().find(|condition| condition["type"] == kind && condition["status"] == "True");
         let since = |field: &str| known.and_then(|known| known[field].as_str()).unwrap_or(now).to_owned();
@@ -165,7 +165,7 @@ fn conditions(object: &Value, now: &str) -> Value {
         Value::Object(condition)
     });
     let others = before.iter().filter(|known| known["type"] != "Available" && known["type"] != "Progressing");
-    others.cloned().chain(wanted).collect()
+    others.cloned().chain(rolled_out).collect()
 }
 
 #[cfg(test)]

@@ -67,15 +67,15 @@ pub(crate) fn check_type(
         return Err(Status::bad_request(format!("couldn't get version/kind; json parse error: {problem}")));
     };
     let built_in = endpoint.resource.custom.is_none();
-    for (field, label, wanted) in [("kind", "Kind", kind), ("apiVersion", "apiVersion", api_version)] {
+    for (field, label, expected) in [("kind", "Kind", kind), ("apiVersion", "apiVersion", api_version)] {
         let found = object.get(field).and_then(Value::as_str).unwrap_or_default();
         if found.is_empty() {
             if !built_in {
-                let shown = Value::Object(object.clone());
-                return Err(Status::bad_request(format!("Object '{label}' is missing in '{shown}'")));
+                let object = Value::Object(object.clone());
+                return Err(Status::bad_request(format!("Object '{label}' is missing in '{object}'")));
             }
-            object.insert(field.into(), wanted.into());
-        } else if found != wanted {
+            object.insert(field.into(), expected.into());
+        } else if found != expected {
             let found = found.to_owned();
             return Err(Status::bad_request(match field {
                 "kind" => format!(
@@ -83,7 +83,7 @@ pub(crate) fn check_type(
                     endpoint.version
                 ),
                 _ => format!(
-                    "the API version in the data ({found}) does not match the expected API version ({wanted})"
+                    "the API version in the data ({found}) does not match the expected API version ({expected})"
                 ),
             }));
         }

@@ -1,4 +1,4 @@
-//! Create.
+//! Creates objects.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Delete.
+//! Deletes objects.
 
 use std::sync::Arc;
 
@@ -105,23 +105,27 @@ pub(crate) fn delete(
         let old = current.value();
         let mut new = old.clone();
         mark_for_deletion(state, endpoint, &mut new, options);
-        let waits = !meta::finalizers(&new).is_empty()
+        let is_pending = !meta::finalizers(&new).is_empty()
             || grace_period(&new) > 0
             || (strategy::is_namespace(endpoint)
                 && new["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty()));
-        if waits && new == old {
+        if is_pending && new == old {
             return Ok(DeleteResult::Pending(current));
         }
         let draft = endpoint.resource.draft(new);
         if options.dry_run {
             let result = Arc::new(StoredObject::unwritten(draft));
-            return Ok(if waits { DeleteResult::Pending(result) } else { DeleteResult::Deleted(result) });
+            return Ok(if is_pending {
+                DeleteResult::Pending(result)
+            } else {
+                DeleteResult::Deleted(result)
+            });
         }
-        // A write that came in between is no conflict: the deletion is judged again on the new state.
-        let result = if waits { table.update(&current, draft) } else { table.delete(&current, draft) };
+        // A concurrent write is not a conflict: the deletion is evaluated again for the new state.
+        let result = if is_pending { table.update(&current, draft) } else { table.delete(&current, draft) };
         let Ok(object) = result else { continue };
         crd_sync::after_write(state, endpoint, name, false);
-        if waits {
+        if is_pending {
             return Ok(DeleteResult::Pending(object));
         }
         crd_sync::after_delete(state, endpoint);
@@ -142,9 +146,9 @@ fn check_preconditions(
         ));
     }
     let found = current.revision.to_string();
-    if let Some(wanted) = options.resource_version.as_deref().filter(|wanted| *wanted != found) {
+    if let Some(expected) = options.resource_version.as_deref().filter(|expected| *expected != found) {
         return conflict(format!(
-            "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {found}"
+            "Precondition failed: ResourceVersion in precondition: {expected}, ResourceVersion in object meta: {found}"
         ));
     }
     Ok(())

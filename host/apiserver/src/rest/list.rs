@@ -1,4 +1,4 @@
-//! List, with paging and resource versions.
+//! Lists collections, with paging and resource versions.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Patch: JSON patch, merge patch, strategic merge patch and server-side apply.
+//! Patches objects: JSON patch, merge patch, strategic merge patch and server-side apply.
 
 use serde_json::Value;
 

@@ -152,7 +152,7 @@ mod tests {
     fn rejected_fields(old: &Value, pointer: &str, value: Value) -> Vec<String> {
         let mut new = old.clone();
         let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
-        new["spec"].pointer_mut(parent).expect("a place")[name] = value;
+        new["spec"].pointer_mut(parent).expect("a parent")[name] = value;
         validate_update(old, &new).into_iter().map(|cause| cause.field).collect()
     }
 
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn other_fields_cannot_change() {
         let old = pod();
-        for (pointer, value, at) in [
+        for (pointer, value, field) in [
             ("/nodeName", json!("m"), "spec"),
             ("/restartPolicy", json!("Never"), "spec"),
             ("/terminationGracePeriodSeconds", json!(1), "spec"),
@@ -187,7 +187,7 @@ mod tests {
             ("/tolerations", json!([]), "spec.tolerations"),
             ("/schedulingGates", json!([{"name": "g"}]), "spec.schedulingGates[0]"),
         ] {
-            assert_eq!(rejected_fields(&old, pointer, value), [at], "{pointer}");
+            assert_eq!(rejected_fields(&old, pointer, value), [field], "{pointer}");
         }
     }
 

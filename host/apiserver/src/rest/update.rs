@@ -1,4 +1,4 @@
-//! Update.
+//! Updates objects and their subresources.
 
 use std::sync::Arc;
 

@@ -50,12 +50,12 @@ fn history_discards_the_oldest_events_by_count_and_by_size() {
     for name in ["a", "b", "c"] {
         table.create(draft(name, 1)).expect("created");
     }
-    assert_eq!(table.events_after(1, 10).expect_err("forgotten"), table::RevisionTooOld { oldest: 2 });
-    assert_eq!(table.events_after(2, 10).expect("kept").events.len(), 2);
+    assert_eq!(table.events_after(1, 10).expect_err("discarded"), table::RevisionTooOld { oldest: 2 });
+    assert_eq!(table.events_after(2, 10).expect("retained").events.len(), 2);
     let small = Storage::new(HistoryLimits { events: 100, bytes: 1 }, 1).table("", "pods");
     small.create(draft("a", 1)).expect("created");
     small.create(draft("b", 1)).expect("created");
-    assert_eq!(small.events_after(2, 10).expect("the newest is kept").events.len(), 1);
+    assert_eq!(small.events_after(2, 10).expect("the newest is retained").events.len(), 1);
     assert!(small.events_after(1, 10).is_err());
 }
 

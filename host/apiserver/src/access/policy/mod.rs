@@ -55,7 +55,7 @@ pub(super) struct RoleRef {
 struct Subject {
     principal: Principal,
     /// The subject as reviews show it: `ServiceAccount "name/namespace"`.
-    shown: String,
+    description: String,
 }
 
 /// The user or group that a subject refers to. A service account is a user with its account name.
@@ -65,7 +65,7 @@ enum Principal {
     Group(Box<str>),
 }
 
-/// The answer to a attributes.
+/// The decision on a request.
 #[derive(Debug)]
 pub(super) enum Decision<'a> {
     /// Allowed by a binding, or, with `None`, because the user may do everything.
@@ -133,7 +133,7 @@ impl Policy {
         }
     }
 
-    /// Whether a user may do what the attributes asks for.
+    /// Decides whether a user may make a request with these attributes.
     pub(super) fn decide<'a>(&'a self, user: &'a User, attributes: &'a Attributes<'_>) -> Decision<'a> {
         if user.is_superuser() {
             return Decision::Allowed(None);
@@ -258,14 +258,16 @@ impl Subject {
     fn parse(subject: &Value, binding_namespace: &str) -> Option<Self> {
         let name = subject["name"].as_str()?;
         Some(match subject["kind"].as_str()? {
-            "User" => Self { principal: Principal::User(name.into()), shown: format!("User {name:?}") },
-            "Group" => Self { principal: Principal::Group(name.into()), shown: format!("Group {name:?}") },
+            "User" => Self { principal: Principal::User(name.into()), description: format!("User {name:?}") },
+            "Group" => {
+                Self { principal: Principal::Group(name.into()), description: format!("Group {name:?}") }
+            }
             "ServiceAccount" => {
                 let own = subject["namespace"].as_str().filter(|namespace| !namespace.is_empty());
                 let namespace = own.unwrap_or(binding_namespace);
                 Self {
                     principal: Principal::User(account_name(namespace, name).into()),
-                    shown: format!("ServiceAccount {:?}", format!("{name}/{namespace}")),
+                    description: format!("ServiceAccount {:?}", format!("{name}/{namespace}")),
                 }
             }
             _ => return None,
@@ -282,7 +284,7 @@ impl fmt::Display for Grant<'_> {
         } else {
             write!(f, "RoleBinding {:?}", format!("{name}/{namespace}"))?;
         }
-        write!(f, " of {kind} {:?} to {}", role.name, self.subject.shown)
+        write!(f, " of {kind} {:?} to {}", role.name, self.subject.description)
     }
 }
 

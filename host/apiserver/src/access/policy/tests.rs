@@ -56,7 +56,7 @@ impl Model {
             return Vec::new();
         }
         let name = reference["name"].as_str().expect("a name");
-        let found = self.roles.iter().find(|((place, role), _)| *place == of && *role == name);
+        let found = self.roles.iter().find(|((namespace, role), _)| *namespace == of && *role == name);
         found.map(|(_, role)| role["rules"].as_array().expect("a list").clone()).unwrap_or_default()
     }
 
@@ -65,7 +65,7 @@ impl Model {
             let items = rule[field].as_array().into_iter().flatten();
             items.filter_map(Value::as_str).any(fits)
         };
-        let has = |field: &str, wanted: &str| one_of(field, &|item| item == "*" || item == wanted);
+        let has = |field: &str, value: &str| one_of(field, &|item| item == "*" || item == value);
         if !has("verbs", &attributes.verb) {
             return false;
         }
