@@ -76,7 +76,7 @@ impl<'a> Attributes<'a> {
     }
 
     /// Returns the attributes of a request for a resource.
-    pub(crate) fn of(path: &'a ObjectPath, verb: Verb, request: &'a Request) -> Self {
+    pub(crate) fn for_request(path: &'a ObjectPath, verb: Verb, request: &'a Request) -> Self {
         let text = |part: &'a Option<String>| Cow::Borrowed(part.as_deref().unwrap_or_default());
         let mut namespace = text(&path.namespace);
         let mut name = text(&path.name);

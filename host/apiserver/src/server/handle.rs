@@ -36,7 +36,7 @@ async fn resource(server: &ServerInner, path: &ObjectPath, request: &Request) ->
     }
     // Authorization comes before the 404, so that a user without rights does not learn which resources exist.
     let user = match &verb {
-        Ok(verb) => authorize(state, request, || Attributes::of(path, *verb, request))?,
+        Ok(verb) => authorize(state, request, || Attributes::for_request(path, *verb, request))?,
         Err(_) => None,
     };
     let endpoint = endpoint.ok_or_else(Status::no_such_resource)?;

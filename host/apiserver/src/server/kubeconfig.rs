@@ -19,7 +19,7 @@ pub struct KubeconfigError {
 }
 
 /// Returns a kubeconfig for the server at `address`, with `token` as its credential if there is one.
-pub(super) fn text(
+pub(super) fn render(
     transport: &Transport,
     address: SocketAddr,
     token: Option<&str>,

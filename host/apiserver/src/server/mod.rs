@@ -65,7 +65,7 @@ impl ApiServer {
     /// # Errors
     /// If the CA certificate cannot be generated.
     pub fn kubeconfig(&self, address: SocketAddr) -> Result<String, CertificateError> {
-        kubeconfig::text(&self.inner.transport, address, self.inner.state.access.admin_token())
+        kubeconfig::render(&self.inner.transport, address, self.inner.state.access.admin_token())
     }
 
     /// Returns the URL of a listener at `address`.

@@ -47,17 +47,17 @@ impl StoredObject {
     /// Creates the stored version of a draft at `revision`.
     pub(super) fn new(mut draft: Draft, revision: u64) -> Self {
         set_version(&mut draft.value, Some(revision));
-        Self::of(draft, revision)
+        Self::from_draft(draft, revision)
     }
 
     /// Returns the object that a dry run would have stored, with the draft's resourceVersion.
     pub(crate) fn unwritten(mut draft: Draft) -> Self {
         set_version(&mut draft.value, None);
         let revision = draft.value["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
-        Self::of(draft, revision.unwrap_or(0))
+        Self::from_draft(draft, revision.unwrap_or(0))
     }
 
-    fn of(draft: Draft, revision: u64) -> Self {
+    fn from_draft(draft: Draft, revision: u64) -> Self {
         let Draft { value, fields } = draft;
         let body = serde_json::to_vec(&value).expect("a JSON value has string keys");
         let metadata = &value["metadata"];

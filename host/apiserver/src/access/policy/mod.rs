@@ -188,10 +188,12 @@ impl Policy {
         let scopes = [Some(""), (!namespace.is_empty()).then_some(namespace)];
         scopes.into_iter().flatten().filter_map(|scope| self.bindings.get(scope)).flat_map(|bindings| {
             let own = bindings.by_user.get(&*user.name).into_iter().flatten();
-            let own = own.filter_map(|binding| Grant::of(binding, |principal| principal.is_user(&user.name)));
+            let own = own.filter_map(|binding| {
+                Grant::from_binding(binding, |principal| principal.is_user(&user.name))
+            });
             let groups = user.groups.iter().flat_map(|group| {
                 let held = bindings.by_group.get(&**group).into_iter().flatten();
-                held.filter_map(|binding| Grant::of(binding, |principal| principal.is_group(group)))
+                held.filter_map(|binding| Grant::from_binding(binding, |principal| principal.is_group(group)))
             });
             own.chain(groups)
         })
@@ -219,8 +221,8 @@ impl Principal {
 }
 
 impl<'a> Grant<'a> {
-    /// Returns the grant by the binding's first subject that applies.
-    fn of(binding: &'a Binding, applies: impl Fn(&Principal) -> bool) -> Option<Self> {
+    /// Returns the grant of a binding by its first subject that applies.
+    fn from_binding(binding: &'a Binding, applies: impl Fn(&Principal) -> bool) -> Option<Self> {
         let subject = binding.subjects.iter().find(|subject| applies(&subject.principal))?;
         Some(Self { binding, subject })
     }
