@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::meta;
 use crate::registry::{CrdInfo, Endpoint, Names, Resource, ScalePaths, Strategy};
-use crate::rest::meta;
 use crate::schema::Schema;
 use crate::storage::Table;
 use crate::table::Columns;
 
 /// Returns the endpoints of a CRD's served versions.
-pub(super) fn from_crd(crd: &Value, table: &Arc<Table>) -> Vec<Endpoint> {
+pub(crate) fn from_crd(crd: &Value, table: &Arc<Table>) -> Vec<Endpoint> {
     let spec = &crd["spec"];
     let versions: Vec<&Value> = spec["versions"].as_array().into_iter().flatten().collect();
     let resource = Arc::new(resource(crd, &versions, table));

@@ -3,13 +3,11 @@
 //! kube-apiserver spreads this over several controllers, each of which updates the CRD. Here the names are accepted and
 //! the custom resource is served before the response to the CRD's creation is sent.
 
-mod endpoints;
+pub(crate) mod endpoints;
 mod prepare;
-mod serve;
 mod validate;
 
 pub(crate) use prepare::{mark_deleting, prepare};
-pub(crate) use serve::{after_delete, after_write};
 pub(crate) use validate::validate;
 
 /// The finalizer that keeps a CRD until its custom resources are deleted (`CustomResourceCleanupFinalizer`).

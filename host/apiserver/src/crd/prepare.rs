@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::CLEANUP_FINALIZER;
-use crate::rest::meta;
-use crate::server::State;
+use crate::meta;
+use crate::state::State;
 
 /// Sets the defaults and the status of a CRD that is about to be written. `old` is the stored CRD on updates, `now` the
 /// time of new condition transitions.

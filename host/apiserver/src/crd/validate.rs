@@ -3,7 +3,7 @@
 use pilothouse_model::names::is_dns_1035_label;
 use serde_json::Value;
 
-use crate::rest::meta;
+use crate::meta;
 use crate::schema::{Schema, field};
 use crate::status::Cause;
 use crate::table::Columns;

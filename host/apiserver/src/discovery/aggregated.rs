@@ -4,7 +4,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
 use crate::registry::{Endpoint, GroupVersion, Registry};
-use crate::rest::respond::{self, Answer};
+use crate::respond::{self, Answer};
 
 /// A subresource in a discovery document.
 pub(super) struct Subresource<'a> {

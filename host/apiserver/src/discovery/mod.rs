@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::registry::Registry;
 use crate::request::accept::ranges;
 use crate::request::{Request, Target};
-use crate::rest::respond::{self, Answer};
+use crate::respond::{self, Answer};
 use crate::status::Status;
 
 /// Handles a request for `/api`, `/apis`, a group or a group version.

@@ -6,8 +6,7 @@ use super::{Document, DocumentCache, ServedResource};
 use crate::registry::{Endpoint, GroupVersion, Registry};
 use crate::request::Request;
 use crate::request::accept::{MediaRange, ranges};
-use crate::rest::respond::{self, Answer};
-use crate::server::ResponseBody;
+use crate::respond::{self, Answer, ResponseBody};
 use crate::status::Status;
 
 /// The media type with which clients request OpenAPI v2 as protobuf, up to the version (which follows `@` or `.`).

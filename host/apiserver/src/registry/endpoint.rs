@@ -7,10 +7,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::Value;
 
 use super::Resource;
-use crate::rest::{autoscalers, core_events};
+use crate::conversion::{autoscalers, core_events};
 use crate::schema::Schema;
 use crate::status::{ResourceRef, Status};
-use crate::storage::Stored;
+use crate::storage::StoredObject;
 use crate::table::Columns;
 
 /// A resource as one version of an API group serves it.
@@ -126,14 +126,14 @@ impl Endpoint {
     }
 
     /// Returns the serialized object, as responses and watch events carry it.
-    pub(crate) fn object_bytes(&self, stored: &Stored) -> Bytes {
+    pub(crate) fn object_bytes(&self, stored: &StoredObject) -> Bytes {
         let mut out = BytesMut::with_capacity(self.type_meta.len() + stored.body().len());
         self.put_object(&mut out, stored);
         out.freeze()
     }
 
     /// Appends the serialized object to `out`; see [`Endpoint::object_bytes`].
-    pub(crate) fn put_object(&self, out: &mut BytesMut, stored: &Stored) {
+    pub(crate) fn put_object(&self, out: &mut BytesMut, stored: &StoredObject) {
         match self.conversion {
             Conversion::None => {
                 out.put_slice(&self.type_meta);
@@ -149,7 +149,7 @@ impl Endpoint {
 
     /// Appends the object as an item of a list. As in Kubernetes, items of built-in kinds lack `apiVersion` and `kind`
     /// and custom resources have them.
-    pub(crate) fn put_item(&self, out: &mut BytesMut, stored: &Stored) {
+    pub(crate) fn put_item(&self, out: &mut BytesMut, stored: &StoredObject) {
         if self.resource.custom.is_some() || self.conversion != Conversion::None {
             self.put_object(out, stored);
         } else {
@@ -158,7 +158,7 @@ impl Endpoint {
     }
 
     /// Returns the object as this endpoint serves it.
-    pub(crate) fn served_value(&self, stored: &Stored) -> Value {
+    pub(crate) fn served_value(&self, stored: &StoredObject) -> Value {
         self.to_served(stored.value())
     }
 

@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{CLEANUP_FINALIZER, endpoints};
+use crate::crd::{CLEANUP_FINALIZER, endpoints};
+use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
 use crate::rest::delete::{DeleteOptions, Propagation, delete};
-use crate::rest::update::{Change, Part, update};
-use crate::rest::{kinds, meta};
-use crate::server::State;
+use crate::rest::strategy;
+use crate::rest::update::{ProposedUpdate, UpdateTarget, update};
+use crate::state::State;
 use crate::storage::Table;
 
 /// Applies a write to a CRD to the registry, before the response is sent. Does nothing for other kinds and dry runs.
 pub(crate) fn after_write(state: &State, endpoint: &Endpoint, name: &str, dry_run: bool) {
-    if dry_run || !kinds::is_crd(endpoint) {
+    if dry_run || !strategy::is_crd(endpoint) {
         return;
     }
     let crds = &endpoint.resource.table;
@@ -85,7 +86,7 @@ fn delete_custom_resources(state: &State, name: &str) {
     let Some(endpoint) = endpoint_of_crd(state, name) else { return };
     let (objects, _) = endpoint.resource.table.list(None);
     for object in objects {
-        let options = DeleteOptions::of_uid(&object.uid, Propagation::Background);
+        let options = DeleteOptions::for_uid(&object.uid, Propagation::Background);
         // The object may have been deleted or replaced meanwhile. `after_delete` of the remaining ones finishes the CRD.
         let _ = delete(state, &endpoint, (&object.namespace, &object.name), &options);
     }
@@ -133,9 +134,9 @@ fn retry_name_conflicts(state: &State) {
         let is_waiting = endpoint_of_crd(state, &crd.name).is_none() && !crd.deleting;
         if is_waiting {
             let options = WriteOptions::internal("apiextensions-apiserver");
-            // An update without a change checks the names again; see `prepare`.
-            let result = update(state, crds, ("", &crd.name), Part::Main, &options, |old| {
-                Ok(Change { value: old.clone(), applied: true, retry: true })
+            // An update without a change checks the names again; see `crd::prepare`.
+            let result = update(state, crds, ("", &crd.name), UpdateTarget::Object, &options, |old| {
+                Ok(ProposedUpdate { value: old.clone(), applied: true, retry: true })
             });
             if let Err(error) = result {
                 tracing::debug!(%error, crd = %crd.name, "cannot accept the names of a CRD");
