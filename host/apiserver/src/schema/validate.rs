@@ -169,7 +169,7 @@ impl Validator {
             Value::Number(_) => self.number(new, validations, path),
             Value::Array(items) => self.count(items.len(), validations.items, "items", new, path),
             Value::Object(object) => {
-                self.count(object.len(), validations.properties, "properties", new, path)
+                self.count(object.len(), validations.properties, "properties", new, path);
             }
             _ => {}
         }
