@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 
 /// A resource of a group and version, as OpenAPI documents describe it.
 #[derive(Clone, Copy, Debug)]
-pub struct Served<'a> {
+pub struct ServedResource<'a> {
     /// The API group, empty for core.
     pub group: &'a str,
     /// The version.
@@ -71,7 +71,7 @@ impl DocumentCache {
     /// Returns the response to `/openapi/v3`: the document URL of each group and version, given its resources.
     pub fn index<'a>(
         &self,
-        versions: impl IntoIterator<Item = (&'a str, &'a str, Vec<Served<'a>>)>,
+        versions: impl IntoIterator<Item = (&'a str, &'a str, Vec<ServedResource<'a>>)>,
     ) -> Value {
         let mut paths = Map::new();
         for (group, version, served) in versions {
@@ -83,16 +83,21 @@ impl DocumentCache {
     }
 
     /// Returns the document at `/openapi/v3/apis/GROUP/VERSION`, or `/openapi/v3/api/v1` for the core group.
-    pub fn v3(&self, group: &str, version: &str, served: &[Served<'_>]) -> Document {
+    pub fn v3(&self, group: &str, version: &str, served: &[ServedResource<'_>]) -> Document {
         self.get_or_build(path(group, version), served, || v3::document(served))
     }
 
     /// Returns the document at `/openapi/v2`, given all served resources.
-    pub fn v2(&self, served: &[Served<'_>]) -> Document {
+    pub fn v2(&self, served: &[ServedResource<'_>]) -> Document {
         self.get_or_build("v2".to_owned(), served, || v2::document(served))
     }
 
-    fn get_or_build(&self, name: String, served: &[Served<'_>], build: impl FnOnce() -> Value) -> Document {
+    fn get_or_build(
+        &self,
+        name: String,
+        served: &[ServedResource<'_>],
+        build: impl FnOnce() -> Value,
+    ) -> Document {
         let hash = hash(served);
         if let Some(document) = self.documents.lock().get(&name).filter(|document| document.hash == hash) {
             return document.clone();
@@ -110,7 +115,7 @@ fn path(group: &str, version: &str) -> String {
 }
 
 /// Returns a hash of everything that goes into a document.
-fn hash(served: &[Served<'_>]) -> String {
+fn hash(served: &[ServedResource<'_>]) -> String {
     let mut hasher = DefaultHasher::new();
     // Built-in schemas change only with the version of the program.
     env!("CARGO_PKG_VERSION").hash(&mut hasher);
