@@ -1,14 +1,14 @@
-//! Where timestamps come from, so that tests and simulations decide what time it is.
+//! The server's source of time. Tests and simulations replace it to control timestamps.
 
 use jiff::Timestamp;
 
 /// A source of wall-clock time.
 pub trait Clock: Send + Sync + 'static {
-    /// The present.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 
-/// The machine's clock.
+/// The system clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -18,7 +18,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that starts at a given moment and moves with tokio's time: in a test with paused time it is virtual.
+/// A clock that starts at a given time and advances with tokio's clock, so that it follows paused time in tests.
 #[derive(Clone, Copy, Debug)]
 pub struct TokioClock {
     epoch: Timestamp,
@@ -26,7 +26,9 @@ pub struct TokioClock {
 }
 
 impl TokioClock {
-    /// A clock that shows `epoch` now. Must be called within a tokio runtime.
+    /// Creates a clock that reads `epoch` now.
+    ///
+    /// Call it within the tokio runtime whose time the clock is to follow.
     #[must_use]
     pub fn starting_at(epoch: Timestamp) -> Self {
         Self { epoch, start: tokio::time::Instant::now() }
@@ -39,8 +41,8 @@ impl Clock for TokioClock {
     }
 }
 
-/// The form of `metav1.Time`: RFC 3339 in UTC, whole seconds.
-pub(crate) fn seconds(time: Timestamp) -> String {
+/// Formats `time` like `metav1.Time`: RFC 3339 in UTC with whole seconds.
+pub(crate) fn rfc3339_seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
@@ -49,9 +51,9 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_tokio_clock_moves_with_virtual_time() {
+    async fn tokio_clock_advances_with_paused_time() {
         let clock = TokioClock::starting_at("2026-01-02T03:04:05Z".parse().expect("a timestamp"));
         tokio::time::advance(std::time::Duration::from_millis(61_500)).await;
-        assert_eq!(seconds(clock.now()), "2026-01-02T03:05:06Z");
+        assert_eq!(rfc3339_seconds(clock.now()), "2026-01-02T03:05:06Z");
     }
 }

@@ -1,37 +1,68 @@
 //! An embedded Kubernetes API server: in memory, over HTTP or in process.
 //!
-//! [`ApiServer`] answers what kube-apiserver answers, for the built-in kinds that controllers use and for custom
-//! resources: lists with paging and versions, watches with history, bookmarks and 410, the four kinds of patch, CRDs,
-//! discovery. Give [`ApiServer::service`] to `kube::Client::new`, or let [`ApiServer::serve`] listen for kubectl.
-//! [`ApiServer::run_controllers`] starts what a controller manager would do.
+//! [`ApiServer`] behaves like kube-apiserver for the built-in kinds that controllers use and for custom resources:
+//! lists with paging and resource versions, watches with history, bookmarks and 410, the four kinds of patch, CRDs,
+//! discovery. Pass [`ApiServer::service`] to `kube::Client::new`, or let [`ApiServer::serve`] listen for kubectl.
+//! [`ApiServer::run_controllers`] starts a simulated controller manager.
 //!
-//! A socket is served with TLS, and to who has the credentials of [`ApiServer::kubeconfig`]; in process nobody needs any. Everything is
-//! allowed unless [`Authorization::Rbac`] is chosen, and nothing outlives the process.
+//! A socket is served with TLS and requires the credentials of [`ApiServer::kubeconfig`]; requests within the process
+//! need none. Every request is allowed unless [`Authorization::Rbac`] is chosen. All state is lost when the process ends.
+//!
+//! # Modules
+//!
+//! Dependencies go one way: a module uses only modules of the lines above its own. A unit test checks this list.
+//!
+//! ```text
+//! clock status user meta
+//! schema storage table listen
+//! patch conversion
+//! registry
+//! request
+//! access
+//! state respond
+//! crd watch discovery openapi
+//! rest
+//! controllers
+//! bootstrap
+//! server
+//! ```
+//!
+//! `state` holds what requests and controllers share. `rest` implements the verbs on it, `controllers` write through
+//! `rest`, `bootstrap` creates the initial objects, and `server` connects all of it to HTTP.
 
 mod access;
+mod bootstrap;
 mod clock;
 mod controllers;
+mod conversion;
 mod crd;
 mod discovery;
 pub mod listen;
+mod meta;
 pub mod openapi;
 pub mod patch;
 mod registry;
 mod request;
+mod respond;
 mod rest;
 pub mod schema;
 mod server;
+mod state;
 pub mod status;
 mod storage;
 pub mod table;
+#[cfg(test)]
+mod tests;
+mod user;
 mod watch;
 
-pub use access::{Authorization, User};
+pub use access::Authorization;
 pub use clock::{Clock, SystemClock, TokioClock};
 pub use listen::{CertificateError, ServeError};
 pub use request::Verb;
+pub use respond::ResponseBody;
 pub use server::{
     ApiServer, ApiServerBuilder, ApiService, Faults, KubeconfigError, Matcher, RequestCount, RequestLog,
-    ResponseBody,
 };
 pub use status::Status;
+pub use user::User;

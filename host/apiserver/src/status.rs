@@ -1,73 +1,73 @@
-//! The errors that clients get: `meta/v1 Status`, worded as `k8s.io/apimachinery/pkg/api/errors` words them.
+//! API errors (`meta/v1 Status`) with the reasons and messages of `k8s.io/apimachinery/pkg/api/errors`.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// One thing that is wrong with an object or a request: `details.causes[]` of a Status.
+/// One problem of an object or a request: an entry of a Status' `details.causes` (`metav1.StatusCause`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cause {
-    /// The path of the field, such as `spec.replicas`; "" where the cause is about no field.
+    /// The path of the field, such as `spec.replicas`. Empty if the cause does not concern a field.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field: String,
-    /// A word for machines, such as `FieldValueInvalid`.
+    /// The machine-readable reason, such as `FieldValueInvalid`.
     pub reason: String,
-    /// A text for people.
+    /// The human-readable message.
     pub message: String,
 }
 
-/// What the request was about: `details` of a Status.
+/// The resource that a request was for and the causes of its failure: `details` of a Status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Details {
     /// The object's name.
     pub name: String,
     /// The API group.
     pub group: String,
-    /// The plural resource name (in most errors), or the kind (in Invalid).
+    /// The plural resource name; in `Invalid` errors, the kind.
     pub kind: String,
     /// The object's UID.
     pub uid: String,
-    /// What is wrong, one by one.
+    /// The individual problems.
     pub causes: Vec<Cause>,
-    /// After how many seconds a retry makes sense; 0 if it does not say.
+    /// Seconds to wait before a retry; 0 leaves it to the client.
     pub retry_after_seconds: u32,
 }
 
-/// A failed request, as the client sees it.
+/// The Status of a failed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// The HTTP status code.
     pub code: u16,
-    /// A word for machines: `NotFound`, `Conflict`, ….
+    /// The machine-readable reason: `NotFound`, `Conflict`, ….
     pub reason: &'static str,
-    /// A text for people.
+    /// The human-readable message.
     pub message: String,
-    /// What it was about.
+    /// The resource concerned and the causes.
     pub details: Option<Box<Details>>,
-    /// `metadata.continue`: where a list whose token expired may go on.
+    /// `metadata.continue`: the token that continues a list whose own token has expired.
     pub continue_token: Option<String>,
 }
 
-/// The resource that an error talks of.
+/// The names of the resource that an error concerns.
 #[derive(Clone, Copy, Debug)]
-pub struct About<'a> {
+pub struct ResourceRef<'a> {
     /// The API group, empty for core.
     pub group: &'a str,
-    /// The plural name.
+    /// The plural resource name.
     pub plural: &'a str,
     /// The kind.
     pub kind: &'a str,
 }
 
-impl About<'_> {
-    /// `deployments.apps`, or `pods` in the core group.
-    pub fn qualified(&self) -> String {
+impl ResourceRef<'_> {
+    /// Formats the resource as Go's `schema.GroupResource` does: `deployments.apps`, or `pods` in the core group.
+    pub fn group_resource(&self) -> String {
         qualify(self.plural, self.group)
     }
 
-    /// `Deployment.apps`, or `Pod` in the core group.
-    fn qualified_kind(&self) -> String {
+    /// Formats the kind as Go's `schema.GroupKind` does: `Deployment.apps`, or `Pod` in the core group.
+    fn group_kind(&self) -> String {
         qualify(self.kind, self.group)
     }
 
@@ -81,117 +81,119 @@ impl About<'_> {
     }
 }
 
-fn qualify(word: &str, group: &str) -> String {
-    if group.is_empty() { word.to_owned() } else { format!("{word}.{group}") }
+fn qualify(name: &str, group: &str) -> String {
+    if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
 }
 
 impl Status {
-    fn plain(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+    fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into(), details: None, continue_token: None }
     }
 
-    fn with(mut self, details: Details) -> Self {
+    fn with_details(mut self, details: Details) -> Self {
         self.details = Some(Box::new(details));
         self
     }
 
-    /// 404 for an object.
-    pub fn not_found(about: About<'_>, name: &str) -> Self {
-        Self::plain(404, "NotFound", format!("{} {name:?} not found", about.qualified()))
-            .with(about.details(name))
+    /// 404: the object does not exist.
+    pub fn not_found(resource: ResourceRef<'_>, name: &str) -> Self {
+        Self::new(404, "NotFound", format!("{} {name:?} not found", resource.group_resource()))
+            .with_details(resource.details(name))
     }
 
-    /// 404 for a path that is served by nothing.
+    /// 404: nothing serves the path.
     pub fn no_such_resource() -> Self {
-        Self::plain(404, "NotFound", "the server could not find the requested resource")
-            .with(Details::default())
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+            .with_details(Details::default())
     }
 
-    /// 405: the resource does not have the verb.
+    /// 405: the resource does not support the verb.
     pub fn method_not_allowed(verb: &str) -> Self {
         let message = format!("the server does not allow this method on the requested resource: {verb}");
-        Self::plain(405, "MethodNotAllowed", message).with(Details::default())
+        Self::new(405, "MethodNotAllowed", message).with_details(Details::default())
     }
 
-    /// 409 for a name that is taken.
-    pub fn already_exists(about: About<'_>, name: &str) -> Self {
-        let message = format!("{} {name:?} already exists", about.qualified());
-        Self::plain(409, "AlreadyExists", message).with(about.details(name))
+    /// 409: an object of this name exists.
+    pub fn already_exists(resource: ResourceRef<'_>, name: &str) -> Self {
+        let message = format!("{} {name:?} already exists", resource.group_resource());
+        Self::new(409, "AlreadyExists", message).with_details(resource.details(name))
     }
 
-    /// 409 for a name whose present owner is being deleted.
-    pub fn already_exists_deleting(about: About<'_>, name: &str) -> Self {
-        let message = format!("object is being deleted: {} {name:?} already exists", about.qualified());
-        Self { message, ..Self::already_exists(about, name) }
+    /// 409: an object of this name exists and is being deleted.
+    pub fn already_exists_deleting(resource: ResourceRef<'_>, name: &str) -> Self {
+        let message =
+            format!("object is being deleted: {} {name:?} already exists", resource.group_resource());
+        Self { message, ..Self::already_exists(resource, name) }
     }
 
-    /// 500 without a reason, which is how Kubernetes answers a creation with a resourceVersion.
+    /// 500 without a reason: kube-apiserver's answer to a create request with a resourceVersion.
     pub fn resource_version_on_create() -> Self {
-        Self::plain(500, "", "resourceVersion should not be set on objects to be created")
+        Self::new(500, "", "resourceVersion should not be set on objects to be created")
     }
 
-    /// 409 with an explanation after Kubernetes' usual words.
-    pub fn conflict(about: About<'_>, name: &str, problem: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} {name:?}: {problem}", about.qualified());
-        Self::plain(409, "Conflict", message).with(about.details(name))
+    /// 409: the operation conflicts with the state of the object, as `problem` explains.
+    pub fn conflict(resource: ResourceRef<'_>, name: &str, problem: &str) -> Self {
+        let message =
+            format!("Operation cannot be fulfilled on {} {name:?}: {problem}", resource.group_resource());
+        Self::new(409, "Conflict", message).with_details(resource.details(name))
     }
 
-    /// 409: the object has another resourceVersion than the writer saw.
-    pub fn modified(about: About<'_>, name: &str) -> Self {
+    /// 409: the object's resourceVersion is not the one that the client sent.
+    pub fn modified(resource: ResourceRef<'_>, name: &str) -> Self {
         let problem =
             "the object has been modified; please apply your changes to the latest version and try again";
-        Self::conflict(about, name, problem)
+        Self::conflict(resource, name, problem)
     }
 
-    /// 409 of a server-side apply: fields that other managers own.
+    /// 409 of a server-side apply: other managers own fields that it changes.
     pub fn apply_conflict(message: impl Into<String>, causes: Vec<Cause>) -> Self {
-        Self::plain(409, "Conflict", message).with(Details { causes, ..Details::default() })
+        Self::new(409, "Conflict", message).with_details(Details { causes, ..Details::default() })
     }
 
-    /// 422 with all that is wrong with the object.
-    pub fn invalid(about: About<'_>, name: &str, causes: Vec<Cause>) -> Self {
-        let mut texts: Vec<String> =
+    /// 422: the object is invalid, with every cause.
+    pub fn invalid(resource: ResourceRef<'_>, name: &str, causes: Vec<Cause>) -> Self {
+        let mut problems: Vec<String> =
             causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
-        texts.dedup();
-        let list = match texts.as_slice() {
-            [one] => one.clone(),
+        problems.dedup();
+        let problems = match problems.as_slice() {
+            [only] => only.clone(),
             many => format!("[{}]", many.join(", ")),
         };
-        let message = format!("{} {name:?} is invalid: {list}", about.qualified_kind());
-        let details = Details { kind: about.kind.to_owned(), causes, ..about.details(name) };
-        Self::plain(422, "Invalid", message).with(details)
+        let message = format!("{} {name:?} is invalid: {problems}", resource.group_kind());
+        let details = Details { kind: resource.kind.to_owned(), causes, ..resource.details(name) };
+        Self::new(422, "Invalid", message).with_details(details)
     }
 
-    /// 422 without causes, for a patch that cannot be applied.
+    /// 422 without causes: a patch cannot be applied.
     pub fn unprocessable(message: impl Into<String>) -> Self {
-        Self::plain(422, "Invalid", message)
+        Self::new(422, "Invalid", message)
     }
 
-    /// 400 with a text that says what and where.
+    /// 400: the request is malformed. `message` says what is wrong with it.
     pub fn bad_request(message: impl Into<String>) -> Self {
-        Self::plain(400, "BadRequest", message)
+        Self::new(400, "BadRequest", message)
     }
 
-    /// 401: the credentials are worth nothing here.
+    /// 401: the credentials are missing or invalid.
     pub fn unauthorized() -> Self {
-        Self::plain(401, "Unauthorized", "Unauthorized")
+        Self::new(401, "Unauthorized", "Unauthorized")
     }
 
-    /// 403 for an object, for a collection if `name` is empty, or for a path if there is no resource.
-    pub fn forbidden(about: About<'_>, name: &str, problem: &str) -> Self {
-        let message = match (about.plural, name) {
+    /// 403: access is denied to an object, to a collection if `name` is empty, or to a path if there is no resource.
+    pub fn forbidden(resource: ResourceRef<'_>, name: &str, problem: &str) -> Self {
+        let message = match (resource.plural, name) {
             ("", _) => format!("forbidden: {problem}"),
-            (_, "") => format!("{} is forbidden: {problem}", about.qualified()),
-            _ => format!("{} {name:?} is forbidden: {problem}", about.qualified()),
+            (_, "") => format!("{} is forbidden: {problem}", resource.group_resource()),
+            _ => format!("{} {name:?} is forbidden: {problem}", resource.group_resource()),
         };
-        Self::plain(403, "Forbidden", message).with(about.details(name))
+        Self::new(403, "Forbidden", message).with_details(resource.details(name))
     }
 
-    /// 403 for a creation in a namespace that is being deleted, with the cause that clients look for.
-    pub fn namespace_terminating(about: About<'_>, name: &str, namespace: &str) -> Self {
+    /// 403: the namespace of a new object is being deleted. Clients recognise the cause `NamespaceTerminating`.
+    pub fn namespace_terminating(resource: ResourceRef<'_>, name: &str, namespace: &str) -> Self {
         let problem =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
-        let mut status = Self::forbidden(about, name, &problem);
+        let mut status = Self::forbidden(resource, name, &problem);
         if let Some(details) = &mut status.details {
             details.causes.push(Cause {
                 field: "metadata.namespace".into(),
@@ -202,33 +204,33 @@ impl Status {
         status
     }
 
-    /// 406: none of the formats that the client takes is served.
+    /// 406: the client accepts none of the served media types.
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
-        Self::plain(406, "NotAcceptable", message).with(Details::default())
+        Self::new(406, "NotAcceptable", message).with_details(Details::default())
     }
 
-    /// 413: the body is larger than the server takes.
-    pub fn too_large(limit: usize) -> Self {
+    /// 413: the request body exceeds `limit` bytes.
+    pub fn request_entity_too_large(limit: usize) -> Self {
         let message = format!("Request entity too large: limit is {limit}");
-        Self::plain(413, "RequestEntityTooLarge", message).with(Details::default())
+        Self::new(413, "RequestEntityTooLarge", message).with_details(Details::default())
     }
 
-    /// 415: the body is in a format that is not understood.
+    /// 415: the server does not read the body's media type.
     pub fn unsupported_media_type(found: &str, accepted: &[&str]) -> Self {
         let message = format!(
             "the body of the request was in an unknown format ({found}) - accepted media types include: {}",
             accepted.join(", ")
         );
-        Self::plain(415, "UnsupportedMediaType", message).with(Details::default())
+        Self::new(415, "UnsupportedMediaType", message).with_details(Details::default())
     }
 
-    /// 410: the resourceVersion is older than the history.
+    /// 410: the history no longer reaches back to the requested resourceVersion.
     pub fn expired(message: impl Into<String>) -> Self {
-        Self::plain(410, "Expired", message)
+        Self::new(410, "Expired", message)
     }
 
-    /// 410 for a page whose list can no longer be continued; `next` continues it with the present state.
+    /// 410: a continue token has expired. `next` continues the list with the current state.
     pub fn expired_continue(next: String) -> Self {
         let message = "The provided continue parameter is too old to display a consistent list result. You can start a \
                        new list without the continue parameter, or use the continue token in this response to retrieve \
@@ -238,46 +240,46 @@ impl Status {
         Self { continue_token: Some(next), ..Self::expired(message) }
     }
 
-    /// 410 for a watch or an exact list that starts before the history does.
-    pub fn too_old(requested: u64, oldest: u64) -> Self {
+    /// 410: a watch or an exact list starts before the oldest resourceVersion of the history.
+    pub fn too_old_resource_version(requested: u64, oldest: u64) -> Self {
         Self::expired(format!("too old resource version: {requested} ({oldest})"))
     }
 
-    /// 504: the client asks for a state that is in the future.
-    pub fn too_large_version(requested: u64, current: u64) -> Self {
+    /// 504: the requested resourceVersion is newer than the current one.
+    pub fn too_large_resource_version(requested: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {requested}, current: {current}");
         let cause = Cause {
             field: String::new(),
             reason: "ResourceVersionTooLarge".into(),
             message: "Too large resource version".into(),
         };
-        Self::plain(504, "Timeout", message).with(Details {
+        Self::new(504, "Timeout", message).with_details(Details {
             causes: vec![cause],
             retry_after_seconds: 1,
             ..Details::default()
         })
     }
 
-    /// 429: come back later.
+    /// 429: the client must retry later.
     pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
-        Self::plain(429, "TooManyRequests", message)
-            .with(Details { retry_after_seconds, ..Details::default() })
+        Self::new(429, "TooManyRequests", message)
+            .with_details(Details { retry_after_seconds, ..Details::default() })
     }
 
-    /// 500 for what should not happen.
+    /// 500: an internal error.
     pub fn internal(message: impl fmt::Display) -> Self {
         let cause = Cause { field: String::new(), reason: String::new(), message: message.to_string() };
-        Self::plain(500, "InternalError", format!("Internal error occurred: {message}"))
-            .with(Details { causes: vec![cause], ..Details::default() })
+        Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
+            .with_details(Details { causes: vec![cause], ..Details::default() })
     }
 
-    /// A failure with any code, for injected faults. The reason is the one that goes with the code.
+    /// A failure with any code and its usual reason, for injected faults.
     pub fn with_code(code: u16, message: impl Into<String>, retry_after_seconds: u32) -> Self {
-        Self::plain(code, reason_of(code), message)
-            .with(Details { retry_after_seconds, ..Details::default() })
+        Self::new(code, default_reason(code), message)
+            .with_details(Details { retry_after_seconds, ..Details::default() })
     }
 
-    /// The Status object that is sent.
+    /// Returns the Status as JSON.
     pub fn to_value(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -292,7 +294,7 @@ impl Status {
         status
     }
 
-    /// How long the client should wait, for the `Retry-After` header.
+    /// Returns the value of the `Retry-After` header in seconds, if the client should wait.
     pub fn retry_after(&self) -> Option<u32> {
         self.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0)
     }
@@ -338,8 +340,8 @@ impl fmt::Display for Status {
 
 impl std::error::Error for Status {}
 
-/// The reason that `k8s.io/apimachinery/pkg/api/errors.NewGenericServerResponse` gives a code.
-fn reason_of(code: u16) -> &'static str {
+/// Returns the reason that `k8s.io/apimachinery/pkg/api/errors.NewGenericServerResponse` gives a code.
+fn default_reason(code: u16) -> &'static str {
     match code {
         400 => "BadRequest",
         401 => "Unauthorized",
@@ -364,11 +366,11 @@ fn reason_of(code: u16) -> &'static str {
 mod tests {
     use super::*;
 
-    const FOOS: About<'static> = About { group: "example.com", plural: "foos", kind: "Foo" };
-    const PODS: About<'static> = About { group: "", plural: "pods", kind: "Pod" };
+    const FOOS: ResourceRef<'static> = ResourceRef { group: "example.com", plural: "foos", kind: "Foo" };
+    const PODS: ResourceRef<'static> = ResourceRef { group: "", plural: "pods", kind: "Pod" };
 
     #[test]
-    fn messages_are_those_of_kubernetes() {
+    fn messages_match_apimachinery() {
         assert_eq!(Status::not_found(PODS, "a").message, r#"pods "a" not found"#);
         assert_eq!(Status::already_exists(FOOS, "a").message, r#"foos.example.com "a" already exists"#);
         assert_eq!(
@@ -388,8 +390,8 @@ mod tests {
     }
 
     #[test]
-    fn a_version_from_the_future_tells_when_to_retry() {
-        let status = Status::too_large_version(9, 5);
+    fn too_large_resource_version_asks_for_a_retry() {
+        let status = Status::too_large_resource_version(9, 5);
         assert_eq!(status.retry_after(), Some(1));
         assert_eq!(status.to_value()["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
     }

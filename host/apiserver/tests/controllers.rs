@@ -1,4 +1,4 @@
-//! The simulated controllers, in virtual time.
+//! The simulated controllers, in tokio's paused time.
 
 mod api;
 
@@ -18,7 +18,7 @@ fn gone(answer: &Answer) -> bool {
     answer.code == 404
 }
 
-/// A ConfigMap with owners; `blocking` owners wait for it in a foreground deletion.
+/// Creates a ConfigMap with owners. The flag is `blockOwnerDeletion`: a foreground deletion of the owner waits for it.
 async fn dependent(api: &Api, name: &str, owners: &[(&Value, bool)]) -> Value {
     let references: Vec<Value> = owners
         .iter()
@@ -34,7 +34,7 @@ async fn dependent(api: &Api, name: &str, owners: &[(&Value, bool)]) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dependents_follow_their_owner_and_theirs_follow_them() {
+async fn deleting_an_owner_deletes_its_dependents_recursively() {
     let (api, _running) = start();
     let owner = dependent(&api, "owner", &[]).await;
     let child = dependent(&api, "child", &[(&owner, false)]).await;
@@ -46,7 +46,7 @@ async fn dependents_follow_their_owner_and_theirs_follow_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dependent_stays_while_one_owner_does() {
+async fn dependent_stays_until_its_last_owner_is_deleted() {
     let (api, _running) = start();
     let first = dependent(&api, "first", &[]).await;
     let second = dependent(&api, "second", &[]).await;
@@ -63,7 +63,7 @@ async fn a_dependent_stays_while_one_owner_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_the_foreground_the_owner_goes_last() {
+async fn foreground_deletion_removes_the_owner_last() {
     let (api, _running) = start();
     let owner = dependent(&api, "owner", &[]).await;
     let child = json!({"metadata": {
@@ -85,7 +85,7 @@ async fn in_the_foreground_the_owner_goes_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphans_lose_their_owner_and_stay() {
+async fn orphan_deletion_keeps_dependents_without_owner_references() {
     let (api, _running) = start();
     let owner = dependent(&api, "owner", &[]).await;
     dependent(&api, "child", &[(&owner, true)]).await;
@@ -96,7 +96,7 @@ async fn orphans_lose_their_owner_and_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_never_was_under_that_uid_is_absent() {
+async fn dependent_of_an_unknown_uid_is_deleted() {
     let (api, _running) = start();
     let mut owner = dependent(&api, "owner", &[]).await;
     owner["metadata"]["uid"] = json!("11111111-2222-3333-4444-555555555555");
@@ -106,7 +106,7 @@ async fn an_owner_that_never_was_under_that_uid_is_absent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_of_a_kind_that_is_not_served_keeps_its_dependents() {
+async fn dependent_of_an_unserved_kind_stays() {
     let (api, _running) = start();
     let owner =
         json!({"apiVersion": "example.com/v1", "kind": "Nothing", "metadata": {"name": "x", "uid": "u"}});
@@ -119,7 +119,7 @@ async fn an_owner_of_a_kind_that_is_not_served_keeps_its_dependents() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_takes_its_contents_along() {
+async fn deleting_a_namespace_deletes_its_content() {
     let (api, _running) = start();
     api.post("/api/v1/namespaces", &json!({"metadata": {"name": "n"}})).await.ok();
     api.until("/api/v1/namespaces/n/serviceaccounts/default", |answer| answer.code == 200).await;
@@ -131,9 +131,9 @@ async fn a_namespace_takes_its_contents_along() {
     api.until("/api/v1/namespaces/n/secrets/s", gone).await;
     let late = api.post("/api/v1/namespaces/n/configmaps", &json!({"metadata": {"name": "late"}})).await;
     assert_eq!(late.fails(403, "Forbidden")["details"]["causes"][0]["reason"], "NamespaceTerminating");
-    assert_eq!(api.get("/api/v1/namespaces/n").await.code, 200, "something is left");
-    let told = |answer: &Answer| answer.body["status"]["conditions"].is_array();
-    let waiting = api.until("/api/v1/namespaces/n", told).await.ok();
+    assert_eq!(api.get("/api/v1/namespaces/n").await.code, 200, "an object with a finalizer remains");
+    let has_conditions = |answer: &Answer| answer.body["status"]["conditions"].is_array();
+    let waiting = api.until("/api/v1/namespaces/n", has_conditions).await.ok();
     let message = |kind: &str| {
         let conditions = waiting["status"]["conditions"].as_array().expect("conditions").iter();
         let mut found = conditions.filter(|one| one["type"] == kind && one["status"] == "True");
@@ -150,14 +150,14 @@ async fn a_namespace_takes_its_contents_along() {
     );
     let settled = api.server.revision();
     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
-    assert_eq!(api.server.revision(), settled, "conditions are written when they change");
+    assert_eq!(api.server.revision(), settled, "conditions are written only when they change");
     api.merge("/api/v1/namespaces/n/configmaps/held", &json!({"metadata": {"finalizers": null}})).await.ok();
     api.until("/api/v1/namespaces/n", gone).await;
     api.delete("/api/v1/namespaces/default", &json!(null)).await.fails(403, "Forbidden");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_becomes_available_for_each_generation() {
+async fn deployment_becomes_available_in_each_generation() {
     let (api, _running) = start();
     let body = json!({
         "metadata": {"name": "d"},
@@ -180,7 +180,7 @@ async fn a_deployment_becomes_available_for_each_generation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_on_a_node_is_ended_by_the_kubelet_that_is_simulated() {
+async fn simulated_kubelet_completes_the_deletion_of_a_scheduled_pod() {
     let (api, running) = start();
     let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}});
     api.post(&core("pods"), &pod).await.ok();
@@ -190,7 +190,7 @@ async fn a_pod_on_a_node_is_ended_by_the_kubelet_that_is_simulated() {
     tokio::task::yield_now().await;
     api.post(&core("pods"), &pod).await.ok();
     let deleting = api.delete(&core("pods/p"), &json!(null)).await.ok();
-    assert_eq!(deleting["metadata"]["deletionGracePeriodSeconds"], 30, "nobody ends it now");
+    assert_eq!(deleting["metadata"]["deletionGracePeriodSeconds"], 30, "no kubelet runs");
     api.delete(&core("pods/p"), &json!({"gracePeriodSeconds": 0})).await.ok();
     api.get(&core("pods/p")).await.fails(404, "NotFound");
 }

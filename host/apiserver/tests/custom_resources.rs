@@ -1,4 +1,4 @@
-//! CRDs and what they define.
+//! CRDs and custom resources.
 
 mod api;
 
@@ -54,7 +54,7 @@ async fn with_crd() -> Api {
 }
 
 #[tokio::test]
-async fn a_crd_is_established_and_served_when_its_creation_is_answered() {
+async fn crd_is_established_and_served_once_created() {
     let api = Api::new();
     api.get(FOOS).await.fails(404, "NotFound");
     let created = api.post(CRDS, &crd()).await.ok();
@@ -76,7 +76,7 @@ async fn a_crd_is_established_and_served_when_its_creation_is_answered() {
 }
 
 #[tokio::test]
-async fn objects_are_defaulted_pruned_and_validated() {
+async fn custom_resources_are_defaulted_pruned_and_validated() {
     let api = with_crd().await;
     let created = api.post(FOOS, &foo("a", &json!({"unknown": 1}))).await;
     assert_eq!(created.warnings, ["299 - \"unknown field \\\"spec.unknown\\\"\""]);
@@ -93,7 +93,7 @@ async fn objects_are_defaulted_pruned_and_validated() {
 }
 
 #[tokio::test]
-async fn items_of_custom_resources_carry_their_type() {
+async fn list_items_of_custom_resources_have_kind_and_api_version() {
     let api = with_crd().await;
     api.post(FOOS, &foo("a", &json!({}))).await.ok();
     let list = api.get(FOOS).await.ok();
@@ -105,7 +105,7 @@ async fn items_of_custom_resources_carry_their_type() {
 }
 
 #[tokio::test]
-async fn every_version_serves_the_same_objects() {
+async fn all_versions_serve_the_same_objects() {
     let api = with_crd().await;
     api.post(FOOS, &foo("a", &json!({}))).await.ok();
     let newer = api.get("/apis/example.com/v2/namespaces/default/foos/a").await.ok();
@@ -145,7 +145,7 @@ async fn custom_resources_have_no_strategic_merge_and_no_unconditional_put() {
 }
 
 #[tokio::test]
-async fn objects_are_selected_by_the_fields_of_their_crd() {
+async fn field_selector_supports_selectable_fields_of_the_crd() {
     let api = with_crd().await;
     api.post(FOOS, &foo("a", &json!({"color": "red"}))).await.ok();
     api.post(FOOS, &foo("b", &json!({"color": "blue"}))).await.ok();
@@ -154,13 +154,13 @@ async fn objects_are_selected_by_the_fields_of_their_crd() {
 }
 
 #[tokio::test]
-async fn deleting_a_crd_deletes_its_objects_and_tells_their_watchers() {
+async fn deleting_a_crd_deletes_its_objects_and_ends_their_watches() {
     let api = with_crd().await;
     api.post(FOOS, &foo("a", &json!({}))).await.ok();
     let mut watch = api.watch(FOOS).await;
-    assert_eq!(watch.brief().await, "ADDED a");
+    assert_eq!(watch.next_summary().await, "ADDED a");
     api.delete(&format!("{CRDS}/foos.example.com"), &json!(null)).await.ok();
-    assert_eq!(watch.brief().await, "DELETED a");
+    assert_eq!(watch.next_summary().await, "DELETED a");
     assert_eq!(watch.next().await, None);
     api.get(FOOS).await.fails(404, "NotFound");
     api.get(&format!("{CRDS}/foos.example.com")).await.fails(404, "NotFound");
@@ -169,7 +169,7 @@ async fn deleting_a_crd_deletes_its_objects_and_tells_their_watchers() {
 }
 
 #[tokio::test]
-async fn a_crd_waits_for_objects_with_finalizers() {
+async fn crd_deletion_waits_for_objects_with_finalizers() {
     let api = with_crd().await;
     let mut held = foo("a", &json!({}));
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
@@ -184,7 +184,7 @@ async fn a_crd_waits_for_objects_with_finalizers() {
 }
 
 #[tokio::test]
-async fn a_bad_crd_is_refused_with_all_that_is_wrong() {
+async fn invalid_crd_is_rejected_with_all_causes() {
     let api = Api::new();
     let mut bad = crd();
     bad["metadata"]["name"] = json!("other.example.com");
@@ -203,7 +203,7 @@ async fn a_bad_crd_is_refused_with_all_that_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_crd_cannot_change_what_it_is_nor_lose_a_stored_version() {
+async fn crd_cannot_change_scope_or_drop_a_stored_version() {
     let api = with_crd().await;
     let path = format!("{CRDS}/foos.example.com");
     api.merge(&path, &json!({"spec": {"scope": "Cluster"}})).await.fails(422, "Invalid");
@@ -221,12 +221,12 @@ async fn a_crd_cannot_change_what_it_is_nor_lose_a_stored_version() {
 }
 
 #[tokio::test]
-async fn names_that_are_taken_are_not_accepted() {
+async fn crd_with_conflicting_names_is_not_established() {
     let api = with_crd().await;
-    let mut rival = crd();
-    rival["metadata"]["name"] = json!("foozes.example.com");
-    rival["spec"]["names"] = json!({"plural": "foozes", "kind": "Foo"});
-    let created = api.post(CRDS, &rival).await.ok();
+    let mut conflicting = crd();
+    conflicting["metadata"]["name"] = json!("foozes.example.com");
+    conflicting["spec"]["names"] = json!({"plural": "foozes", "kind": "Foo"});
+    let created = api.post(CRDS, &conflicting).await.ok();
     let conditions = created["status"]["conditions"].as_array().expect("conditions");
     assert!(conditions.iter().any(|c| c["type"] == "NamesAccepted" && c["reason"] == "ListKindConflict"));
     assert!(conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "False"));
@@ -236,7 +236,7 @@ async fn names_that_are_taken_are_not_accepted() {
 }
 
 #[tokio::test]
-async fn applying_custom_resources_merges_by_manager() {
+async fn server_side_apply_merges_custom_resources_by_manager() {
     let api = with_crd().await;
     let path = |manager: &str| format!("{FOOS}/a?fieldManager={manager}");
     api.apply(&path("one"), &foo("a", &json!({"color": "red"}))).await.ok();
@@ -247,7 +247,7 @@ async fn applying_custom_resources_merges_by_manager() {
 }
 
 #[tokio::test]
-async fn what_a_crd_lacks_is_said_once() {
+async fn missing_crd_field_is_reported_once() {
     let api = Api::new();
     for field in ["group", "scope", "names/plural", "names/kind"] {
         let mut body = crd();
@@ -257,14 +257,14 @@ async fn what_a_crd_lacks_is_said_once() {
         let refused = api.post(CRDS, &body).await.fails(422, "Invalid");
         let at = format!("spec.{}", field.replace('/', "."));
         let causes = refused["details"]["causes"].as_array().expect("causes").iter();
-        let said =
+        let matching =
             causes.filter(|cause| cause["field"] == at.as_str() && cause["reason"] == "FieldValueRequired");
-        assert_eq!(said.count(), 1, "{at}: {refused:#}");
+        assert_eq!(matching.count(), 1, "{at}: {refused:#}");
     }
 }
 
 #[tokio::test]
-async fn versions_from_before_a_crd_was_made_again_are_gone() {
+async fn watch_from_before_a_crd_was_recreated_gets_410() {
     let api = with_crd().await;
     let created = api.post(FOOS, &foo("a", &json!({}))).await.ok();
     let old = api::version(&created);
@@ -276,6 +276,6 @@ async fn versions_from_before_a_crd_was_made_again_are_gone() {
     assert_eq!(
         (&event["type"], &event["object"]["code"]),
         (&json!("ERROR"), &json!(410)),
-        "a's end is not told"
+        "the deletion of a is not in the history"
     );
 }

@@ -1,4 +1,4 @@
-//! Discovery and the paths that are no resources.
+//! Discovery and non-resource paths.
 
 mod api;
 
@@ -28,7 +28,7 @@ async fn groups_and_resources_are_listed() {
 }
 
 #[tokio::test]
-async fn aggregated_discovery_is_given_to_who_asks_for_it() {
+async fn aggregated_discovery_is_served_on_request() {
     let api = Api::new();
     let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                   application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
@@ -53,7 +53,7 @@ async fn aggregated_discovery_is_given_to_who_asks_for_it() {
 }
 
 #[tokio::test]
-async fn the_server_says_that_it_is_well_and_what_it_is() {
+async fn health_and_version_are_served_and_unknown_paths_get_404() {
     let api = Api::new();
     for path in ["/healthz", "/readyz", "/livez"] {
         assert_eq!(api.get(path).await.code, 200);
@@ -65,7 +65,7 @@ async fn the_server_says_that_it_is_well_and_what_it_is() {
 }
 
 #[tokio::test]
-async fn only_who_reads_nothing_else_gets_openapi_v2_in_protobuf() {
+async fn openapi_v2_in_protobuf_is_served_only_to_clients_that_accept_nothing_else() {
     let api = Api::new();
     let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
     let (answer, content_type) = api.get_as("/openapi/v2", protobuf).await;
@@ -77,7 +77,7 @@ async fn only_who_reads_nothing_else_gets_openapi_v2_in_protobuf() {
 }
 
 #[tokio::test]
-async fn the_root_lists_the_paths() {
+async fn root_lists_paths_that_are_served() {
     let api = Api::new();
     let root = api.get("/").await.ok();
     let paths: Vec<&str> =

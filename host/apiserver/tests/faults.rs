@@ -1,4 +1,4 @@
-//! What tests can break, and what they can count.
+//! Fault injection and request counts.
 
 mod api;
 
@@ -9,7 +9,7 @@ use pilothouse_apiserver::{ApiServer, Matcher, Verb};
 use serde_json::json;
 
 #[tokio::test]
-async fn requests_fail_as_often_as_they_should() {
+async fn injected_failure_applies_to_the_given_number_of_requests() {
     let api = Api::new();
     api.server.faults().fail_with_code(Matcher::of(Verb::Create, "configmaps"), 2, 500, 0);
     let body = json!({"metadata": {"name": "a"}});
@@ -22,7 +22,7 @@ async fn requests_fail_as_often_as_they_should() {
 }
 
 #[tokio::test]
-async fn the_next_list_or_watch_can_be_gone() {
+async fn next_list_or_watch_can_be_answered_with_410() {
     let api = Api::new();
     api.server.faults().expire(Matcher::of(Verb::List, "pods"));
     api.server.faults().expire(Matcher::of(Verb::Watch, "pods"));
@@ -41,7 +41,7 @@ async fn requests_can_be_delayed() {
 }
 
 #[tokio::test]
-async fn requests_are_counted_here_and_over_http() {
+async fn request_counts_are_available_in_process_and_over_http() {
     let api = Api::new();
     api.get(&core("pods")).await.ok();
     api.get("/api/v1/pods").await.ok();
@@ -56,7 +56,7 @@ async fn requests_are_counted_here_and_over_http() {
 }
 
 #[tokio::test]
-async fn faults_over_http_must_be_allowed() {
+async fn fault_injection_over_http_must_be_enabled() {
     let closed = Api::new();
     closed.post("/debug/faults", &json!({"code": 500})).await.fails(404, "NotFound");
     let open = Api { server: ApiServer::builder().faults_over_http(true).build() };

@@ -1,4 +1,4 @@
-//! The server behind a listener: who is served, and what must not bring it down.
+//! The server behind a listener: credentials, limits, and robustness.
 
 mod api;
 
@@ -23,21 +23,22 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-struct Listening {
+/// A server that listens on a socket, and a client with its kubeconfig.
+struct RunningServer {
     client: Client,
     address: std::net::SocketAddr,
     shutdown: CancellationToken,
     served: JoinHandle<bool>,
 }
 
-async fn listen(server: &ApiServer) -> Listening {
+async fn listen(server: &ApiServer) -> RunningServer {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let shutdown = CancellationToken::new();
     let kubeconfig = server.kubeconfig(address).expect("a certificate");
     let (server, stop) = (server.clone(), shutdown.clone());
     let served = tokio::spawn(async move { server.serve(listener, stop).await.is_ok() });
-    Listening { client: client(&kubeconfig).await, address, shutdown, served }
+    RunningServer { client: client(&kubeconfig).await, address, shutdown, served }
 }
 
 async fn client(kubeconfig: &str) -> Client {
@@ -47,13 +48,13 @@ async fn client(kubeconfig: &str) -> Client {
     Client::try_from(config).expect("a client")
 }
 
-/// A server of plain HTTP, whose requests can be written by hand.
+/// Returns a server for plain HTTP without credentials, so that tests can write requests by hand.
 fn plain() -> Api {
     Api { server: ApiServer::builder().plain_http(true).anonymous(true).build() }
 }
 
-/// Sends a request with these lines of its head, and returns the status code and the body.
-async fn ask(address: std::net::SocketAddr, head: &[&str], body: &str) -> (u16, String) {
+/// Sends a request with these lines as its head; returns the status code and the body.
+async fn send(address: std::net::SocketAddr, head: &[&str], body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     let length = format!("content-length: {}", body.len());
     let head = [head, &["connection: close", &length, "", ""]].concat().join("\r\n");
@@ -68,9 +69,9 @@ async fn ask(address: std::net::SocketAddr, head: &[&str], body: &str) -> (u16, 
 const LOCAL: &str = "host: 127.0.0.1:1";
 
 #[tokio::test]
-async fn a_client_lists_and_watches_over_tls_until_the_server_stops() {
+async fn client_lists_and_watches_over_tls_until_shutdown() {
     let api = Api::new();
-    let Listening { client, shutdown, served, address } = listen(&api.server).await;
+    let RunningServer { client, shutdown, served, address } = listen(&api.server).await;
     assert!(api.server.url(address).starts_with("https://127.0.0.1:"));
     let maps: kube::Api<ConfigMap> = kube::Api::namespaced(client, "default");
     let list = maps.list(&ListParams::default()).await.expect("a list");
@@ -90,7 +91,7 @@ async fn a_client_lists_and_watches_over_tls_until_the_server_stops() {
 #[tokio::test]
 async fn http_2_without_tls_is_served() {
     let api = plain();
-    let Listening { address, .. } = listen(&api.server).await;
+    let RunningServer { address, .. } = listen(&api.server).await;
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     // The client's preface and an empty SETTINGS frame; the server answers with its own SETTINGS (type 4).
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.expect("written");
@@ -100,9 +101,9 @@ async fn http_2_without_tls_is_served() {
 }
 
 #[tokio::test]
-async fn garbage_on_a_connection_leaves_the_others_alone() {
+async fn garbage_on_one_connection_does_not_affect_others() {
     let api = Api::new();
-    let Listening { client, address, .. } = listen(&api.server).await;
+    let RunningServer { client, address, .. } = listen(&api.server).await;
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     stream.write_all(b"this is neither TLS nor HTTP\r\n\r\n").await.expect("written");
     let mut rest = Vec::new();
@@ -111,10 +112,10 @@ async fn garbage_on_a_connection_leaves_the_others_alone() {
     assert_eq!(version.minor, "32");
 }
 
-/// A request's body that panics when it is read.
-struct Exploding;
+/// A request body that panics when it is read.
+struct PanickingBody;
 
-impl http_body::Body for Exploding {
+impl http_body::Body for PanickingBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -127,10 +128,10 @@ impl http_body::Body for Exploding {
 }
 
 #[tokio::test]
-async fn a_panic_answers_one_request_with_500_and_no_other() {
+async fn panic_fails_only_its_own_request() {
     use http_body_util::BodyExt;
     let api = Api::new();
-    let request = Request::post(core("configmaps")).body(Exploding).expect("a request");
+    let request = Request::post(core("configmaps")).body(PanickingBody).expect("a request");
     let Ok(response) = api.server.service().oneshot(request).await;
     assert_eq!(response.status(), 500);
     let Ok(body) = response.into_body().collect().await;
@@ -140,18 +141,18 @@ async fn a_panic_answers_one_request_with_500_and_no_other() {
 }
 
 #[tokio::test]
-async fn without_the_kubeconfigs_credential_only_probes_are_answered() {
+async fn only_probes_are_answered_without_credentials() {
     for authorization in [Authorization::AlwaysAllow, Authorization::Rbac] {
         let server = ApiServer::builder().authorization(authorization).plain_http(true).build();
-        let Listening { client, address, .. } = listen(&server).await;
+        let RunningServer { client, address, .. } = listen(&server).await;
         for path in ["/api/v1/namespaces/default/secrets", "/api", "/openapi/v3", "/debug/requests", "/"] {
-            let (code, body) = ask(address, &[&format!("GET {path} HTTP/1.1"), LOCAL], "").await;
+            let (code, body) = send(address, &[&format!("GET {path} HTTP/1.1"), LOCAL], "").await;
             assert_eq!((code, body.contains("Unauthorized")), (401, true), "{path}: {body}");
             let wrong = [&format!("GET {path} HTTP/1.1"), LOCAL, "authorization: Bearer guess"];
-            assert_eq!(ask(address, &wrong, "").await.0, 401, "{path}");
+            assert_eq!(send(address, &wrong, "").await.0, 401, "{path}");
         }
         for path in ["/healthz", "/readyz", "/livez", "/version"] {
-            assert_eq!(ask(address, &[&format!("GET {path} HTTP/1.1"), LOCAL], "").await.0, 200, "{path}");
+            assert_eq!(send(address, &[&format!("GET {path} HTTP/1.1"), LOCAL], "").await.0, 200, "{path}");
         }
         let maps: kube::Api<ConfigMap> = kube::Api::namespaced(client, "default");
         maps.list(&ListParams::default()).await.expect("the kubeconfig has the credential");
@@ -159,42 +160,42 @@ async fn without_the_kubeconfigs_credential_only_probes_are_answered() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_trust_the_kubeconfigs_authority_is_not_connected() {
+async fn client_that_trusts_another_authority_cannot_connect() {
     let (one, other) = (ApiServer::builder().build(), ApiServer::builder().build());
-    let Listening { address, .. } = listen(&one).await;
-    let stranger = client(&other.kubeconfig(address).expect("a certificate")).await;
-    let refused = stranger.apiserver_version().await.expect_err("another authority");
+    let RunningServer { address, .. } = listen(&one).await;
+    let client = client(&other.kubeconfig(address).expect("a certificate")).await;
+    let refused = client.apiserver_version().await.expect_err("another authority");
     assert!(format!("{refused:?}").contains("UnknownIssuer"), "{refused:?}");
 }
 
 #[tokio::test]
-async fn what_a_web_page_can_send_is_refused() {
+async fn requests_that_web_pages_can_send_are_refused() {
     let api = plain();
-    let Listening { address, .. } = listen(&api.server).await;
+    let RunningServer { address, .. } = listen(&api.server).await;
     let post = format!("POST {} HTTP/1.1", core("configmaps"));
     let (json, map) = ("content-type: application/json", r#"{"metadata": {"name": "a"}}"#);
-    // DNS rebinding: the page's own name leads to this port.
-    let (code, body) = ask(address, &["GET /api/v1/secrets HTTP/1.1", "host: attacker.example"], "").await;
+    // DNS rebinding: the host name of the page resolves to this port.
+    let (code, body) = send(address, &["GET /api/v1/secrets HTTP/1.1", "host: attacker.example"], "").await;
     assert_eq!((code, body.contains("attacker.example")), (403, true), "{body}");
     for forged in ["origin: http://attacker.example", "origin: null", "sec-fetch-site: cross-site"] {
-        assert_eq!(ask(address, &[&post, LOCAL, json, forged], map).await.0, 403, "{forged}");
+        assert_eq!(send(address, &[&post, LOCAL, json, forged], map).await.0, 403, "{forged}");
     }
-    // A form, text and a body without a type are sent without asking the server first.
+    // Browsers send forms, text and bodies without a type without a CORS preflight.
     for simple in ["x-none: 1", "content-type: text/plain", "content-type: application/x-www-form-urlencoded"]
     {
-        assert_eq!(ask(address, &[&post, LOCAL, simple], map).await.0, 415, "{simple}");
+        assert_eq!(send(address, &[&post, LOCAL, simple], map).await.0, 415, "{simple}");
     }
     let put = format!("PUT {} HTTP/1.1", core("configmaps/a"));
     let patch = format!("PATCH {} HTTP/1.1", core("configmaps/a"));
-    assert_eq!(ask(address, &[&post, LOCAL, json, "origin: http://127.0.0.1:1"], map).await.0, 201);
-    assert_eq!(ask(address, &[&put, LOCAL], map).await.0, 415);
-    assert_eq!(ask(address, &[&patch, LOCAL], "{}").await.0, 415);
+    assert_eq!(send(address, &[&post, LOCAL, json, "origin: http://127.0.0.1:1"], map).await.0, 201);
+    assert_eq!(send(address, &[&put, LOCAL], map).await.0, 415);
+    assert_eq!(send(address, &[&patch, LOCAL], "{}").await.0, 415);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_sends_nothing_or_half_a_head_is_cut_off() {
+async fn connection_without_a_complete_request_head_is_closed() {
     let api = plain();
-    let Listening { address, .. } = listen(&api.server).await;
+    let RunningServer { address, .. } = listen(&api.server).await;
     for half in ["", "P", "GET / HTTP/1.1\r\nhost: 127"] {
         let mut stream = TcpStream::connect(address).await.expect("a connection");
         stream.write_all(half.as_bytes()).await.expect("written");
@@ -202,15 +203,15 @@ async fn a_client_that_sends_nothing_or_half_a_head_is_cut_off() {
         let _ = stream.read_to_end(&mut rest).await;
     }
     let tls = Api::new();
-    let Listening { address, .. } = listen(&tls.server).await;
+    let RunningServer { address, .. } = listen(&tls.server).await;
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     assert_eq!(stream.read(&mut [0]).await.ok(), Some(0), "the handshake never began");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_never_ends_is_answered() {
+async fn incomplete_body_is_answered_after_a_timeout() {
     let api = plain();
-    let Listening { address, .. } = listen(&api.server).await;
+    let RunningServer { address, .. } = listen(&api.server).await;
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     let head = format!("POST {} HTTP/1.1\r\n{LOCAL}\r\ncontent-length: 9\r\n\r\n{{", core("configmaps"));
     stream.write_all(head.as_bytes()).await.expect("written");
@@ -220,39 +221,39 @@ async fn a_body_that_never_ends_is_answered() {
 }
 
 #[tokio::test]
-async fn a_head_is_bounded() {
+async fn request_head_size_is_limited() {
     let api = plain();
-    let Listening { address, .. } = listen(&api.server).await;
+    let RunningServer { address, .. } = listen(&api.server).await;
     let long = format!("x-long: {}", "a".repeat(100 << 10));
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     let _ = stream.write_all(format!("GET / HTTP/1.1\r\n{LOCAL}\r\n{long}\r\n\r\n").as_bytes()).await;
     let mut answer = vec![0; 12];
-    // The server may close before all was written, and the system then forgets the answer.
+    // The server may close the connection while the request is written; the response is then lost.
     if stream.read_exact(&mut answer).await.is_ok() {
         assert_eq!(answer, b"HTTP/1.1 431");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn connections_beyond_the_limit_wait_for_one_to_end() {
+async fn connections_beyond_the_limit_wait_until_one_ends() {
     use pilothouse_apiserver::listen;
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
-    let listening = listen::Listening { listener, tls: None, connections: 2 };
+    let bound = listen::BoundListener { listener, tls: None, max_connections: 2 };
     let service = tower::service_fn(async |_| Ok::<_, Infallible>(http::Response::new(String::from("ok"))));
-    tokio::spawn(listen::serve(listening, service, CancellationToken::new()));
+    tokio::spawn(listen::serve(bound, service, CancellationToken::new()));
     let silent = [TcpStream::connect(address).await, TcpStream::connect(address).await];
-    // Time is virtual: the third is served once the silent ones were cut off.
+    // In virtual time: the third connection is served after the two silent ones timed out.
     let before = tokio::time::Instant::now();
-    assert_eq!(ask(address, &["GET / HTTP/1.1", LOCAL], "").await, (200, "ok".into()));
+    assert_eq!(send(address, &["GET / HTTP/1.1", LOCAL], "").await, (200, "ok".into()));
     assert!(before.elapsed() >= std::time::Duration::from_secs(20), "{:?}", before.elapsed());
     drop(silent);
 }
 
 #[tokio::test]
-async fn anonymous_requests_have_the_rights_of_nobody_and_the_kubeconfig_those_of_the_administrator() {
+async fn anonymous_requests_are_restricted_and_the_kubeconfig_has_admin_rights() {
     let server = ApiServer::builder().authorization(Authorization::Rbac).anonymous(true).build();
-    let Listening { address, .. } = listen(&server).await;
+    let RunningServer { address, .. } = listen(&server).await;
     let mut config = Kubeconfig::from_yaml(&server.kubeconfig(address).expect("a certificate")).expect("it");
     config.auth_infos.iter_mut().for_each(|user| user.auth_info = None);
     let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;
@@ -278,7 +279,7 @@ async fn anonymous_requests_have_the_rights_of_nobody_and_the_kubeconfig_those_o
 }
 
 #[test]
-fn a_kubeconfig_is_written_whole_and_replaced() {
+fn kubeconfig_is_replaced_and_errors_name_the_path() {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("kubeconfigs/deep/config");
     let server = ApiServer::builder().build();
     for port in [1, 2] {

@@ -1,4 +1,4 @@
-//! The server without a socket, behind `kube::Client`.
+//! `kube::Client` with the server in process, without a socket.
 
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -15,7 +15,7 @@ fn config_map(name: &str, value: &str) -> ConfigMap {
 }
 
 #[tokio::test]
-async fn an_object_lives_from_create_to_delete() -> Result<(), kube::Error> {
+async fn kube_client_creates_updates_watches_and_deletes_in_process() -> Result<(), kube::Error> {
     let server = ApiServer::builder().build();
     let api: Api<ConfigMap> = Api::default_namespaced(Client::new(server.service(), "default"));
 

@@ -1,4 +1,4 @@
-//! kubectl against the server over a socket. Without kubectl these tests say so and pass.
+//! kubectl against the server over a socket. Without kubectl, these tests print that they are skipped and pass.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -15,7 +15,7 @@ struct Kubectl {
 }
 
 impl Kubectl {
-    /// A server and a kubectl that talks to it; none where kubectl is not installed.
+    /// Starts a server with controllers for kubectl, or returns `None` if kubectl is not installed.
     async fn start(name: &str) -> Option<Self> {
         Self::start_with(name, Authorization::AlwaysAllow).await
     }
@@ -49,7 +49,7 @@ impl Kubectl {
         command
     }
 
-    /// Runs kubectl with words and a manifest on its input; returns whether it succeeded, and all that it printed.
+    /// Runs kubectl with arguments and standard input; returns whether it succeeded, and its output.
     async fn run(&self, arguments: &str, input: &str) -> (bool, String) {
         let mut command = self.command(arguments);
         let mut child = command
@@ -59,7 +59,7 @@ impl Kubectl {
             .spawn()
             .expect("kubectl starts");
         let mut stdin = child.stdin.take().expect("a pipe");
-        // kubectl may end without reading its input.
+        // kubectl may exit without reading its input.
         let _ = stdin.write_all(input.as_bytes()).await;
         drop(stdin);
         let output = child.wait_with_output().await.expect("kubectl ends");
@@ -119,7 +119,7 @@ fn foo(spec: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn deployments_are_created_changed_and_rolled_out() {
+async fn kubectl_creates_changes_and_rolls_out_deployments() {
     let Some(kubectl) = Kubectl::start("deployments").await else { return };
     kubectl.ok("create deployment web --image=nginx:1 --replicas=2").await;
     kubectl.ok("rollout status deployment/web --timeout=300s").await;
@@ -149,7 +149,7 @@ async fn deployments_are_created_changed_and_rolled_out() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn objects_are_applied_edited_patched_and_compared() {
+async fn kubectl_applies_edits_patches_and_diffs_objects() {
     let Some(kubectl) = Kubectl::start("applied").await else { return };
     let map = |value: &str| {
         format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata: {{x: '{value}'}}\n")
@@ -175,7 +175,7 @@ async fn objects_are_applied_edited_patched_and_compared() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kind_that_is_not_there_yet_is_explained_and_lists_are_applied() {
+async fn kubectl_reports_unknown_kinds_and_applies_lists() {
     let Some(kubectl) = Kubectl::start("unknown").await else { return };
     for command in ["apply -f -", "create -f -"] {
         let refused = kubectl.fails(command, &foo("{name: x}")).await;
@@ -196,7 +196,7 @@ async fn a_kind_that_is_not_there_yet_is_explained_and_lists_are_applied() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn custom_resources_are_defined_explained_and_validated() {
+async fn kubectl_defines_explains_and_validates_custom_resources() {
     let Some(kubectl) = Kubectl::start("custom").await else { return };
     kubectl.ok_with("apply -f -", CRD).await;
     kubectl.ok("wait --for=condition=Established crd/foos.example.com --timeout=300s").await;
@@ -216,7 +216,7 @@ async fn custom_resources_are_defined_explained_and_validated() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn namespaces_end_and_the_server_answers_about_itself() {
+async fn kubectl_deletes_namespaces_and_reads_server_information() {
     let Some(kubectl) = Kubectl::start("namespaces").await else { return };
     kubectl.ok("create namespace n").await;
     kubectl.ok("-n n create configmap a --from-literal=x=y").await;
@@ -237,7 +237,7 @@ async fn namespaces_end_and_the_server_answers_about_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_watch_shows_changes_while_they_happen() {
+async fn kubectl_get_watch_prints_changes() {
     use tokio::io::{AsyncBufReadExt, BufReader};
     let Some(kubectl) = Kubectl::start("watch").await else { return };
     let mut child = kubectl
@@ -256,7 +256,7 @@ async fn a_watch_shows_changes_while_they_happen() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rights_are_granted_asked_for_and_revoked() {
+async fn kubectl_grants_checks_and_revokes_rights() {
     let Some(kubectl) = Kubectl::start_with("rights", Authorization::Rbac).await else { return };
     let who = kubectl.ok("auth whoami").await;
     assert!(who.contains("system:admin") && who.contains("system:masters"), "{who}");

@@ -1,4 +1,4 @@
-//! Lists: versions, pages, selectors and the form of items.
+//! Lists: resource versions, pages, selectors and representations.
 
 mod api;
 
@@ -15,7 +15,7 @@ async fn with_config_maps(count: usize) -> Api {
 }
 
 #[tokio::test]
-async fn items_of_built_in_kinds_carry_no_type_and_single_objects_do() {
+async fn list_items_of_built_in_kinds_have_no_kind_but_single_objects_do() {
     let api = with_config_maps(1).await;
     let list = api.get(&core("configmaps")).await.ok();
     assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("ConfigMapList"), &json!("v1")));
@@ -25,7 +25,7 @@ async fn items_of_built_in_kinds_carry_no_type_and_single_objects_do() {
 }
 
 #[tokio::test]
-async fn pages_show_the_state_of_the_first_one() {
+async fn all_pages_show_the_state_of_the_first_page() {
     let api = with_config_maps(5).await;
     let first = api.get(&core("configmaps?limit=2")).await.ok();
     assert_eq!(names(&first), ["c0", "c1"]);
@@ -40,7 +40,7 @@ async fn pages_show_the_state_of_the_first_one() {
 }
 
 #[tokio::test]
-async fn an_expired_page_is_gone_and_offers_to_go_on_inconsistently() {
+async fn expired_continue_token_gets_410_with_an_inconsistent_token() {
     let api = with_config_maps(4).await;
     let first = api.get(&core("configmaps?limit=2")).await.ok();
     let token = first["metadata"]["continue"].as_str().expect("a token");
@@ -53,7 +53,7 @@ async fn an_expired_page_is_gone_and_offers_to_go_on_inconsistently() {
 }
 
 #[tokio::test]
-async fn a_version_is_exact_or_a_minimum_as_asked() {
+async fn resource_version_is_exact_or_a_minimum_as_requested() {
     let api = with_config_maps(1).await;
     let before = version(&api.get(&core("configmaps")).await.ok());
     api.post(&core("configmaps"), &json!({"metadata": {"name": "later"}})).await.ok();
@@ -68,7 +68,7 @@ async fn a_version_is_exact_or_a_minimum_as_asked() {
 }
 
 #[tokio::test]
-async fn a_version_from_the_future_times_out_with_a_cause() {
+async fn future_resource_version_is_answered_with_timeout_and_cause() {
     let api = Api::new();
     let body = api.get(&core("configmaps?resourceVersion=99999")).await.fails(504, "Timeout");
     assert_eq!(body["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
@@ -76,14 +76,14 @@ async fn a_version_from_the_future_times_out_with_a_cause() {
 }
 
 #[tokio::test]
-async fn limit_is_ignored_where_any_version_will_do() {
+async fn limit_is_ignored_for_resource_version_0() {
     let api = with_config_maps(3).await;
     let list = api.get(&core("configmaps?resourceVersion=0&limit=1")).await.ok();
     assert_eq!(names(&list).len(), 3);
 }
 
 #[tokio::test]
-async fn selectors_choose_by_labels_and_by_the_fields_of_the_kind() {
+async fn label_and_field_selectors_filter_lists() {
     let api = with_config_maps(3).await;
     assert_eq!(names(&api.get(&core("configmaps?labelSelector=n+in+(0,2)")).await.ok()), ["c0", "c2"]);
     assert_eq!(names(&api.get(&core("configmaps?fieldSelector=metadata.name%3Dc1")).await.ok()), ["c1"]);
@@ -103,7 +103,7 @@ async fn selectors_choose_by_labels_and_by_the_fields_of_the_kind() {
 }
 
 #[tokio::test]
-async fn namespaces_divide_lists() {
+async fn lists_are_restricted_to_the_namespace() {
     let api = with_config_maps(1).await;
     api.post("/api/v1/namespaces/kube-system/configmaps", &json!({"metadata": {"name": "x"}})).await.ok();
     assert_eq!(names(&api.get(&core("configmaps")).await.ok()), ["c0"]);
@@ -111,7 +111,7 @@ async fn namespaces_divide_lists() {
 }
 
 #[tokio::test]
-async fn lists_come_as_tables_or_as_metadata() {
+async fn lists_are_served_as_tables_or_as_metadata() {
     let api = with_config_maps(2).await;
     let (table, _) = api.get_as(&core("configmaps"), "application/json;as=Table;v=v1;g=meta.k8s.io").await;
     assert_eq!(table.body["kind"], "Table");
@@ -126,7 +126,7 @@ async fn lists_come_as_tables_or_as_metadata() {
 }
 
 #[tokio::test]
-async fn a_long_list_is_one_json_document() {
+async fn list_sent_in_chunks_is_one_json_document() {
     let api = Api::new();
     let value = "x".repeat(3000);
     for index in 0..200 {

@@ -1,4 +1,4 @@
-//! The four kinds of patch through the server.
+//! The four kinds of patch, sent to the server.
 
 mod api;
 
@@ -19,7 +19,7 @@ fn deployment() -> Value {
 }
 
 #[tokio::test]
-async fn a_strategic_merge_finds_containers_by_name() {
+async fn strategic_merge_patch_matches_containers_by_name() {
     let api = Api::new();
     api.post(&apps("deployments"), &deployment()).await.ok();
     let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "side", "image": "new"}]}}}});
@@ -29,7 +29,7 @@ async fn a_strategic_merge_finds_containers_by_name() {
 }
 
 #[tokio::test]
-async fn a_json_patch_that_fails_its_test_changes_nothing() {
+async fn json_patch_with_a_failing_test_changes_nothing() {
     let api = Api::new();
     let created =
         api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}, "data": {"x": "1"}})).await.ok();
@@ -46,7 +46,7 @@ async fn a_json_patch_that_fails_its_test_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_patch_cannot_rename_or_replace_the_identity() {
+async fn patch_cannot_change_name_uid_or_kind() {
     let api = Api::new();
     let created = api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}})).await.ok();
     api.merge(&core("configmaps/a"), &json!({"metadata": {"name": "b"}})).await.fails(400, "BadRequest");
@@ -76,7 +76,7 @@ async fn apply_creates_owns_and_removes_fields() {
 }
 
 #[tokio::test]
-async fn an_apply_that_names_a_uid_does_not_create() {
+async fn apply_with_a_uid_does_not_create() {
     let api = Api::new();
     let path = core("configmaps/a?fieldManager=one");
     let config = |uid: &Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"uid": uid}, "data": {"x": "1"}});
@@ -88,7 +88,7 @@ async fn an_apply_that_names_a_uid_does_not_create() {
 }
 
 #[tokio::test]
-async fn appliers_conflict_unless_one_forces() {
+async fn apply_conflicts_with_another_manager_unless_forced() {
     let api = Api::new();
     let config = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": value}});
     api.apply(&core("configmaps/a?fieldManager=one"), &config("1")).await.ok();
@@ -101,7 +101,7 @@ async fn appliers_conflict_unless_one_forces() {
 }
 
 #[tokio::test]
-async fn apply_to_status_touches_the_status_only() {
+async fn apply_to_status_changes_only_the_status() {
     let api = Api::new();
     api.post(&apps("deployments"), &deployment()).await.ok();
     let status = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicas": 2}, "spec": {"replicas": 9}});

@@ -1,4 +1,4 @@
-//! Watches: where they start, what they send, and how they end.
+//! Watches: their start, their events, and their end.
 
 mod api;
 
@@ -13,7 +13,7 @@ fn config_map(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_watch_resumes_after_its_version_without_loss_or_repetition() {
+async fn watch_resumes_after_its_resource_version_without_loss_or_repetition() {
     let api = Api::new();
     let first = api.post(&core("configmaps"), &config_map("a")).await.ok();
     api.post(&core("configmaps"), &config_map("b")).await.ok();
@@ -21,7 +21,7 @@ async fn a_watch_resumes_after_its_version_without_loss_or_repetition() {
     api.delete(&core("configmaps/b"), &json!(null)).await.ok();
     let mut watch = api.watch(&core(&format!("configmaps?resourceVersion={}", version(&first)))).await;
     for expected in ["ADDED b", "MODIFIED a", "DELETED b"] {
-        assert_eq!(watch.brief().await, expected);
+        assert_eq!(watch.next_summary().await, expected);
     }
     api.post(&core("configmaps"), &config_map("c")).await.ok();
     let event = watch.next().await.expect("an event");
@@ -32,7 +32,7 @@ async fn a_watch_resumes_after_its_version_without_loss_or_repetition() {
 }
 
 #[tokio::test]
-async fn a_deletion_carries_the_last_state_at_a_new_version() {
+async fn deleted_event_has_the_last_state_and_a_new_resource_version() {
     let api = Api::new();
     let created =
         api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}, "data": {"x": "1"}})).await.ok();
@@ -44,17 +44,17 @@ async fn a_deletion_carries_the_last_state_at_a_new_version() {
 }
 
 #[tokio::test]
-async fn without_a_version_a_watch_begins_with_what_is_there() {
+async fn watch_without_a_resource_version_starts_with_current_objects() {
     let api = Api::new();
     api.post(&core("configmaps"), &config_map("a")).await.ok();
     for query in ["configmaps", "configmaps?resourceVersion=0"] {
         let mut watch = api.watch(&core(query)).await;
-        assert_eq!(watch.brief().await, "ADDED a");
+        assert_eq!(watch.next_summary().await, "ADDED a");
     }
 }
 
 #[tokio::test]
-async fn a_compacted_version_is_gone() {
+async fn watch_from_a_compacted_resource_version_gets_410() {
     let api = Api::new();
     let created = api.post(&core("configmaps"), &config_map("a")).await.ok();
     api.post(&core("configmaps"), &config_map("b")).await.ok();
@@ -69,7 +69,7 @@ async fn a_compacted_version_is_gone() {
     assert_eq!(watch.next().await, None);
 }
 
-/// The server of one process, then, a minute later, that of the next.
+/// Returns two servers, the second of which stands for the same server restarted a minute later.
 fn restarted() -> (Api, Api) {
     #[derive(Clone, Copy)]
     struct At(&'static str);
@@ -83,7 +83,7 @@ fn restarted() -> (Api, Api) {
 }
 
 #[tokio::test]
-async fn versions_from_before_the_process_are_gone() {
+async fn watch_from_before_a_restart_gets_410() {
     let (before, after) = restarted();
     let old = version(&before.post(&core("configmaps"), &config_map("a")).await.ok());
     after.post(&core("configmaps"), &config_map("b")).await.ok();
@@ -97,7 +97,7 @@ async fn versions_from_before_the_process_are_gone() {
 }
 
 #[tokio::test]
-async fn lists_know_versions_from_before_the_process() {
+async fn lists_handle_resource_versions_from_before_a_restart() {
     let (before, after) = restarted();
     for name in ["a", "b", "c"] {
         before.post(&core("configmaps"), &config_map(name)).await.ok();
@@ -116,20 +116,20 @@ async fn lists_know_versions_from_before_the_process() {
 }
 
 #[tokio::test]
-async fn the_history_is_as_long_as_it_was_asked_to_be() {
+async fn history_retains_the_configured_number_of_events() {
     let api = Api { server: ApiServer::builder().watch_history(2).build() };
     let mut versions = Vec::new();
     for name in ["a", "b", "c", "d"] {
         versions.push(version(&api.post(&core("configmaps"), &config_map(name)).await.ok()));
     }
     let mut watch = api.watch(&core(&format!("configmaps?resourceVersion={}", versions[1]))).await;
-    assert_eq!(watch.brief().await, "ADDED c");
+    assert_eq!(watch.next_summary().await, "ADDED c");
     let mut watch = api.watch(&core(&format!("configmaps?resourceVersion={}", versions[0]))).await;
     assert_eq!(watch.next().await.expect("an event")["type"], "ERROR");
 }
 
 #[tokio::test]
-async fn a_watcher_that_falls_behind_the_history_is_cut() {
+async fn watch_that_falls_behind_the_history_ends() {
     let api = Api { server: ApiServer::builder().watch_history(4).build() };
     let mut slow = api.watch(&core(&format!("configmaps?resourceVersion={}", api.server.revision()))).await;
     for index in 0..10 {
@@ -139,7 +139,7 @@ async fn a_watcher_that_falls_behind_the_history_is_cut() {
 }
 
 #[tokio::test]
-async fn objects_enter_and_leave_a_selection() {
+async fn objects_entering_or_leaving_the_selector_are_added_or_deleted() {
     let api = Api::new();
     let now = api.server.revision();
     let mut watch = api.watch(&core(&format!("configmaps?resourceVersion={now}&labelSelector=on"))).await;
@@ -150,27 +150,27 @@ async fn objects_enter_and_leave_a_selection() {
     api.delete(&core("configmaps/a"), &json!(null)).await.ok();
     api.post(&core("configmaps"), &json!({"metadata": {"name": "z", "labels": {"on": "1"}}})).await.ok();
     for expected in ["ADDED a", "MODIFIED a"] {
-        assert_eq!(watch.brief().await, expected);
+        assert_eq!(watch.next_summary().await, expected);
     }
     let event = watch.next().await.expect("an event");
     assert_eq!(event["type"], "DELETED");
     assert_eq!(event["object"]["metadata"]["labels"]["on"], "1", "the state that was selected");
     assert_eq!(version(&event["object"]), version(&left), "the version of the change");
-    assert_eq!(watch.brief().await, "ADDED z");
+    assert_eq!(watch.next_summary().await, "ADDED z");
 }
 
 #[tokio::test]
-async fn one_object_can_be_watched_by_name() {
+async fn field_selector_watches_one_object_by_name() {
     let api = Api::new();
     api.post(&core("configmaps"), &config_map("a")).await.ok();
     let mut watch = api.watch(&core("configmaps?fieldSelector=metadata.name%3Db")).await;
     api.merge(&core("configmaps/a"), &json!({"data": {"x": "1"}})).await.ok();
     api.post(&core("configmaps"), &config_map("b")).await.ok();
-    assert_eq!(watch.brief().await, "ADDED b");
+    assert_eq!(watch.next_summary().await, "ADDED b");
 }
 
 #[tokio::test(start_paused = true)]
-async fn bookmarks_tell_the_version_while_nothing_selected_happens() {
+async fn bookmarks_are_sent_while_no_selected_object_changes() {
     let api = Api { server: ApiServer::builder().bookmark_interval(Duration::from_secs(10)).build() };
     let now = api.server.revision();
     let path = core(&format!("configmaps?resourceVersion={now}&allowWatchBookmarks=true&timeoutSeconds=25"));
@@ -187,27 +187,27 @@ async fn bookmarks_tell_the_version_while_nothing_selected_happens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_ends_after_its_time_out() {
+async fn watch_ends_after_its_timeout() {
     let api = Api::new();
     let mut watch = api.watch(&core("configmaps?timeoutSeconds=3")).await;
     assert_eq!(watch.next().await, None);
 }
 
 #[tokio::test]
-async fn a_streaming_list_ends_with_a_bookmark_that_says_so() {
+async fn initial_events_end_with_an_annotated_bookmark() {
     let api = Api::new();
     api.post(&core("configmaps"), &config_map("a")).await.ok();
     api.post(&core("configmaps"), &config_map("b")).await.ok();
     let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
     let mut watch = api.watch(&core(&format!("configmaps?{query}"))).await;
-    assert_eq!(watch.brief().await, "ADDED a");
-    assert_eq!(watch.brief().await, "ADDED b");
+    assert_eq!(watch.next_summary().await, "ADDED a");
+    assert_eq!(watch.next_summary().await, "ADDED b");
     let end = watch.next().await.expect("a bookmark");
     assert_eq!(end["type"], "BOOKMARK");
     assert_eq!(end["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
     assert_eq!(version(&end["object"]), api.server.revision().to_string());
     api.delete(&core("configmaps/a"), &json!(null)).await.ok();
-    assert_eq!(watch.brief().await, "DELETED a");
+    assert_eq!(watch.next_summary().await, "DELETED a");
     let future = "configmaps?sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=9999";
     let error = api.watch(&core(future)).await.next().await.expect("an event");
     assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(504)));
@@ -216,7 +216,7 @@ async fn a_streaming_list_ends_with_a_bookmark_that_says_so() {
 }
 
 #[tokio::test]
-async fn a_cut_ends_the_watches_of_one_resource() {
+async fn cut_watches_ends_the_watches_of_one_resource() {
     let api = Api::new();
     let mut maps = api.watch(&core("configmaps")).await;
     let mut secrets = api.watch(&core("secrets")).await;
@@ -224,13 +224,13 @@ async fn a_cut_ends_the_watches_of_one_resource() {
     api.post(&core("configmaps"), &config_map("a")).await.ok();
     api.post(&core("secrets"), &json!({"metadata": {"name": "s"}})).await.ok();
     assert_eq!(maps.next().await, None);
-    assert_eq!(secrets.brief().await, "ADDED s");
+    assert_eq!(secrets.next_summary().await, "ADDED s");
     let mut again = api.watch(&core("configmaps")).await;
-    assert_eq!(again.brief().await, "ADDED a");
+    assert_eq!(again.next_summary().await, "ADDED a");
 }
 
 #[tokio::test]
-async fn running_watches_can_be_made_to_fail() {
+async fn fail_watches_sends_an_error_event() {
     let api = Api::new();
     let mut watch = api.watch(&core("configmaps")).await;
     api.server.fail_watches("", "configmaps", Status::expired("too old resource version: 1 (2)"));
@@ -240,7 +240,7 @@ async fn running_watches_can_be_made_to_fail() {
 }
 
 #[tokio::test]
-async fn tables_are_watched_with_columns_in_the_first_event_only() {
+async fn watch_as_table_sends_columns_in_the_first_event_only() {
     let api = Api::new();
     let mut body = {
         use http_body_util::Full;

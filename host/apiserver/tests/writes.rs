@@ -18,7 +18,7 @@ fn deployment(name: &str, replicas: u32) -> Value {
 }
 
 #[tokio::test]
-async fn a_new_object_gets_what_the_server_gives() {
+async fn server_sets_the_metadata_of_a_new_object() {
     let api = Api::new();
     let sent = json!({"metadata": {"generateName": "x-", "uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z"}});
     let created = api.post(&core("configmaps"), &sent).await;
@@ -31,7 +31,7 @@ async fn a_new_object_gets_what_the_server_gives() {
 }
 
 #[tokio::test]
-async fn creation_is_refused_where_kubernetes_refuses_it() {
+async fn invalid_creations_are_rejected_as_in_kubernetes() {
     let api = Api::new();
     let body = json!({"metadata": {"name": "a"}});
     api.post(&core("configmaps"), &body).await.ok();
@@ -55,7 +55,7 @@ async fn creation_is_refused_where_kubernetes_refuses_it() {
 }
 
 #[tokio::test]
-async fn malformed_bodies_are_refused_with_the_place() {
+async fn malformed_bodies_are_rejected_with_the_position() {
     let api = Api::new();
     let broken = Bytes::from_static(b"{\"metadata\": {\n \"name\" \"a\"}}");
     let body = api
@@ -75,7 +75,7 @@ async fn malformed_bodies_are_refused_with_the_place() {
 }
 
 #[tokio::test]
-async fn an_update_must_know_the_present_version_if_it_names_one() {
+async fn update_with_a_stale_resource_version_conflicts() {
     let api = Api::new();
     let created = api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}})).await.ok();
     let mut first = created.clone();
@@ -97,7 +97,7 @@ async fn an_update_must_know_the_present_version_if_it_names_one() {
 }
 
 #[tokio::test]
-async fn an_update_that_changes_nothing_writes_nothing() {
+async fn update_without_changes_keeps_the_resource_version() {
     let api = Api::new();
     let created =
         api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}, "data": {"x": "1"}})).await.ok();
@@ -108,7 +108,7 @@ async fn an_update_that_changes_nothing_writes_nothing() {
 }
 
 #[tokio::test]
-async fn generation_counts_changes_of_the_specification() {
+async fn generation_increments_only_with_the_specification() {
     let api = Api::new();
     let generation = |object: &Value| object["metadata"]["generation"].as_i64();
     let created = api.post(&apps("deployments"), &deployment("d", 1)).await.ok();
@@ -122,7 +122,7 @@ async fn generation_counts_changes_of_the_specification() {
 }
 
 #[tokio::test]
-async fn specification_and_status_are_written_apart() {
+async fn specification_and_status_are_updated_separately() {
     let api = Api::new();
     api.post(&apps("deployments"), &deployment("d", 1)).await.ok();
     let both = json!({"spec": {"replicas": 5}, "status": {"replicas": 7}});
@@ -157,7 +157,7 @@ async fn scale_reads_and_writes_replicas() {
 }
 
 #[tokio::test]
-async fn finalizers_keep_an_object_until_the_last_is_gone() {
+async fn object_is_removed_with_its_last_finalizer() {
     let api = Api::new();
     let body = json!({"metadata": {"name": "a", "finalizers": ["example.com/x", "example.com/y"]}});
     let created = api.post(&core("configmaps"), &body).await.ok();
@@ -173,12 +173,12 @@ async fn finalizers_keep_an_object_until_the_last_is_gone() {
     api.merge(&core("configmaps/a"), &json!({"metadata": {"finalizers": null}})).await.ok();
     api.get(&core("configmaps/a")).await.fails(404, "NotFound");
     for expected in ["MODIFIED a", "MODIFIED a", "DELETED a"] {
-        assert_eq!(watch.brief().await, expected);
+        assert_eq!(watch.next_summary().await, expected);
     }
 }
 
 #[tokio::test]
-async fn deletion_answers_and_preconditions() {
+async fn deletion_checks_preconditions_and_returns_a_status() {
     let api = Api::new();
     let created = api.post(&core("configmaps"), &json!({"metadata": {"name": "a"}})).await.ok();
     let wrong = json!({"preconditions": {"uid": "another"}});
@@ -195,7 +195,7 @@ async fn deletion_answers_and_preconditions() {
 }
 
 #[tokio::test]
-async fn a_collection_is_deleted_by_selector() {
+async fn delete_collection_honours_the_selector() {
     let api = Api::new();
     for (name, label) in [("a", "1"), ("b", "2"), ("c", "1")] {
         api.post(&core("configmaps"), &json!({"metadata": {"name": name, "labels": {"l": label}}}))
@@ -207,7 +207,7 @@ async fn a_collection_is_deleted_by_selector() {
 }
 
 #[tokio::test]
-async fn a_dry_run_changes_nothing() {
+async fn dry_run_changes_nothing() {
     let api = Api::new();
     let before = api.server.revision();
     let body = json!({"metadata": {"name": "a"}, "data": {"x": "1"}});
@@ -224,7 +224,7 @@ async fn a_dry_run_changes_nothing() {
 }
 
 #[tokio::test]
-async fn unknown_fields_are_refused_warned_of_or_dropped() {
+async fn unknown_fields_are_rejected_warned_about_or_dropped() {
     let api = Api::new();
     let body = |name: &str| json!({"metadata": {"name": name}, "dada": {"x": "1"}});
     let strict =
@@ -238,7 +238,7 @@ async fn unknown_fields_are_refused_warned_of_or_dropped() {
 }
 
 #[tokio::test]
-async fn some_kinds_have_rules_of_their_own() {
+async fn strategies_set_fields_of_secrets_leases_services_and_namespaces() {
     let api = Api::new();
     let secret = json!({"metadata": {"name": "s"}, "stringData": {"a": "hello"}});
     let secret = api.post(&core("secrets"), &secret).await.ok();
@@ -263,7 +263,7 @@ async fn some_kinds_have_rules_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_pods_specification_stays_but_for_what_kubernetes_lets_change() {
+async fn pod_specification_is_immutable_except_as_in_kubernetes() {
     let api = Api::new();
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}});
     let created = api.post(&core("pods"), &pod).await.ok();
@@ -282,7 +282,7 @@ async fn a_pods_specification_stays_but_for_what_kubernetes_lets_change() {
 }
 
 #[tokio::test]
-async fn events_are_one_collection_in_two_groups() {
+async fn events_are_served_in_two_groups() {
     let api = Api::new();
     let event = json!({
         "metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
@@ -301,7 +301,7 @@ async fn events_are_one_collection_in_two_groups() {
 }
 
 #[tokio::test]
-async fn autoscalers_are_one_collection_in_two_versions() {
+async fn autoscalers_are_served_in_two_versions() {
     let api = Api::new();
     let path =
         |version: &str| format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
@@ -338,7 +338,7 @@ async fn autoscalers_are_one_collection_in_two_versions() {
 }
 
 #[tokio::test]
-async fn reviews_are_answered_and_not_kept() {
+async fn reviews_are_answered_but_not_stored() {
     let api = Api::new();
     let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}});
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
@@ -348,7 +348,7 @@ async fn reviews_are_answered_and_not_kept() {
 }
 
 #[tokio::test]
-async fn what_a_container_would_answer_is_refused_with_the_reason() {
+async fn container_subresources_are_rejected_with_the_reason() {
     let api = Api::new();
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     api.post(&core("pods"), &pod).await.ok();
@@ -364,7 +364,7 @@ async fn what_a_container_would_answer_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_service_account_gets_a_token_that_says_whose_it_is() {
+async fn token_request_issues_a_jwt_for_the_service_account() {
     let api = Api::new();
     api.post(&core("serviceaccounts"), &json!({"metadata": {"name": "a"}})).await.ok();
     let path = core("serviceaccounts/a/token");

@@ -1,9 +1,13 @@
+//! The credentials in a request's headers.
+
 use http::{HeaderMap, header};
 use k8s_openapi::ByteString;
 use serde_json::Value;
 
-/// The token that a request shows: that of `Bearer`, or the password of `Basic`, whatever the user. kubectl sends a
-/// kubeconfig's token over HTTPS only, but what a URL has before the `@` always.
+/// Returns the token of a request: that of `Bearer`, or the password of `Basic` with any user name.
+///
+/// `Basic` is accepted because kubectl sends a kubeconfig's token only over HTTPS, but the user information of a URL
+/// always.
 pub(super) fn token(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, rest) = value.trim().split_once(' ')?;
@@ -16,11 +20,11 @@ pub(super) fn token(headers: &HeaderMap) -> Option<String> {
     }
     let decoded = serde_json::from_value::<ByteString>(Value::from(rest)).ok();
     let text = decoded.and_then(|bytes| String::from_utf8(bytes.0).ok()).unwrap_or_default();
-    // A password that cannot be read is a wrong one, not none.
+    // A malformed password is an invalid credential, not a missing one.
     Some(text.split_once(':').map_or_else(String::new, |(_, password)| password.to_owned()))
 }
 
-/// Whether two secrets are the same, in a time that does not tell where they differ.
+/// Compares two secrets in a time that does not depend on where they differ.
 pub(super) fn are_equal(one: &str, other: &str) -> bool {
     let differences = one.bytes().zip(other.bytes()).fold(0, |found, (one, other)| found | (one ^ other));
     one.len() == other.len() && differences == 0
@@ -30,14 +34,14 @@ pub(super) fn are_equal(one: &str, other: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn of(value: &'static str) -> Option<String> {
+    fn token_of(value: &'static str) -> Option<String> {
         let mut headers = HeaderMap::new();
         headers.insert(header::AUTHORIZATION, http::HeaderValue::from_static(value));
         token(&headers)
     }
 
     #[test]
-    fn secrets_are_compared_whole() {
+    fn secrets_are_equal_only_if_all_bytes_are() {
         assert!(are_equal("abc", "abc") && are_equal("", ""));
         for other in ["abd", "bbc", "ab", "abcd", ""] {
             assert!(!are_equal("abc", other), "{other}");
@@ -46,10 +50,10 @@ mod tests {
 
     #[test]
     fn bearer_tokens_and_passwords_are_read() {
-        assert_eq!(of("Bearer a.b"), Some("a.b".into()));
-        assert_eq!(of("basic YWRtaW46UzplYw=="), Some("S:ec".into()));
-        assert_eq!(of("Basic ???"), Some(String::new()));
-        assert_eq!(of("Digest x"), None);
+        assert_eq!(token_of("Bearer a.b"), Some("a.b".into()));
+        assert_eq!(token_of("basic YWRtaW46UzplYw=="), Some("S:ec".into()));
+        assert_eq!(token_of("Basic ???"), Some(String::new()));
+        assert_eq!(token_of("Digest x"), None);
         assert_eq!(token(&HeaderMap::new()), None);
     }
 }

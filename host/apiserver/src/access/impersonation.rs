@@ -1,11 +1,13 @@
+//! Impersonation headers, after `k8s.io/apiserver/pkg/endpoints/filters/impersonation.go`.
+
 use std::collections::BTreeMap;
 
 use http::HeaderMap;
 
-use super::Question;
-use super::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User, account_groups, account_of};
+use super::Attributes;
 use crate::request::path::decode;
 use crate::status::Status;
+use crate::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User, account_groups, parse_account_name};
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
@@ -14,11 +16,12 @@ const EXTRA: &str = "impersonate-extra-";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const VERB: &str = "impersonate";
 
-/// The user that the sender wants to be taken for, if any; `require` says whether the sender may.
-pub(super) fn user(
+/// Returns the user that the sender impersonates, or `None` if it impersonates nobody. `authorize` errors
+/// unless the sender has a right.
+pub(super) fn impersonated_user(
     headers: &HeaderMap,
     sender: &User,
-    require: impl Fn(&Question<'_>) -> Result<(), Status>,
+    authorize: impl Fn(&Attributes<'_>) -> Result<(), Status>,
 ) -> Result<Option<User>, Status> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let groups: Vec<&str> = headers.get_all(GROUP).iter().filter_map(|value| value.to_str().ok()).collect();
@@ -35,37 +38,37 @@ pub(super) fn user(
         return Err(Status::internal(problem));
     }
     let mut user = User { name: name.to_owned(), ..User::default() };
-    match account_of(name) {
+    match parse_account_name(name) {
         Some((namespace, account)) => {
-            let question = Question::resource(VERB, "", "serviceaccounts");
-            require(&question.within(namespace).named(account))?;
+            let attributes = Attributes::resource(VERB, "", "serviceaccounts");
+            authorize(&attributes.in_namespace(namespace).named(account))?;
             if groups.is_empty() {
                 user.groups = account_groups(namespace);
             }
         }
-        None => require(&Question::resource(VERB, "", "users").named(name))?,
+        None => authorize(&Attributes::resource(VERB, "", "users").named(name))?,
     }
     for group in groups {
-        require(&Question::resource(VERB, "", "groups").named(group))?;
+        authorize(&Attributes::resource(VERB, "", "groups").named(group))?;
         user.groups.push(group.to_owned());
     }
     for (key, values) in &extra {
         for value in values {
-            let question = Question::resource(VERB, AUTHENTICATION, "userextras");
-            require(&question.below(key.as_str()).named(value.as_str()))?;
+            let attributes = Attributes::resource(VERB, AUTHENTICATION, "userextras");
+            authorize(&attributes.subresource(key.as_str()).named(value.as_str()))?;
         }
     }
     user.extra = extra;
     if !uid.is_empty() {
-        require(&Question::resource(VERB, AUTHENTICATION, "uids").named(uid))?;
+        authorize(&Attributes::resource(VERB, AUTHENTICATION, "uids").named(uid))?;
         user.uid = uid.to_owned();
     }
-    complete(&mut user);
+    add_authentication_group(&mut user);
     Ok(Some(user))
 }
 
-/// Adds the group that says whether the user is authenticated, unless the sender said so.
-fn complete(user: &mut User) {
+/// Adds the group that says whether the user is authenticated, unless the sender gave one of these groups.
+fn add_authentication_group(user: &mut User) {
     let has = |name: &str| user.groups.iter().any(|group| group == name);
     let missing = match user.name.as_str() {
         ANONYMOUS => (!has(UNAUTHENTICATED)).then_some(UNAUTHENTICATED),
@@ -74,7 +77,7 @@ fn complete(user: &mut User) {
     user.groups.extend(missing.map(str::to_owned));
 }
 
-/// The values of `Impersonate-Extra-KEY`; keys may be percent-encoded, and are lower case.
+/// Returns the values of `Impersonate-Extra-KEY`. Keys may be percent-encoded, and are lower case.
 fn extra(headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
     let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, value) in headers {
@@ -93,39 +96,39 @@ mod tests {
 
     use super::*;
 
-    /// The user that headers make, and what the sender had to be allowed.
+    /// Returns the user for these headers, and the rights that the sender needed.
     fn read(lines: &[(&'static str, &'static str)]) -> (Result<Option<User>, u16>, Vec<String>) {
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
             headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        let asked = Mutex::new(Vec::new());
-        let found = user(&headers, &User::admin(), |question| {
-            asked.lock().push(question.forbidden("x", "").message);
+        let required = Mutex::new(Vec::new());
+        let user = impersonated_user(&headers, &User::admin(), |attributes| {
+            required.lock().push(attributes.forbidden("x", "").message);
             Ok(())
         });
-        (found.map_err(|status| status.code), asked.into_inner())
+        (user.map_err(|status| status.code), required.into_inner())
     }
 
     #[test]
-    fn a_service_account_gets_its_groups_unless_some_are_given() {
+    fn service_account_gets_its_groups_unless_groups_are_given() {
         let account = ("impersonate-user", "system:serviceaccount:a:b");
-        let (user, asked) = read(&[account]);
+        let (user, required) = read(&[account]);
         assert_eq!(user, Ok(Some(User::service_account("a", "b"))));
-        assert!(asked[0].contains(
+        assert!(required[0].contains(
             "cannot impersonate resource \"serviceaccounts\" in API group \"\" in the namespace \"a\""
         ));
-        let (user, asked) = read(&[account, ("impersonate-group", "g")]);
+        let (user, required) = read(&[account, ("impersonate-group", "g")]);
         assert_eq!(
             user.map(|user| user.map(|user| user.groups)),
             Ok(Some(vec!["g".into(), AUTHENTICATED.into()]))
         );
-        assert_eq!(asked.len(), 2);
+        assert_eq!(required.len(), 2);
     }
 
     #[test]
-    fn everything_that_is_asked_for_needs_a_right() {
-        let (user, asked) = read(&[
+    fn each_impersonated_attribute_needs_a_right() {
+        let (user, required) = read(&[
             ("impersonate-user", "u"),
             ("impersonate-uid", "7"),
             ("impersonate-extra-example.com%2fteam", "blue"),
@@ -135,11 +138,14 @@ mod tests {
         assert_eq!(user.extra["example.com/team"], ["blue"]);
         assert_eq!(user.groups, [AUTHENTICATED]);
         let resources = ["\"users\"", "\"userextras/example.com/team\"", "\"uids\""];
-        assert!(asked.iter().zip(resources).all(|(line, resource)| line.contains(resource)), "{asked:?}");
+        assert!(
+            required.iter().zip(resources).all(|(line, resource)| line.contains(resource)),
+            "{required:?}"
+        );
     }
 
     #[test]
-    fn nobody_is_not_authenticated_and_a_user_must_be_named() {
+    fn anonymous_is_unauthenticated_and_groups_require_a_user_name() {
         let (user, _) = read(&[("impersonate-user", ANONYMOUS)]);
         assert_eq!(user, Ok(Some(User::anonymous())));
         assert_eq!(read(&[("impersonate-group", "g")]).0, Err(500));

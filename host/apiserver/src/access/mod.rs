@@ -1,61 +1,58 @@
-//! Who asks, and what they may do: authentication, impersonation, RBAC.
+//! Authentication, impersonation, and authorization by RBAC.
 //!
-//! [`Policy`] decides; it is a pure value that [`live`] keeps in step with the stored roles and bindings. A server that
-//! allows everything asks none of this, except for reviews.
+//! [`policy::Policy`] decides; it is a pure value that [`policy_cache`] keeps consistent with the stored roles and bindings.
+//! A server that allows every request has no policy.
 
-mod bootstrap;
+mod attributes;
 mod credentials;
 mod escalation;
 mod impersonation;
-mod live;
 mod policy;
-mod question;
+mod policy_cache;
 mod rule;
 mod tokens;
-mod user;
 
 use std::sync::Arc;
 
 use http::HeaderMap;
 
-pub(crate) use bootstrap::bootstrap;
-pub(crate) use question::Question;
-pub(crate) use rule::Rule;
+pub(crate) use attributes::Attributes;
+pub(crate) use rule::PolicyRule;
 pub(crate) use tokens::{AUDIENCE, Token, Tokens};
-pub use user::User;
 
 use crate::clock::Clock;
 use crate::registry::Endpoint;
 use crate::request::Request;
 use crate::status::Status;
 use crate::storage::Storage;
-use live::Live;
+use crate::user::User;
 use policy::Decision;
+use policy_cache::PolicyCache;
 
 /// The API group of roles and bindings.
 pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// What answers without credentials, for probes.
+/// The paths that are served without credentials, for probes.
 const PUBLIC_PATHS: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 
-/// How a server decides what a request may do.
+/// How a server authorizes requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Authorization {
-    /// Everything is allowed to everyone who is served.
+    /// Every authenticated request is allowed.
     #[default]
     AlwaysAllow,
-    /// By the roles and bindings that are stored, as in Kubernetes. [`crate::ApiServer::kubeconfig`] has the
-    /// administrator's credentials.
+    /// Requests are authorized by the stored roles and bindings, as in Kubernetes. [`crate::ApiServer::kubeconfig`]
+    /// contains the administrator's credentials.
     Rbac,
 }
 
-/// Answers who asks and what they may do.
+/// Authenticates and authorizes requests.
 pub(crate) struct Access {
-    /// None when everything is allowed.
-    rbac: Option<Live>,
+    /// `None` if every request is allowed.
+    rbac: Option<PolicyCache>,
     /// Whether requests over sockets may come without credentials.
-    allows_anonymous: bool,
-    /// What the administrator authenticates with.
+    allow_anonymous: bool,
+    /// The administrator's bearer token.
     admin_token: String,
     admin: Arc<User>,
     anonymous: Arc<User>,
@@ -63,25 +60,25 @@ pub(crate) struct Access {
     clock: Arc<dyn Clock>,
 }
 
-/// The answer to a question.
+/// The result of an access review.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct ReviewStatus {
     pub allowed: bool,
-    /// What led to it, as reviews show it; "" where there is nothing to say.
+    /// The reason, as reviews show it; "" if there is none.
     pub reason: String,
 }
 
 impl Access {
     pub(crate) fn new(
         authorization: Authorization,
-        allows_anonymous: bool,
+        allow_anonymous: bool,
         storage: &Storage,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
-            rbac: (authorization == Authorization::Rbac).then(|| Live::new(storage)),
-            allows_anonymous,
-            admin_token: tokens::random(),
+            rbac: (authorization == Authorization::Rbac).then(|| PolicyCache::new(storage)),
+            allow_anonymous,
+            admin_token: tokens::random_token(),
             admin: Arc::new(User::admin()),
             anonymous: Arc::new(User::anonymous()),
             tokens: Tokens::new(storage),
@@ -89,87 +86,98 @@ impl Access {
         }
     }
 
-    /// Whether requests are judged at all.
+    /// Whether requests are authorized by RBAC.
     pub(crate) fn is_enforced(&self) -> bool {
         self.rbac.is_some()
     }
 
-    /// The administrator, whom requests within the process come from where they do not say otherwise.
+    /// Returns the administrator, the default user of requests within the process.
     pub(crate) fn admin(&self) -> &Arc<User> {
         &self.admin
     }
 
-    /// Whom requests without credentials over a socket come from; none if they are refused.
-    pub(crate) fn stranger(&self) -> Option<&Arc<User>> {
+    /// Returns the user of requests over a socket without credentials, or `None` if such requests are refused.
+    pub(crate) fn user_without_credentials(&self) -> Option<&Arc<User>> {
         let user = if self.is_enforced() { &self.anonymous } else { &self.admin };
-        self.allows_anonymous.then_some(user)
+        self.allow_anonymous.then_some(user)
     }
 
-    /// The administrator's token; none where nobody needs one.
+    /// Returns the administrator's token, or `None` if no credentials are required.
     pub(crate) fn admin_token(&self) -> Option<&str> {
-        (self.is_enforced() || !self.allows_anonymous).then_some(&*self.admin_token)
+        (self.is_enforced() || !self.allow_anonymous).then_some(&*self.admin_token)
     }
 
-    /// Whether a text is the administrator's token.
+    /// Whether `text` is the administrator's token.
     pub(crate) fn is_admin_token(&self, text: &str) -> bool {
         credentials::are_equal(text, &self.admin_token)
     }
 
-    /// Whom a request is to be judged as: who sent it, or whom the sender may and wants to impersonate.
-    pub(crate) fn user_of(&self, request: &Request) -> Result<Arc<User>, Status> {
+    /// Returns the user to authorize a request for: the impersonated user, or else the sender.
+    ///
+    /// # Errors
+    /// 403 if the sender may not impersonate the user.
+    pub(crate) fn effective_user(&self, request: &Request) -> Result<Arc<User>, Status> {
         let sender = &request.sender;
-        let user = impersonation::user(&request.headers, sender, |question| self.require(sender, question))?;
+        let user = impersonation::impersonated_user(&request.headers, sender, |attributes| {
+            self.authorize(sender, attributes)
+        })?;
         Ok(user.map_or_else(|| Arc::clone(sender), Arc::new))
     }
 
-    /// Who sends a request for `path`: whose credentials it has, or `otherwise`. Without both it is refused with 401, unless
-    /// it asks whether the server is well.
+    /// Returns the user of the request's credentials, or `default` if it has none.
+    ///
+    /// # Errors
+    /// 401 if the credentials are invalid, or if there are neither credentials nor a default user and `path` is not
+    /// that of a probe.
     pub(crate) fn authenticate(
         &self,
         headers: &HeaderMap,
         path: &str,
-        otherwise: Option<&Arc<User>>,
+        default: Option<&Arc<User>>,
     ) -> Result<Arc<User>, Status> {
         let Some(token) = credentials::token(headers) else {
             let public = PUBLIC_PATHS.contains(&path).then_some(&self.anonymous);
-            return otherwise.or(public).cloned().ok_or_else(Status::unauthorized);
+            return default.or(public).cloned().ok_or_else(Status::unauthorized);
         };
         if self.is_admin_token(&token) {
             return Ok(Arc::clone(&self.admin));
         }
-        match (self.tokens.find(&token, self.clock.now()), otherwise) {
+        match (self.tokens.find(&token, self.clock.now()), default) {
             (Some(found), _) if found.is_for(AUDIENCE) => Ok(Arc::new(found.user())),
-            // Nobody needs credentials, so wrong ones do no harm.
+            // No credentials are required, so invalid ones are ignored.
             (_, Some(user)) if !self.is_enforced() => Ok(Arc::clone(user)),
             _ => Err(Status::unauthorized()),
         }
     }
 
-    /// What a user may do.
-    pub(crate) fn judge(&self, user: &User, question: &Question<'_>) -> Verdict {
+    /// Returns whether a user may make a request, and why, as access reviews report it.
+    pub(crate) fn review(&self, user: &User, attributes: &Attributes<'_>) -> ReviewStatus {
         let Some(rbac) = &self.rbac else {
-            return Verdict { allowed: true, reason: "this server authorizes every request".into() };
+            return ReviewStatus { allowed: true, reason: "this server authorizes every request".into() };
         };
-        match rbac.read().decide(user, question) {
-            Decision::Allowed(None) => Verdict { allowed: true, reason: String::new() },
+        match rbac.read().decide(user, attributes) {
+            Decision::Allowed(None) => ReviewStatus { allowed: true, reason: String::new() },
             Decision::Allowed(Some(grant)) => {
-                Verdict { allowed: true, reason: format!("RBAC: allowed by {grant}") }
+                ReviewStatus { allowed: true, reason: format!("RBAC: allowed by {grant}") }
             }
-            Decision::Denied(problems) => Verdict { allowed: false, reason: policy::describe(&problems) },
+            Decision::Denied(problems) => {
+                ReviewStatus { allowed: false, reason: policy::describe(&problems) }
+            }
         }
     }
 
-    /// 403 unless the user may do this.
-    pub(crate) fn require(&self, user: &User, question: &Question<'_>) -> Result<(), Status> {
+    /// Errors with 403 unless the user may make a request with these attributes.
+    pub(crate) fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Result<(), Status> {
         let Some(rbac) = &self.rbac else { return Ok(()) };
-        match rbac.read().decide(user, question) {
+        match rbac.read().decide(user, attributes) {
             Decision::Allowed(_) => Ok(()),
-            Decision::Denied(problems) => Err(question.forbidden(&user.name, &policy::describe(&problems))),
+            Decision::Denied(problems) => Err(attributes.forbidden(&user.name, &policy::describe(&problems))),
         }
     }
 
-    /// For a PUT or an apply that makes a new object: it needs the right to create, too.
-    pub(crate) fn require_create(
+    /// Errors with 403 unless `author` may create the object. A PUT or an apply that creates an object requires this in
+    /// addition to `update` or `patch`.
+    pub(crate) fn authorize_create(
         &self,
         author: Option<&Arc<User>>,
         endpoint: &Endpoint,
@@ -178,14 +186,15 @@ impl Access {
     ) -> Result<(), Status> {
         let Some(user) = author else { return Ok(()) };
         let namespace = namespace.unwrap_or_default();
-        let question = Question::resource("create", &endpoint.group, &endpoint.resource.names.plural);
-        self.require(user, &question.within(namespace).named(name))
+        let attributes = Attributes::resource("create", &endpoint.group, &endpoint.resource.names.plural);
+        self.authorize(user, &attributes.in_namespace(namespace).named(name))
     }
 
-    /// The rules that hold for a user, in a namespace and in the cluster, and what kept others from being found.
-    pub(crate) fn rules(&self, user: &User, namespace: &str) -> (Vec<Rule>, String) {
+    /// Returns the rules that apply to a user in a namespace and in the cluster, and a description of the roles that could
+    /// not be found; "" if none is missing.
+    pub(crate) fn rules(&self, user: &User, namespace: &str) -> (Vec<PolicyRule>, String) {
         match &self.rbac {
-            None => (Rule::everything().to_vec(), String::new()),
+            None => (PolicyRule::cluster_admin().to_vec(), String::new()),
             Some(rbac) => {
                 let (rules, problems) = rbac.read().rules(user, namespace);
                 (rules, policy::describe(&problems))

@@ -1,29 +1,32 @@
+//! RBAC rules.
+
 use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use super::question::{Question, Target, Topic};
+use super::attributes::{Attributes, RequestKind, ResourceAttributes};
 
 const ALL: &str = "*";
 
-/// `rbac.authorization.k8s.io/v1 PolicyRule`: what may be done to what.
+/// `rbac.authorization.k8s.io/v1 PolicyRule`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rule {
+pub(crate) struct PolicyRule {
     pub verbs: Vec<String>,
     pub groups: Vec<String>,
     pub resources: Vec<String>,
+    /// Resource names.
     pub names: Vec<String>,
-    /// Paths that are no resources; a rule has either these or resources.
+    /// Non-resource URLs; a rule has either these or resources.
     pub paths: Vec<String>,
 }
 
-impl Rule {
-    /// The rules of an object's list.
-    pub(crate) fn read_all(rules: &Value) -> Vec<Self> {
-        rules.as_array().into_iter().flatten().map(Self::read).collect()
+impl PolicyRule {
+    /// Parses the `rules` of a role.
+    pub(crate) fn parse_all(rules: &Value) -> Vec<Self> {
+        rules.as_array().into_iter().flatten().map(Self::parse).collect()
     }
 
-    fn read(rule: &Value) -> Self {
+    fn parse(rule: &Value) -> Self {
         let list = |name: &str| {
             let items = rule[name].as_array().into_iter().flatten();
             items.filter_map(Value::as_str).map(str::to_owned).collect()
@@ -37,7 +40,7 @@ impl Rule {
         }
     }
 
-    /// The rule as an object has it.
+    /// Returns the rule as JSON.
     pub(crate) fn to_value(&self) -> Value {
         let mut value = Map::new();
         for (name, list) in [
@@ -54,8 +57,8 @@ impl Rule {
         Value::Object(value)
     }
 
-    /// The rules of somebody who may do everything.
-    pub(crate) fn everything() -> [Self; 2] {
+    /// Returns the rules of `cluster-admin`, which allow everything.
+    pub(crate) fn cluster_admin() -> [Self; 2] {
         let all = || vec![ALL.to_owned()];
         [
             Self { verbs: all(), groups: all(), resources: all(), ..Self::default() },
@@ -63,12 +66,12 @@ impl Rule {
         ]
     }
 
-    /// Whether the rule allows this.
-    pub(super) fn allows(&self, question: &Question<'_>) -> bool {
-        has(&self.verbs, &question.verb)
-            && match &question.topic {
-                Topic::Path(path) => self.paths.iter().any(|rule| path_covers(rule, path)),
-                Topic::Resource(target) => {
+    /// Whether the rule allows a request with these attributes.
+    pub(super) fn allows(&self, attributes: &Attributes<'_>) -> bool {
+        has(&self.verbs, &attributes.verb)
+            && match &attributes.kind {
+                RequestKind::NonResource(path) => self.paths.iter().any(|rule| path_covers(rule, path)),
+                RequestKind::Resource(target) => {
                     has(&self.groups, &target.group)
                         && (self.names.is_empty() || self.names.iter().any(|name| *name == *target.name))
                         && self.allows_resource(target)
@@ -76,7 +79,7 @@ impl Rule {
             }
     }
 
-    fn allows_resource(&self, target: &Target<'_>) -> bool {
+    fn allows_resource(&self, target: &ResourceAttributes<'_>) -> bool {
         self.resources.iter().any(|rule| match rule.split_once('/') {
             None => rule == ALL || (target.subresource.is_empty() && *rule == *target.resource),
             Some((resource, subresource)) => {
@@ -87,7 +90,7 @@ impl Rule {
         })
     }
 
-    /// Whether this rule alone grants all that `other` grants.
+    /// Whether this rule alone grants everything that `other` grants.
     pub(super) fn covers(&self, other: &Self) -> bool {
         let all = |mine: &[String], theirs: &[String]| theirs.iter().all(|one| has(mine, one));
         let names = match other.names.as_slice() {
@@ -108,37 +111,36 @@ impl Rule {
             })
     }
 
-    /// The rule as many that each name one verb and one thing.
-    pub(super) fn pieces(&self) -> Vec<Self> {
-        let mut pieces = Vec::new();
+    /// Splits the rule into rules that each name one verb and one resource or path.
+    pub(super) fn split(&self) -> Vec<Self> {
+        let mut parts = Vec::new();
         for verb in &self.verbs {
             let of = |text: &String| vec![text.clone()];
             for path in &self.paths {
-                pieces.push(Self { verbs: of(verb), paths: of(path), ..Self::default() });
+                parts.push(Self { verbs: of(verb), paths: of(path), ..Self::default() });
             }
             for group in &self.groups {
                 for resource in &self.resources {
-                    let piece = Self {
+                    let part = Self {
                         verbs: of(verb),
                         groups: of(group),
                         resources: of(resource),
                         ..Self::default()
                     };
                     if self.names.is_empty() {
-                        pieces.push(piece);
+                        parts.push(part);
                     } else {
-                        pieces
-                            .extend(self.names.iter().map(|name| Self { names: of(name), ..piece.clone() }));
+                        parts.extend(self.names.iter().map(|name| Self { names: of(name), ..part.clone() }));
                     }
                 }
             }
         }
-        pieces
+        parts
     }
 }
 
-/// As Go prints it in the message about an escalation.
-impl fmt::Display for Rule {
+/// Formats the rule as Go does in the error message about an escalation.
+impl fmt::Display for PolicyRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lead = "{";
         for (name, list) in [
@@ -157,17 +159,17 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A list as Go's `%q` prints it.
+/// Formats a list like Go's `%q`.
 pub(super) fn quoted(list: &[String]) -> String {
     let items: Vec<String> = list.iter().map(|item| format!("{item:?}")).collect();
     format!("[{}]", items.join(" "))
 }
 
-fn has(list: &[String], wanted: &str) -> bool {
-    list.iter().any(|item| item == ALL || item == wanted)
+fn has(list: &[String], value: &str) -> bool {
+    list.iter().any(|item| item == ALL || item == value)
 }
 
-/// Whether a rule's path, which may end in `*`, covers another.
+/// Whether a rule's path, which may end in `*`, covers another path.
 fn path_covers(rule: &str, path: &str) -> bool {
     rule == path || (rule.ends_with(ALL) && path.starts_with(rule.trim_end_matches('*')))
 }
@@ -176,19 +178,19 @@ fn path_covers(rule: &str, path: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn rule(value: &Value) -> Rule {
-        Rule::read(value)
+    fn rule(value: &Value) -> PolicyRule {
+        PolicyRule::parse(value)
     }
 
-    fn pods<'a>(verb: &'a str) -> Question<'a> {
-        Question::resource(verb, "", "pods")
+    fn pods<'a>(verb: &'a str) -> Attributes<'a> {
+        Attributes::resource(verb, "", "pods")
     }
 
     #[test]
-    fn resources_and_subresources_are_different_things() {
+    fn rules_for_resources_and_for_subresources_are_distinct() {
         let of =
             |resources: Value| rule(&json!({"verbs": ["get"], "apiGroups": [""], "resources": resources}));
-        let log = pods("get").below("log");
+        let log = pods("get").subresource("log");
         for (resources, plain, with_log) in [
             (json!(["pods"]), true, false),
             (json!(["pods/log"]), false, true),
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn names_restrict_and_a_collection_has_none() {
+    fn rule_with_resource_names_does_not_allow_the_collection() {
         let named = rule(&json!({
             "verbs": ["*"], "apiGroups": ["*"], "resources": ["pods"], "resourceNames": ["a"],
         }));
@@ -213,17 +215,17 @@ mod tests {
     }
 
     #[test]
-    fn paths_may_end_in_a_star() {
+    fn path_ending_in_a_star_matches_by_prefix() {
         let rule = rule(&json!({"verbs": ["get"], "nonResourceURLs": ["/healthz", "/api/*"]}));
         for (path, allowed) in [("/healthz", true), ("/healthz/x", false), ("/api/v1", true), ("/api", false)]
         {
-            assert_eq!(rule.allows(&Question::path("get", path)), allowed, "{path}");
+            assert_eq!(rule.allows(&Attributes::non_resource("get", path)), allowed, "{path}");
         }
-        assert!(!rule.allows(&Question::path("post", "/healthz")) && !rule.allows(&pods("get")));
+        assert!(!rule.allows(&Attributes::non_resource("post", "/healthz")) && !rule.allows(&pods("get")));
     }
 
     #[test]
-    fn a_rule_covers_what_it_grants_and_no_more() {
+    fn rule_covers_exactly_what_it_grants() {
         let of = |names: Value, resources: Value| {
             rule(
                 &json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": resources, "resourceNames": names}),
@@ -234,14 +236,14 @@ mod tests {
         assert!(all.covers(&named) && !named.covers(&all));
         assert!(all.covers(&of(json!([]), json!(["pods/log"]))));
         assert!(!all.covers(&of(json!([]), json!(["*"]))));
-        assert!(Rule::everything()[0].covers(&all) && !Rule::everything()[1].covers(&all));
-        assert_eq!(all.pieces().len(), 4);
+        assert!(PolicyRule::cluster_admin()[0].covers(&all) && !PolicyRule::cluster_admin()[1].covers(&all));
+        assert_eq!(all.split().len(), 4);
     }
 
     #[test]
-    fn a_rule_is_shown_as_go_shows_it() {
-        let shown =
+    fn rule_is_formatted_as_in_go() {
+        let text =
             rule(&json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]})).to_string();
-        assert_eq!(shown, r#"{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}"#);
+        assert_eq!(text, r#"{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}"#);
     }
 }

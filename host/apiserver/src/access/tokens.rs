@@ -1,3 +1,5 @@
+//! The tokens that the server issued to service accounts.
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -5,28 +7,29 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::User;
 use crate::storage::{Storage, Table};
+use crate::user::User;
 
-/// The audience of tokens that do not say another.
+/// The default audience of tokens.
 pub(crate) const AUDIENCE: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// The tokens that were issued to service accounts. They are kept, so no signature is needed, and a restart ends them.
+/// The issued tokens. The server keeps them in memory and accepts only these, so they need no signature; they are lost
+/// with the process.
 pub(crate) struct Tokens {
     issued: Mutex<HashMap<String, Arc<Token>>>,
     accounts: Arc<Table>,
 }
 
-/// Whose a token is.
+/// The service account and the validity of a token.
 #[derive(Debug)]
 pub(crate) struct Token {
     pub namespace: String,
     pub account: String,
-    /// The UID of the account: one that was deleted and made again does not inherit tokens.
+    /// The UID of the account, so that a recreated account does not inherit tokens.
     pub uid: String,
     pub id: String,
     pub audiences: Vec<String>,
-    pub end: Timestamp,
+    pub expiration: Timestamp,
 }
 
 impl Tokens {
@@ -34,28 +37,28 @@ impl Tokens {
         Self { issued: Mutex::default(), accounts: storage.table("", "serviceaccounts") }
     }
 
-    /// Remembers a token, and forgets those that are over.
+    /// Stores a token, and removes expired ones.
     pub(crate) fn issue(&self, text: String, token: Token, now: Timestamp) {
         let mut issued = self.issued.lock();
-        issued.retain(|_, token| token.end > now);
+        issued.retain(|_, token| token.expiration > now);
         issued.insert(text, Arc::new(token));
     }
 
-    /// What a token is worth now: nothing after its end, or without its account.
+    /// Returns the token with this text, or `None` if it has expired or its account no longer exists.
     pub(crate) fn find(&self, text: &str, now: Timestamp) -> Option<Arc<Token>> {
         let token = self.issued.lock().get(text).cloned()?;
         let account = self.accounts.get(&token.namespace, &token.account)?;
-        (token.end > now && *account.uid == *token.uid).then_some(token)
+        (token.expiration > now && *account.uid == *token.uid).then_some(token)
     }
 }
 
 impl Token {
-    /// Whether it may be shown to this audience.
+    /// Whether the token is valid for this audience.
     pub(crate) fn is_for(&self, audience: &str) -> bool {
         self.audiences.iter().any(|known| known == audience)
     }
 
-    /// The service account as a user.
+    /// Returns the service account as a user.
     pub(crate) fn user(&self) -> User {
         let mut user = User::service_account(&self.namespace, &self.account);
         user.uid.clone_from(&self.uid);
@@ -65,8 +68,8 @@ impl Token {
     }
 }
 
-/// A token that nobody can guess.
-pub(super) fn random() -> String {
+/// Returns an unpredictable token.
+pub(super) fn random_token() -> String {
     Uuid::new_v4().simple().to_string()
 }
 
@@ -79,7 +82,7 @@ mod tests {
     use crate::storage::{Draft, HistoryLimits};
 
     #[test]
-    fn a_token_ends_in_time_and_is_forgotten() {
+    fn expired_token_is_invalid_and_removed() {
         let storage = Storage::new(HistoryLimits { events: 9, bytes: usize::MAX }, 1);
         let tokens = Tokens::new(&storage);
         let account = json!({"metadata": {"namespace": "n", "name": "a", "uid": "u"}});
@@ -89,13 +92,13 @@ mod tests {
             .expect("new");
         let start: Timestamp = "2026-01-02T03:04:05Z".parse().expect("a time");
         let after = |seconds| start.checked_add(SignedDuration::from_secs(seconds)).expect("a time");
-        let token = |end| Token {
+        let token = |expiration| Token {
             namespace: "n".into(),
             account: "a".into(),
             uid: "u".into(),
             id: "i".into(),
             audiences: Vec::new(),
-            end,
+            expiration,
         };
         tokens.issue("t".into(), token(after(60)), start);
         assert!(tokens.find("t", after(59)).is_some());

@@ -1,16 +1,20 @@
+//! The changes of all tables, for the controllers.
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Change;
 use crate::registry::Endpoint;
-use crate::server::State;
-use crate::storage::{EventKind, Stored, Table, TableName};
+use crate::state::State;
+use crate::storage::{EventKind, StoredObject, Table, TableName};
 
-/// At most so many events of a table are read at a time.
-const BATCH: usize = 1024;
+/// The maximum number of events of a table read at a time.
+const BATCH_SIZE: usize = 1024;
 
-/// Reads the changes of all tables, each once and in order. A table whose history moved on too far is listed again, and
-/// what it no longer has is reported as gone.
+/// Reads the changes of all tables, each once and in order.
+///
+/// If the history of a table no longer contains the feed's position, the table is listed again, and objects that it no
+/// longer contains are reported as deleted.
 #[derive(Default)]
 pub(super) struct Feed {
     tables: HashMap<TableName, Position>,
@@ -18,31 +22,35 @@ pub(super) struct Feed {
 
 struct Position {
     table: Arc<Table>,
-    /// None before the first list.
+    /// The revision up to which changes were read; `None` before the first list.
     revision: Option<u64>,
-    known: HashMap<Key, Arc<Stored>>,
+    known: HashMap<Key, Arc<StoredObject>>,
 }
 
 type Key = (Box<str>, Box<str>);
 
 impl Feed {
-    /// Passes on what is new. Whether there was anything.
-    pub(super) fn read(&mut self, state: &State, show: &mut dyn FnMut(&Arc<Endpoint>, Change<'_>)) -> bool {
-        let endpoints = state.registry().resources();
+    /// Calls `on_change` for each new change. Returns whether there was any.
+    pub(super) fn read(
+        &mut self,
+        state: &State,
+        on_change: &mut dyn FnMut(&Arc<Endpoint>, Change<'_>),
+    ) -> bool {
+        let endpoints = state.registry().preferred_endpoints();
         let mut any = false;
         for endpoint in &endpoints {
             let resource = &endpoint.resource;
-            if resource.rules.review {
+            if resource.strategy.is_review {
                 continue;
             }
             let name = (resource.group.clone(), resource.names.plural.clone());
             let position = self.tables.entry(name).or_insert_with(|| Position::new(&resource.table));
             if !Arc::ptr_eq(&position.table, &resource.table) {
-                // The CRD was deleted and created again.
-                position.replace(endpoint, Vec::new(), 0, show);
+                // The CRD was deleted and recreated.
+                position.replace(endpoint, Vec::new(), 0, on_change);
                 *position = Position::new(&resource.table);
             }
-            any |= position.read(endpoint, show);
+            any |= position.read(endpoint, on_change);
         }
         any
     }
@@ -53,21 +61,25 @@ impl Position {
         Self { table: Arc::clone(table), revision: None, known: HashMap::new() }
     }
 
-    fn read(&mut self, endpoint: &Arc<Endpoint>, show: &mut dyn FnMut(&Arc<Endpoint>, Change<'_>)) -> bool {
-        let batch = self.revision.and_then(|revision| self.table.events_after(revision, BATCH).ok());
+    fn read(
+        &mut self,
+        endpoint: &Arc<Endpoint>,
+        on_change: &mut dyn FnMut(&Arc<Endpoint>, Change<'_>),
+    ) -> bool {
+        let batch = self.revision.and_then(|revision| self.table.events_after(revision, BATCH_SIZE).ok());
         let Some(batch) = batch else {
             let (objects, revision) = self.table.list(None);
-            return self.replace(endpoint, objects, revision, show);
+            return self.replace(endpoint, objects, revision, on_change);
         };
         self.revision = Some(batch.complete_to);
         for event in &batch.events {
             let object = &event.object;
             if event.kind == EventKind::Deleted {
                 self.known.remove(&key(object));
-                show(endpoint, Change::Gone(object));
+                on_change(endpoint, Change::Deleted(object));
             } else {
                 self.known.insert(key(object), Arc::clone(object));
-                show(endpoint, Change::Present(object));
+                on_change(endpoint, Change::Applied(object));
             }
         }
         !batch.events.is_empty()
@@ -76,9 +88,9 @@ impl Position {
     fn replace(
         &mut self,
         endpoint: &Arc<Endpoint>,
-        objects: Vec<Arc<Stored>>,
+        objects: Vec<Arc<StoredObject>>,
         revision: u64,
-        show: &mut dyn FnMut(&Arc<Endpoint>, Change<'_>),
+        on_change: &mut dyn FnMut(&Arc<Endpoint>, Change<'_>),
     ) -> bool {
         self.revision = Some(revision);
         let mut before = std::mem::take(&mut self.known);
@@ -86,20 +98,20 @@ impl Position {
         for object in objects {
             let old = before.remove(&key(&object));
             if let Some(old) = old.as_ref().filter(|old| old.uid != object.uid) {
-                show(endpoint, Change::Gone(old));
+                on_change(endpoint, Change::Deleted(old));
             }
-            show(endpoint, Change::Present(&object));
+            on_change(endpoint, Change::Applied(&object));
             self.known.insert(key(&object), object);
             any = true;
         }
-        for gone in before.values() {
-            show(endpoint, Change::Gone(gone));
+        for deleted in before.values() {
+            on_change(endpoint, Change::Deleted(deleted));
             any = true;
         }
         any
     }
 }
 
-fn key(object: &Stored) -> Key {
+fn key(object: &StoredObject) -> Key {
     (object.namespace.clone(), object.name.clone())
 }

@@ -1,74 +1,71 @@
-//! What a cluster's controllers do, simulated as far as development and tests need it.
+//! Simulated controllers of a cluster, as far as development and tests need them.
 //!
-//! All of them are one task: it reads what changed, shows it to each controller, lets them act, and waits for the next
-//! change. They see the tables directly and write by the same functions as requests do.
+//! All controllers run in one task, which reads changes from the tables, passes them to each controller, lets the controllers
+//! reconcile, and waits for the next change. They write through the same functions as requests.
 
-mod accounts;
 pub(crate) mod aggregation;
-mod bootstrap;
-mod collector;
 mod feed;
+mod garbage_collector;
+mod kubelet;
 mod namespaces;
-mod pods;
-mod remaining;
+mod remaining_content;
+mod service_accounts;
 mod workloads;
 
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use bootstrap::bootstrap;
-
 use crate::registry::Endpoint;
-use crate::server::State;
-use crate::storage::Stored;
+use crate::state::State;
+use crate::storage::StoredObject;
 use feed::Feed;
 
 /// The field manager of everything that the controllers write.
 const MANAGER: &str = "kube-controller-manager";
 
-/// What happened to an object.
+/// A change of an object.
 #[derive(Clone, Copy)]
 enum Change<'a> {
-    /// It is new, or changed.
-    Present(&'a Stored),
-    /// It is gone.
-    Gone(&'a Stored),
+    /// The object was created or updated.
+    Applied(&'a StoredObject),
+    /// The object was deleted.
+    Deleted(&'a StoredObject),
 }
 
-/// A controller: it looks at every change, then acts on the present state.
+/// A controller, which observes every change and then acts on the current state.
 trait Controller: Send {
-    /// Notes what a change makes necessary.
+    /// Records what a change requires.
     fn observe(&mut self, endpoint: &Arc<Endpoint>, change: Change<'_>);
 
-    /// Does what is necessary. What it writes comes back as changes.
-    fn act(&mut self, state: &State);
+    /// Does what the observed changes require. Its writes are observed as changes in turn.
+    fn reconcile(&mut self, state: &State);
 }
 
-/// Runs all controllers until `shutdown`.
+/// Runs all controllers until `shutdown` is cancelled.
 pub(crate) async fn run(state: Arc<State>, shutdown: CancellationToken) {
     let mut controllers: Vec<Box<dyn Controller>> = vec![
-        Box::new(accounts::Accounts::default()),
+        Box::new(service_accounts::ServiceAccounts::default()),
         Box::new(aggregation::Aggregation::default()),
         Box::new(workloads::Workloads::default()),
-        Box::new(pods::Pods::default()),
+        Box::new(kubelet::Kubelet::default()),
         Box::new(namespaces::Namespaces::default()),
-        Box::new(collector::Collector::default()),
+        Box::new(garbage_collector::GarbageCollector::default()),
     ];
     let mut feed = Feed::default();
     let mut changed = state.storage.subscribe();
     loop {
         changed.borrow_and_update();
-        let seen = feed.read(&state, &mut |endpoint, change| {
+        let any_change = feed.read(&state, &mut |endpoint, change| {
             for controller in &mut controllers {
                 controller.observe(endpoint, change);
             }
         });
         for controller in &mut controllers {
-            controller.act(&state);
+            controller.reconcile(&state);
         }
-        if seen {
-            // More may have come meanwhile; others want to run, too.
+        if any_change {
+            // There may be more changes already, but other tasks need to run, too.
             tokio::task::yield_now().await;
             if shutdown.is_cancelled() {
                 return;

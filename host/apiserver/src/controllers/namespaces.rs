@@ -1,48 +1,55 @@
+//! The namespace controller, after `k8s.io/kubernetes/pkg/controller/namespace`.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::remaining::Remaining;
+use super::remaining_content::RemainingContent;
 use super::{Change, Controller, MANAGER};
+use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
 use crate::rest::delete::{DeleteOptions, Propagation, delete};
-use crate::rest::update::{self, Part};
-use crate::rest::{kinds, meta};
-use crate::server::State;
+use crate::rest::strategy;
+use crate::rest::update::{self, UpdateTarget};
+use crate::state::State;
 
-/// Empties namespaces that are being deleted, and lets them go when they are empty.
+/// Deletes the content of namespaces that are being deleted, and finalizes namespaces without content.
 #[derive(Default)]
 pub(super) struct Namespaces {
-    ending: BTreeSet<Box<str>>,
+    terminating: BTreeSet<Box<str>>,
 }
 
 impl Controller for Namespaces {
     fn observe(&mut self, endpoint: &Arc<Endpoint>, change: Change<'_>) {
-        if !kinds::is_namespace(endpoint) {
+        if !strategy::is_namespace(endpoint) {
             return;
         }
         match change {
-            Change::Present(namespace) if namespace.deleting => self.ending.insert(namespace.name.clone()),
-            Change::Present(namespace) | Change::Gone(namespace) => self.ending.remove(&namespace.name),
+            Change::Applied(namespace) if namespace.deleting => {
+                self.terminating.insert(namespace.name.clone())
+            }
+            Change::Applied(namespace) | Change::Deleted(namespace) => {
+                self.terminating.remove(&namespace.name)
+            }
         };
     }
 
-    fn act(&mut self, state: &State) {
-        for namespace in &self.ending {
-            let remaining = empty(state, namespace);
-            if remaining.is_nothing() {
+    fn reconcile(&mut self, state: &State) {
+        for namespace in &self.terminating {
+            let remaining = delete_content(state, namespace);
+            if remaining.is_empty() {
                 finalize(state, namespace);
             } else {
-                report(state, namespace, &remaining);
+                update_status(state, namespace, &remaining);
             }
         }
     }
 }
 
-/// Deletes what is in a namespace, and tells what stays.
-fn empty(state: &State, namespace: &str) -> Remaining {
-    let mut remaining = Remaining::default();
-    for endpoint in state.registry().resources() {
+/// Deletes the objects in a namespace and returns what remains.
+fn delete_content(state: &State, namespace: &str) -> RemainingContent {
+    let mut remaining = RemainingContent::default();
+    for endpoint in state.registry().preferred_endpoints() {
         let resource = &endpoint.resource;
         if !resource.namespaced || resource.table.count(Some(namespace)) == 0 {
             continue;
@@ -51,56 +58,58 @@ fn empty(state: &State, namespace: &str) -> Remaining {
             if object.deleting {
                 continue;
             }
-            let options = DeleteOptions::of_uid(&object.uid, Propagation::Background);
+            let options = DeleteOptions::for_uid(&object.uid, Propagation::Background);
             match delete(state, &endpoint, (namespace, &object.name), &options) {
                 Ok(_) => {}
-                // Somebody else was faster.
+                // Deleted concurrently.
                 Err(status) if status.code == 404 => {}
                 Err(status) => remaining.failures.push(status.message),
             }
         }
         let name = format!("{}.{}", resource.names.plural, resource.group);
-        remaining.count(name, &resource.table.list(Some(namespace)).0);
+        remaining.add(name, &resource.table.list(Some(namespace)).0);
     }
     remaining
 }
 
-/// Tells in the namespace's status what it still waits for.
-fn report(state: &State, namespace: &str, remaining: &Remaining) {
+/// Writes what remains into the namespace's status conditions.
+fn update_status(state: &State, namespace: &str, remaining: &RemainingContent) {
     let registry = state.registry();
     let Some(namespaces) = registry.endpoint("", "v1", "namespaces") else { return };
     let now = state.now();
     let options = WriteOptions::internal(MANAGER);
-    let done = update::update(state, namespaces, ("", namespace), Part::Status, &options, |old| {
+    let result = update::update(state, namespaces, ("", namespace), UpdateTarget::Status, &options, |old| {
         let mut value = old.clone();
         remaining.set_conditions(&mut value["status"], &now);
-        meta::of(&mut value).remove("resourceVersion");
-        Ok(update::Change { value, applied: false, retry: true })
+        meta::metadata_mut(&mut value).remove("resourceVersion");
+        Ok(update::ProposedUpdate { value, applied: false, retry: true })
     });
-    if let Err(error) = done {
-        tracing::debug!(%error, namespace, "the namespace was gone already");
+    if let Err(error) = result {
+        tracing::debug!(%error, namespace, "cannot update a terminating namespace");
     }
 }
 
-/// Takes the finalizer `kubernetes` from an empty namespace, which ends it unless it has other finalizers.
+/// Removes the finalizer `kubernetes` from an empty namespace, which removes the namespace unless it has other
+/// finalizers.
 fn finalize(state: &State, namespace: &str) {
     let registry = state.registry();
     let Some(namespaces) = registry.endpoint("", "v1", "namespaces") else { return };
     let options = WriteOptions::internal(MANAGER);
-    let done = update::update(state, namespaces, ("", namespace), Part::Finalize, &options, |old| {
-        let mut value = old.clone();
-        if let Some(finalizers) = value["spec"]["finalizers"].as_array_mut() {
-            finalizers.retain(|finalizer| finalizer != "kubernetes");
-        }
-        if value["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty)
-            && let Some(spec) = value["spec"].as_object_mut()
-        {
-            spec.remove("finalizers");
-        }
-        meta::of(&mut value).remove("resourceVersion");
-        Ok(update::Change { value, applied: false, retry: true })
-    });
-    if let Err(error) = done {
-        tracing::debug!(%error, namespace, "the namespace was gone already");
+    let result =
+        update::update(state, namespaces, ("", namespace), UpdateTarget::Finalize, &options, |old| {
+            let mut value = old.clone();
+            if let Some(finalizers) = value["spec"]["finalizers"].as_array_mut() {
+                finalizers.retain(|finalizer| finalizer != "kubernetes");
+            }
+            if value["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty)
+                && let Some(spec) = value["spec"].as_object_mut()
+            {
+                spec.remove("finalizers");
+            }
+            meta::metadata_mut(&mut value).remove("resourceVersion");
+            Ok(update::ProposedUpdate { value, applied: false, retry: true })
+        });
+    if let Err(error) = result {
+        tracing::debug!(%error, namespace, "cannot update a terminating namespace");
     }
 }

@@ -1,20 +1,22 @@
+//! The status of workloads.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use super::{Change, Controller, MANAGER};
+use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
-use crate::rest::meta;
-use crate::rest::update::{self, Part};
-use crate::server::State;
+use crate::rest::update::{self, UpdateTarget};
+use crate::state::State;
 
-/// Reports every workload as rolled out: all replicas are there, updated, ready and available. No pods are made.
+/// Reports every workload as rolled out: all replicas exist and are updated, ready and available. Creates no pods.
 #[derive(Default)]
 pub(super) struct Workloads {
     changed: BTreeSet<(Kind, Box<str>, Box<str>)>,
-    /// A daemon set has one pod per node, so all of them follow the number of nodes.
+    /// The nodes, because the status of every DaemonSet depends on their number.
     nodes: BTreeSet<Box<str>>,
     nodes_changed: bool,
 }
@@ -53,18 +55,18 @@ impl Controller for Workloads {
     fn observe(&mut self, endpoint: &Arc<Endpoint>, change: Change<'_>) {
         if endpoint.group.is_empty() && endpoint.resource.names.plural == "nodes" {
             self.nodes_changed |= match change {
-                Change::Present(node) => self.nodes.insert(node.name.clone()),
-                Change::Gone(node) => self.nodes.remove(&node.name),
+                Change::Applied(node) => self.nodes.insert(node.name.clone()),
+                Change::Deleted(node) => self.nodes.remove(&node.name),
             };
         }
-        if let (Some(kind), Change::Present(object)) = (Kind::of(endpoint), change)
+        if let (Some(kind), Change::Applied(object)) = (Kind::of(endpoint), change)
             && !object.deleting
         {
             self.changed.insert((kind, object.namespace.clone(), object.name.clone()));
         }
     }
 
-    fn act(&mut self, state: &State) {
+    fn reconcile(&mut self, state: &State) {
         let registry = state.registry();
         let mut changed = std::mem::take(&mut self.changed);
         if std::mem::take(&mut self.nodes_changed)
@@ -78,20 +80,21 @@ impl Controller for Workloads {
             let Some(endpoint) = registry.endpoint(group, "v1", plural) else { continue };
             let now = state.now();
             let options = WriteOptions::internal(MANAGER);
-            let done = update::update(state, endpoint, (&namespace, &name), Part::Status, &options, |old| {
-                let mut value = old.clone();
-                value["status"] = status(kind, old, self.nodes.len(), &now);
-                meta::of(&mut value).remove("resourceVersion");
-                Ok(update::Change { value, applied: false, retry: true })
-            });
-            if let Err(error) = done {
-                tracing::debug!(%error, %namespace, %name, "the status of a workload could not be written");
+            let result =
+                update::update(state, endpoint, (&namespace, &name), UpdateTarget::Status, &options, |old| {
+                    let mut value = old.clone();
+                    value["status"] = status(kind, old, self.nodes.len(), &now);
+                    meta::metadata_mut(&mut value).remove("resourceVersion");
+                    Ok(update::ProposedUpdate { value, applied: false, retry: true })
+                });
+            if let Err(error) = result {
+                tracing::debug!(%error, %namespace, %name, "cannot update the status of a workload");
             }
         }
     }
 }
 
-/// The status of a workload that is rolled out.
+/// Returns the status of a workload that is rolled out.
 fn status(kind: Kind, object: &Value, nodes: usize, now: &str) -> Value {
     let replicas = object["spec"]["replicas"].as_i64().unwrap_or(1);
     let mut status = match kind {
@@ -118,7 +121,7 @@ fn status(kind: Kind, object: &Value, nodes: usize, now: &str) -> Value {
         }),
     };
     status["observedGeneration"] = meta::generation(object).into();
-    // Go leaves out optional counters that are zero, except those that the type requires.
+    // Go omits optional counters that are zero, but not those that the type requires.
     let required = [
         "replicas",
         "currentNumberScheduled",
@@ -139,15 +142,16 @@ fn status(kind: Kind, object: &Value, nodes: usize, now: &str) -> Value {
     status
 }
 
+/// Returns the conditions of an available deployment; conditions of other types are preserved.
 fn conditions(object: &Value, now: &str) -> Value {
     let before: &[Value] = object["status"]["conditions"].as_array().map_or(&[], Vec::as_slice);
     let name = meta::text(object, "name");
     let progress = format!("ReplicaSet \"{name}\" has successfully progressed.");
-    let wanted = [
+    let rolled_out = [
         ("Available", "MinimumReplicasAvailable", "Deployment has minimum availability."),
         ("Progressing", "NewReplicaSetAvailable", progress.as_str()),
     ];
-    let wanted = wanted.into_iter().map(|(kind, reason, message)| {
+    let rolled_out = rolled_out.into_iter().map(|(kind, reason, message)| {
         let known =
             before.iter().find(|condition| condition["type"] == kind && condition["status"] == "True");
         let since = |field: &str| known.and_then(|known| known[field].as_str()).unwrap_or(now).to_owned();
@@ -160,9 +164,8 @@ fn conditions(object: &Value, now: &str) -> Value {
         }
         Value::Object(condition)
     });
-    // Conditions that others set stay.
     let others = before.iter().filter(|known| known["type"] != "Available" && known["type"] != "Progressing");
-    others.cloned().chain(wanted).collect()
+    others.cloned().chain(rolled_out).collect()
 }
 
 #[cfg(test)]
@@ -170,17 +173,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deployment_is_available_with_all_replicas() {
+    fn deployment_status_reports_all_replicas_available() {
         let deployment = json!({"metadata": {"name": "a", "generation": 3}, "spec": {"replicas": 2}});
         let first = status(Kind::Deployment, &deployment, 0, "t1");
         assert_eq!((&first["availableReplicas"], &first["observedGeneration"]), (&json!(2), &json!(3)));
         let mut later = deployment;
         later["status"] = first.clone();
-        assert_eq!(status(Kind::Deployment, &later, 0, "t2"), first, "times stay while nothing changes");
+        assert_eq!(status(Kind::Deployment, &later, 0, "t2"), first, "times stay if nothing changes");
     }
 
     #[test]
-    fn a_daemon_set_has_a_pod_on_every_node() {
+    fn daemon_set_status_reports_a_pod_on_every_node() {
         let status = status(Kind::DaemonSet, &json!({}), 3, "t");
         assert_eq!((&status["numberReady"], &status["numberMisscheduled"]), (&json!(3), &json!(0)));
     }

@@ -1,15 +1,17 @@
+//! Builds endpoints from a CRD.
+
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::registry::{Custom, Endpoint, Names, Resource, Rules, ScalePaths};
-use crate::rest::meta;
+use crate::meta;
+use crate::registry::{CrdInfo, Endpoint, Names, Resource, ScalePaths, Strategy};
 use crate::schema::Schema;
 use crate::storage::Table;
 use crate::table::Columns;
 
-/// The endpoints of the served versions of a CRD.
-pub(super) fn of(crd: &Value, table: &Arc<Table>) -> Vec<Endpoint> {
+/// Returns the endpoints of a CRD's served versions.
+pub(crate) fn from_crd(crd: &Value, table: &Arc<Table>) -> Vec<Endpoint> {
     let spec = &crd["spec"];
     let versions: Vec<&Value> = spec["versions"].as_array().into_iter().flatten().collect();
     let resource = Arc::new(resource(crd, &versions, table));
@@ -41,8 +43,8 @@ fn resource(crd: &Value, versions: &[&Value], table: &Arc<Table>) -> Resource {
         },
         namespaced: spec["scope"] == "Namespaced",
         selectable,
-        rules: Rules::default(),
-        custom: Some(Custom {
+        strategy: Strategy::default(),
+        custom: Some(CrdInfo {
             crd: meta::text(crd, "name").to_owned(),
             terminating: crd["metadata"]["deletionTimestamp"].is_string(),
         }),
@@ -56,12 +58,12 @@ fn endpoint(version: &Value, resource: Arc<Resource>) -> Endpoint {
     let (api_version, kind) = (format!("{group}/{name}"), resource.names.kind.clone());
     let mut endpoint = Endpoint::new(&group, name, resource);
     let open_api = version["schema"]["openAPIV3Schema"].clone();
-    // A stored CRD has been checked; one that fails now was stored by an older server.
+    // The schema of a stored CRD was valid when the CRD was written; keep serving the resource if it no longer is.
     let schema = Schema::from_crd(&open_api).unwrap_or_else(|_| Schema::preserving());
     endpoint.schema = Some(Arc::new(schema));
     endpoint.open_api = Some(open_api);
     let subresources = &version["subresources"];
-    endpoint.status = subresources["status"].is_object();
+    endpoint.has_status = subresources["status"].is_object();
     endpoint.scale = subresources.get("scale").filter(|scale| scale.is_object()).map(|scale| {
         let path = |name: &str| scale[name].as_str().map(|path| path.trim_start_matches('.').to_owned());
         ScalePaths {
@@ -74,8 +76,8 @@ fn endpoint(version: &Value, resource: Arc<Resource>) -> Endpoint {
         endpoint.columns = columns;
     }
     if version["deprecated"] == true {
-        let given = version["deprecationWarning"].as_str().map(str::to_owned);
-        endpoint.deprecation = Some(given.unwrap_or_else(|| format!("{api_version} {kind} is deprecated")));
+        let warning = version["deprecationWarning"].as_str().map(str::to_owned);
+        endpoint.deprecation = Some(warning.unwrap_or_else(|| format!("{api_version} {kind} is deprecated")));
     }
     endpoint
 }

@@ -1,16 +1,14 @@
-//! Custom resource definitions: their own rules, and the endpoints that they make.
+//! CustomResourceDefinitions: their validation, their status and the endpoints that they define.
 //!
-//! kube-apiserver does this in several controllers that write the CRD again and again; here its names are accepted and
-//! it is served before its creation is answered.
+//! kube-apiserver spreads this over several controllers, each of which updates the CRD. Here the names are accepted and
+//! the custom resource is served before the response to the CRD's creation is sent.
 
-mod check;
-mod endpoints;
+pub(crate) mod endpoints;
 mod prepare;
-mod serve;
+mod validate;
 
-pub(crate) use check::check;
 pub(crate) use prepare::{mark_deleting, prepare};
-pub(crate) use serve::{after_delete, after_write};
+pub(crate) use validate::validate;
 
-/// The finalizer of a CRD whose objects are still there.
-pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+/// The finalizer that keeps a CRD until its custom resources are deleted (`CustomResourceCleanupFinalizer`).
+pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";

@@ -1,12 +1,15 @@
+//! Defaults and status of CRDs: accepted names, stored versions and conditions.
+
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::CLEANUP;
-use crate::rest::meta;
-use crate::server::State;
+use super::CLEANUP_FINALIZER;
+use crate::meta;
+use crate::state::State;
 
-/// Fills in what a CRD leaves out, and its status: accepted names, stored versions, conditions.
+/// Sets the defaults and the status of a CRD that is about to be written. `old` is the stored CRD on updates, `now` the
+/// time of new condition transitions.
 pub(crate) fn prepare(state: &State, crd: &mut Value, old: Option<&Value>, now: &str) {
     let names = &mut crd["spec"]["names"];
     let kind = names["kind"].as_str().unwrap_or_default().to_owned();
@@ -20,7 +23,7 @@ pub(crate) fn prepare(state: &State, crd: &mut Value, old: Option<&Value>, now: 
     if crd["spec"]["conversion"].is_null() {
         crd["spec"]["conversion"] = json!({"strategy": "None"});
     }
-    let conflict = conflict(state, crd);
+    let conflict = name_conflict(state, crd);
     let old_status = old.map(|old| old["status"].clone()).unwrap_or_default();
     let accepted = if conflict.is_none() { names } else { old_status["acceptedNames"].clone() };
     crd["status"] = json!({
@@ -36,17 +39,18 @@ pub(crate) fn prepare(state: &State, crd: &mut Value, old: Option<&Value>, now: 
     }
 }
 
-/// Why the names cannot be accepted, as reason and message: another CRD, or a built-in kind, of the group has one of
-/// them. Of several reasons the last counts, as with Kubernetes.
-fn conflict(state: &State, crd: &Value) -> Option<(&'static str, String)> {
+/// Returns the reason and message of the condition `NamesAccepted` if another CRD or a built-in kind of the group uses
+/// one of the names. The last of several conflicts wins, as in
+/// `k8s.io/apiextensions-apiserver/pkg/controller/status/naming_controller.go`.
+fn name_conflict(state: &State, crd: &Value) -> Option<(&'static str, String)> {
     let registry = state.registry();
-    let (spec, own) = (&crd["spec"], meta::text(crd, "name"));
+    let (spec, crd_name) = (&crd["spec"], meta::text(crd, "name"));
     let group = registry.groups().get(spec["group"].as_str().unwrap_or_default())?;
     let others = group
         .versions
         .iter()
         .flat_map(|version| version.endpoints.values())
-        .filter(|endpoint| endpoint.resource.custom.as_ref().is_none_or(|custom| custom.crd != own));
+        .filter(|endpoint| endpoint.resource.custom.as_ref().is_none_or(|custom| custom.crd != crd_name));
     let (mut resources, mut kinds) = (BTreeSet::new(), BTreeSet::new());
     for endpoint in others {
         let names = &endpoint.resource.names;
@@ -54,22 +58,23 @@ fn conflict(state: &State, crd: &Value) -> Option<(&'static str, String)> {
         kinds.extend([names.kind.clone(), names.list_kind.clone()]);
     }
     let names = &spec["names"];
-    let one = |name: &'static str| std::slice::from_ref(&names[name]);
-    let short = names["shortNames"].as_array().map_or(&[][..], Vec::as_slice);
-    let parts = [
-        ("PluralConflict", one("plural"), &resources),
-        ("SingularConflict", one("singular"), &resources),
-        ("ShortNamesConflict", short, &resources),
-        ("KindConflict", one("kind"), &kinds),
-        ("ListKindConflict", one("listKind"), &kinds),
+    let single = |property: &'static str| std::slice::from_ref(&names[property]);
+    let short_names = names["shortNames"].as_array().map_or(&[][..], Vec::as_slice);
+    let checks = [
+        ("PluralConflict", single("plural"), &resources),
+        ("SingularConflict", single("singular"), &resources),
+        ("ShortNamesConflict", short_names, &resources),
+        ("KindConflict", single("kind"), &kinds),
+        ("ListKindConflict", single("listKind"), &kinds),
     ];
-    parts.into_iter().rev().find_map(|(reason, wanted, taken)| {
-        let name = wanted.iter().filter_map(Value::as_str).find(|name| taken.contains(*name))?;
+    checks.into_iter().rev().find_map(|(reason, requested, in_use)| {
+        let name = requested.iter().filter_map(Value::as_str).find(|name| in_use.contains(*name))?;
         Some((reason, format!("{name:?} is already in use")))
     })
 }
 
-/// The versions that objects were ever stored in. A status update may shorten the list; the storage version stays.
+/// Returns `status.storedVersions`: the versions that objects were ever stored in. A status update may remove versions
+/// other than the storage version.
 fn stored_versions(crd: &Value, old_status: &Value) -> Value {
     let mut stored: Vec<Value> = old_status["storedVersions"].as_array().cloned().unwrap_or_default();
     let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
@@ -81,13 +86,14 @@ fn stored_versions(crd: &Value, old_status: &Value) -> Value {
     Value::Array(stored)
 }
 
+/// Returns the conditions, `NamesAccepted` and `Established` updated. An established CRD stays established.
 fn conditions(conflict: Option<(&'static str, String)>, old_status: &Value, now: &str) -> Value {
     let established = old_status["conditions"]
         .as_array()
         .into_iter()
         .flatten()
         .any(|condition| condition["type"] == "Established" && condition["status"] == "True");
-    let wanted = match conflict {
+    let updates = match conflict {
         None => [
             ("NamesAccepted", "True", "NoConflicts", "no conflicts found".to_owned()),
             (
@@ -99,61 +105,64 @@ fn conditions(conflict: Option<(&'static str, String)>, old_status: &Value, now:
         ],
         Some((reason, message)) => {
             let status = if established { "True" } else { "False" };
-            let why = if established { "InitialNamesAccepted" } else { "NotAccepted" };
-            let text = if established {
-                "the initial names have been accepted"
+            let (established_reason, established_message) = if established {
+                ("InitialNamesAccepted", "the initial names have been accepted")
             } else {
-                "not all names are accepted"
+                ("NotAccepted", "not all names are accepted")
             };
-            [("NamesAccepted", "False", reason, message), ("Established", status, why, text.to_owned())]
+            [
+                ("NamesAccepted", "False", reason, message),
+                ("Established", status, established_reason, established_message.to_owned()),
+            ]
         }
     };
     let mut conditions = old_status["conditions"].as_array().cloned().unwrap_or_default();
-    for (kind, status, reason, message) in wanted {
-        set_condition(&mut conditions, kind, status, reason, &message, now);
+    for (ty, status, reason, message) in updates {
+        set_condition(&mut conditions, ty, status, reason, &message, now);
     }
     Value::Array(conditions)
 }
 
-/// Sets a condition; its transition time moves only when its status does.
+/// Sets a condition. `lastTransitionTime` changes only with the condition's status.
 fn set_condition(
     conditions: &mut Vec<Value>,
-    kind: &str,
+    ty: &str,
     status: &str,
     reason: &str,
     message: &str,
     now: &str,
 ) {
-    let found = conditions.iter().position(|condition| condition["type"] == kind);
-    let since = found
-        .map(|at| &conditions[at])
+    let index = conditions.iter().position(|condition| condition["type"] == ty);
+    let transition_time = index
+        .map(|index| &conditions[index])
         .filter(|condition| condition["status"] == status)
         .and_then(|condition| condition["lastTransitionTime"].as_str())
         .unwrap_or(now);
     let condition = json!({
-        "type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since,
+        "type": ty, "status": status, "reason": reason, "message": message, "lastTransitionTime": transition_time,
     });
-    match found {
-        Some(at) => conditions[at] = condition,
+    match index {
+        Some(index) => conditions[index] = condition,
         None => conditions.push(condition),
     }
 }
 
-/// Marks a CRD that is being deleted: it goes when its objects have gone.
+/// Adds the cleanup finalizer and the condition `Terminating` to a CRD that is being deleted while it has custom
+/// resources. Without any, the CRD is left as it is.
 pub(crate) fn mark_deleting(state: &State, crd: &mut Value) {
     let group = crd["spec"]["group"].as_str().unwrap_or_default();
     let plural = crd["spec"]["names"]["plural"].as_str().unwrap_or_default();
-    let served = state.registry().resources().into_iter().find(|endpoint| {
+    let endpoint = state.registry().preferred_endpoints().into_iter().find(|endpoint| {
         endpoint.group == group
             && endpoint.resource.names.plural == plural
             && endpoint.resource.custom.as_ref().is_some_and(|custom| custom.crd == meta::text(crd, "name"))
     });
-    if served.is_none_or(|endpoint| endpoint.resource.table.count(None) == 0) {
+    if endpoint.is_none_or(|endpoint| endpoint.resource.table.count(None) == 0) {
         return;
     }
     let mut finalizers = meta::finalizers(crd);
-    if !finalizers.iter().any(|finalizer| finalizer == CLEANUP) {
-        finalizers.push(CLEANUP.into());
+    if !finalizers.iter().any(|finalizer| finalizer == CLEANUP_FINALIZER) {
+        finalizers.push(CLEANUP_FINALIZER.into());
     }
     meta::set_finalizers(crd, finalizers);
     let now = state.now();

@@ -1,10 +1,12 @@
+//! Aggregated discovery (`apidiscovery.k8s.io`).
+
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
 use crate::registry::{Endpoint, GroupVersion, Registry};
-use crate::rest::respond::{self, Answer};
+use crate::respond::{self, Answer};
 
-/// A subresource as discovery shows it.
+/// A subresource in a discovery document.
 pub(super) struct Subresource<'a> {
     pub name: &'static str,
     pub group: &'a str,
@@ -13,21 +15,21 @@ pub(super) struct Subresource<'a> {
     pub verbs: &'static [&'static str],
 }
 
-/// The subresources of an endpoint.
+/// Returns the subresources of an endpoint.
 pub(super) fn subresources(endpoint: &Endpoint) -> Vec<Subresource<'_>> {
-    let own = |name, verbs| Subresource {
+    let of_kind = |name, verbs| Subresource {
         name,
         group: &endpoint.group,
         version: &endpoint.version,
         kind: endpoint.kind(),
         verbs,
     };
-    let mut found = Vec::new();
+    let mut subresources = Vec::new();
     if endpoint.require_subresource("finalize").is_ok() {
-        found.push(own("finalize", &["update"]));
+        subresources.push(of_kind("finalize", &["update"]));
     }
     if endpoint.scale.is_some() {
-        found.push(Subresource {
+        subresources.push(Subresource {
             name: "scale",
             group: "autoscaling",
             version: "v1",
@@ -36,7 +38,7 @@ pub(super) fn subresources(endpoint: &Endpoint) -> Vec<Subresource<'_>> {
         });
     }
     if endpoint.require_subresource("token").is_ok() {
-        found.push(Subresource {
+        subresources.push(Subresource {
             name: "token",
             group: "authentication.k8s.io",
             version: "v1",
@@ -44,18 +46,19 @@ pub(super) fn subresources(endpoint: &Endpoint) -> Vec<Subresource<'_>> {
             verbs: &["create"],
         });
     }
-    if endpoint.status {
-        found.push(own("status", &["get", "patch", "update"]));
+    if endpoint.has_status {
+        subresources.push(of_kind("status", &["get", "patch", "update"]));
     }
-    found
+    subresources
 }
 
-/// `apidiscovery.k8s.io APIGroupDiscoveryList` of the core group, or of all others.
+/// Returns the `APIGroupDiscoveryList` of the core group or of all other groups, in `version` of
+/// `apidiscovery.k8s.io`.
 pub(super) fn list(registry: &Registry, core: bool, version: &'static str) -> Answer {
     let groups = registry.groups().iter().filter(|(name, _)| name.is_empty() == core);
     let items: Vec<Value> = groups
         .map(|(name, group)| {
-            let versions: Vec<Value> = group.versions.iter().map(describe).collect();
+            let versions: Vec<Value> = group.versions.iter().map(version_discovery).collect();
             json!({"metadata": {"name": name, "creationTimestamp": null}, "versions": versions})
         })
         .collect();
@@ -64,7 +67,7 @@ pub(super) fn list(registry: &Registry, core: bool, version: &'static str) -> An
         "items": items,
     });
     let mut answer = respond::json_value(StatusCode::OK, &list);
-    // Clients look at the content type to see whether they got the aggregated form.
+    // Clients recognise the aggregated form by the content type.
     let content_type = match version {
         "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
         _ => "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
@@ -74,27 +77,28 @@ pub(super) fn list(registry: &Registry, core: bool, version: &'static str) -> An
     answer
 }
 
-fn describe(version: &GroupVersion) -> Value {
-    let resources: Vec<Value> = version.endpoints.values().map(|endpoint| resource(endpoint)).collect();
+fn version_discovery(version: &GroupVersion) -> Value {
+    let resources: Vec<Value> =
+        version.endpoints.values().map(|endpoint| resource_discovery(endpoint)).collect();
     json!({"version": version.version, "resources": resources, "freshness": "Current"})
 }
 
-fn resource(endpoint: &Endpoint) -> Value {
-    let found = &endpoint.resource;
+fn resource_discovery(endpoint: &Endpoint) -> Value {
+    let resource = &endpoint.resource;
     let kind =
         |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
-    let mut described = json!({
-        "resource": found.names.plural,
+    let mut discovery = json!({
+        "resource": resource.names.plural,
         "responseKind": kind(&endpoint.group, &endpoint.version, endpoint.kind()),
-        "scope": if found.namespaced { "Namespaced" } else { "Cluster" },
-        "singularResource": found.names.singular,
+        "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": resource.names.singular,
         "verbs": endpoint.verbs(),
     });
-    if !found.names.short.is_empty() {
-        described["shortNames"] = found.names.short.clone().into();
+    if !resource.names.short.is_empty() {
+        discovery["shortNames"] = resource.names.short.clone().into();
     }
-    if !found.names.categories.is_empty() {
-        described["categories"] = found.names.categories.clone().into();
+    if !resource.names.categories.is_empty() {
+        discovery["categories"] = resource.names.categories.clone().into();
     }
     let subresources: Vec<Value> = subresources(endpoint)
         .into_iter()
@@ -105,7 +109,7 @@ fn resource(endpoint: &Endpoint) -> Value {
         })
         .collect();
     if !subresources.is_empty() {
-        described["subresources"] = subresources.into();
+        discovery["subresources"] = subresources.into();
     }
-    described
+    discovery
 }

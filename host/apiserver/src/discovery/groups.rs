@@ -1,8 +1,10 @@
+//! Unaggregated discovery: `APIVersions`, `APIGroupList`, `APIGroup` and `APIResourceList`.
+
 use serde_json::{Value, json};
 
 use crate::registry::{Endpoint, Group, Registry};
 
-/// `/api`
+/// Returns the response to `/api`.
 pub(super) fn core_versions(registry: &Registry) -> Value {
     let core = registry.groups().get("");
     let versions: Vec<&str> =
@@ -10,22 +12,22 @@ pub(super) fn core_versions(registry: &Registry) -> Value {
     json!({"kind": "APIVersions", "versions": versions, "serverAddressByClientCIDRs": []})
 }
 
-/// `/apis`
+/// Returns the response to `/apis`.
 pub(super) fn groups(registry: &Registry) -> Value {
     let groups = registry.groups().iter().filter(|(name, _)| !name.is_empty());
-    let groups: Vec<Value> = groups.map(|(name, found)| describe(name, found)).collect();
+    let groups: Vec<Value> = groups.map(|(name, group)| api_group(name, group)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// `/apis/GROUP`
+/// Returns the response to `/apis/GROUP`; `None` if there is no such group.
 pub(super) fn group(registry: &Registry, name: &str) -> Option<Value> {
-    let mut described = describe(name, registry.groups().get(name)?);
-    described["kind"] = "APIGroup".into();
-    described["apiVersion"] = "v1".into();
-    Some(described)
+    let mut group = api_group(name, registry.groups().get(name)?);
+    group["kind"] = "APIGroup".into();
+    group["apiVersion"] = "v1".into();
+    Some(group)
 }
 
-fn describe(name: &str, group: &Group) -> Value {
+fn api_group(name: &str, group: &Group) -> Value {
     let versions: Vec<Value> = group
         .versions
         .iter()
@@ -34,16 +36,17 @@ fn describe(name: &str, group: &Group) -> Value {
     json!({"name": name, "versions": versions, "preferredVersion": versions.first()})
 }
 
-/// `/api/v1` and `/apis/GROUP/VERSION`
+/// Returns the response to `/api/v1` and `/apis/GROUP/VERSION`; `None` if there is no such version.
 pub(super) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
-    let found = registry.group_version(group, version)?;
+    let group_version = registry.group_version(group, version)?;
     let resources: Vec<Value> =
-        found.endpoints.values().flat_map(|endpoint| describe_resource(endpoint)).collect();
+        group_version.endpoints.values().flat_map(|endpoint| api_resources(endpoint)).collect();
     let name = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     Some(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources}))
 }
 
-fn describe_resource(endpoint: &Endpoint) -> Vec<Value> {
+/// Returns the `APIResource` of an endpoint and of its subresources.
+fn api_resources(endpoint: &Endpoint) -> Vec<Value> {
     let resource = &endpoint.resource;
     let names = &resource.names;
     let mut main = json!({
@@ -58,15 +61,15 @@ fn describe_resource(endpoint: &Endpoint) -> Vec<Value> {
     }
     let mut all = vec![main];
     for sub in super::aggregated::subresources(endpoint) {
-        let mut described = json!({
+        let mut resource = json!({
             "name": format!("{}/{}", names.plural, sub.name), "singularName": "", "namespaced": resource.namespaced,
             "kind": sub.kind, "verbs": sub.verbs,
         });
         if sub.group != endpoint.group {
-            described["group"] = sub.group.into();
-            described["version"] = sub.version.into();
+            resource["group"] = sub.group.into();
+            resource["version"] = sub.version.into();
         }
-        all.push(described);
+        all.push(resource);
     }
     all
 }

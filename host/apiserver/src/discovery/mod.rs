@@ -1,4 +1,4 @@
-//! What is served, as clients discover it: group by group, or all at once (aggregated).
+//! API discovery: the groups, versions and resources that are served, one document each or aggregated in one response.
 
 mod aggregated;
 mod groups;
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use crate::registry::Registry;
 use crate::request::accept::ranges;
 use crate::request::{Request, Target};
-use crate::rest::respond::{self, Answer};
+use crate::respond::{self, Answer};
 use crate::status::Status;
 
-/// Answers a request for `/api`, `/apis` or what is below them.
-pub(crate) fn answer(registry: &Registry, request: &Request) -> Result<Answer, Status> {
+/// Handles a request for `/api`, `/apis`, a group or a group version.
+pub(crate) fn handle(registry: &Registry, request: &Request) -> Result<Answer, Status> {
     if request.method != http::Method::GET {
         return Err(Status::method_not_allowed(request.method.as_str()));
     }
@@ -39,8 +39,8 @@ pub(crate) fn answer(registry: &Registry, request: &Request) -> Result<Answer, S
     value.map(|value: Value| respond::json_value(StatusCode::OK, &value)).ok_or_else(Status::no_such_resource)
 }
 
-/// `/`: the paths that there are.
-pub(crate) fn paths(registry: &Registry) -> Value {
+/// Returns the response to `/`: the served paths (`metav1.RootPaths`).
+pub(crate) fn root_paths(registry: &Registry) -> Value {
     let fixed = ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
     let mut paths: BTreeSet<String> = fixed.into_iter().map(str::to_owned).collect();
     for (name, group) in registry.groups() {
@@ -51,7 +51,7 @@ pub(crate) fn paths(registry: &Registry) -> Value {
     json!({"paths": paths})
 }
 
-/// The version of aggregated discovery that the client prefers to the plain form.
+/// Returns the version of aggregated discovery to respond with, or `None` if the client prefers the unaggregated form.
 fn aggregated_version(accept: &str) -> Option<&'static str> {
     for range in ranges(accept).iter().filter(|range| range.takes_json()) {
         match (range.parameter("as"), range.parameter("v")) {

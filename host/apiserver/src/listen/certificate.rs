@@ -1,4 +1,4 @@
-//! A certificate authority that lives as long as the process, and the certificates of listeners that it signs.
+//! A certificate authority in memory, which signs the certificates of this process's listeners.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use uuid::Uuid;
 
 use crate::clock::{Clock, SystemClock};
 
-/// How long certificates are valid; a process that lives longer needs a restart.
-const YEARS: i64 = 5;
+/// The validity of certificates in years; a process that runs longer must be restarted.
+const VALIDITY_YEARS: i64 = 5;
 
-/// A certificate could not be made.
+/// A certificate could not be created or used.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A key or a certificate could not be generated or signed.
-    #[error("the server's certificate cannot be made: {0}; name hosts that a certificate can have")]
+    #[error("cannot generate the server's certificate: {0}; check the DNS names in --allowed-hosts")]
     Generate(#[from] rcgen::Error),
-    /// The certificate and its key were refused.
-    #[error("the server's certificate cannot be used: {0}")]
+    /// The certificate or its key was rejected.
+    #[error("cannot use the server's certificate: {0}")]
     Use(#[from] rustls::Error),
 }
 
-/// Signs the certificates of this process's listeners. Its key is in memory only.
+/// A certificate authority for this process's listeners. Its key exists only in memory.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -39,7 +39,7 @@ pub(crate) struct Authority {
 impl Authority {
     pub(crate) fn new() -> Result<Self, CertificateError> {
         let mut params = params(&[])?;
-        // A name of its own: clients look an authority up by it before they check the signature.
+        // A unique name, because clients look up an authority by name before they check the signature.
         params
             .distinguished_name
             .push(DnType::CommonName, format!("pilothouse-ca-{}", Uuid::new_v4().simple()));
@@ -50,12 +50,12 @@ impl Authority {
         Ok(Self { pem: pem(certificate.der()), issuer: Issuer::new(params, key) })
     }
 
-    /// The authority's own certificate, for clients.
+    /// Returns the authority's certificate in PEM, for clients.
     pub(crate) fn pem(&self) -> &str {
         &self.pem
     }
 
-    /// TLS of a listener at `address`, which clients may also call by these hosts.
+    /// Returns a TLS acceptor for a listener at `address` that clients can also reach as `localhost` and `hosts`.
     pub(crate) fn acceptor(
         &self,
         address: IpAddr,
@@ -84,22 +84,22 @@ impl Authority {
     }
 }
 
-/// Parameters of a certificate for these hosts, valid from yesterday (clocks differ) for some years.
+/// Returns the parameters of a certificate for these hosts, valid from yesterday, because clocks differ.
 fn params(hosts: &[String]) -> Result<CertificateParams, CertificateError> {
-    // Clients judge it by their own clocks: a clock that a test made up means nothing here.
+    // The system clock, not that of the server: clients check the validity by their own clocks.
     let now = SystemClock.now();
     let mut params = CertificateParams::new(hosts)?;
     params.distinguished_name = rcgen::DistinguishedName::new();
     let (year, month, day) = date(now, Span::new().days(-1));
     params.not_before = rcgen::date_time_ymd(year, month, day);
-    let (year, month, day) = date(now, Span::new().years(YEARS));
+    let (year, month, day) = date(now, Span::new().years(VALIDITY_YEARS));
     params.not_after = rcgen::date_time_ymd(year, month, day);
     Ok(params)
 }
 
-/// Year, month and day at this distance from `now`.
-fn date(now: Timestamp, distance: Span) -> (i32, u8, u8) {
-    let day = Zoned::new(now, TimeZone::UTC).saturating_add(distance);
+/// Returns year, month and day at an offset from `now`.
+fn date(now: Timestamp, offset: Span) -> (i32, u8, u8) {
+    let day = Zoned::new(now, TimeZone::UTC).saturating_add(offset);
     let part = |number: i8| u8::try_from(number).unwrap_or(1);
     (i32::from(day.year()), part(day.month()), part(day.day()))
 }
@@ -113,7 +113,7 @@ fn pem(certificate: &CertificateDer<'_>) -> String {
     format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
 }
 
-/// Bytes in base64, as Kubernetes' JSON has them.
+/// Encodes bytes in base64, as in Kubernetes' JSON.
 pub(crate) fn base64(bytes: &[u8]) -> String {
     let value = serde_json::to_value(ByteString(bytes.to_vec())).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()

@@ -1,7 +1,7 @@
-//! The check of `Host`, `Origin` and `Sec-Fetch-Site`: a web page must not use a port through the browser of who develops or operates.
+//! Checks `Host`, `Origin` and `Sec-Fetch-Site`, so that web pages cannot reach a local port through a user's browser.
 //!
-//! DNS rebinding needs a DNS name, so IP addresses and `localhost` are served and every other name has to be allowed. A page of another
-//! site shows by `Origin` or `Sec-Fetch-Site`, which scripts cannot set.
+//! DNS rebinding needs a DNS name, so requests for IP addresses and `localhost` are allowed, and every other name must be
+//! configured. Requests from pages of other sites are recognized by `Origin` or `Sec-Fetch-Site`, which scripts cannot set.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -11,57 +11,58 @@ use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, Method};
 
-/// How much of a refused name an error shows.
-const SHOWN: usize = 100;
+/// The maximum number of characters of a refused name in an error message.
+const MAX_NAME_CHARS: usize = 100;
 
-/// Refuses requests for a foreign name and requests of a foreign web page.
+/// Refuses requests for other hosts and requests from web pages of other sites.
 #[derive(Clone, Debug)]
 pub struct RequestGuard {
     scheme: &'static str,
-    /// DNS names in lower case, beside `localhost`.
-    allowed: Vec<String>,
+    /// The allowed DNS names in lower case, in addition to `localhost`.
+    allowed_hosts: Vec<String>,
 }
 
-/// Why a request was refused.
+/// The reason why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no `Host`, or more than one.
+    /// The request has no `Host`, or more than one.
     NoHost,
     /// `Host` is neither an IP address nor an allowed name.
     ForeignHost(String),
-    /// A page of another site caused it.
+    /// A web page of another site caused the request.
     CrossSite,
 }
 
 impl RequestGuard {
-    /// A guard of a port that speaks `https`, or else `http`; `allowed` are the DNS names of the port beside `localhost`.
+    /// Creates a guard for a port that serves `https`, or `http` if `is_tls` is false. `allowed_hosts` are its DNS names
+    /// in addition to `localhost`.
     #[must_use]
-    pub fn new(is_tls: bool, allowed: &[String]) -> Self {
-        let allowed = allowed.iter().map(|name| name.to_ascii_lowercase()).collect();
-        Self { scheme: if is_tls { "https" } else { "http" }, allowed }
+    pub fn new(is_tls: bool, allowed_hosts: &[String]) -> Self {
+        let allowed_hosts = allowed_hosts.iter().map(|name| name.to_ascii_lowercase()).collect();
+        Self { scheme: if is_tls { "https" } else { "http" }, allowed_hosts }
     }
 
-    /// Whether the request may be answered.
+    /// Checks that a request may be answered.
     ///
     /// # Errors
-    /// The reason to answer it with 403.
+    /// The reason to answer the request with 403.
     pub fn check(&self, request: &Parts) -> Result<(), Refusal> {
-        let host = one(&request.headers, HOST.as_str()).map_err(|()| Refusal::NoHost)?;
+        let host = single_header(&request.headers, HOST.as_str()).map_err(|()| Refusal::NoHost)?;
         // HTTP/2 has an authority instead of a Host; a request may have both.
         let authority = request.uri.authority().map(Authority::as_str);
         for name in [authority, host].into_iter().flatten() {
-            if !self.is_served(name) {
-                return Err(Refusal::ForeignHost(name.chars().take(SHOWN).collect()));
+            if !self.is_allowed_host(name) {
+                return Err(Refusal::ForeignHost(name.chars().take(MAX_NAME_CHARS).collect()));
             }
         }
         let host = host.or(authority).ok_or(Refusal::NoHost)?;
         if self.is_cross_site(request, host) { Err(Refusal::CrossSite) } else { Ok(()) }
     }
 
-    fn is_served(&self, authority: &str) -> bool {
+    fn is_allowed_host(&self, authority: &str) -> bool {
         let Ok(authority) = authority.parse::<Authority>() else { return false };
         let name = authority.host();
-        // Nothing but a port may follow the name: no user before it, no further labels behind an address in brackets.
+        // Only a port may follow the name: no user name before it, no labels after an address in brackets.
         let rest = authority.as_str().strip_prefix(name).map(|rest| rest.strip_prefix(':').unwrap_or(rest));
         if !rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit())) {
             return false;
@@ -71,13 +72,13 @@ impl RequestGuard {
             None => {
                 name.parse::<Ipv4Addr>().is_ok()
                     || name.eq_ignore_ascii_case("localhost")
-                    || self.allowed.iter().any(|allowed| name.eq_ignore_ascii_case(allowed))
+                    || self.allowed_hosts.iter().any(|allowed| name.eq_ignore_ascii_case(allowed))
             }
         }
     }
 
     fn is_cross_site(&self, request: &Parts, host: &str) -> bool {
-        match one(&request.headers, ORIGIN.as_str()) {
+        match single_header(&request.headers, ORIGIN.as_str()) {
             Err(()) => return true,
             Ok(Some(origin)) => {
                 let same = origin.split_once("://").is_some_and(|(scheme, origin_host)| {
@@ -89,23 +90,23 @@ impl RequestGuard {
             }
             Ok(None) => {}
         }
-        match one(&request.headers, "sec-fetch-site") {
+        match single_header(&request.headers, "sec-fetch-site") {
             Ok(None | Some("same-origin" | "none")) => false,
             _ => !is_navigation(request),
         }
     }
 }
 
-/// Whether somebody follows a link to here: the page that has the link sees nothing of the answer.
+/// Whether the user follows a link to this port. The page that contains the link cannot read the response.
 fn is_navigation(request: &Parts) -> bool {
-    let is = |name, value| one(&request.headers, name) == Ok(Some(value));
+    let is = |name, value| single_header(&request.headers, name) == Ok(Some(value));
     matches!(request.method, Method::GET | Method::HEAD)
         && is("sec-fetch-mode", "navigate")
         && is("sec-fetch-dest", "document")
 }
 
-/// The value of a header that may be there once; an error where it is there twice, or is no text.
-fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ()> {
+/// Returns the value of a header; `None` if it is absent, an error if it occurs twice or is not text.
+fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ()> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_localhost_and_allowed_names_are_served() {
+    fn addresses_localhost_and_allowed_names_are_accepted() {
         for host in [
             "127.0.0.1:9464",
             "127.0.0.1",
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rebound_dns_name_is_refused() {
+    fn other_dns_names_are_refused() {
         for host in [
             "attacker.example",
             "attacker.example:9464",
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_of_a_request_counts() {
+    fn host_header_and_uri_authority_are_both_checked() {
         let local = ("host", "127.0.0.1:1");
         assert!(matches!(check("GET", "http://attacker.example/", &[local]), Err(Refusal::ForeignHost(_))));
         assert_eq!(check("GET", "http://127.0.0.1:1/", &[]), Ok(()));
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_other_sites_are_refused() {
+    fn requests_from_other_sites_are_refused() {
         let host = ("host", "127.0.0.1:9464");
         assert_eq!(check("POST", "/x", &[host, ("origin", "http://127.0.0.1:9464")]), Ok(()));
         for origin in [
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_the_port_may_be_followed_and_not_framed() {
+    fn links_to_the_port_work_but_frames_and_forms_do_not() {
         let host = ("host", "localhost:9464");
         let link = [host, ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")];
         let to = |method, dest| {
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_shows_a_part_of_a_long_name() {
+    fn error_message_truncates_a_long_name() {
         let long = "a".repeat(4000);
         let refused = check("GET", "/", &[("host", &long)]).expect_err("foreign").to_string();
         assert!(refused.len() < 300 && refused.contains("--allowed-hosts"), "{refused}");

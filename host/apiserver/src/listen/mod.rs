@@ -1,5 +1,6 @@
-//! Listening on a socket: TLS, limits of connections and requests, and the protection against requests that web pages cause. The embedded
-//! API server and the host's status port share it.
+//! Serving a socket: TLS, limits on connections and requests, and protection against requests from web pages.
+//!
+//! The embedded API server and the host's status port use this module.
 
 mod certificate;
 mod guard;
@@ -8,4 +9,4 @@ mod serve;
 pub use certificate::CertificateError;
 pub(crate) use certificate::{Authority, base64};
 pub use guard::{Refusal, RequestGuard};
-pub use serve::{Listening, ServeError, serve};
+pub use serve::{BoundListener, ServeError, serve};

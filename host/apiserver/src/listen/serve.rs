@@ -1,4 +1,4 @@
-//! The accept loop: connections with bounds, TLS where it is wanted, and an end.
+//! The accept loop: bounded connections, optional TLS, graceful shutdown.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -21,44 +21,46 @@ use tower::Service;
 
 use super::CertificateError;
 
-/// How long connections may take to end after a shutdown.
-const GRACE: Duration = Duration::from_secs(5);
-/// How long to wait after a failed accept (too many open files, for example) before the next.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// How long a client may take to send the head of a request, the first one with the handshake of TLS, and be idle between two.
+/// How long open connections may take to complete after a shutdown.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+/// The delay after a failed accept, for example because of too many open files.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// How long a client may take to send the head of a request, including the TLS handshake for the first one, and how long
+/// a connection may be idle between requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes of a request's head, and of what is buffered for a connection.
-const HEAD_SIZE: usize = 64 << 10;
-const HEAD_SIZE_HTTP2: u32 = 64 << 10;
-/// Streams of one HTTP/2 connection.
-const STREAMS: u32 = 1000;
+/// The maximum size in bytes of a request's head, and of the read buffer of an HTTP/1.1 connection.
+const MAX_HEAD_SIZE: usize = 64 << 10;
+/// The maximum size in bytes of the header list of an HTTP/2 request.
+const MAX_HEAD_SIZE_HTTP2: u32 = 64 << 10;
+/// The maximum number of concurrent streams of an HTTP/2 connection.
+const MAX_STREAMS: u32 = 1000;
 
-/// Why a server stopped serving.
+/// A listener could not be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The listener does not even know its address.
-    #[error("the listener is unusable: {0}; bind another address")]
+    /// The local address of the listener could not be determined.
+    #[error("cannot determine the address of the listener: {0}; bind another address")]
     Listener(#[source] std::io::Error),
-    /// The certificate of the listener cannot be made.
+    /// The certificate of the listener could not be generated.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
 }
 
-/// A socket, and how it is served.
-pub struct Listening {
+/// A bound socket, and how it is served.
+pub struct BoundListener {
     /// The socket.
     pub listener: TcpListener,
-    /// TLS, or none for plain HTTP.
+    /// TLS, or `None` for plain HTTP.
     pub tls: Option<TlsAcceptor>,
-    /// How many connections may be open; further ones wait until one ends.
-    pub connections: usize,
+    /// The maximum number of open connections; further ones wait until one ends.
+    pub max_connections: usize,
 }
 
-/// Serves HTTP/1.1 and HTTP/2 until `shutdown` is cancelled; then connections get some seconds to end.
+/// Serves HTTP/1.1 and HTTP/2 until `shutdown` is cancelled; then open connections get 5 seconds to complete.
 ///
-/// A request's head is bounded in size and time, a connection that asks for nothing is closed, and the number of connections is bounded.
-/// Bodies are for `service` to bound.
-pub async fn serve<S, B>(listening: Listening, service: S, shutdown: CancellationToken)
+/// The number of connections, and the size and duration of a request's head, are bounded, and idle connections are closed.
+/// `service` must bound request bodies.
+pub async fn serve<S, B>(listener: BoundListener, service: S, shutdown: CancellationToken)
 where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send + 'static,
@@ -67,9 +69,9 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let Listening { listener, tls, connections } = listening;
+    let BoundListener { listener, tls, max_connections } = listener;
     let builder = Arc::new(builder());
-    let slots = Arc::new(Semaphore::new(connections));
+    let slots = Arc::new(Semaphore::new(max_connections));
     let graceful = GracefulShutdown::new();
     loop {
         let next = async {
@@ -84,14 +86,14 @@ where
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_RETRY).await;
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             }
         };
-        // Watch events are small and must leave at once.
+        // Watch events are small and must be sent at once.
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "TCP_NODELAY could not be set");
+            tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
         let connection = Connection {
             builder: Arc::clone(&builder),
@@ -108,8 +110,8 @@ where
         });
     }
     drop(listener);
-    if tokio::time::timeout(GRACE, graceful.shutdown()).await.is_err() {
-        tracing::warn!("some connections did not end in {GRACE:?} and are left behind");
+    if tokio::time::timeout(SHUTDOWN_GRACE, graceful.shutdown()).await.is_err() {
+        tracing::warn!("some connections did not complete within {SHUTDOWN_GRACE:?}; they are left open");
     }
 }
 
@@ -120,12 +122,12 @@ fn builder() -> Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .keep_alive(true)
         .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(HEAD_SIZE);
+        .max_buf_size(MAX_HEAD_SIZE);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
-        .max_header_list_size(HEAD_SIZE_HTTP2);
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEAD_SIZE_HTTP2);
     builder
 }
 
@@ -164,33 +166,34 @@ where
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let asked = Arc::new(AtomicBool::new(false));
-        let service = Noting { service: self.service, asked: Arc::clone(&asked) };
+        let request_received = Arc::new(AtomicBool::new(false));
+        let service =
+            RequestTracker { service: self.service, request_received: Arc::clone(&request_received) };
         let connection = self
             .builder
             .serve_connection_with_upgrades(TokioIo::new(io), TowerToHyperService::new(service))
             .into_owned();
         let mut connection = std::pin::pin!(self.watcher.watch(connection));
-        // hyper's own time for a head begins when it knows the version of HTTP.
+        // hyper's own timeout for a head starts only once it knows the HTTP version.
         tokio::select! {
             ended = connection.as_mut() => return ended,
             () = tokio::time::sleep_until(deadline) => {}
         }
-        if !asked.load(Ordering::Relaxed) {
-            return Err("nothing was asked for in time".into());
+        if !request_received.load(Ordering::Relaxed) {
+            return Err("no request arrived in time".into());
         }
         connection.await
     }
 }
 
-/// Notes that a request came.
+/// Records that a request arrived.
 #[derive(Clone)]
-struct Noting<S> {
+struct RequestTracker<S> {
     service: S,
-    asked: Arc<AtomicBool>,
+    request_received: Arc<AtomicBool>,
 }
 
-impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for Noting<S> {
+impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for RequestTracker<S> {
     type Response = S::Response;
     type Error = S::Error;
     type Future = S::Future;
@@ -200,7 +203,7 @@ impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for Noting<S> {
     }
 
     fn call(&mut self, request: Request<Incoming>) -> S::Future {
-        self.asked.store(true, Ordering::Relaxed);
+        self.request_received.store(true, Ordering::Relaxed);
         self.service.call(request)
     }
 }

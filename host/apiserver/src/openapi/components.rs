@@ -1,118 +1,118 @@
-//! The schemas of a document: the kinds that are served, and every type that they are made of.
+//! The schemas of a document: the served kinds and every type that they refer to.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::Served;
+use super::ServedResource;
 use crate::schema::definitions;
 
-const REFERENCE: &str = "#/components/schemas/";
-const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
+const SCHEMA_PREFIX: &str = "#/components/schemas/";
+const META_PREFIX: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
-/// The name of the schema of what `served` serves, if it has one.
-pub(super) fn name(served: &Served<'_>) -> Option<String> {
+/// Returns the name of the schema of a served kind, if it has one.
+pub(super) fn name(served: &ServedResource<'_>) -> Option<String> {
     if served.is_custom {
         return Some(custom_name(served, served.kind));
     }
     built_in(served.group, served.version, served.kind)
 }
 
-/// The name of the schema of its list.
-pub(super) fn list_name(served: &Served<'_>) -> Option<String> {
+/// Returns the name of the schema of a served kind's list.
+pub(super) fn list_name(served: &ServedResource<'_>) -> Option<String> {
     if served.is_custom {
         return Some(custom_name(served, served.list_kind));
     }
     name(served).map(|name| format!("{name}List"))
 }
 
-/// The schema of a built-in kind, by group, version and kind.
+/// Returns the name of the schema of a built-in kind.
 pub(super) fn built_in(group: &str, version: &str, kind: &str) -> Option<String> {
-    let found = definitions()
+    let definition = definitions()
         .kinds
         .iter()
         .find(|(known, _)| known.group == group && known.version == version && known.kind == kind);
-    found.map(|(_, name)| name.clone())
+    definition.map(|(_, name)| name.clone())
 }
 
-/// `com.example.v1.Foo` for the kind Foo of example.com/v1.
-fn custom_name(served: &Served<'_>, kind: &str) -> String {
+/// Returns the schema name of a custom resource: `com.example.v1.Foo` for the kind Foo of example.com/v1.
+fn custom_name(served: &ServedResource<'_>, kind: &str) -> String {
     let mut parts: Vec<&str> = served.group.split('.').rev().collect();
     parts.extend([served.version, kind]);
     parts.join(".")
 }
 
-/// A reference to a schema of the same document.
+/// Returns a reference to a schema of the same document.
 pub(super) fn reference(name: &str) -> Value {
-    json!({"$ref": format!("{REFERENCE}{name}")})
+    json!({"$ref": format!("{SCHEMA_PREFIX}{name}")})
 }
 
-/// All schemas that `served` needs, published as Kubernetes publishes them.
-pub(super) fn schemas(served: &[Served<'_>]) -> Map<String, Value> {
+/// Returns the schemas of the served kinds and everything that they refer to, in the form that Kubernetes publishes.
+pub(super) fn schemas(served: &[ServedResource<'_>]) -> Map<String, Value> {
     let mut schemas = Map::new();
-    let mut wanted: Vec<String> =
-        ["DeleteOptions", "Status", "ListMeta"].map(|name| format!("{META}{name}")).to_vec();
-    for one in served {
-        let Some(name) = name(one) else { continue };
-        if one.is_custom {
-            schemas.insert(name.clone(), custom(one));
-            wanted.push(format!("{META}ObjectMeta"));
+    let mut pending: Vec<String> =
+        ["DeleteOptions", "Status", "ListMeta"].map(|name| format!("{META_PREFIX}{name}")).to_vec();
+    for resource in served {
+        let Some(name) = name(resource) else { continue };
+        if resource.is_custom {
+            schemas.insert(name.clone(), custom_resource_schema(resource));
+            pending.push(format!("{META_PREFIX}ObjectMeta"));
         } else {
-            wanted.push(name.clone());
+            pending.push(name.clone());
         }
-        if one.scale {
-            wanted.extend(built_in("autoscaling", "v1", "Scale"));
+        if resource.has_scale {
+            pending.extend(built_in("autoscaling", "v1", "Scale"));
         }
-        if let (Some(list), false) = (list_name(one), one.create_only) {
-            schemas.insert(list, self::list(one, &name));
+        if let (Some(list_name), false) = (list_name(resource), resource.create_only) {
+            schemas.insert(list_name, list_schema(resource, &name));
         }
     }
-    let mut seen = BTreeSet::new();
-    while let Some(name) = wanted.pop() {
-        if !seen.insert(name.clone()) {
+    let mut visited = BTreeSet::new();
+    while let Some(name) = pending.pop() {
+        if !visited.insert(name.clone()) {
             continue;
         }
         let Some(definition) = definitions().schemas.get(&name) else { continue };
-        references(definition, &mut wanted);
-        schemas.insert(name, published(definition));
+        collect_references(definition, &mut pending);
+        schemas.insert(name, to_openapi(definition));
     }
     for (kind, name) in &definitions().kinds {
         if let Some(schema) = schemas.get_mut(name).and_then(Value::as_object_mut) {
-            let own = json!({"group": kind.group, "kind": kind.kind, "version": kind.version});
-            schema.insert("x-kubernetes-group-version-kind".into(), json!([own]));
+            let gvk = json!({"group": kind.group, "kind": kind.kind, "version": kind.version});
+            schema.insert("x-kubernetes-group-version-kind".into(), json!([gvk]));
         }
     }
     schemas
 }
 
-fn references(schema: &Value, names: &mut Vec<String>) {
+fn collect_references(schema: &Value, names: &mut Vec<String>) {
     match schema {
         Value::Object(object) => {
             if let Some(name) =
-                object.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix(REFERENCE))
+                object.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix(SCHEMA_PREFIX))
             {
                 names.push(name.to_owned());
             }
-            object.values().for_each(|child| references(child, names));
+            object.values().for_each(|child| collect_references(child, names));
         }
-        Value::Array(items) => items.iter().for_each(|child| references(child, names)),
+        Value::Array(items) => items.iter().for_each(|child| collect_references(child, names)),
         _ => {}
     }
 }
 
-/// A built-in schema in OpenAPI's terms: a reference with a description of its own is an `allOf` of one, and an
-/// int-or-string is one of two types.
-fn published(schema: &Value) -> Value {
+/// Rewrites a built-in schema as Kubernetes publishes it: a reference with a description becomes an `allOf` with one
+/// entry, and an int-or-string a `oneOf` of both types.
+fn to_openapi(schema: &Value) -> Value {
     let Value::Object(object) = schema else { return schema.clone() };
     let mut result = Map::new();
     for (name, value) in object {
         let value = match (name.as_str(), value) {
             ("properties", Value::Object(properties)) => {
-                let published = properties.iter().map(|(name, child)| (name.clone(), published(child)));
-                Value::Object(published.collect())
+                let properties = properties.iter().map(|(name, child)| (name.clone(), to_openapi(child)));
+                Value::Object(properties.collect())
             }
-            ("items" | "additionalProperties", child) => published(child),
-            // Unions with a boolean have no form that all clients read; Kubernetes leaves them open, too.
+            ("items" | "additionalProperties", child) => to_openapi(child),
+            // Some clients do not support unions with a boolean. Kubernetes also publishes them without a type.
             ("oneOf", _) => continue,
             _ => value.clone(),
         };
@@ -130,41 +130,41 @@ fn published(schema: &Value) -> Value {
     Value::Object(result)
 }
 
-fn custom(served: &Served<'_>) -> Value {
+fn custom_resource_schema(served: &ServedResource<'_>) -> Value {
     let mut schema = served
-        .custom
+        .crd_schema
         .cloned()
         .unwrap_or_else(|| json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
     if let Some(object) = schema.as_object_mut() {
         object.insert("x-kubernetes-group-version-kind".into(), json!([gvk(served, served.kind)]));
         let properties = object.entry("properties").or_insert(json!({}));
-        properties["apiVersion"] = common("apiVersion");
-        properties["kind"] = common("kind");
+        properties["apiVersion"] = type_meta_schema("apiVersion");
+        properties["kind"] = type_meta_schema("kind");
         properties["metadata"] = json!({
             "description": "Standard object's metadata.",
-            "allOf": [reference(&format!("{META}ObjectMeta"))],
+            "allOf": [reference(&format!("{META_PREFIX}ObjectMeta"))],
         });
     }
     schema
 }
 
-fn list(served: &Served<'_>, item: &str) -> Value {
+fn list_schema(served: &ServedResource<'_>, item: &str) -> Value {
     json!({
         "description": format!("{} is a list of {}", served.list_kind, served.kind),
         "type": "object",
         "required": ["items"],
         "properties": {
-            "apiVersion": common("apiVersion"),
-            "kind": common("kind"),
-            "metadata": {"description": "Standard list metadata.", "allOf": [reference(&format!("{META}ListMeta"))]},
+            "apiVersion": type_meta_schema("apiVersion"),
+            "kind": type_meta_schema("kind"),
+            "metadata": {"description": "Standard list metadata.", "allOf": [reference(&format!("{META_PREFIX}ListMeta"))]},
             "items": {"description": format!("List of {}.", served.plural), "type": "array", "items": reference(item)},
         },
         "x-kubernetes-group-version-kind": [gvk(served, served.list_kind)],
     })
 }
 
-/// The description of a field that all kinds have.
-fn common(name: &str) -> Value {
+/// Returns the schema of `apiVersion` or `kind`, which all kinds have.
+fn type_meta_schema(name: &str) -> Value {
     definitions()
         .schemas
         .get("io.k8s.api.core.v1.ConfigMap")
@@ -173,7 +173,7 @@ fn common(name: &str) -> Value {
         .unwrap_or_else(|| json!({"type": "string"}))
 }
 
-/// How operations and schemas name a kind.
-pub(super) fn gvk(served: &Served<'_>, kind: &str) -> Value {
+/// Returns the value of `x-kubernetes-group-version-kind` for a kind of the served group and version.
+pub(super) fn gvk(served: &ServedResource<'_>, kind: &str) -> Value {
     json!({"group": served.group, "kind": kind, "version": served.version})
 }

@@ -1,11 +1,11 @@
-//! OpenAPI documents: what `kubectl explain`, `apply`, `create` and `edit` read to know the server's types.
+//! OpenAPI documents, from which `kubectl explain`, `apply`, `create` and `edit` learn the server's types.
 //!
-//! `/openapi/v3` lists a document per group and version, with a hash of its content in the URL, so that clients fetch
-//! each once. `/openapi/v2` is one document for all. Documents are built when first asked for and kept until what they
-//! describe changes.
+//! `/openapi/v3` lists one document per group and version, with a hash of its content in the URL, so that clients can
+//! cache it. `/openapi/v2` is one document for all groups. Documents are built on first request and cached until the
+//! resources that they describe change.
 
-pub(crate) mod answer;
 mod components;
+pub(crate) mod handler;
 mod paths;
 mod v2;
 mod v3;
@@ -20,58 +20,58 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-/// A resource as one group and version serves it.
+/// A resource of a group and version, as OpenAPI documents describe it.
 #[derive(Clone, Copy, Debug)]
-pub struct Served<'a> {
+pub struct ServedResource<'a> {
     /// The API group, empty for core.
     pub group: &'a str,
     /// The version.
     pub version: &'a str,
     /// The kind.
     pub kind: &'a str,
-    /// The kind of lists.
+    /// The kind of a list of objects.
     pub list_kind: &'a str,
-    /// The plural name in URLs.
+    /// The plural resource name, as in URLs.
     pub plural: &'a str,
-    /// Whether objects live in namespaces.
+    /// Whether objects are namespaced.
     pub namespaced: bool,
-    /// Whether there is a status subresource.
-    pub status: bool,
-    /// Whether there is a scale subresource.
-    pub scale: bool,
+    /// Whether the status subresource is served.
+    pub has_status: bool,
+    /// Whether the scale subresource is served.
+    pub has_scale: bool,
     /// Whether objects can only be created, such as access reviews.
     pub create_only: bool,
     /// The CRD's `openAPIV3Schema`, for a custom resource.
-    pub custom: Option<&'a Value>,
-    /// Whether this is a custom resource: those have no strategic merge patch.
+    pub crd_schema: Option<&'a Value>,
+    /// Whether this is a custom resource. Custom resources do not support strategic merge patch.
     pub is_custom: bool,
 }
 
-/// A document as it goes to the client.
+/// A serialized document.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// The JSON text.
     pub body: Bytes,
-    /// The hash of what it describes: the `hash` of its URL, and its entity tag.
+    /// The hash of the described resources, used as the URL's `hash` parameter and as the entity tag.
     pub hash: String,
 }
 
-/// Builds documents and keeps the last of each group and version. Safe to share.
+/// Builds documents and caches the latest one of each group and version. All methods take `&self`.
 #[derive(Debug, Default)]
-pub struct Documents {
-    built: Mutex<HashMap<String, Document>>,
+pub struct DocumentCache {
+    documents: Mutex<HashMap<String, Document>>,
 }
 
-impl Documents {
-    /// No documents yet.
+impl DocumentCache {
+    /// Creates an empty cache.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The answer to `/openapi/v3`: the URL of each group and version, given what it serves.
+    /// Returns the response to `/openapi/v3`: the document URL of each group and version, given its resources.
     pub fn index<'a>(
         &self,
-        versions: impl IntoIterator<Item = (&'a str, &'a str, Vec<Served<'a>>)>,
+        versions: impl IntoIterator<Item = (&'a str, &'a str, Vec<ServedResource<'a>>)>,
     ) -> Value {
         let mut paths = Map::new();
         for (group, version, served) in versions {
@@ -82,25 +82,30 @@ impl Documents {
         json!({"paths": paths})
     }
 
-    /// The answer to `/openapi/v3/apis/GROUP/VERSION`, or `/openapi/v3/api/v1` for the core group.
-    pub fn v3(&self, group: &str, version: &str, served: &[Served<'_>]) -> Document {
-        self.keep(path(group, version), served, || v3::document(served))
+    /// Returns the document at `/openapi/v3/apis/GROUP/VERSION`, or `/openapi/v3/api/v1` for the core group.
+    pub fn v3(&self, group: &str, version: &str, served: &[ServedResource<'_>]) -> Document {
+        self.get_or_build(path(group, version), served, || v3::document(served))
     }
 
-    /// The answer to `/openapi/v2`, for all that is served.
-    pub fn v2(&self, served: &[Served<'_>]) -> Document {
-        self.keep("v2".to_owned(), served, || v2::document(served))
+    /// Returns the document at `/openapi/v2`, given all served resources.
+    pub fn v2(&self, served: &[ServedResource<'_>]) -> Document {
+        self.get_or_build("v2".to_owned(), served, || v2::document(served))
     }
 
-    fn keep(&self, name: String, served: &[Served<'_>], build: impl FnOnce() -> Value) -> Document {
+    fn get_or_build(
+        &self,
+        name: String,
+        served: &[ServedResource<'_>],
+        build: impl FnOnce() -> Value,
+    ) -> Document {
         let hash = hash(served);
-        if let Some(document) = self.built.lock().get(&name).filter(|document| document.hash == hash) {
+        if let Some(document) = self.documents.lock().get(&name).filter(|document| document.hash == hash) {
             return document.clone();
         }
-        // Built outside the lock: another request may build the same in vain, none waits.
+        // Building outside the lock may build a document twice, but no request waits for another.
         let body = Bytes::from(serde_json::to_vec(&build()).expect("a JSON value has string keys"));
         let document = Document { body, hash };
-        self.built.lock().insert(name, document.clone());
+        self.documents.lock().insert(name, document.clone());
         document
     }
 }
@@ -109,15 +114,23 @@ fn path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }
 
-/// A hash of all that goes into a document.
-fn hash(served: &[Served<'_>]) -> String {
+/// Returns a hash of everything that goes into a document.
+fn hash(served: &[ServedResource<'_>]) -> String {
     let mut hasher = DefaultHasher::new();
-    // Built-in schemas change with the program only.
+    // Built-in schemas change only with the version of the program.
     env!("CARGO_PKG_VERSION").hash(&mut hasher);
-    for one in served {
-        (one.group, one.version, one.kind, one.list_kind, one.plural).hash(&mut hasher);
-        (one.namespaced, one.status, one.scale, one.create_only, one.is_custom).hash(&mut hasher);
-        one.custom.map(Value::to_string).hash(&mut hasher);
+    for resource in served {
+        (resource.group, resource.version, resource.kind, resource.list_kind, resource.plural)
+            .hash(&mut hasher);
+        (
+            resource.namespaced,
+            resource.has_status,
+            resource.has_scale,
+            resource.create_only,
+            resource.is_custom,
+        )
+            .hash(&mut hasher);
+        resource.crd_schema.map(Value::to_string).hash(&mut hasher);
     }
     format!("{:016X}", hasher.finish())
 }

@@ -1,29 +1,29 @@
-//! The operations of a document, with the parameters that kubectl looks for before it uses them.
+//! The paths of a document, with the query parameters whose presence kubectl checks before it sends them.
 
 use serde_json::{Map, Value, json};
 
-use super::{Served, components};
+use super::{ServedResource, components};
 
 const JSON: &str = "application/json";
-const PATCHES: [&str; 4] = [
+const PATCH_MEDIA_TYPES: [&str; 4] = [
     "application/apply-patch+yaml",
     "application/json-patch+json",
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
 ];
 
-/// All paths of what is served.
-pub(super) fn paths(served: &[Served<'_>]) -> Map<String, Value> {
+/// Returns the paths of the served resources.
+pub(super) fn paths(served: &[ServedResource<'_>]) -> Map<String, Value> {
     let mut paths = Map::new();
-    for one in served {
-        if components::name(one).is_some() {
-            resource(one, &mut paths);
+    for resource in served {
+        if components::name(resource).is_some() {
+            add_resource(resource, &mut paths);
         }
     }
     paths
 }
 
-fn resource(served: &Served<'_>, paths: &mut Map<String, Value>) {
+fn add_resource(served: &ServedResource<'_>, paths: &mut Map<String, Value>) {
     let root = format!("/{}", super::path(served.group, served.version));
     let (collection, scope) = if served.namespaced {
         (format!("{root}/namespaces/{{namespace}}/{}", served.plural), vec![path_parameter("namespace")])
@@ -60,8 +60,8 @@ fn resource(served: &Served<'_>, paths: &mut Map<String, Value>) {
             "parameters": named.clone(),
         }),
     );
-    for (name, present) in [("status", served.status), ("scale", served.scale)] {
-        if !present {
+    for (name, is_served) in [("status", served.has_status), ("scale", served.has_scale)] {
+        if !is_served {
             continue;
         }
         let kind = if name == "scale" { "Scale" } else { served.kind };
@@ -78,9 +78,9 @@ fn resource(served: &Served<'_>, paths: &mut Map<String, Value>) {
     }
 }
 
-/// The operations on one kind, which for a scale subresource is not the resource's own.
+/// Builds the operations on one kind: the resource's own, or `Scale` for the scale subresource.
 struct Operations<'a> {
-    served: &'a Served<'a>,
+    served: &'a ServedResource<'a>,
     kind: &'a str,
 }
 
@@ -102,10 +102,10 @@ impl Operations<'_> {
         }
     }
 
-    fn operation(&self, action: &str, parameters: &[Value], answer: &Value) -> Map<String, Value> {
+    fn operation(&self, action: &str, parameters: &[Value], response: &Value) -> Map<String, Value> {
         let fields = json!({
             "parameters": parameters,
-            "responses": {"200": {"description": "OK", "content": {JSON: {"schema": answer}}}},
+            "responses": {"200": {"description": "OK", "content": {JSON: {"schema": response}}}},
             "x-kubernetes-action": action,
             "x-kubernetes-group-version-kind": self.gvk(),
         });
@@ -125,9 +125,9 @@ impl Operations<'_> {
             ("timeoutSeconds", "integer"),
             ("watch", "boolean"),
         ]
-        .map(|(name, ty)| query(name, ty));
-        let list = components::list_name(self.served).unwrap_or_default();
-        Value::Object(self.operation("list", &parameters, &components::reference(&list)))
+        .map(|(name, ty)| query_parameter(name, ty));
+        let list_name = components::list_name(self.served).unwrap_or_default();
+        Value::Object(self.operation("list", &parameters, &components::reference(&list_name)))
     }
 
     fn get(&self) -> Value {
@@ -135,8 +135,8 @@ impl Operations<'_> {
     }
 
     fn write(&self, action: &str, verb: &str) -> Value {
-        let parameters =
-            ["dryRun", "fieldManager", "fieldValidation", "pretty"].map(|name| query(name, "string"));
+        let parameters = ["dryRun", "fieldManager", "fieldValidation", "pretty"]
+            .map(|name| query_parameter(name, "string"));
         let mut operation = self.operation(action, &parameters, &self.schema());
         operation.insert("description".into(), format!("{verb} a {}", self.kind).into());
         operation.insert(
@@ -148,12 +148,12 @@ impl Operations<'_> {
 
     fn patch(&self) -> Value {
         let mut parameters = ["dryRun", "fieldManager", "fieldValidation", "pretty"]
-            .map(|name| query(name, "string"))
+            .map(|name| query_parameter(name, "string"))
             .to_vec();
-        parameters.push(query("force", "boolean"));
+        parameters.push(query_parameter("force", "boolean"));
         let mut operation = self.operation("patch", &parameters, &self.schema());
         let custom = self.served.is_custom;
-        let types = PATCHES.iter().filter(|ty| !(custom && ty.contains("strategic")));
+        let types = PATCH_MEDIA_TYPES.iter().filter(|ty| !(custom && ty.contains("strategic")));
         let content: Map<String, Value> =
             types.map(|ty| ((*ty).to_owned(), json!({"schema": {"type": "object"}}))).collect();
         operation.insert("description".into(), format!("patch a {}", self.kind).into());
@@ -168,7 +168,7 @@ impl Operations<'_> {
             ("orphanDependents", "boolean"),
             ("propagationPolicy", "string"),
         ]
-        .map(|(name, ty)| query(name, ty));
+        .map(|(name, ty)| query_parameter(name, ty));
         let status = components::reference("io.k8s.apimachinery.pkg.apis.meta.v1.Status");
         let options = components::reference("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions");
         let mut operation = self.operation(action, &parameters, &status);
@@ -177,7 +177,7 @@ impl Operations<'_> {
     }
 }
 
-fn query(name: &str, ty: &str) -> Value {
+fn query_parameter(name: &str, ty: &str) -> Value {
     json!({"name": name, "in": "query", "schema": {"type": ty, "uniqueItems": true}})
 }
 

@@ -1,32 +1,34 @@
+//! Tests of the OpenAPI documents.
+
 use serde_json::{Value, json};
 
 use super::*;
 
-fn deployments() -> Served<'static> {
-    Served {
+fn deployments() -> ServedResource<'static> {
+    ServedResource {
         group: "apps",
         version: "v1",
         kind: "Deployment",
         list_kind: "DeploymentList",
         plural: "deployments",
         namespaced: true,
-        status: true,
-        scale: true,
+        has_status: true,
+        has_scale: true,
         create_only: false,
-        custom: None,
+        crd_schema: None,
         is_custom: false,
     }
 }
 
-fn foos(schema: &Value) -> Served<'_> {
-    Served {
+fn foos(schema: &Value) -> ServedResource<'_> {
+    ServedResource {
         group: "samples.example.com",
         version: "v1",
         kind: "Foo",
         list_kind: "FooList",
         plural: "foos",
-        scale: false,
-        custom: Some(schema),
+        has_scale: false,
+        crd_schema: Some(schema),
         is_custom: true,
         ..deployments()
     }
@@ -36,32 +38,33 @@ fn parsed(document: &Document) -> Value {
     serde_json::from_slice(&document.body).expect("the document is JSON")
 }
 
-/// All references of a document lead somewhere.
-fn check_references(schema: &Value, document: &Value) {
+/// Asserts that all references in `schema` resolve within `document`.
+fn assert_references_resolve(schema: &Value, document: &Value) {
     match schema {
         Value::Object(object) => {
             if let Some(target) = object.get("$ref").and_then(Value::as_str) {
                 let pointer = target.trim_start_matches('#');
-                assert!(document.pointer(pointer).is_some(), "{target} leads nowhere");
+                assert!(document.pointer(pointer).is_some(), "{target} does not resolve");
             }
-            object.values().for_each(|child| check_references(child, document));
+            object.values().for_each(|child| assert_references_resolve(child, document));
         }
-        Value::Array(items) => items.iter().for_each(|child| check_references(child, document)),
+        Value::Array(items) => items.iter().for_each(|child| assert_references_resolve(child, document)),
         _ => {}
     }
 }
 
 #[test]
-fn the_v3_document_has_what_kubectl_looks_for() {
-    let document = parsed(&Documents::new().v3("apps", "v1", &[deployments()]));
-    check_references(&document, &document);
+fn v3_document_has_the_parts_that_kubectl_reads() {
+    let document = parsed(&DocumentCache::new().v3("apps", "v1", &[deployments()]));
+    assert_references_resolve(&document, &document);
     let patch = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"];
     let gvk = json!({"group": "apps", "kind": "Deployment", "version": "v1"});
     assert_eq!(patch["x-kubernetes-group-version-kind"], gvk);
     assert_eq!(patch["x-kubernetes-action"], "patch");
     for name in ["fieldValidation", "dryRun", "fieldManager", "force"] {
         let parameters = patch["parameters"].as_array().expect("parameters");
-        assert!(parameters.iter().any(|one| one["name"] == name && one["in"] == "query"), "{name}");
+        let is_declared = |parameter: &Value| parameter["name"] == name && parameter["in"] == "query";
+        assert!(parameters.iter().any(is_declared), "{name}");
     }
     assert!(patch["requestBody"]["content"].get("application/strategic-merge-patch+json").is_some());
     let schema = &document["components"]["schemas"]["io.k8s.api.apps.v1.Deployment"];
@@ -71,16 +74,16 @@ fn the_v3_document_has_what_kubectl_looks_for() {
     assert!(spec["properties"]["containers"]["description"].as_str().is_some_and(|text| !text.is_empty()));
     assert!(
         document["components"]["schemas"].get("io.k8s.api.core.v1.Service").is_none(),
-        "only what is needed"
+        "the document has only the types that it refers to"
     );
 }
 
 #[test]
-fn custom_resources_are_described_by_their_crd() {
+fn custom_resources_have_the_schema_of_their_crd() {
     let schema = json!({"type": "object", "description": "A Foo", "properties": {
         "spec": {"type": "object", "properties": {"replicas": {"type": "integer", "description": "How many"}}}}});
-    let document = parsed(&Documents::new().v3("samples.example.com", "v1", &[foos(&schema)]));
-    check_references(&document, &document);
+    let document = parsed(&DocumentCache::new().v3("samples.example.com", "v1", &[foos(&schema)]));
+    assert_references_resolve(&document, &document);
     let foo = &document["components"]["schemas"]["com.example.samples.v1.Foo"];
     assert_eq!(foo["properties"]["spec"]["properties"]["replicas"]["description"], "How many");
     assert!(foo["properties"]["metadata"]["allOf"].is_array());
@@ -91,20 +94,20 @@ fn custom_resources_are_described_by_their_crd() {
 }
 
 #[test]
-fn documents_are_kept_until_what_they_describe_changes() {
-    let documents = Documents::new();
-    let (one, other) = (json!({"type": "object"}), json!({"type": "object", "description": "new"}));
-    let first = documents.v3("samples.example.com", "v1", &[foos(&one)]);
-    let again = documents.v3("samples.example.com", "v1", &[foos(&one)]);
-    assert_eq!(first.body.as_ptr(), again.body.as_ptr(), "the same bytes, not built twice");
-    let changed = documents.v3("samples.example.com", "v1", &[foos(&other)]);
+fn documents_are_cached_until_their_resources_change() {
+    let documents = DocumentCache::new();
+    let (before, after) = (json!({"type": "object"}), json!({"type": "object", "description": "new"}));
+    let first = documents.v3("samples.example.com", "v1", &[foos(&before)]);
+    let again = documents.v3("samples.example.com", "v1", &[foos(&before)]);
+    assert_eq!(first.body.as_ptr(), again.body.as_ptr(), "the document is built once");
+    let changed = documents.v3("samples.example.com", "v1", &[foos(&after)]);
     assert_ne!(first.hash, changed.hash);
     assert_eq!(parsed(&changed)["components"]["schemas"]["com.example.samples.v1.Foo"]["description"], "new");
 }
 
 #[test]
-fn the_index_points_to_documents_by_their_hash() {
-    let documents = Documents::new();
+fn index_lists_document_urls_with_their_hash() {
+    let documents = DocumentCache::new();
     let index = documents.index([("apps", "v1", vec![deployments()]), ("", "v1", Vec::new())]);
     let hash = documents.v3("apps", "v1", &[deployments()]).hash;
     assert_eq!(
@@ -115,16 +118,20 @@ fn the_index_points_to_documents_by_their_hash() {
 }
 
 #[test]
-fn the_v2_document_describes_everything_at_once() {
+fn v2_document_describes_all_groups() {
     let schema = json!({"type": "object", "properties": {"x": {"type": "string", "nullable": true}}});
-    let document = parsed(&Documents::new().v2(&[deployments(), foos(&schema)]));
-    check_references(&document, &document);
+    let document = parsed(&DocumentCache::new().v2(&[deployments(), foos(&schema)]));
+    assert_references_resolve(&document, &document);
     let text = document.to_string();
     assert!(!text.contains("#/components/"), "no v3 references");
     assert_eq!(document["swagger"], "2.0");
     let patch = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"];
     let parameters = patch["parameters"].as_array().expect("parameters");
-    assert!(parameters.iter().any(|one| one["name"] == "fieldValidation" && one["type"] == "string"));
+    assert!(
+        parameters
+            .iter()
+            .any(|parameter| parameter["name"] == "fieldValidation" && parameter["type"] == "string")
+    );
     assert!(document["definitions"].get("com.example.samples.v1.Foo").is_some());
     assert!(
         document["definitions"]["com.example.samples.v1.Foo"]["properties"]["x"].get("nullable").is_none()
@@ -132,10 +139,10 @@ fn the_v2_document_describes_everything_at_once() {
 }
 
 #[test]
-fn every_built_in_kind_can_be_published() {
+fn every_built_in_kind_has_a_document_without_dangling_references() {
     for kind in crate::schema::KINDS {
         let list_kind = format!("{}List", kind.kind);
-        let served = Served {
+        let served = ServedResource {
             group: kind.group,
             version: kind.version,
             kind: kind.kind,
@@ -143,7 +150,7 @@ fn every_built_in_kind_can_be_published() {
             plural: "things",
             ..deployments()
         };
-        let document = parsed(&Documents::new().v3(kind.group, kind.version, &[served]));
-        check_references(&document, &document);
+        let document = parsed(&DocumentCache::new().v3(kind.group, kind.version, &[served]));
+        assert_references_resolve(&document, &document);
     }
 }

@@ -1,10 +1,11 @@
-//! OpenAPI v2 (Swagger), derived from the v3 schemas: one document for all groups, for clients that know no v3.
+//! OpenAPI v2 (Swagger), derived from the v3 schemas: one document for all groups, for clients without v3 support.
 
 use serde_json::{Map, Value, json};
 
-use super::{Served, components, paths};
+use super::{ServedResource, components, paths};
 
-pub(super) fn document(served: &[Served<'_>]) -> Value {
+/// Builds the document of all served resources.
+pub(super) fn document(served: &[ServedResource<'_>]) -> Value {
     let definitions: Map<String, Value> = components::schemas(served)
         .into_iter()
         .map(|(name, mut schema)| {
@@ -22,7 +23,8 @@ pub(super) fn document(served: &[Served<'_>]) -> Value {
     })
 }
 
-/// Rewrites a v3 schema in place: v2 has neither alternatives nor `nullable`, and references elsewhere.
+/// Rewrites a v3 schema to v2 in place. v2 has neither `oneOf`, `anyOf` and `not` nor `nullable`, and its references
+/// point to `#/definitions/`.
 fn downgrade(schema: &mut Value) {
     let Some(object) = schema.as_object_mut() else { return };
     for name in ["oneOf", "anyOf", "not", "nullable"] {
@@ -31,9 +33,9 @@ fn downgrade(schema: &mut Value) {
     if object.get("format").is_some_and(|format| format == "int-or-string") {
         object.insert("type".into(), "string".into());
     }
-    // A lone alternative is what a reference with a description became in v3.
-    let only = object.get("allOf").and_then(Value::as_array).filter(|all| all.len() == 1);
-    if let Some(reference) = only.and_then(|all| all[0].get("$ref")).cloned() {
+    // In v3, a reference with a description is an `allOf` with one entry.
+    let single = object.get("allOf").and_then(Value::as_array).filter(|all| all.len() == 1);
+    if let Some(reference) = single.and_then(|all| all[0].get("$ref")).cloned() {
         object.remove("allOf");
         object.insert("$ref".into(), reference);
     }
@@ -42,7 +44,7 @@ fn downgrade(schema: &mut Value) {
     }
     for (name, value) in object.iter_mut() {
         match (name.as_str(), value) {
-            // A property may itself be called "not" or "oneOf", so names of properties are not looked at.
+            // A property may be called "not" or "oneOf": only the schemas of properties are rewritten, not their names.
             ("properties", Value::Object(properties)) => properties.values_mut().for_each(downgrade),
             ("allOf", Value::Array(all)) => all.iter_mut().for_each(downgrade),
             ("items" | "additionalProperties", value) => downgrade(value),
@@ -88,7 +90,7 @@ fn operation(operation: &Value) -> Value {
     result
 }
 
-/// In v2 the type of a parameter stands beside its name.
+/// Rewrites a parameter: v2 has its type beside its name instead of in a schema.
 fn parameter(parameter: &Value) -> Value {
     let mut result = parameter.clone();
     if let Some(object) = result.as_object_mut() {

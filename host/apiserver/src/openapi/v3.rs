@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Served, components, paths};
+use super::{ServedResource, components, paths};
 
-pub(super) fn document(served: &[Served<'_>]) -> Value {
+/// Builds the document of the resources of one group and version.
+pub(super) fn document(served: &[ServedResource<'_>]) -> Value {
     json!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": concat!("pilothouse-", env!("CARGO_PKG_VERSION"))},

@@ -4,21 +4,21 @@ use serde_json::Value;
 
 use super::PatchError;
 
-/// More operations than this are refused, as by Kubernetes.
+/// The limit of operations in a patch, that of kube-apiserver (`maxJSONPatchOperations`).
 const MAX_OPERATIONS: usize = 10_000;
 
-/// Applies the operations in `patch`; all or none.
+/// Returns `target` with all operations of `patch` applied.
 ///
 /// # Errors
-/// [`PatchError::Malformed`] if `patch` is no list of operations; [`PatchError::Unprocessable`] if one of them fails,
-/// with the operation and its path.
+/// [`PatchError::Malformed`] if `patch` is not a list of operations or has too many of them;
+/// [`PatchError::Unprocessable`] with the operation and its path if one of them fails.
 pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
     let operations: json_patch::Patch = serde_json::from_value(patch.clone())
         .map_err(|error| PatchError::Malformed(format!("the JSON patch cannot be decoded: {error}")))?;
     if operations.0.len() > MAX_OPERATIONS {
-        let have = operations.0.len();
+        let count = operations.0.len();
         let message =
-            format!("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {have}");
+            format!("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}");
         return Err(PatchError::Malformed(message));
     }
     let mut result = target.clone();
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_operation_names_itself_and_changes_nothing() {
+    fn error_of_a_failed_operation_contains_the_operation() {
         let target = json!({"a": 1});
         let patch =
             json!([{"op": "replace", "path": "/a", "value": 2}, {"op": "test", "path": "/a", "value": 1}]);

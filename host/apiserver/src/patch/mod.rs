@@ -1,6 +1,7 @@
-//! The four kinds of patch: JSON (RFC 6902), merge (RFC 7386), strategic merge, and server-side apply.
+//! The four patch types: JSON patch (RFC 6902), JSON merge patch (RFC 7386), strategic merge patch and server-side
+//! apply.
 //!
-//! All are pure functions over JSON values; conversion, defaulting and validation of the result are the caller's.
+//! All are pure functions of JSON values. The caller converts, defaults and validates the result.
 
 pub mod apply;
 mod json;
@@ -12,7 +13,7 @@ pub use merge::merge_patch;
 pub use strategic::strategic_merge_patch;
 use thiserror::Error;
 
-/// A patch that cannot be applied.
+/// The reason why a patch cannot be applied.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PatchError {
     /// The patch itself is malformed: 400 BadRequest.

@@ -1,6 +1,6 @@
-//! Strategic merge patch: a merge patch that merges the lists whose items have keys.
+//! Strategic merge patch: a merge patch that merges lists by the merge keys of the schema.
 //!
-//! It follows the behaviour of `k8s.io/apimachinery/pkg/util/strategicpatch`, including the directives `$patch`,
+//! It follows `k8s.io/apimachinery/pkg/util/strategicpatch`, including the directives `$patch`,
 //! `$deleteFromPrimitiveList`, `$setElementOrder` and `$retainKeys`.
 
 use serde_json::{Map, Value};
@@ -16,10 +16,10 @@ const ELEMENT_ORDER: &str = "$setElementOrder/";
 type Object = Map<String, Value>;
 type Result<T> = std::result::Result<T, PatchError>;
 
-/// Applies `patch` to an object of a built-in kind.
+/// Returns `target`, an object of a built-in kind, with `patch` applied.
 ///
 /// # Errors
-/// [`PatchError::Malformed`] for unknown directives, and for list items without their merge key.
+/// [`PatchError::Malformed`] for unknown directives and for list items without their merge key.
 pub fn strategic_merge_patch(schema: &Schema, target: &Value, patch: &Value) -> Result<Value> {
     let (Some(target), Some(patch)) = (target.as_object(), patch.as_object()) else {
         return Err(PatchError::Malformed("a strategic merge patch must be a JSON object".into()));
@@ -41,7 +41,7 @@ fn merge_objects(mut target: Object, patch: &Object, schema: Option<SchemaRef<'_
     let orders = element_orders(&target, patch)?;
     for (directive, value) in patch {
         if let Some(name) = directive.strip_prefix(DELETE_FROM) {
-            delete_from(&mut target, name, list(directive, value)?);
+            delete_from(&mut target, name, directive_list(directive, value)?);
         }
     }
     for (name, value) in patch.iter().filter(|(name, _)| !name.starts_with('$')) {
@@ -49,15 +49,15 @@ fn merge_objects(mut target: Object, patch: &Object, schema: Option<SchemaRef<'_
             target.remove(name);
             continue;
         }
-        let below = schema.and_then(|schema| schema.field(name));
+        let child_schema = schema.and_then(|schema| schema.field(name));
         let strategy = schema.and_then(|schema| schema.patch_strategy(name));
         let merged = match (target.remove(name), value) {
             (Some(Value::Object(old)), Value::Object(new)) if !strategy.is_some_and(|s| s.replace) => {
-                Value::Object(merge_objects(old, new, below)?)
+                Value::Object(merge_objects(old, new, child_schema)?)
             }
             (Some(Value::Array(old)), Value::Array(new)) => {
                 match strategy.filter(|strategy| strategy.merge) {
-                    Some(strategy) => Value::Array(merge_lists(name, old, new, strategy, below)?),
+                    Some(strategy) => Value::Array(merge_lists(name, old, new, strategy, child_schema)?),
                     None => without_directives(value)?,
                 }
             }
@@ -74,6 +74,7 @@ fn merge_objects(mut target: Object, patch: &Object, schema: Option<SchemaRef<'_
     Ok(target)
 }
 
+/// The value of `$patch`.
 enum Directive {
     Replace,
     Delete,
@@ -83,38 +84,40 @@ enum Directive {
 fn directive(patch: &Object) -> Result<Option<Directive>> {
     match patch.get(DIRECTIVE) {
         None => Ok(None),
-        Some(Value::String(word)) if word == "replace" => Ok(Some(Directive::Replace)),
-        Some(Value::String(word)) if word == "delete" => Ok(Some(Directive::Delete)),
-        Some(Value::String(word)) if word == "merge" => Ok(Some(Directive::Merge)),
+        Some(Value::String(name)) if name == "replace" => Ok(Some(Directive::Replace)),
+        Some(Value::String(name)) if name == "delete" => Ok(Some(Directive::Delete)),
+        Some(Value::String(name)) if name == "merge" => Ok(Some(Directive::Merge)),
         Some(other) => Err(PatchError::Malformed(format!(
             "unknown value {other} of the directive $patch: use replace, merge or delete"
         ))),
     }
 }
 
-fn list<'a>(directive: &str, value: &'a Value) -> Result<&'a [Value]> {
+fn directive_list<'a>(directive: &str, value: &'a Value) -> Result<&'a [Value]> {
     value.as_array().map(Vec::as_slice).ok_or_else(|| {
-        PatchError::Malformed(format!("the directive {directive} must be a list, it is {value}"))
+        PatchError::Malformed(format!("the value of the directive {directive} must be a list, not {value}"))
     })
 }
 
-/// Removes the members that `$retainKeys` does not name: one of several alternatives replaces another.
+/// Removes the members of `target` that `$retainKeys` does not list. Patches of unions use it to clear the member that
+/// another one replaces.
 fn retain_keys(target: &mut Object, patch: &Object) -> Result<()> {
     let Some(value) = patch.get(RETAIN_KEYS) else { return Ok(()) };
-    let kept = list(RETAIN_KEYS, value)?;
-    if let Some(stray) =
-        patch.keys().find(|name| !name.starts_with('$') && !kept.iter().any(|one| one == *name))
+    let retained = directive_list(RETAIN_KEYS, value)?;
+    if let Some(unlisted) =
+        patch.keys().find(|name| !name.starts_with('$') && !retained.iter().any(|key| key == *name))
     {
-        let message = format!("{RETAIN_KEYS} must list all fields of the patch, {stray:?} is not in {value}");
+        let message =
+            format!("{RETAIN_KEYS} must list all fields of the patch, but {unlisted:?} is not in {value}");
         return Err(PatchError::Malformed(message));
     }
-    target.retain(|name, _| kept.iter().any(|one| one == name));
+    target.retain(|name, _| retained.iter().any(|key| key == name));
     Ok(())
 }
 
-fn delete_from(target: &mut Object, name: &str, gone: &[Value]) {
+fn delete_from(target: &mut Object, name: &str, deleted: &[Value]) {
     if let Some(items) = target.get_mut(name).and_then(Value::as_array_mut) {
-        items.retain(|item| !gone.contains(item));
+        items.retain(|item| !deleted.contains(item));
     }
 }
 
@@ -133,12 +136,12 @@ fn merge_lists(
         }
         return Ok(old);
     };
-    let of_items = schema.and_then(SchemaRef::items);
+    let item_schema = schema.and_then(SchemaRef::items);
     let mut replace = false;
     let mut additions = Vec::new();
     for item in new {
         let Some(object) = item.as_object() else {
-            let message = format!("items of {name} must be objects, {item} is none");
+            let message = format!("items of {name} must be objects, not {item}");
             return Err(PatchError::Malformed(message));
         };
         match directive(object)? {
@@ -149,22 +152,22 @@ fn merge_lists(
                 }
             }
             Some(Directive::Delete) => {
-                let wanted = merge_key(name, object, key)?;
-                old.retain(|candidate| candidate.get(key) != Some(wanted));
+                let key_value = merge_key(name, object, key)?;
+                old.retain(|candidate| candidate.get(key) != Some(key_value));
             }
             Some(Directive::Merge) | None => additions.push(object),
         }
     }
     if replace {
-        let kept = additions.into_iter().map(|object| without_directives(&Value::Object(object.clone())));
-        return kept.collect();
+        let items = additions.into_iter().map(|object| without_directives(&Value::Object(object.clone())));
+        return items.collect();
     }
     for object in additions {
-        let wanted = merge_key(name, object, key)?;
-        match old.iter_mut().find(|candidate| candidate.get(key) == Some(wanted)) {
-            Some(found) => {
-                let current = found.as_object_mut().map(std::mem::take).unwrap_or_default();
-                *found = Value::Object(merge_objects(current, object, of_items)?);
+        let key_value = merge_key(name, object, key)?;
+        match old.iter_mut().find(|candidate| candidate.get(key) == Some(key_value)) {
+            Some(existing) => {
+                let current = existing.as_object_mut().map(std::mem::take).unwrap_or_default();
+                *existing = Value::Object(merge_objects(current, object, item_schema)?);
             }
             None => old.push(without_directives(&Value::Object(object.clone()))?),
         }
@@ -181,10 +184,11 @@ fn merge_key<'a>(name: &str, item: &'a Object, key: &str) -> Result<&'a Value> {
     })
 }
 
-/// What `$setElementOrder` says of one list.
+/// The `$setElementOrder` directive of one list.
 struct ElementOrder<'a> {
+    /// The field name of the list.
     name: &'a str,
-    /// The items that the client knows, in its order.
+    /// The items that the client knows, in the client's order.
     client: &'a [Value],
     /// All items before the patch, in the server's order.
     server: Vec<Value>,
@@ -195,36 +199,38 @@ fn element_orders<'a>(target: &Object, patch: &'a Object) -> Result<Vec<ElementO
     for (directive, value) in patch {
         if let Some(name) = directive.strip_prefix(ELEMENT_ORDER) {
             let server = target.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
-            orders.push(ElementOrder { name, client: list(directive, value)?, server });
+            orders.push(ElementOrder { name, client: directive_list(directive, value)?, server });
         }
     }
     Ok(orders)
 }
 
 impl ElementOrder<'_> {
-    /// Puts the items that the client knows into its order. Items that only the server knows keep their order among
-    /// themselves, and stay before those items of the client that followed them.
+    /// Sorts the items that the client knows by the client's order. Items that only the server knows keep their relative
+    /// order and stay before the client's items that followed them.
     fn restore(&self, items: &mut Vec<Value>, key: Option<&str>) {
         let same = |a: &Value, b: &Value| match key {
             Some(key) => a.get(key).is_some() && a.get(key) == b.get(key),
             None => a == b,
         };
-        let place_in = |order: &[Value], item: &Value| order.iter().position(|one| same(one, item));
+        let position_in =
+            |order: &[Value], item: &Value| order.iter().position(|candidate| same(candidate, item));
         let all = std::mem::take(items);
-        let (mut known, others): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|item| place_in(self.client, item).is_some());
-        known.sort_by_key(|item| place_in(self.client, item));
-        let (mut known, mut others) = (known.into_iter().peekable(), others.into_iter().peekable());
+        let (mut client_items, server_items): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|item| position_in(self.client, item).is_some());
+        client_items.sort_by_key(|item| position_in(self.client, item));
+        let mut client_items = client_items.into_iter().peekable();
+        let mut server_items = server_items.into_iter().peekable();
         loop {
-            let next = match (others.peek(), known.peek()) {
-                (Some(other), Some(one)) => {
-                    match (place_in(&self.server, other), place_in(&self.server, one)) {
-                        (Some(left), Some(right)) if left < right => others.next(),
-                        _ => known.next(),
+            let next = match (server_items.peek(), client_items.peek()) {
+                (Some(server), Some(client)) => {
+                    match (position_in(&self.server, server), position_in(&self.server, client)) {
+                        (Some(left), Some(right)) if left < right => server_items.next(),
+                        _ => client_items.next(),
                     }
                 }
-                (Some(_), None) => others.next(),
-                (None, _) => known.next(),
+                (Some(_), None) => server_items.next(),
+                (None, _) => client_items.next(),
             };
             let Some(next) = next else { return };
             items.push(next);
@@ -232,7 +238,7 @@ impl ElementOrder<'_> {
     }
 }
 
-/// A value that is taken over whole, without directives that were meant for merging and without nulls.
+/// Returns a value of the patch that is used as a whole instead of being merged: without directives and nulls.
 fn without_directives(value: &Value) -> Result<Value> {
     match value {
         Value::Object(object) => {
@@ -250,10 +256,10 @@ fn without_directives(value: &Value) -> Result<Value> {
         Value::Array(items) => {
             let mut plain = Vec::with_capacity(items.len());
             for item in items {
-                let special = item.as_object().is_some_and(|object| {
-                    object.get(DIRECTIVE).is_some_and(|word| word == "delete" || object.len() == 1)
+                let is_directive = item.as_object().is_some_and(|object| {
+                    object.get(DIRECTIVE).is_some_and(|value| value == "delete" || object.len() == 1)
                 });
-                if !special {
+                if !is_directive {
                     plain.push(without_directives(item)?);
                 }
             }
@@ -282,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_with_a_merge_key_are_merged_and_others_replaced() {
+    fn lists_with_a_merge_key_are_merged_and_others_are_replaced() {
         let spec = json!({
             "containers": [{"name": "a", "image": "1", "args": ["x"]}, {"name": "b", "image": "1"}],
             "tolerations": [{"key": "x"}]
@@ -303,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn nested_lists_merge_by_their_own_keys_and_null_removes() {
+    fn nested_lists_merge_by_their_own_keys_and_null_removes_fields() {
         let spec = json!({"containers": [{
             "name": "a", "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}], "tty": true,
             "ports": [{"containerPort": 80, "name": "http"}]
@@ -321,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_patch_directive_deletes_and_replaces() {
+    fn patch_directive_deletes_and_replaces() {
         let spec =
             || json!({"containers": [{"name": "a"}, {"name": "b"}], "securityContext": {"runAsUser": 1}});
         let delete = json!({"containers": [{"$patch": "delete", "name": "a"}]});
@@ -330,12 +336,12 @@ mod tests {
         assert_eq!(patched(spec(), replace)["containers"], json!([{"name": "c"}]));
         let object = json!({"securityContext": {"$patch": "replace", "runAsGroup": 2}});
         assert_eq!(patched(spec(), object)["securityContext"], json!({"runAsGroup": 2}));
-        let gone = json!({"securityContext": {"$patch": "delete"}});
-        assert_eq!(patched(spec(), gone)["securityContext"], json!({}));
+        let deleted = json!({"securityContext": {"$patch": "delete"}});
+        assert_eq!(patched(spec(), deleted)["securityContext"], json!({}));
     }
 
     #[test]
-    fn lists_of_scalars_merge_as_sets_and_lose_what_is_deleted() {
+    fn scalar_lists_merge_as_sets_and_lose_deleted_items() {
         let target = json!({"metadata": {"finalizers": ["a", "b"]}});
         let patch = json!({"metadata": {
             "finalizers": ["c"], "$deleteFromPrimitiveList/finalizers": ["a"],
@@ -346,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_element_order_of_the_client_holds_around_items_of_the_server() {
+    fn client_element_order_is_kept_around_items_of_the_server() {
         let spec = json!({"containers": [{"name": "sidecar"}, {"name": "a"}, {"name": "b"}]});
         let patch = json!({
             "$setElementOrder/containers": [{"name": "b"}, {"name": "new"}, {"name": "a"}],
@@ -359,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn retain_keys_switches_between_alternatives() {
+    fn retain_keys_clears_the_replaced_union_member() {
         let schema = Schema::builtin("apps", "v1", "Deployment").expect("built in");
         let target =
             json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}});
@@ -369,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_list_carries_no_directives() {
+    fn directives_are_removed_from_a_new_list() {
         let patch = json!({
             "$setElementOrder/containers": [{"name": "a"}],
             "containers": [{"name": "a", "tty": null}, {"$patch": "delete", "name": "b"}]
@@ -378,16 +384,16 @@ mod tests {
     }
 
     #[test]
-    fn malformed_patches_say_what_is_wrong() {
-        let wrong = |patch: Value| {
+    fn errors_of_malformed_patches_name_the_problem() {
+        let error_of = |patch: Value| {
             let target = json!({"spec": {"containers": [{"name": "a"}]}});
             strategic_merge_patch(&pods(), &target, &json!({"spec": patch}))
                 .expect_err("malformed")
                 .to_string()
         };
-        let key = wrong(json!({"containers": [{"image": "x"}]}));
-        assert!(key.contains("does not contain the declared merge key name"), "{key}");
-        assert!(wrong(json!({"$patch": "explode"})).contains("explode"));
-        assert!(wrong(json!({"$retainKeys": ["a"], "b": 1})).contains("\"b\""));
+        let missing_key = error_of(json!({"containers": [{"image": "x"}]}));
+        assert!(missing_key.contains("does not contain the declared merge key name"), "{missing_key}");
+        assert!(error_of(json!({"$patch": "explode"})).contains("explode"));
+        assert!(error_of(json!({"$retainKeys": ["a"], "b": 1})).contains("\"b\""));
     }
 }

@@ -1,13 +1,13 @@
-//! The built-in kinds.
+//! The table of built-in kinds.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Conversion, Endpoint, Names, Resource, Rules, ScalePaths};
+use super::{Conversion, Endpoint, Names, Resource, ScalePaths, Strategy};
 use crate::schema::Schema;
 use crate::storage::Storage;
 
-/// A row of the table below.
+/// A row of [`ROWS`].
 struct Row {
     version: (&'static str, &'static str),
     kind: &'static str,
@@ -21,6 +21,7 @@ struct Row {
     flags: &'static [Flag],
 }
 
+/// A setting of [`Strategy`] that differs from the default.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flag {
     CreateOnUpdate,
@@ -57,7 +58,7 @@ impl Row {
         Self { short, ..self }
     }
 
-    /// `kubectl get all` shows it.
+    /// Adds the category `all`, so that `kubectl get all` lists the kind.
     const fn in_all(self) -> Self {
         Self { categories: &["all"], ..self }
     }
@@ -113,8 +114,8 @@ const EVENT_FIELDS: &[&str] = &[
     "type",
 ];
 
-/// Names, short names, categories and subresources are those that `kubectl api-resources` shows for 1.32; selectable
-/// fields are those of `k8s.io/kubernetes/pkg/apis/*/v1/conversion.go`.
+/// The built-in kinds. Names, short names, categories and subresources are those of `kubectl api-resources` in
+/// Kubernetes 1.32; selectable fields are those of `k8s.io/kubernetes/pkg/apis/*/v1/conversion.go`.
 const ROWS: &[Row] = &[
     namespaced(CORE, "ConfigMap", "configmaps").short(&["cm"]),
     namespaced(CORE, "Endpoints", "endpoints").short(&["ep"]).flags(&[CreateOnUpdate]),
@@ -220,7 +221,7 @@ const ROWS: &[Row] = &[
     namespaced(AUTHORIZATION, "LocalSubjectAccessReview", "localsubjectaccessreviews").flags(&[Review]),
 ];
 
-/// All built-in endpoints.
+/// Creates the endpoints of all built-in kinds.
 pub(super) fn endpoints(storage: &Storage) -> Vec<Endpoint> {
     let mut resources = HashMap::new();
     let mut endpoints: Vec<Endpoint> = ROWS
@@ -241,7 +242,7 @@ pub(super) fn endpoints(storage: &Storage) -> Vec<Endpoint> {
         let mut endpoint = Endpoint::new("autoscaling", "v1", autoscalers);
         endpoint.conversion = Conversion::Autoscaling;
         endpoint.schema = Schema::builtin("autoscaling", "v1", "HorizontalPodAutoscaler");
-        endpoint.status = true;
+        endpoint.has_status = true;
         endpoints.push(endpoint);
     }
     endpoints
@@ -249,7 +250,7 @@ pub(super) fn endpoints(storage: &Storage) -> Vec<Endpoint> {
 
 impl Row {
     fn resource(&self, storage: &Storage) -> Resource {
-        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let has = |flag| self.flags.contains(&flag);
         Resource {
             group: self.version.0.into(),
@@ -263,11 +264,11 @@ impl Row {
             },
             namespaced: self.namespaced,
             selectable: owned(self.fields),
-            rules: Rules {
+            strategy: Strategy {
                 create_on_update: has(CreateOnUpdate),
                 conditional_update: has(ConditionalUpdate),
-                generation: has(Generation),
-                review: has(Review),
+                tracks_generation: has(Generation),
+                is_review: has(Review),
                 orphans_by_default: has(OrphansByDefault),
                 returns_deleted: has(ReturnsDeleted),
             },
@@ -280,7 +281,7 @@ impl Row {
         let (group, version) = self.version;
         let mut endpoint = Endpoint::new(group, version, resource);
         endpoint.schema = Schema::builtin(group, version, self.kind);
-        endpoint.status = self.status;
+        endpoint.has_status = self.status;
         endpoint.scale = self.scale.then(|| ScalePaths {
             spec_replicas: "spec.replicas".into(),
             status_replicas: "status.replicas".into(),

@@ -1,3 +1,5 @@
+//! Endpoints: a stored resource as one version of a group serves it.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -5,43 +7,43 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::Value;
 
 use super::Resource;
-use crate::rest::{autoscalers, core_events};
+use crate::conversion::{autoscalers, core_events};
 use crate::schema::Schema;
-use crate::status::{About, Status};
-use crate::storage::Stored;
+use crate::status::{ResourceRef, Status};
+use crate::storage::StoredObject;
 use crate::table::Columns;
 
-/// A resource as one version of one group serves it.
+/// A resource as one version of an API group serves it.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
-    /// Tells endpoints apart in the cache of an event's bytes.
+    /// Identifies the endpoint in the cache of an event's serialized bytes.
     pub id: usize,
     pub group: String,
     pub version: String,
-    /// `v1` or `GROUP/VERSION`.
+    /// `GROUP/VERSION`, or `VERSION` in the core group.
     pub api_version: String,
     pub resource: Arc<Resource>,
     pub conversion: Conversion,
-    /// The schema; none for a kind that is only answered, or whose schema is not known.
+    /// The schema of the objects; `None` if it is not known.
     pub schema: Option<Arc<Schema>>,
-    /// Whether there is a `/status`.
-    pub status: bool,
-    /// How `/scale` reads and writes the object, if it is there.
+    /// Whether the status subresource is served.
+    pub has_status: bool,
+    /// The fields behind the scale subresource, if it is served.
     pub scale: Option<ScalePaths>,
-    /// The columns of its table.
+    /// The printer columns of `kubectl get`.
     pub columns: Columns,
-    /// What a warning says to users of a deprecated version.
+    /// The warning that every response carries if the version is deprecated.
     pub deprecation: Option<String>,
     /// The CRD's `openAPIV3Schema`.
     pub open_api: Option<Value>,
-    /// `{"kind":…,"apiVersion":…,`.
-    prefix: Bytes,
+    /// The start of every serialized object: `{"kind":…,"apiVersion":…,`.
+    type_meta: Bytes,
 }
 
-/// How the stored form and the served form differ, besides `apiVersion`.
+/// The conversion between the stored form and the served form, besides `apiVersion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conversion {
-    /// Not at all.
+    /// Both forms are the same.
     None,
     /// Stored as core/v1 Event, served as events.k8s.io/v1 Event.
     Events,
@@ -49,7 +51,7 @@ pub(crate) enum Conversion {
     Autoscaling,
 }
 
-/// JSON paths, without the leading dot, as a CRD's `subresources.scale` has them.
+/// The JSON paths of a CRD's `subresources.scale`, without the leading dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScalePaths {
     pub spec_replicas: String,
@@ -61,7 +63,7 @@ impl Endpoint {
     pub(crate) fn new(group: &str, version: &str, resource: Arc<Resource>) -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(1);
         let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-        let prefix =
+        let type_meta =
             format!("{{\"kind\":{},\"apiVersion\":{},", quote(&resource.names.kind), quote(&api_version));
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -70,44 +72,51 @@ impl Endpoint {
             api_version,
             conversion: Conversion::None,
             schema: None,
-            status: false,
+            has_status: false,
             scale: None,
             columns: Columns::built_in(group, &resource.names.kind),
             deprecation: None,
             open_api: None,
-            prefix: Bytes::from(prefix),
+            type_meta: Bytes::from(type_meta),
             resource,
         }
     }
 
-    /// The kind.
+    /// Returns the kind.
     pub(crate) fn kind(&self) -> &str {
         &self.resource.names.kind
     }
 
-    /// How errors call it.
-    pub(crate) fn about(&self) -> About<'_> {
-        About { group: &self.group, plural: &self.resource.names.plural, kind: &self.resource.names.kind }
+    /// Returns the names that error messages use.
+    pub(crate) fn resource_ref(&self) -> ResourceRef<'_> {
+        ResourceRef {
+            group: &self.group,
+            plural: &self.resource.names.plural,
+            kind: &self.resource.names.kind,
+        }
     }
 
-    /// The verbs that discovery shows.
+    /// Returns the verbs that discovery lists.
     pub(crate) fn verbs(&self) -> &'static [&'static str] {
-        if self.resource.rules.review {
+        if self.resource.strategy.is_review {
             &["create"]
         } else {
             &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
         }
     }
 
-    /// Whether it is a core kind with this plural name.
+    /// Returns whether this is an endpoint of the core resource with this plural name.
     pub(crate) fn is_core(&self, plural: &str) -> bool {
         self.group.is_empty() && self.resource.names.plural == plural
     }
 
-    /// The subresource, or 404.
+    /// Checks that the subresource `name` is served.
+    ///
+    /// # Errors
+    /// 404 if it is not.
     pub(crate) fn require_subresource(&self, name: &str) -> Result<(), Status> {
         let served = match name {
-            "status" => self.status,
+            "status" => self.has_status,
             "scale" => self.scale.is_some(),
             "finalize" => self.is_core("namespaces"),
             "token" => self.is_core("serviceaccounts"),
@@ -116,31 +125,31 @@ impl Endpoint {
         if served { Ok(()) } else { Err(Status::no_such_resource()) }
     }
 
-    /// The bytes of the object as this endpoint serves it alone or in a watch event.
-    pub(crate) fn object_bytes(&self, stored: &Stored) -> Bytes {
-        let mut out = BytesMut::with_capacity(self.prefix.len() + stored.body().len());
+    /// Returns the serialized object, as responses and watch events carry it.
+    pub(crate) fn object_bytes(&self, stored: &StoredObject) -> Bytes {
+        let mut out = BytesMut::with_capacity(self.type_meta.len() + stored.body().len());
         self.put_object(&mut out, stored);
         out.freeze()
     }
 
-    /// Appends what [`Endpoint::object_bytes`] returns.
-    pub(crate) fn put_object(&self, out: &mut BytesMut, stored: &Stored) {
+    /// Appends the serialized object to `out`; see [`Endpoint::object_bytes`].
+    pub(crate) fn put_object(&self, out: &mut BytesMut, stored: &StoredObject) {
         match self.conversion {
             Conversion::None => {
-                out.put_slice(&self.prefix);
+                out.put_slice(&self.type_meta);
                 out.put_slice(&stored.tail());
             }
             Conversion::Events | Conversion::Autoscaling => {
                 out.put_slice(
-                    &serde_json::to_vec(&self.serve(stored)).expect("a JSON value has string keys"),
+                    &serde_json::to_vec(&self.served_value(stored)).expect("a JSON value has string keys"),
                 );
             }
         }
     }
 
-    /// Appends the object as an item of a list: of built-in kinds without `apiVersion` and `kind`, of custom
-    /// resources with them, as Kubernetes does.
-    pub(crate) fn put_item(&self, out: &mut BytesMut, stored: &Stored) {
+    /// Appends the object as an item of a list. As in Kubernetes, items of built-in kinds lack `apiVersion` and `kind`
+    /// and custom resources have them.
+    pub(crate) fn put_item(&self, out: &mut BytesMut, stored: &StoredObject) {
         if self.resource.custom.is_some() || self.conversion != Conversion::None {
             self.put_object(out, stored);
         } else {
@@ -148,13 +157,13 @@ impl Endpoint {
         }
     }
 
-    /// The object as a tree, as this endpoint serves it.
-    pub(crate) fn serve(&self, stored: &Stored) -> Value {
-        self.served(stored.value())
+    /// Returns the object as this endpoint serves it.
+    pub(crate) fn served_value(&self, stored: &StoredObject) -> Value {
+        self.to_served(stored.value())
     }
 
-    /// A stored tree in the served form.
-    pub(crate) fn served(&self, mut value: Value) -> Value {
+    /// Converts a value from the stored form to the served form.
+    pub(crate) fn to_served(&self, mut value: Value) -> Value {
         match self.conversion {
             Conversion::None => {}
             Conversion::Events => core_events::to_events_v1(&mut value),
@@ -165,8 +174,8 @@ impl Endpoint {
         value
     }
 
-    /// A served tree in the stored form.
-    pub(crate) fn stored(&self, mut value: Value) -> Value {
+    /// Converts a value from the served form to the stored form.
+    pub(crate) fn to_stored(&self, mut value: Value) -> Value {
         match self.conversion {
             Conversion::None => {}
             Conversion::Events => core_events::to_core(&mut value),

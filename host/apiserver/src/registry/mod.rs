@@ -1,4 +1,4 @@
-//! Which resources are served: the built-in ones, from a table, and those of CRDs.
+//! The resources that the server serves: the built-in kinds and those that CRDs define.
 
 mod builtin;
 mod endpoint;
@@ -11,9 +11,9 @@ use std::sync::Arc;
 use crate::storage::Storage;
 
 pub(crate) use endpoint::{Conversion, Endpoint, ScalePaths};
-pub(crate) use resource::{Custom, Names, Resource, Rules, select};
+pub(crate) use resource::{CrdInfo, Names, Resource, Strategy, field_selector_value};
 
-/// Everything that is served at one moment. A snapshot: a CRD's change makes a new one.
+/// An immutable snapshot of the served resources. A change of a CRD replaces it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Registry {
     groups: BTreeMap<String, Group>,
@@ -22,7 +22,7 @@ pub(crate) struct Registry {
 /// One API group.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
-    /// Its versions, the preferred one first.
+    /// The served versions, the preferred one first.
     pub versions: Vec<GroupVersion>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct GroupVersion {
 }
 
 impl Registry {
-    /// The registry of the built-in resources.
+    /// Creates a registry of the built-in resources.
     pub(crate) fn built_in(storage: &Storage) -> Self {
         let mut registry = Self::default();
         for endpoint in builtin::endpoints(storage) {
@@ -43,48 +43,48 @@ impl Registry {
         registry
     }
 
-    /// Serves an endpoint, in place of one with the same path.
+    /// Adds an endpoint, replacing the one with the same path.
     pub(crate) fn insert(&mut self, endpoint: Arc<Endpoint>) {
         let group = self.groups.entry(endpoint.group.clone()).or_default();
-        let at =
+        let index =
             group.versions.iter().position(|known| known.version == endpoint.version).unwrap_or_else(|| {
                 group
                     .versions
                     .push(GroupVersion { version: endpoint.version.clone(), endpoints: BTreeMap::new() });
                 group.versions.len() - 1
             });
-        group.versions[at].endpoints.insert(endpoint.resource.names.plural.clone(), endpoint);
-        group.versions.sort_by_key(|version| Reverse(priority(&version.version)));
+        group.versions[index].endpoints.insert(endpoint.resource.names.plural.clone(), endpoint);
+        group.versions.sort_by_key(|version| Reverse(version_priority(&version.version)));
     }
 
-    /// Stops serving all versions of a resource.
+    /// Removes all versions of a resource.
     pub(crate) fn remove(&mut self, group: &str, plural: &str) {
-        let Some(found) = self.groups.get_mut(group) else { return };
-        for version in &mut found.versions {
+        let Some(versions) = self.groups.get_mut(group).map(|group| &mut group.versions) else { return };
+        for version in versions.iter_mut() {
             version.endpoints.remove(plural);
         }
-        found.versions.retain(|version| !version.endpoints.is_empty());
-        if found.versions.is_empty() {
+        versions.retain(|version| !version.endpoints.is_empty());
+        if versions.is_empty() {
             self.groups.remove(group);
         }
     }
 
-    /// The groups by name; core is "".
+    /// Returns the groups by name. The core group's name is empty.
     pub(crate) fn groups(&self) -> &BTreeMap<String, Group> {
         &self.groups
     }
 
-    /// One version of one group.
+    /// Returns one version of a group.
     pub(crate) fn group_version(&self, group: &str, version: &str) -> Option<&GroupVersion> {
         self.groups.get(group)?.versions.iter().find(|known| known.version == version)
     }
 
-    /// What serves a path.
+    /// Returns the endpoint of a resource in a group and version.
     pub(crate) fn endpoint(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Endpoint>> {
         self.group_version(group, version)?.endpoints.get(plural)
     }
 
-    /// What serves a kind, as owner references and apply need it.
+    /// Returns the endpoint of a kind, as owner references and role references name it.
     pub(crate) fn by_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Endpoint>> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         self.group_version(group, version)?
@@ -93,29 +93,30 @@ impl Registry {
             .find(|endpoint| endpoint.resource.names.kind == kind)
     }
 
-    /// Every stored resource once, by its preferred endpoint.
-    pub(crate) fn resources(&self) -> Vec<Arc<Endpoint>> {
-        let mut found: BTreeMap<(String, String), Arc<Endpoint>> = BTreeMap::new();
+    /// Returns one endpoint for each stored resource: that of its preferred version.
+    pub(crate) fn preferred_endpoints(&self) -> Vec<Arc<Endpoint>> {
+        let mut preferred: BTreeMap<(String, String), Arc<Endpoint>> = BTreeMap::new();
         for endpoint in self.endpoints() {
             let resource = &endpoint.resource;
             if endpoint.group == resource.group {
-                found
+                preferred
                     .entry((resource.group.clone(), resource.names.plural.clone()))
                     .or_insert_with(|| Arc::clone(endpoint));
             }
         }
-        found.into_values().collect()
+        preferred.into_values().collect()
     }
 
-    /// Every endpoint, a group's preferred version first.
+    /// Iterates over all endpoints, each group's preferred version first.
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = &Arc<Endpoint>> {
         self.groups.values().flat_map(|group| &group.versions).flat_map(|version| version.endpoints.values())
     }
 }
 
-/// Orders versions as Kubernetes does: stable before beta before alpha, then higher numbers first; anything that is
-/// not of that form comes last, alphabetically.
-pub(crate) fn priority(version: &str) -> (bool, u8, u64, u64, Reverse<String>) {
+/// Returns the sort key of a version, the greatest for the preferred one, after `CompareKubeAwareVersionStrings` of
+/// `k8s.io/apimachinery/pkg/version`: stable versions before beta before alpha, then higher numbers first. Versions of
+/// another form come last, alphabetically.
+pub(crate) fn version_priority(version: &str) -> (bool, u8, u64, u64, Reverse<String>) {
     let unknown = (false, 0, 0, 0, Reverse(version.to_owned()));
     let Some(rest) = version.strip_prefix('v') else { return unknown };
     let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -139,10 +140,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_ordered_as_kubernetes_orders_them() {
+    fn versions_sort_in_kubernetes_order() {
         let mut versions =
             ["foo1", "v1alpha1", "v2", "v1beta10", "v1", "v11alpha2", "v10", "foo10", "v1beta2"];
-        versions.sort_by_key(|version| Reverse(priority(version)));
+        versions.sort_by_key(|version| Reverse(version_priority(version)));
         assert_eq!(
             versions,
             ["v10", "v2", "v1", "v1beta10", "v1beta2", "v11alpha2", "v1alpha1", "foo1", "foo10"]

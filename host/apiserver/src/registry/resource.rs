@@ -1,26 +1,28 @@
+//! Stored resources: their names, their registry strategy and the fields that selectors may use.
+
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::storage::{Draft, Table};
 
-/// A resource as it is stored. One or several endpoints serve it.
+/// A stored resource. One or several endpoints serve it.
 #[derive(Debug)]
 pub(crate) struct Resource {
-    /// The group that it is stored under, empty for core.
+    /// The API group that the objects are stored under, empty for core.
     pub group: String,
     pub names: Names,
-    /// Whether its objects live in namespaces.
+    /// Whether the objects are namespaced.
     pub namespaced: bool,
-    /// Field paths, besides `metadata.name` and `metadata.namespace`, that field selectors may use.
+    /// The field paths that field selectors may use, besides `metadata.name` and `metadata.namespace`.
     pub selectable: Vec<String>,
-    pub rules: Rules,
-    /// The CRD that defines it, if it is a custom resource.
-    pub custom: Option<Custom>,
+    pub strategy: Strategy,
+    /// The CRD that defines the resource; `None` for a built-in one.
+    pub custom: Option<CrdInfo>,
     pub table: Arc<Table>,
 }
 
-/// How a resource is called.
+/// The names of a resource, as in a CRD's `spec.names`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
     pub plural: String,
@@ -31,50 +33,51 @@ pub(crate) struct Names {
     pub categories: Vec<String>,
 }
 
-/// In what the kinds' registry strategies of Kubernetes differ.
+/// The settings in which the kinds' registry strategies differ (`k8s.io/kubernetes/pkg/registry/*/*/strategy.go`).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rules {
-    /// PUT creates what is not there (`AllowCreateOnUpdate`).
+pub(crate) struct Strategy {
+    /// PUT creates an object that does not exist (`AllowCreateOnUpdate`).
     pub create_on_update: bool,
-    /// PUT needs a resourceVersion (`AllowUnconditionalUpdate` is false).
+    /// PUT requires a resourceVersion (`AllowUnconditionalUpdate` is false).
     pub conditional_update: bool,
-    /// `metadata.generation` counts changes of the specification.
-    pub generation: bool,
-    /// Objects are answers to questions and are not kept.
-    pub review: bool,
-    /// A deletion that does not say otherwise orphans the dependents.
+    /// `metadata.generation` counts changes of the spec.
+    pub tracks_generation: bool,
+    /// The kind is a review, such as SubjectAccessReview: objects can only be created and are not stored.
+    pub is_review: bool,
+    /// A deletion without a propagation policy orphans the dependents.
     pub orphans_by_default: bool,
-    /// A deletion answers with the object rather than a Status.
+    /// A deletion returns the deleted object rather than a Status.
     pub returns_deleted: bool,
 }
 
-/// What is only known of custom resources.
+/// The CRD that defines a custom resource.
 #[derive(Clone, Debug)]
-pub(crate) struct Custom {
-    /// The CRD's name.
+pub(crate) struct CrdInfo {
+    /// The name of the CRD.
     pub crd: String,
     /// Whether the CRD is being deleted.
     pub terminating: bool,
 }
 
 impl Resource {
-    /// Prepares an object for its table.
+    /// Creates the draft of an object that is to be stored, with the values of its selectable fields.
     pub(crate) fn draft(&self, value: Value) -> Draft {
-        let fields = self.selectable.iter().map(|path| select(&value, path).into_boxed_str()).collect();
+        let fields =
+            self.selectable.iter().map(|path| field_selector_value(&value, path).into_boxed_str()).collect();
         Draft { value, fields }
     }
 }
 
-/// The text that a field selector compares: "" for what is absent, as Go's zero values print.
-pub(crate) fn select(value: &Value, path: &str) -> String {
-    let mut found = value;
-    for part in path.split('.') {
-        found = &found[part];
+/// Returns the text that a field selector compares. An absent field has the text of Go's zero value.
+pub(crate) fn field_selector_value(value: &Value, path: &str) -> String {
+    let mut field = value;
+    for name in path.split('.') {
+        field = &field[name];
     }
-    match found {
+    match field {
         Value::String(text) => text.clone(),
-        Value::Bool(_) | Value::Number(_) => found.to_string(),
-        // The selectable flags and counters of built-in kinds are never absent in Go.
+        Value::Bool(_) | Value::Number(_) => field.to_string(),
+        // These fields of built-in kinds are plain bools and integers in Go, so they are never absent there.
         _ if path == "spec.unschedulable" || path == "spec.hostNetwork" => "false".into(),
         _ if path == "status.successful" || path == "status.replicas" => "0".into(),
         _ => String::new(),
@@ -88,10 +91,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selected_fields_are_text() {
+    fn absent_selectable_fields_have_gos_zero_value() {
         let pod = json!({"spec": {"nodeName": "n"}, "status": {"phase": "Running"}});
-        assert_eq!(select(&pod, "spec.nodeName"), "n");
-        assert_eq!(select(&pod, "spec.hostNetwork"), "false");
-        assert_eq!(select(&pod, "spec.restartPolicy"), "");
+        assert_eq!(field_selector_value(&pod, "spec.nodeName"), "n");
+        assert_eq!(field_selector_value(&pod, "spec.hostNetwork"), "false");
+        assert_eq!(field_selector_value(&pod, "spec.restartPolicy"), "");
     }
 }

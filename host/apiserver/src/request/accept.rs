@@ -1,10 +1,10 @@
-//! In which form the client wants the answer.
+//! Content negotiation: the `Accept` header.
 
 use super::Query;
 use crate::status::Status;
 use crate::table::IncludeObject;
 
-/// The form of an answer, with what a table's rows carry.
+/// The representation of a response, and what a table's rows include.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct View {
     pub form: Form,
@@ -12,15 +12,15 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// What the `Accept` header and the query ask for.
-    pub(crate) fn read(accept: &str, query: &Query) -> Result<Self, Status> {
-        let form = form(accept)?;
+    /// Parses the `Accept` header and the `includeObject` parameter.
+    pub(crate) fn parse(accept: &str, query: &Query) -> Result<Self, Status> {
+        let form = parse_form(accept)?;
         let include = IncludeObject::parse(query.get("includeObject").unwrap_or_default());
         Ok(Self { form, include: include.map_err(Status::bad_request)? })
     }
 }
 
-/// The form of an answer that holds objects.
+/// The representation of objects in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// The objects themselves.
@@ -39,18 +39,18 @@ pub(crate) struct MediaRange<'a> {
 }
 
 impl MediaRange<'_> {
-    /// A parameter's value, "" if it is absent.
+    /// Returns a parameter's value, "" if it is absent.
     pub(crate) fn parameter(&self, name: &str) -> &str {
         self.parameters.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value)
     }
 
-    /// Whether JSON is among what it takes.
+    /// Whether the media range includes JSON.
     pub(crate) fn takes_json(&self) -> bool {
         matches!(self.kind, "application/json" | "application/*" | "*/*")
     }
 }
 
-/// The entries of an `Accept` header, in order (Kubernetes ignores weights, too).
+/// Returns the entries of an `Accept` header in order. Weights are ignored, as in Kubernetes.
 pub(crate) fn ranges(accept: &str) -> Vec<MediaRange<'_>> {
     let entries = accept.split(',').map(str::trim).filter(|entry| !entry.is_empty());
     entries
@@ -63,8 +63,8 @@ pub(crate) fn ranges(accept: &str) -> Vec<MediaRange<'_>> {
         .collect()
 }
 
-/// The first form in `accept` that is served; 406 if there is none.
-fn form(accept: &str) -> Result<Form, Status> {
+/// Returns the first supported representation in `accept`; 406 if there is none.
+fn parse_form(accept: &str) -> Result<Form, Status> {
     let ranges = ranges(accept);
     if ranges.is_empty() {
         return Ok(Form::Plain);
@@ -86,23 +86,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_served_form_wins() {
+    fn first_supported_representation_is_used() {
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        assert_eq!(form(kubectl), Ok(Form::Table));
+        assert_eq!(parse_form(kubectl), Ok(Form::Table));
         assert_eq!(
-            form("application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json"),
+            parse_form("application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json"),
             Ok(Form::Plain)
         );
         assert_eq!(
-            form("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
+            parse_form("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
             Ok(Form::Metadata)
         );
     }
 
     #[test]
-    fn protobuf_falls_back_to_json_where_the_client_takes_it() {
-        assert_eq!(form("application/vnd.kubernetes.protobuf,application/json"), Ok(Form::Plain));
-        assert_eq!(form("application/vnd.kubernetes.protobuf").map_err(|status| status.code), Err(406));
-        assert_eq!(form(""), Ok(Form::Plain));
+    fn protobuf_falls_back_to_json_if_the_client_accepts_it() {
+        assert_eq!(parse_form("application/vnd.kubernetes.protobuf,application/json"), Ok(Form::Plain));
+        assert_eq!(parse_form("application/vnd.kubernetes.protobuf").map_err(|status| status.code), Err(406));
+        assert_eq!(parse_form(""), Ok(Form::Plain));
     }
 }

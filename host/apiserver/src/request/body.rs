@@ -1,4 +1,4 @@
-//! The bodies of writes.
+//! Request bodies.
 
 use http::Method;
 use serde_json::Value;
@@ -8,19 +8,20 @@ use crate::registry::Endpoint;
 use crate::schema::decode_protobuf;
 use crate::status::Status;
 
-/// The largest body that is taken, as in kube-apiserver.
+/// The largest accepted body in bytes, as in kube-apiserver.
 pub(crate) const LIMIT: usize = 3 * 1024 * 1024;
 
 const ACCEPTED: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/// The media type of the body, without parameters; "" if the client says nothing, except for the optional body of a DELETE, which is JSON then.
+/// Returns the media type of the body without parameters. If there is no `Content-Type`, returns JSON for a DELETE, whose
+/// body is optional, and "" for other methods.
 pub(crate) fn content_type(request: &Request) -> &str {
     let kind = request.header("content-type").split(';').next().unwrap_or_default().trim();
-    // A browser sends a POST without a content type for any page; one with JSON it asks the server about first.
+    // A browser sends a POST without a content type for any page, but asks the server before it sends JSON.
     if kind.is_empty() && request.method == Method::DELETE { "application/json" } else { kind }
 }
 
-/// Reads a body of JSON, YAML, or, for built-in kinds, Kubernetes' protobuf, which kubectl's `create` commands send.
+/// Decodes a body of JSON, YAML, or, for built-in kinds, Kubernetes' protobuf, which kubectl's `create` commands send.
 pub(crate) fn decode(request: &Request) -> Result<Value, Status> {
     match content_type(request) {
         "application/json" => json(&request.body),
@@ -32,7 +33,7 @@ pub(crate) fn decode(request: &Request) -> Result<Value, Status> {
     }
 }
 
-/// Reads JSON; the error names line and column.
+/// Parses JSON; the error contains line and column.
 pub(crate) fn json(body: &[u8]) -> Result<Value, Status> {
     serde_json::from_slice(body).map_err(|error| {
         let problem = if body.is_empty() { "the body is empty".to_owned() } else { error.to_string() };
@@ -40,21 +41,21 @@ pub(crate) fn json(body: &[u8]) -> Result<Value, Status> {
     })
 }
 
-/// Reads one YAML document; the error names line and column.
+/// Parses one YAML document; the error contains line and column.
 pub(crate) fn yaml(body: &[u8]) -> Result<Value, Status> {
     let text = std::str::from_utf8(body)
         .map_err(|error| Status::bad_request(format!("the YAML body is not UTF-8: {error}")))?;
     serde_saphyr::from_str(text).map_err(|error| Status::bad_request(format!("error parsing YAML: {error}")))
 }
 
-/// Reads the object that is to be created or replaced, and checks that it is of the endpoint's kind.
-pub(crate) fn object(request: &Request, endpoint: &Endpoint) -> Result<Value, Status> {
+/// Decodes the object to create or replace, and checks that it is of the endpoint's kind.
+pub(crate) fn decode_object(request: &Request, endpoint: &Endpoint) -> Result<Value, Status> {
     let mut value = decode(request)?;
     check_type(&mut value, endpoint, &endpoint.api_version, endpoint.kind())?;
     Ok(value)
 }
 
-/// Checks `apiVersion` and `kind`; for built-in kinds the path says what is left out.
+/// Checks `apiVersion` and `kind`. For built-in kinds, missing values are set.
 pub(crate) fn check_type(
     value: &mut Value,
     endpoint: &Endpoint,
@@ -66,15 +67,15 @@ pub(crate) fn check_type(
         return Err(Status::bad_request(format!("couldn't get version/kind; json parse error: {problem}")));
     };
     let built_in = endpoint.resource.custom.is_none();
-    for (field, label, wanted) in [("kind", "Kind", kind), ("apiVersion", "apiVersion", api_version)] {
+    for (field, label, expected) in [("kind", "Kind", kind), ("apiVersion", "apiVersion", api_version)] {
         let found = object.get(field).and_then(Value::as_str).unwrap_or_default();
         if found.is_empty() {
             if !built_in {
-                let shown = Value::Object(object.clone());
-                return Err(Status::bad_request(format!("Object '{label}' is missing in '{shown}'")));
+                let object = Value::Object(object.clone());
+                return Err(Status::bad_request(format!("Object '{label}' is missing in '{object}'")));
             }
-            object.insert(field.into(), wanted.into());
-        } else if found != wanted {
+            object.insert(field.into(), expected.into());
+        } else if found != expected {
             let found = found.to_owned();
             return Err(Status::bad_request(match field {
                 "kind" => format!(
@@ -82,7 +83,7 @@ pub(crate) fn check_type(
                     endpoint.version
                 ),
                 _ => format!(
-                    "the API version in the data ({found}) does not match the expected API version ({wanted})"
+                    "the API version in the data ({found}) does not match the expected API version ({expected})"
                 ),
             }));
         }
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn malformed_bodies_name_the_place() {
+    fn error_for_a_malformed_body_contains_the_position() {
         assert!(json(b"{\"a\": }").expect_err("bad").message.contains("line 1 column 7"));
         assert!(json(b"").expect_err("bad").message.contains("the body is empty"));
         let yaml = yaml(b"a: [1\nb: 2").expect_err("bad");

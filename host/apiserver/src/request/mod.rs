@@ -1,9 +1,10 @@
-//! From an HTTP request to what it asks for: verb, target, options, formats, body.
+//! Parsed HTTP requests: verb, target, options, representation, selection, body.
 
 pub(crate) mod accept;
 pub(crate) mod body;
 pub(crate) mod options;
 pub(crate) mod path;
+mod selection;
 
 use std::sync::Arc;
 
@@ -14,11 +15,12 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use accept::{Form, View};
 pub(crate) use options::Query;
 pub(crate) use path::{ObjectPath, Target};
+pub(crate) use selection::Selection;
 
-use crate::access::User;
 use crate::status::Status;
+use crate::user::User;
 
-/// A request, read whole.
+/// A request with its complete body.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub method: Method,
@@ -27,35 +29,35 @@ pub(crate) struct Request {
     pub query: Query,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// Whom it comes from, before impersonation.
+    /// The authenticated user, before impersonation.
     pub sender: Arc<User>,
-    /// Ends watches when the server that accepted the connection stops.
+    /// Cancelled when the server that accepted the connection stops; ends watches.
     pub shutdown: CancellationToken,
 }
 
-/// What a client wants done, in the words of RBAC.
+/// The verb of a request, as RBAC names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verb {
-    /// Read one object.
+    /// Reads one object.
     Get,
-    /// Read a collection.
+    /// Reads a collection.
     List,
-    /// Follow a collection or an object.
+    /// Watches a collection or an object.
     Watch,
-    /// Add an object.
+    /// Creates an object.
     Create,
-    /// Replace an object.
+    /// Replaces an object.
     Update,
-    /// Change parts of an object.
+    /// Patches an object.
     Patch,
-    /// Remove an object.
+    /// Deletes an object.
     Delete,
-    /// Remove the objects of a collection.
+    /// Deletes the objects of a collection.
     DeleteCollection,
 }
 
 impl Verb {
-    /// The verb's name.
+    /// Returns the verb's name, such as `deletecollection`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -70,7 +72,7 @@ impl Verb {
         }
     }
 
-    /// The verb of a name.
+    /// Returns the verb with this name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         let all = [
@@ -88,22 +90,22 @@ impl Verb {
 }
 
 impl Request {
-    /// The verb of a request for a resource.
+    /// Returns the verb of a request for the resource at `path`; 405 if the method is not supported.
     pub(crate) fn verb(&self, path: &ObjectPath) -> Result<Verb, Status> {
-        let named = path.name.is_some();
+        let has_name = path.name.is_some();
         match self.method {
             Method::GET | Method::HEAD if path.subresource.is_some() => Ok(Verb::Get),
             Method::GET | Method::HEAD if self.query.flag("watch")? => Ok(Verb::Watch),
-            Method::GET | Method::HEAD => Ok(if named { Verb::Get } else { Verb::List }),
+            Method::GET | Method::HEAD => Ok(if has_name { Verb::Get } else { Verb::List }),
             Method::POST => Ok(Verb::Create),
-            Method::PUT if named => Ok(Verb::Update),
-            Method::PATCH if named => Ok(Verb::Patch),
-            Method::DELETE => Ok(if named { Verb::Delete } else { Verb::DeleteCollection }),
+            Method::PUT if has_name => Ok(Verb::Update),
+            Method::PATCH if has_name => Ok(Verb::Patch),
+            Method::DELETE => Ok(if has_name { Verb::Delete } else { Verb::DeleteCollection }),
             _ => Err(Status::method_not_allowed(self.method.as_str())),
         }
     }
 
-    /// A header as text, "" if it is absent.
+    /// Returns a header as text, "" if it is absent.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }

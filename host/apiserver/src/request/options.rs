@@ -1,18 +1,18 @@
-//! Query parameters, and the options of writes that are in them.
+//! Query parameters, and the write options in them.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::access::User;
 use crate::schema::field;
-use crate::status::{About, Cause, Status};
+use crate::status::{Cause, ResourceRef, Status};
+use crate::user::User;
 
 /// The query parameters of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
-/// What is done about fields that the schema does not know.
+/// How unknown fields are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     Ignore,
@@ -24,18 +24,19 @@ pub(crate) enum FieldValidation {
 #[derive(Clone, Debug)]
 pub(crate) struct WriteOptions {
     pub dry_run: bool,
-    /// The field manager; from the user agent where the client names none.
+    /// The field manager; derived from the user agent if the client gives none.
     pub manager: String,
     pub validation: FieldValidation,
-    /// Whether apply takes over fields that others own.
+    /// Whether apply takes ownership of fields that other managers own.
     pub force: bool,
-    /// Whose rights the write is limited to; none for the server itself, and where everything is allowed.
+    /// The user whose rights limit what the write may grant. `None` for the server's own writes, and if every request is
+    /// allowed.
     pub author: Option<Arc<User>>,
 }
 
 impl Query {
     pub(crate) fn parse(query: &str) -> Result<Self, Status> {
-        // `try_from_uri` wants a whole URI; only its query matters.
+        // `try_from_uri` needs a whole URI but uses only its query.
         let uri = http::Uri::builder().path_and_query(format!("/?{query}")).build();
         let uri = uri.map_err(|error| Status::bad_request(format!("malformed query {query:?}: {error}")))?;
         axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&uri)
@@ -43,18 +44,18 @@ impl Query {
             .map_err(|error| Status::bad_request(format!("malformed query {query:?}: {error}")))
     }
 
-    /// The first value of a parameter; none if it is absent or empty.
+    /// Returns the first value of a parameter, or `None` if it is absent or empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let value = self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
         value.filter(|value| !value.is_empty())
     }
 
-    /// A parameter that is true or false; false if it is absent.
+    /// Parses a boolean parameter; false if it is absent.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, Status> {
         Ok(self.optional_flag(name)?.unwrap_or(false))
     }
 
-    /// A parameter that is true or false.
+    /// Parses a boolean parameter; `None` if it is absent.
     pub(crate) fn optional_flag(&self, name: &str) -> Result<Option<bool>, Status> {
         match self.get(name) {
             None => Ok(None),
@@ -64,7 +65,7 @@ impl Query {
         }
     }
 
-    /// A parameter that is a whole number, 0 or more.
+    /// Parses a parameter that is an integer of at least 0; `None` if it is absent.
     pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, Status> {
         let Some(text) = self.get(name) else { return Ok(None) };
         let number = text.parse();
@@ -81,14 +82,14 @@ impl Query {
         check_dry_run(&values, options_kind)
     }
 
-    /// The options of a write; `kind` is what Kubernetes calls them, such as `PatchOptions`.
+    /// Parses the options of a write; `kind` is their Kubernetes type, such as `PatchOptions`.
     pub(crate) fn write_options(&self, kind: &str, user_agent: &str) -> Result<WriteOptions, Status> {
         let manager = match self.get("fieldManager") {
             Some(manager) if manager.chars().count() > 128 => {
                 return Err(invalid_options(kind, field::too_long("fieldManager", 128)));
             }
             Some(manager) => manager.to_owned(),
-            None => manager_of(user_agent),
+            None => manager_from_user_agent(user_agent),
         };
         let validation = match self.get("fieldValidation") {
             None | Some("Warn") => FieldValidation::Warn,
@@ -106,7 +107,7 @@ impl Query {
 }
 
 impl WriteOptions {
-    /// The options of the server's own controllers.
+    /// Returns the options for writes of the server itself.
     pub(crate) fn internal(manager: &str) -> Self {
         Self {
             dry_run: false,
@@ -118,7 +119,7 @@ impl WriteOptions {
     }
 }
 
-/// Whether a dry run is asked for.
+/// Whether `dryRun` values request a dry run; 422 for any value but `All`.
 pub(crate) fn check_dry_run(values: &[&str], options_kind: &str) -> Result<bool, Status> {
     if let Some(other) = values.iter().find(|value| **value != "All") {
         let cause = field::not_supported("dryRun", &Value::from(vec![*other]), &["All"]);
@@ -127,13 +128,21 @@ pub(crate) fn check_dry_run(values: &[&str], options_kind: &str) -> Result<bool,
     Ok(!values.is_empty())
 }
 
-/// 422 for request options.
+/// Returns the 422 for invalid request options.
 pub(crate) fn invalid_options(kind: &str, cause: Cause) -> Status {
-    Status::invalid(About { group: "meta.k8s.io", plural: kind, kind }, "", vec![cause])
+    Status::invalid(ResourceRef { group: "meta.k8s.io", plural: kind, kind }, "", vec![cause])
 }
 
-/// The user agent up to the first slash, as Kubernetes derives a manager's name.
-fn manager_of(user_agent: &str) -> String {
+/// Parses a resourceVersion of this server; 400 if it is not a number.
+pub(crate) fn parse_resource_version(text: &str) -> Result<u64, Status> {
+    text.parse().map_err(|_| {
+        let problem = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
+        Status::bad_request(format!("invalid resource version: {problem}"))
+    })
+}
+
+/// Returns the user agent up to the first slash, which is how Kubernetes derives the name of a field manager.
+fn manager_from_user_agent(user_agent: &str) -> String {
     let name = user_agent.split('/').next().unwrap_or_default();
     if name.is_empty() { "unknown".into() } else { name.chars().take(128).collect() }
 }
@@ -143,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_decoded() {
+    fn query_parameters_are_decoded() {
         let query = Query::parse("labelSelector=a%3Db%2Cc&watch=1&limit=5&empty=").expect("a query");
         assert_eq!(query.get("labelSelector"), Some("a=b,c"));
         assert_eq!((query.flag("watch"), query.number("limit")), (Ok(true), Ok(Some(5))));
@@ -152,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn the_manager_comes_from_the_user_agent() {
+    fn default_field_manager_comes_from_the_user_agent() {
         let options =
             Query::default().write_options("CreateOptions", "kubectl/v1.32 (linux)").expect("options");
         assert_eq!((options.manager.as_str(), options.validation), ("kubectl", FieldValidation::Warn));
     }
 
     #[test]
-    fn only_all_is_a_dry_run() {
+    fn dry_run_values_other_than_all_are_rejected() {
         assert_eq!(Query::parse("dryRun=All").and_then(|query| query.dry_run("CreateOptions")), Ok(true));
         let status =
             Query::parse("dryRun=Some").and_then(|query| query.dry_run("CreateOptions")).expect_err("bad");

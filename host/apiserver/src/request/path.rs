@@ -1,6 +1,6 @@
-//! Paths of the Kubernetes API.
+//! URL paths of the Kubernetes API.
 
-/// What a path names.
+/// What a path refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// `/api`
@@ -28,58 +28,59 @@ pub(crate) struct ObjectPath {
     pub subresource: Option<String>,
 }
 
-/// Reads a path.
+/// Parses a path.
 pub(crate) fn parse(path: &str) -> Target {
     let segments: Vec<String> = path.split('/').filter(|part| !part.is_empty()).map(decode).collect();
-    let words: Vec<&str> = segments.iter().map(String::as_str).collect();
-    match words.as_slice() {
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    match segments.as_slice() {
         ["api"] => Target::CoreVersions,
         ["apis"] => Target::Groups,
         ["apis", group] => Target::Group((*group).into()),
         ["api", version] => Target::GroupVersion(String::new(), (*version).into()),
         ["apis", group, version] => Target::GroupVersion((*group).into(), (*version).into()),
-        ["api", version, rest @ ..] => below("", version, rest, path),
-        ["apis", group, version, rest @ ..] => below(group, version, rest, path),
+        ["api", version, rest @ ..] => parse_object_path("", version, rest, path),
+        ["apis", group, version, rest @ ..] => parse_object_path(group, version, rest, path),
         _ => Target::Other(path.trim_end_matches('/').to_owned()),
     }
 }
 
-fn below(group: &str, version: &str, rest: &[&str], path: &str) -> Target {
-    let mut found = ObjectPath { group: group.into(), version: version.into(), ..ObjectPath::default() };
+/// Parses the segments `rest` after the group and version of `path`.
+fn parse_object_path(group: &str, version: &str, rest: &[&str], path: &str) -> Target {
+    let mut object = ObjectPath { group: group.into(), version: version.into(), ..ObjectPath::default() };
     let rest = match rest {
-        // A namespace's own subresources look like resources in it.
+        // Subresources of a Namespace look like resources in the namespace.
         ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => rest,
         ["namespaces", namespace, inner @ ..] => {
-            found.namespace = Some((*namespace).into());
+            object.namespace = Some((*namespace).into());
             inner
         }
         _ => rest,
     };
-    let text = |word: &&str| Some((*word).to_owned());
+    let text = |segment: &&str| Some((*segment).to_owned());
     match rest {
-        [plural] => found.plural = (*plural).into(),
-        [plural, name] => (found.plural, found.name) = ((*plural).into(), text(name)),
+        [plural] => object.plural = (*plural).into(),
+        [plural, name] => (object.plural, object.name) = ((*plural).into(), text(name)),
         [plural, name, sub] => {
-            (found.plural, found.name, found.subresource) = ((*plural).into(), text(name), text(sub));
+            (object.plural, object.name, object.subresource) = ((*plural).into(), text(name), text(sub));
         }
         _ => return Target::Other(path.to_owned()),
     }
-    Target::Object(found)
+    Target::Object(object)
 }
 
-/// Undoes percent-encoding; what is not well-formed stays as it is.
+/// Decodes percent-encoding; malformed sequences stay as they are.
 pub(crate) fn decode(segment: &str) -> String {
     let bytes = segment.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = segment.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+    let mut index = 0;
+    while index < bytes.len() {
+        let hex = segment.get(index + 1..index + 3).filter(|_| bytes[index] == b'%');
         if let Some(byte) = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
             out.push(byte);
-            at += 3;
+            index += 3;
         } else {
-            out.push(bytes[at]);
-            at += 1;
+            out.push(bytes[index]);
+            index += 1;
         }
     }
     String::from_utf8(out).unwrap_or_else(|_| segment.to_owned())
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_and_collections_are_told_apart() {
+    fn objects_collections_and_subresources_are_distinguished() {
         let pods = object("/api/v1/pods");
         assert_eq!((pods.plural.as_str(), pods.namespace, pods.name), ("pods", None, None));
         let scale = object("/apis/apps/v1/namespaces/a/deployments/b/scale");
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_an_object_and_a_scope() {
+    fn namespace_is_an_object_and_a_scope() {
         let namespace = object("/api/v1/namespaces/a");
         assert_eq!((namespace.plural.as_str(), namespace.name.as_deref()), ("namespaces", Some("a")));
         assert_eq!(object("/api/v1/namespaces/a/finalize").subresource.as_deref(), Some("finalize"));
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_decoded() {
+    fn names_are_percent_decoded() {
         let role = object("/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode");
         assert_eq!(role.name.as_deref(), Some("system:node"));
         assert_eq!(object("/api/v1/nodes/a%").name.as_deref(), Some("a%"));

@@ -1,4 +1,4 @@
-//! From what a client sent to what may be stored: decoding, unknown fields, defaults, validation, field managers.
+//! Prepares an object from a client for storage: decoding, unknown fields, defaults, validation, managed fields.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::registry::Endpoint;
 use crate::request::options::{FieldValidation, WriteOptions};
 use crate::status::{Cause, Status};
 
-/// Decodes: refuses wrong types, drops unknown fields (or refuses them), fills in defaults. Returns warnings.
+/// Decodes an object: rejects wrong types, drops or rejects unknown fields, and sets defaults. Returns warnings.
 pub(crate) fn decode(
     endpoint: &Endpoint,
     value: &mut Value,
@@ -32,7 +32,7 @@ pub(crate) fn decode(
     Ok(if validation == FieldValidation::Warn { unknown } else { Vec::new() })
 }
 
-/// Validates; `extra` is what the caller found by itself.
+/// Validates an object by its schema. `extra` are causes that the caller found itself.
 pub(crate) fn validate(
     endpoint: &Endpoint,
     new: &Value,
@@ -42,7 +42,7 @@ pub(crate) fn validate(
     let mut causes = extra;
     if let Some(schema) = &endpoint.schema {
         for cause in schema.validate(new, old) {
-            if !causes.iter().any(|known| says_the_same(known, &cause)) {
+            if !causes.iter().any(|known| is_duplicate(known, &cause)) {
                 causes.push(cause);
             }
         }
@@ -51,16 +51,16 @@ pub(crate) fn validate(
         return Ok(());
     }
     let name = new["metadata"]["name"].as_str().unwrap_or_default();
-    Err(Status::invalid(endpoint.about(), name, causes))
+    Err(Status::invalid(endpoint.resource_ref(), name, causes))
 }
 
-/// Whether one cause adds nothing to another. That a field is required is one thing, however it is worded.
-fn says_the_same(a: &Cause, b: &Cause) -> bool {
+/// Whether two causes report the same problem. Messages for a missing required field may differ.
+fn is_duplicate(a: &Cause, b: &Cause) -> bool {
     a == b || (a.field == b.field && a.reason == b.reason && a.reason == "FieldValueRequired")
 }
 
-/// Records in `new` which fields the writer now owns.
-pub(crate) fn track(
+/// Records in the managed fields of `new` which fields the writer now owns.
+pub(crate) fn track_managed_fields(
     endpoint: &Endpoint,
     old: Option<&Value>,
     new: &mut Value,
@@ -73,7 +73,7 @@ pub(crate) fn track(
     }
 }
 
-/// Who writes, as field management names it.
+/// Returns the field manager and the context of a write, for managed fields.
 pub(crate) fn writer<'a>(
     endpoint: &'a Endpoint,
     options: &'a WriteOptions,
@@ -84,7 +84,7 @@ pub(crate) fn writer<'a>(
         manager: &options.manager,
         api_version: &endpoint.api_version,
         subresource,
-        has_status: endpoint.status,
+        has_status: endpoint.has_status,
         time,
     }
 }

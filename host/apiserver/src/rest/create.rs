@@ -1,35 +1,39 @@
+//! Creates objects.
+
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::{Written, admit, kinds, meta};
-use crate::crd;
+use super::{WriteResult, admit, crd_sync, strategy};
+use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
-use crate::server::State;
+use crate::state::State;
 use crate::status::Status;
-use crate::storage::{Stored, WriteError};
+use crate::storage::{StoredObject, WriteError};
 
-/// How often a generated name that turns out to be taken is generated anew.
-const NAME_ATTEMPTS: usize = 8;
+/// How many names are generated before a conflict is reported.
+const MAX_NAME_ATTEMPTS: usize = 8;
 
-/// Creates an object. `value` has `apiVersion` and `kind`; `namespace` is the path's.
+/// Creates an object. `value` has `apiVersion` and `kind`; `namespace` is that of the request path.
 pub(crate) fn create(
     state: &State,
     endpoint: &Endpoint,
     namespace: Option<&str>,
     value: Value,
     options: &WriteOptions,
-) -> Result<Written, Status> {
+) -> Result<WriteResult, Status> {
     create_tracked(state, endpoint, namespace, value, options, false)
 }
 
-/// Creates an object from an applied configuration, which has its managed fields already.
+/// Creates an object from an applied configuration, which already has its managed fields.
 pub(crate) fn create_applied(
     state: &State,
     endpoint: &Endpoint,
     namespace: Option<&str>,
     value: Value,
     options: &WriteOptions,
-) -> Result<Written, Status> {
+) -> Result<WriteResult, Status> {
     create_tracked(state, endpoint, namespace, value, options, true)
 }
 
@@ -40,8 +44,8 @@ fn create_tracked(
     mut value: Value,
     options: &WriteOptions,
     tracked: bool,
-) -> Result<Written, Status> {
-    let about = endpoint.about();
+) -> Result<WriteResult, Status> {
+    let about = endpoint.resource_ref();
     check_scope(endpoint, namespace, &mut value)?;
     if !meta::text(&value, "resourceVersion").is_empty() {
         return Err(Status::resource_version_on_create());
@@ -51,34 +55,36 @@ fn create_tracked(
         return Err(Status::method_not_allowed(problem));
     }
     let requested = meta::text(&value, "name").to_owned();
-    let base = meta::text(&value, "generateName").to_owned();
+    let name_prefix = meta::text(&value, "generateName").to_owned();
     let warnings = admit::decode(endpoint, &mut value, options.validation)?;
     for attempt in 1.. {
         let mut value = value.clone();
-        if requested.is_empty() && !base.is_empty() {
-            meta::of(&mut value).insert("name".into(), meta::generate_name(&base).into());
+        if requested.is_empty() && !name_prefix.is_empty() {
+            meta::metadata_mut(&mut value).insert("name".into(), meta::generate_name(&name_prefix).into());
         }
         prepare(state, endpoint, &mut value);
-        admit::validate(endpoint, &value, None, kinds::causes_on_create(&value, endpoint))?;
-        state.access.refuse_escalation(endpoint, None, &value, options.author.as_ref())?;
+        admit::validate(endpoint, &value, None, strategy::validate_create(&value, endpoint))?;
+        state.access.check_escalation(endpoint, None, &value, options.author.as_ref())?;
         if !tracked {
-            admit::track(endpoint, None, &mut value, options, "", &state.now());
+            admit::track_managed_fields(endpoint, None, &mut value, options, "", &state.now());
         }
         let name = meta::text(&value, "name").to_owned();
         match store(state, endpoint, namespace, value, options.dry_run) {
             Err(status)
-                if status.reason == "AlreadyExists" && requested.is_empty() && attempt < NAME_ATTEMPTS => {}
+                if status.reason == "AlreadyExists"
+                    && requested.is_empty()
+                    && attempt < MAX_NAME_ATTEMPTS => {}
             Err(status) => return Err(status),
             Ok(object) => {
-                crd::after_write(state, endpoint, &name, options.dry_run);
-                return Ok(Written { object, created: true, warnings });
+                crd_sync::after_write(state, endpoint, &name, options.dry_run);
+                return Ok(WriteResult { object, created: true, warnings });
             }
         }
     }
     unreachable!("the last attempt returns; {about:?}")
 }
 
-/// Makes the object's namespace agree with the path's.
+/// Sets the object's namespace to that of the path, or rejects an object with another namespace.
 fn check_scope(endpoint: &Endpoint, namespace: Option<&str>, value: &mut Value) -> Result<(), Status> {
     match namespace {
         Some(namespace) if endpoint.resource.namespaced => {
@@ -88,29 +94,29 @@ fn check_scope(endpoint: &Endpoint, namespace: Option<&str>, value: &mut Value) 
                     "the namespace of the provided object does not match the namespace sent on the request",
                 ));
             }
-            meta::of(value).insert("namespace".into(), namespace.into());
+            meta::metadata_mut(value).insert("namespace".into(), namespace.into());
         }
         None if endpoint.resource.namespaced => {
             return Err(Status::bad_request("an empty namespace may not be set during creation"));
         }
-        _ => drop(meta::of(value).remove("namespace")),
+        _ => drop(meta::metadata_mut(value).remove("namespace")),
     }
     Ok(())
 }
 
-/// Sets what only the server sets on a new object.
+/// Sets the fields of a new object that only the server sets.
 fn prepare(state: &State, endpoint: &Endpoint, value: &mut Value) {
     let now = state.now();
-    let metadata = meta::of(value);
+    let metadata = meta::metadata_mut(value);
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
         metadata.remove(field);
     }
     metadata.insert("uid".into(), meta::new_uid().into());
     metadata.insert("creationTimestamp".into(), now.as_str().into());
-    if endpoint.resource.rules.generation || endpoint.resource.custom.is_some() {
+    if endpoint.resource.strategy.tracks_generation || endpoint.resource.custom.is_some() {
         metadata.insert("generation".into(), json!(1));
     }
-    kinds::prepare_create(state, endpoint, value, &now);
+    strategy::prepare_create(state, endpoint, value, &now);
 }
 
 fn store(
@@ -119,19 +125,19 @@ fn store(
     namespace: Option<&str>,
     value: Value,
     dry_run: bool,
-) -> Result<std::sync::Arc<Stored>, Status> {
-    let about = endpoint.about();
+) -> Result<Arc<StoredObject>, Status> {
+    let about = endpoint.resource_ref();
     let table = &endpoint.resource.table;
     let name = meta::text(&value, "name").to_owned();
-    let draft = endpoint.resource.draft(endpoint.stored(value));
-    // Held until the object is stored, so that its namespace cannot begin to end in between.
-    let frozen = namespace.map(|_| state.namespaces.freeze());
+    let draft = endpoint.resource.draft(endpoint.to_stored(value));
+    // Locked until the object is stored, so that its namespace cannot start terminating in between.
+    let namespaces = namespace.map(|_| state.namespaces.lock_read());
     if let Some(namespace) = namespace {
-        let found = frozen.as_ref().and_then(|namespaces| namespaces.get("", namespace));
-        match found {
+        match namespaces.as_ref().and_then(|namespaces| namespaces.get("", namespace)) {
             None => {
-                let namespaces = state.registry();
-                let about = namespaces.endpoint("", "v1", "namespaces").map_or(about, |found| found.about());
+                let registry = state.registry();
+                let about =
+                    registry.endpoint("", "v1", "namespaces").map_or(about, |found| found.resource_ref());
                 return Err(Status::not_found(about, namespace));
             }
             Some(found) if found.deleting => {
@@ -143,7 +149,7 @@ fn store(
     if dry_run {
         return match table.get(namespace.unwrap_or_default(), &name) {
             Some(_) => Err(Status::already_exists(about, &name)),
-            None => Ok(std::sync::Arc::new(Stored::unwritten(draft))),
+            None => Ok(Arc::new(StoredObject::unwritten(draft))),
         };
     }
     table.create(draft).map_err(|error| match error {

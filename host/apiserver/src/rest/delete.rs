@@ -1,24 +1,26 @@
+//! Deletes objects.
+
 use std::sync::Arc;
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::{kinds, meta};
+use super::{crd_sync, strategy};
 use crate::clock;
-use crate::crd;
+use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::Query;
 use crate::request::options::check_dry_run;
-use crate::server::State;
+use crate::state::State;
 use crate::status::Status;
-use crate::storage::Stored;
+use crate::storage::StoredObject;
 
-/// The finalizer of an object whose dependents are deleted first.
+/// The finalizer of an object whose dependents are deleted before it.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer of an object whose dependents are kept.
+/// The finalizer of an object whose dependents are orphaned.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// What becomes of an object's dependents.
+/// What happens to an object's dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
     Background,
@@ -38,16 +40,16 @@ pub(crate) struct DeleteOptions {
 
 /// The result of a deletion.
 #[derive(Debug)]
-pub(crate) enum Deleted {
-    /// The object is gone; this was its last state.
-    Gone(Arc<Stored>),
-    /// It will be gone when its finalizers are, or its grace period is over.
-    Pending(Arc<Stored>),
+pub(crate) enum DeleteResult {
+    /// The object was removed; this was its last state.
+    Deleted(Arc<StoredObject>),
+    /// The object is removed when its finalizers are removed and its grace period is over.
+    Pending(Arc<StoredObject>),
 }
 
 impl DeleteOptions {
-    /// Reads the options from the body, and from the query where the body does not say.
-    pub(crate) fn read(query: &Query, body: Option<&Value>) -> Result<Self, Status> {
+    /// Reads the options from the body and, where the body has no value, from the query.
+    pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, Status> {
         let nothing = Value::Null;
         let body = body.unwrap_or(&nothing);
         let bad = |what: &str, value: &Value| {
@@ -82,53 +84,62 @@ impl DeleteOptions {
         })
     }
 
-    /// The options of a controller that deletes what it has seen.
-    pub(crate) fn of_uid(uid: &str, propagation: Propagation) -> Self {
+    /// Returns the options to delete the object with this UID, for controllers.
+    pub(crate) fn for_uid(uid: &str, propagation: Propagation) -> Self {
         Self { uid: Some(uid.to_owned()), propagation: Some(propagation), ..Self::default() }
     }
 }
 
-/// Deletes an object, or begins to.
+/// Deletes an object, or marks it for deletion if it has finalizers or a grace period.
 pub(crate) fn delete(
     state: &State,
     endpoint: &Endpoint,
     (namespace, name): (&str, &str),
     options: &DeleteOptions,
-) -> Result<Deleted, Status> {
-    kinds::may_delete(endpoint, name)?;
+) -> Result<DeleteResult, Status> {
+    strategy::check_deletable(endpoint, name)?;
     let table = &endpoint.resource.table;
     loop {
-        let current = table.get(namespace, name).ok_or_else(|| Status::not_found(endpoint.about(), name))?;
+        let current =
+            table.get(namespace, name).ok_or_else(|| Status::not_found(endpoint.resource_ref(), name))?;
         check_preconditions(endpoint, &current, options)?;
         let old = current.value();
         let mut new = old.clone();
-        mark(state, endpoint, &mut new, options);
-        let waits = !meta::finalizers(&new).is_empty()
-            || grace(&new) > 0
-            || (kinds::is_namespace(endpoint)
+        mark_for_deletion(state, endpoint, &mut new, options);
+        let is_pending = !meta::finalizers(&new).is_empty()
+            || grace_period(&new) > 0
+            || (strategy::is_namespace(endpoint)
                 && new["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty()));
-        if waits && new == old {
-            return Ok(Deleted::Pending(current));
+        if is_pending && new == old {
+            return Ok(DeleteResult::Pending(current));
         }
         let draft = endpoint.resource.draft(new);
         if options.dry_run {
-            let result = Arc::new(Stored::unwritten(draft));
-            return Ok(if waits { Deleted::Pending(result) } else { Deleted::Gone(result) });
+            let result = Arc::new(StoredObject::unwritten(draft));
+            return Ok(if is_pending {
+                DeleteResult::Pending(result)
+            } else {
+                DeleteResult::Deleted(result)
+            });
         }
-        // A write that came in between is no conflict: the deletion is judged again on the new state.
-        let result = if waits { table.update(&current, draft) } else { table.delete(&current, draft) };
+        // A concurrent write is not a conflict: the deletion is evaluated again for the new state.
+        let result = if is_pending { table.update(&current, draft) } else { table.delete(&current, draft) };
         let Ok(object) = result else { continue };
-        crd::after_write(state, endpoint, name, false);
-        if waits {
-            return Ok(Deleted::Pending(object));
+        crd_sync::after_write(state, endpoint, name, false);
+        if is_pending {
+            return Ok(DeleteResult::Pending(object));
         }
-        crd::after_delete(state, endpoint);
-        return Ok(Deleted::Gone(object));
+        crd_sync::after_delete(state, endpoint);
+        return Ok(DeleteResult::Deleted(object));
     }
 }
 
-fn check_preconditions(endpoint: &Endpoint, current: &Stored, options: &DeleteOptions) -> Result<(), Status> {
-    let conflict = |problem: String| Err(Status::conflict(endpoint.about(), &current.name, &problem));
+fn check_preconditions(
+    endpoint: &Endpoint,
+    current: &StoredObject,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
+    let conflict = |problem: String| Err(Status::conflict(endpoint.resource_ref(), &current.name, &problem));
     if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != &*current.uid) {
         let found = &current.uid;
         return conflict(format!(
@@ -136,47 +147,51 @@ fn check_preconditions(endpoint: &Endpoint, current: &Stored, options: &DeleteOp
         ));
     }
     let found = current.revision.to_string();
-    if let Some(wanted) = options.resource_version.as_deref().filter(|wanted| *wanted != found) {
+    if let Some(expected) = options.resource_version.as_deref().filter(|expected| *expected != found) {
         return conflict(format!(
-            "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {found}"
+            "Precondition failed: ResourceVersion in precondition: {expected}, ResourceVersion in object meta: {found}"
         ));
     }
     Ok(())
 }
 
-fn grace(value: &Value) -> i64 {
+fn grace_period(value: &Value) -> i64 {
     value["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0)
 }
 
-/// Sets what a deletion sets: finalizers by propagation, the deletion's time and grace period.
-fn mark(state: &State, endpoint: &Endpoint, value: &mut Value, options: &DeleteOptions) {
+/// Sets the fields of an object that is being deleted: finalizers by propagation, deletion timestamp, grace period.
+fn mark_for_deletion(state: &State, endpoint: &Endpoint, value: &mut Value, options: &DeleteOptions) {
     let finalizers = finalizers_for(endpoint, value, options.propagation);
     meta::set_finalizers(value, finalizers);
-    let asked = kinds::grace_period(endpoint, value, options.grace_period);
+    let grace_seconds = strategy::grace_period(endpoint, value, options.grace_period);
     let deleting = value["metadata"]["deletionTimestamp"].is_string();
-    if deleting && asked >= grace(value) {
+    if deleting && grace_seconds >= grace_period(value) {
         return;
     }
     let generation = meta::generation(value);
-    let due = state.clock.now().checked_add(SignedDuration::from_secs(asked)).unwrap_or(jiff::Timestamp::MAX);
-    let metadata = meta::of(value);
-    metadata.insert("deletionTimestamp".into(), clock::seconds(due).into());
-    metadata.insert("deletionGracePeriodSeconds".into(), json!(asked));
+    let due = state
+        .clock
+        .now()
+        .checked_add(SignedDuration::from_secs(grace_seconds))
+        .unwrap_or(jiff::Timestamp::MAX);
+    let metadata = meta::metadata_mut(value);
+    metadata.insert("deletionTimestamp".into(), clock::rfc3339_seconds(due).into());
+    metadata.insert("deletionGracePeriodSeconds".into(), json!(grace_seconds));
     if generation > 0 && !deleting {
         metadata.insert("generation".into(), json!(generation + 1));
     }
-    kinds::mark_deleting(state, endpoint, value);
+    strategy::mark_deleting(state, endpoint, value);
 }
 
-/// The finalizers after the propagation policy put in and took out its own.
+/// Returns the finalizers with those of the propagation policy added or removed.
 fn finalizers_for(endpoint: &Endpoint, value: &Value, propagation: Option<Propagation>) -> Vec<String> {
     let mut finalizers = meta::finalizers(value);
     let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
-    // Without a policy, one that an earlier request chose stays.
+    // Without a policy, the policy of an earlier request applies.
     let policy = propagation.unwrap_or(match (has(ORPHAN), has(FOREGROUND)) {
         (true, _) => Propagation::Orphan,
         (_, true) => Propagation::Foreground,
-        _ if endpoint.resource.rules.orphans_by_default => Propagation::Orphan,
+        _ if endpoint.resource.strategy.orphans_by_default => Propagation::Orphan,
         _ => Propagation::Background,
     });
     finalizers.retain(|finalizer| finalizer != ORPHAN && finalizer != FOREGROUND);
@@ -193,13 +208,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_body_wins_over_the_query() {
+    fn options_in_the_body_override_the_query() {
         let query = Query::parse("propagationPolicy=Orphan&gracePeriodSeconds=5").expect("a query");
-        let options = DeleteOptions::read(&query, None).expect("options");
+        let options = DeleteOptions::parse(&query, None).expect("options");
         assert_eq!((options.propagation, options.grace_period), (Some(Propagation::Orphan), Some(5)));
         let body = json!({"propagationPolicy": "Foreground", "preconditions": {"uid": "u"}});
-        let options = DeleteOptions::read(&query, Some(&body)).expect("options");
+        let options = DeleteOptions::parse(&query, Some(&body)).expect("options");
         assert_eq!((options.propagation, options.uid.as_deref()), (Some(Propagation::Foreground), Some("u")));
-        assert!(DeleteOptions::read(&Query::default(), Some(&json!({"propagationPolicy": "x"}))).is_err());
+        assert!(DeleteOptions::parse(&Query::default(), Some(&json!({"propagationPolicy": "x"}))).is_err());
     }
 }

@@ -1,29 +1,31 @@
+//! Dispatches a request for a resource to the function of its verb.
+
 use std::sync::Arc;
 
 use http::{Method, StatusCode, header};
 use serde_json::Value;
 
-use super::delete::{DeleteOptions, Deleted, delete};
+use super::delete::{DeleteOptions, DeleteResult, delete};
 use super::list::list;
-use super::respond::{self, Answer};
-use super::selection::Selection;
-use super::update::{Change, Part, update};
-use super::{Written, create, meta, patch, pods, review, scale, token};
-use crate::access::User;
+use super::update::{ProposedUpdate, UpdateTarget, update};
+use super::{WriteResult, create, patch, pods, review, scale, token};
+use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
-use crate::request::{ObjectPath, Request, Verb, View, body};
-use crate::server::{ResponseBody, State};
+use crate::request::{ObjectPath, Request, Selection, Verb, View, body};
+use crate::respond::{self, Answer, ResponseBody};
+use crate::state::State;
 use crate::status::Status;
+use crate::user::User;
 use crate::watch::{WatchOptions, watch};
 
-/// One request for a resource: what all verbs need.
+/// A request for a resource, with what all verbs need.
 struct Call<'a> {
     state: &'a State,
     endpoint: &'a Arc<Endpoint>,
     path: &'a ObjectPath,
     request: &'a Request,
-    /// Who asks; none where everything is allowed.
+    /// The effective user, or `None` if every request is allowed.
     user: Option<&'a Arc<User>>,
     view: View,
 }
@@ -39,15 +41,15 @@ pub(crate) fn resource(
 ) -> Result<Answer, Status> {
     if let Some(subresource) = &path.subresource {
         let key = (path.namespace.as_deref().unwrap_or_default(), path.name.as_deref().unwrap_or_default());
-        pods::refuse_container(endpoint, key, subresource)?;
+        pods::reject_container_subresource(endpoint, key, subresource)?;
         endpoint.require_subresource(subresource)?;
     }
     if path.namespace.is_some() && !endpoint.resource.namespaced {
         return Err(Status::no_such_resource());
     }
-    let view = View::read(request.header("accept"), &request.query)?;
+    let view = View::parse(request.header("accept"), &request.query)?;
     let call = Call { state, endpoint, path, request, user, view };
-    if endpoint.resource.rules.review {
+    if endpoint.resource.strategy.is_review {
         return call.review(verb);
     }
     if path.name.is_some() && path.namespace.is_none() && endpoint.resource.namespaced {
@@ -79,10 +81,10 @@ impl Call<'_> {
     }
 
     fn selection(&self) -> Result<Selection, Status> {
-        Selection::read(self.endpoint, self.namespace(), self.path.name.as_deref(), &self.request.query)
+        Selection::parse(self.endpoint, self.namespace(), self.path.name.as_deref(), &self.request.query)
     }
 
-    /// The options of a write; `kind` is what Kubernetes calls them.
+    /// Returns the options of a write; `kind` is their Kubernetes type, such as `CreateOptions`.
     fn write_options(&self, kind: &str) -> Result<WriteOptions, Status> {
         let user_agent = self.request.header(header::USER_AGENT.as_str());
         let options = self.request.query.write_options(kind, user_agent)?;
@@ -92,10 +94,11 @@ impl Call<'_> {
     fn get(&self) -> Result<Answer, Status> {
         let (namespace, name) = self.key();
         let found = self.endpoint.resource.table.get(namespace, name);
-        let object = found.ok_or_else(|| Status::not_found(self.endpoint.about(), name))?;
-        if let (Part::Scale, Some(paths)) = (Part::of(self.path.subresource.as_deref()), &self.endpoint.scale)
+        let object = found.ok_or_else(|| Status::not_found(self.endpoint.resource_ref(), name))?;
+        if let (UpdateTarget::Scale, Some(paths)) =
+            (UpdateTarget::from_subresource(self.path.subresource.as_deref()), &self.endpoint.scale)
         {
-            let scale = scale::of(self.endpoint, paths, &self.endpoint.serve(&object));
+            let scale = scale::from_object(self.endpoint, paths, &self.endpoint.served_value(&object));
             return Ok(respond::json_value(StatusCode::OK, &scale));
         }
         Ok(respond::object(self.endpoint, &object, self.view, self.state.clock.now(), StatusCode::OK, &[]))
@@ -107,7 +110,7 @@ impl Call<'_> {
     }
 
     fn watch(&self) -> Result<Answer, Status> {
-        let options = WatchOptions::read(&self.request.query)?;
+        let options = WatchOptions::parse(&self.request.query)?;
         let shutdown = self.request.shutdown.clone();
         let stream = watch(self.state, self.endpoint, self.selection()?, self.view, options, shutdown);
         let content_type = "application/json;stream=watch";
@@ -116,48 +119,48 @@ impl Call<'_> {
 
     fn create(&self) -> Result<Answer, Status> {
         let options = self.write_options("CreateOptions")?;
-        let value = body::object(self.request, self.endpoint)?;
+        let value = body::decode_object(self.request, self.endpoint)?;
         let written = create::create(self.state, self.endpoint, self.namespace(), value, &options)?;
-        Ok(self.written(&written))
+        Ok(self.write_response(&written))
     }
 
     fn update(&self) -> Result<Answer, Status> {
         let options = self.write_options("UpdateOptions")?;
-        let part = Part::of(self.path.subresource.as_deref());
+        let target = UpdateTarget::from_subresource(self.path.subresource.as_deref());
         let endpoint = self.endpoint;
         let (namespace, name) = self.key();
-        if let (Part::Scale, Some(paths)) = (part, &endpoint.scale) {
+        if let (UpdateTarget::Scale, Some(paths)) = (target, &endpoint.scale) {
             let mut scaled = body::decode(self.request)?;
             body::check_type(&mut scaled, endpoint, scale::API_VERSION, scale::KIND)?;
             let retry = meta::text(&scaled, "resourceVersion").is_empty();
-            let written = update(self.state, endpoint, self.key(), part, &options, |old| {
-                let value = scale::put(endpoint, paths, old, &scaled)?;
-                Ok(Change { value, applied: false, retry })
+            let written = update(self.state, endpoint, self.key(), target, &options, |old| {
+                let value = scale::set_replicas(endpoint, paths, old, &scaled)?;
+                Ok(ProposedUpdate { value, applied: false, retry })
             })?;
-            return Ok(self.written(&written));
+            return Ok(self.write_response(&written));
         }
-        let mut value = body::object(self.request, endpoint)?;
+        let mut value = body::decode_object(self.request, endpoint)?;
         self.check_identity(&mut value)?;
         let missing = endpoint.resource.table.get(namespace, name).is_none();
-        if missing && part == Part::Main && endpoint.resource.rules.create_on_update {
-            self.state.access.require_create(self.user, endpoint, self.namespace(), name)?;
-            meta::of(&mut value).remove("resourceVersion");
+        if missing && target == UpdateTarget::Object && endpoint.resource.strategy.create_on_update {
+            self.state.access.authorize_create(self.user, endpoint, self.namespace(), name)?;
+            meta::metadata_mut(&mut value).remove("resourceVersion");
             let written = create::create(self.state, endpoint, self.namespace(), value, &options)?;
-            return Ok(self.written(&written));
+            return Ok(self.write_response(&written));
         }
         let retry = meta::text(&value, "resourceVersion").is_empty();
-        let written = update(self.state, endpoint, self.key(), part, &options, |_| {
-            Ok(Change { value: value.clone(), applied: false, retry })
+        let written = update(self.state, endpoint, self.key(), target, &options, |_| {
+            Ok(ProposedUpdate { value: value.clone(), applied: false, retry })
         })?;
-        Ok(self.written(&written))
+        Ok(self.write_response(&written))
     }
 
-    /// The object of a PUT must be the one that the path names.
+    /// Checks that the object of a PUT has the name and namespace of the path; sets the name if it is absent.
     fn check_identity(&self, value: &mut Value) -> Result<(), Status> {
         let (namespace, name) = self.key();
         let given = meta::text(value, "name");
         if given.is_empty() {
-            meta::of(value).insert("name".into(), name.into());
+            meta::metadata_mut(value).insert("name".into(), name.into());
         } else if given != name {
             return Err(Status::bad_request(format!(
                 "the name of the object ({given}) does not match the name on the URL ({name})"
@@ -175,21 +178,21 @@ impl Call<'_> {
     fn patch(&self) -> Result<Answer, Status> {
         let options = self.write_options("PatchOptions")?;
         let written = patch::patch(self.state, self.endpoint, self.path, self.request, &options)?;
-        Ok(self.written(&written))
+        Ok(self.write_response(&written))
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, Status> {
         let body = if self.request.body.is_empty() { None } else { Some(body::decode(self.request)?) };
-        DeleteOptions::read(&self.request.query, body.as_ref())
+        DeleteOptions::parse(&self.request.query, body.as_ref())
     }
 
     fn delete(&self) -> Result<Answer, Status> {
         let options = self.delete_options()?;
         let object = match delete(self.state, self.endpoint, self.key(), &options)? {
-            Deleted::Gone(last) if !self.endpoint.resource.rules.returns_deleted => {
-                return Ok(respond::deleted(self.endpoint, &last));
+            DeleteResult::Deleted(last) if !self.endpoint.resource.strategy.returns_deleted => {
+                return Ok(respond::deletion_status(self.endpoint, &last));
             }
-            Deleted::Gone(object) | Deleted::Pending(object) => object,
+            DeleteResult::Deleted(object) | DeleteResult::Pending(object) => object,
         };
         Ok(respond::object(self.endpoint, &object, self.view, self.state.clock.now(), StatusCode::OK, &[]))
     }
@@ -200,8 +203,8 @@ impl Call<'_> {
         for object in &mut listing.objects {
             let key = (&*object.namespace, &*object.name);
             match delete(self.state, self.endpoint, key, &options) {
-                Ok(Deleted::Gone(last) | Deleted::Pending(last)) => *object = last,
-                // Somebody else was faster.
+                Ok(DeleteResult::Deleted(last) | DeleteResult::Pending(last)) => *object = last,
+                // Deleted concurrently.
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
             }
@@ -216,9 +219,10 @@ impl Call<'_> {
         if self.endpoint.resource.namespaced != self.namespace().is_some() {
             return Err(Status::no_such_resource());
         }
-        let value = body::object(self.request, self.endpoint)?;
-        let user =
-            self.user.map_or_else(|| self.state.access.user_of(self.request), |user| Ok(Arc::clone(user)))?;
+        let value = body::decode_object(self.request, self.endpoint)?;
+        let user = self
+            .user
+            .map_or_else(|| self.state.access.effective_user(self.request), |user| Ok(Arc::clone(user)))?;
         let answer = review::answer(self.state, self.endpoint, self.namespace(), &user, value)?;
         Ok(respond::json_value(StatusCode::CREATED, &answer))
     }
@@ -231,20 +235,21 @@ impl Call<'_> {
         Ok(respond::json_value(StatusCode::CREATED, &token))
     }
 
-    fn written(&self, written: &Written) -> Answer {
-        let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
-        if let (Part::Scale, Some(paths)) = (Part::of(self.path.subresource.as_deref()), &self.endpoint.scale)
+    fn write_response(&self, result: &WriteResult) -> Answer {
+        let code = if result.created { StatusCode::CREATED } else { StatusCode::OK };
+        if let (UpdateTarget::Scale, Some(paths)) =
+            (UpdateTarget::from_subresource(self.path.subresource.as_deref()), &self.endpoint.scale)
         {
-            let scale = scale::of(self.endpoint, paths, &self.endpoint.serve(&written.object));
+            let scale = scale::from_object(self.endpoint, paths, &self.endpoint.served_value(&result.object));
             return respond::json_value(code, &scale);
         }
         respond::object(
             self.endpoint,
-            &written.object,
+            &result.object,
             self.view,
             self.state.clock.now(),
             code,
-            &written.warnings,
+            &result.warnings,
         )
     }
 }

@@ -1,54 +1,43 @@
+//! Lists collections, with paging and resource versions.
+
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
 use k8s_openapi::ByteString;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::selection::Selection;
 use crate::registry::Endpoint;
-use crate::request::Query;
-use crate::request::options::invalid_options;
+use crate::request::options::{invalid_options, parse_resource_version};
+use crate::request::{Query, Selection};
+use crate::respond::Listing;
 use crate::schema::field;
-use crate::server::State;
+use crate::state::State;
 use crate::status::Status;
-use crate::storage::Stored;
+use crate::storage::StoredObject;
 
-/// A chunk of a list is sent when it has about this many bytes.
-const CHUNK: usize = 128 * 1024;
-
-/// The objects that answer a list, and the list's metadata.
-#[derive(Debug)]
-pub(crate) struct Listing {
-    pub objects: Vec<Arc<Stored>>,
-    pub revision: u64,
-    pub next: Option<String>,
-    pub remaining: Option<usize>,
-}
-
-/// From which state a list is to be answered.
+/// The state that a list returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
-    /// The present one.
-    Now,
-    /// The one at a revision.
-    Exactly(u64),
-    /// Any that is not older than a revision.
+enum ListVersion {
+    /// The current state.
+    Latest,
+    /// The state at a revision.
+    Exact(u64),
+    /// Any state that is not older than a revision.
     NotOlderThan(u64),
 }
 
-/// What a `continue` token holds.
+/// The content of a `continue` token.
 #[derive(Debug, Serialize, Deserialize)]
-struct Continue {
+struct ContinueToken {
     /// The version of the format.
     v: String,
-    /// The revision of the first page; -1 for the present state, consistent with no other page.
+    /// The revision of the first page; -1 for the current state, which is inconsistent with earlier pages.
     rv: i64,
-    /// The key of the last object sent.
+    /// The namespace and name of the last object sent.
     start: (String, String),
 }
 
-/// The version that tokens of this server carry.
+/// The format version in the tokens of this server.
 const TOKEN_VERSION: &str = "pilothouse.dev/v1";
 
 /// Lists a collection.
@@ -62,46 +51,47 @@ pub(crate) fn list(
         let detail = "sendInitialEvents is forbidden for list";
         return Err(invalid_options("ListOptions", field::forbidden("sendInitialEvents", detail)));
     }
-    let token = query.get("continue").map(Continue::decode).transpose()?;
-    let at = read_version(query, token.as_ref())?;
+    let token = query.get("continue").map(ContinueToken::decode).transpose()?;
+    let version = parse_list_version(query, token.as_ref())?;
     let limit = query.number("limit")?.filter(|limit| *limit > 0);
-    // As with Kubernetes' watch cache, "any state will do" is answered whole.
+    // As with Kubernetes' watch cache, a list with resourceVersion "0" is not paged.
     let limit = limit.filter(|_| token.is_some() || query.get("resourceVersion") != Some("0"));
-    let (objects, revision) = snapshot(state, endpoint, selection, at, token.as_ref())?;
-    let mut found = objects
+    let (objects, revision) = snapshot(state, endpoint, selection, version, token.as_ref())?;
+    let mut selected = objects
         .into_iter()
         .filter(|object| selection.matches(object))
         .skip_while(|object| token.as_ref().is_some_and(|token| !token.is_before(object)));
     let Some(limit) = limit.and_then(|limit| usize::try_from(limit).ok()) else {
-        return Ok(Listing { objects: found.collect(), revision, next: None, remaining: None });
+        return Ok(Listing { objects: selected.collect(), revision, next: None, remaining: None });
     };
-    let objects: Vec<_> = found.by_ref().take(limit).collect();
-    let rest = found.count();
+    let objects: Vec<_> = selected.by_ref().take(limit).collect();
+    let rest = selected.count();
     let last = objects.last().filter(|_| rest > 0);
-    let next = last.map(|last| Continue::after(last, i64::try_from(revision).unwrap_or(-1)).encode());
-    let remaining = (rest > 0 && selection.is_whole()).then_some(rest);
+    let next = last.map(|last| ContinueToken::after(last, i64::try_from(revision).unwrap_or(-1)).encode());
+    let remaining = (rest > 0 && selection.is_unrestricted()).then_some(rest);
     Ok(Listing { objects, revision, next, remaining })
 }
 
+/// Returns the objects of the namespace in the requested state, and their revision.
 fn snapshot(
     state: &State,
     endpoint: &Endpoint,
     selection: &Selection,
-    at: At,
-    token: Option<&Continue>,
-) -> Result<(Vec<Arc<Stored>>, u64), Status> {
+    version: ListVersion,
+    token: Option<&ContinueToken>,
+) -> Result<(Vec<Arc<StoredObject>>, u64), Status> {
     let table = &endpoint.resource.table;
     let namespace = selection.namespace.as_deref();
     let current = state.storage.revision();
-    match at {
-        At::Exactly(revision) | At::NotOlderThan(revision) if revision > current => {
-            Err(Status::too_large_version(revision, current))
+    match version {
+        ListVersion::Exact(revision) | ListVersion::NotOlderThan(revision) if revision > current => {
+            Err(Status::too_large_resource_version(revision, current))
         }
-        At::Now | At::NotOlderThan(_) => Ok(table.list(namespace)),
-        At::Exactly(revision) => match table.list_at(namespace, revision) {
+        ListVersion::Latest | ListVersion::NotOlderThan(_) => Ok(table.list(namespace)),
+        ListVersion::Exact(revision) => match table.list_at(namespace, revision) {
             Ok(objects) => Ok((objects, revision)),
             Err(_) => Err(match token {
-                Some(token) => Status::expired_continue(Continue { rv: -1, ..token.copy() }.encode()),
+                Some(token) => Status::expired_continue(ContinueToken { rv: -1, ..token.copy() }.encode()),
                 None => Status::expired(format!(
                     "The resourceVersion for the provided list is too old: {revision}"
                 )),
@@ -110,58 +100,50 @@ fn snapshot(
     }
 }
 
-/// Reads `resourceVersion` and `resourceVersionMatch` by the table in Kubernetes' API concepts.
-fn read_version(query: &Query, token: Option<&Continue>) -> Result<At, Status> {
+/// Parses `resourceVersion` and `resourceVersionMatch` as the table in Kubernetes' API concepts describes.
+fn parse_list_version(query: &Query, token: Option<&ContinueToken>) -> Result<ListVersion, Status> {
     let forbidden =
         |detail: &str| Err(invalid_options("ListOptions", field::forbidden("resourceVersionMatch", detail)));
     let version = query.get("resourceVersion");
-    let wanted = query.get("resourceVersionMatch");
+    let version_match = query.get("resourceVersionMatch");
     if let Some(token) = token {
-        if wanted.is_some() {
+        if version_match.is_some() {
             return forbidden("resourceVersionMatch is forbidden for continue");
         }
         if version.is_some_and(|version| version != "0") {
             let problem = "specifying resource version is not allowed when using continue";
             return Err(Status::bad_request(problem));
         }
-        return Ok(u64::try_from(token.rv).map_or(At::Now, At::Exactly));
+        return Ok(u64::try_from(token.rv).map_or(ListVersion::Latest, ListVersion::Exact));
     }
     let Some(version) = version else {
-        return match wanted {
+        return match version_match {
             Some(_) => forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided"),
-            None => Ok(At::Now),
+            None => Ok(ListVersion::Latest),
         };
     };
-    let revision = parse_version(version)?;
-    match wanted {
+    let revision = parse_resource_version(version)?;
+    match version_match {
         Some("Exact") if revision == 0 => {
             forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")
         }
-        Some("Exact") => Ok(At::Exactly(revision)),
-        Some("NotOlderThan") => Ok(At::NotOlderThan(revision)),
+        Some("Exact") => Ok(ListVersion::Exact(revision)),
+        Some("NotOlderThan") => Ok(ListVersion::NotOlderThan(revision)),
         Some(other) => {
             let known = ["Exact", "NotOlderThan", ""];
             let cause = field::not_supported("resourceVersionMatch", &Value::from(other), &known);
             Err(invalid_options("ListOptions", cause))
         }
-        // Kept by Kubernetes for old clients: a page of a given version is of exactly that version.
+        // As in Kubernetes for old clients: a page of a given resourceVersion is of exactly that version.
         None if revision > 0 && query.number("limit")?.is_some_and(|limit| limit > 0) => {
-            Ok(At::Exactly(revision))
+            Ok(ListVersion::Exact(revision))
         }
-        None => Ok(At::NotOlderThan(revision)),
+        None => Ok(ListVersion::NotOlderThan(revision)),
     }
 }
 
-/// Reads a resourceVersion of this server.
-pub(crate) fn parse_version(text: &str) -> Result<u64, Status> {
-    text.parse().map_err(|_| {
-        let problem = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
-        Status::bad_request(format!("invalid resource version: {problem}"))
-    })
-}
-
-impl Continue {
-    fn after(last: &Stored, revision: i64) -> Self {
+impl ContinueToken {
+    fn after(last: &StoredObject, revision: i64) -> Self {
         let start = (last.namespace.to_string(), last.name.to_string());
         Self { v: TOKEN_VERSION.into(), rv: revision, start }
     }
@@ -170,8 +152,8 @@ impl Continue {
         Self { v: self.v.clone(), rv: self.rv, start: self.start.clone() }
     }
 
-    /// Whether an object comes after what has been sent.
-    fn is_before(&self, object: &Stored) -> bool {
+    /// Whether an object comes after the last object sent.
+    fn is_before(&self, object: &StoredObject) -> bool {
         (self.start.0.as_str(), self.start.1.as_str()) < (&*object.namespace, &*object.name)
     }
 
@@ -192,74 +174,28 @@ impl Continue {
     }
 }
 
-impl Listing {
-    /// `metadata` of the list.
-    pub(crate) fn metadata(&self) -> Value {
-        let mut metadata = Map::new();
-        metadata.insert("resourceVersion".into(), self.revision.to_string().into());
-        if let Some(next) = &self.next {
-            metadata.insert("continue".into(), next.as_str().into());
-        }
-        if let Some(remaining) = self.remaining {
-            metadata.insert("remainingItemCount".into(), remaining.into());
-        }
-        Value::Object(metadata)
-    }
-
-    /// The list's JSON text, made while it is sent: the objects' bytes are copied, never serialised again.
-    pub(crate) fn into_chunks(self, endpoint: Arc<Endpoint>) -> impl Iterator<Item = Bytes> + Send {
-        let head = format!(
-            "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{},\"items\":[",
-            Value::from(endpoint.resource.names.list_kind.as_str()),
-            Value::from(endpoint.api_version.as_str()),
-            self.metadata()
-        );
-        let mut buffer = BytesMut::from(head.as_bytes());
-        let mut objects = self.objects.into_iter();
-        let mut first = true;
-        let mut ended = false;
-        std::iter::from_fn(move || {
-            if ended {
-                return None;
-            }
-            while buffer.len() < CHUNK {
-                let Some(object) = objects.next() else {
-                    ended = true;
-                    buffer.put_slice(b"]}\n");
-                    break;
-                };
-                if !std::mem::take(&mut first) {
-                    buffer.put_u8(b',');
-                }
-                endpoint.put_item(&mut buffer, &object);
-            }
-            Some(std::mem::replace(&mut buffer, BytesMut::with_capacity(CHUNK + CHUNK / 4)).freeze())
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn tokens_survive_and_strangers_are_refused() {
-        let token = Continue { v: TOKEN_VERSION.into(), rv: 7, start: ("ns".into(), "ü?>".into()) };
-        let back = Continue::decode(&token.encode()).expect("a token");
+    fn continue_token_round_trips_and_foreign_tokens_are_rejected() {
+        let token = ContinueToken { v: TOKEN_VERSION.into(), rv: 7, start: ("ns".into(), "ü?>".into()) };
+        let back = ContinueToken::decode(&token.encode()).expect("a token");
         assert_eq!((back.rv, back.start), (7, ("ns".into(), "ü?>".into())));
-        assert_eq!(Continue::decode("abc").expect_err("bad").code, 400);
+        assert_eq!(ContinueToken::decode("abc").expect_err("bad").code, 400);
     }
 
     #[test]
-    fn versions_follow_the_table_of_the_api_concepts() {
-        let read = |query: &str| read_version(&Query::parse(query).expect("a query"), None);
-        assert_eq!(read(""), Ok(At::Now));
-        assert_eq!(read("resourceVersion=0"), Ok(At::NotOlderThan(0)));
-        assert_eq!(read("resourceVersion=5"), Ok(At::NotOlderThan(5)));
-        assert_eq!(read("resourceVersion=5&limit=2"), Ok(At::Exactly(5)));
-        assert_eq!(read("resourceVersion=5&resourceVersionMatch=Exact"), Ok(At::Exactly(5)));
-        assert_eq!(read("resourceVersionMatch=Exact").expect_err("bad").code, 422);
-        assert_eq!(read("resourceVersion=0&resourceVersionMatch=Exact").expect_err("bad").code, 422);
-        assert_eq!(read("resourceVersion=x").expect_err("bad").code, 400);
+    fn list_version_follows_the_table_of_the_api_concepts() {
+        let parse = |query: &str| parse_list_version(&Query::parse(query).expect("a query"), None);
+        assert_eq!(parse(""), Ok(ListVersion::Latest));
+        assert_eq!(parse("resourceVersion=0"), Ok(ListVersion::NotOlderThan(0)));
+        assert_eq!(parse("resourceVersion=5"), Ok(ListVersion::NotOlderThan(5)));
+        assert_eq!(parse("resourceVersion=5&limit=2"), Ok(ListVersion::Exact(5)));
+        assert_eq!(parse("resourceVersion=5&resourceVersionMatch=Exact"), Ok(ListVersion::Exact(5)));
+        assert_eq!(parse("resourceVersionMatch=Exact").expect_err("bad").code, 422);
+        assert_eq!(parse("resourceVersion=0&resourceVersionMatch=Exact").expect_err("bad").code, 422);
+        assert_eq!(parse("resourceVersion=x").expect_err("bad").code, 400);
     }
 }

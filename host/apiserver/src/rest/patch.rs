@@ -1,7 +1,10 @@
+//! Patches objects: JSON patch, merge patch, strategic merge patch and server-side apply.
+
 use serde_json::Value;
 
-use super::update::{Change, Part, update};
-use super::{Written, admit, create, meta, scale};
+use super::update::{ProposedUpdate, UpdateTarget, update};
+use super::{WriteResult, admit, create, scale};
+use crate::meta;
 use crate::patch::apply::{ApplyError, apply};
 use crate::patch::{PatchError, json_patch, merge_patch, strategic_merge_patch};
 use crate::registry::Endpoint;
@@ -9,9 +12,10 @@ use crate::request::body;
 use crate::request::options::{WriteOptions, invalid_options};
 use crate::request::{ObjectPath, Request};
 use crate::schema::{Schema, field};
-use crate::server::State;
+use crate::state::State;
 use crate::status::Status;
 
+/// The accepted media types; custom resources have no strategic merge patch.
 const ACCEPTED: &[&str] = &[
     "application/json-patch+json",
     "application/merge-patch+json",
@@ -28,7 +32,7 @@ enum Patch {
 }
 
 impl Patch {
-    fn read(request: &Request, endpoint: &Endpoint) -> Result<Self, Status> {
+    fn parse(request: &Request, endpoint: &Endpoint) -> Result<Self, Status> {
         match body::content_type(request) {
             "application/json-patch+json" => body::json(&request.body).map(Self::Json),
             "application/merge-patch+json" => body::json(&request.body).map(Self::Merge),
@@ -45,7 +49,7 @@ impl Patch {
         }
     }
 
-    /// The object after the patch.
+    /// Returns the patched object.
     fn apply_to(&self, schema: Option<&Schema>, target: &Value) -> Result<Value, Status> {
         let patched = match (self, schema) {
             (Self::Json(patch), _) => json_patch(target, patch),
@@ -62,8 +66,8 @@ impl Patch {
         })
     }
 
-    /// Whether the patch itself says which version it is for.
-    fn names_version(&self) -> bool {
+    /// Whether the patch contains a resourceVersion.
+    fn has_resource_version(&self) -> bool {
         match self {
             Self::Json(operations) => operations
                 .as_array()
@@ -84,11 +88,11 @@ pub(crate) fn patch(
     path: &ObjectPath,
     request: &Request,
     options: &WriteOptions,
-) -> Result<Written, Status> {
+) -> Result<WriteResult, Status> {
     let (namespace, name) =
         (path.namespace.as_deref().unwrap_or_default(), path.name.as_deref().unwrap_or_default());
-    let part = Part::of(path.subresource.as_deref());
-    match Patch::read(request, endpoint)? {
+    let target = UpdateTarget::from_subresource(path.subresource.as_deref());
+    match Patch::parse(request, endpoint)? {
         Patch::Apply(config) => {
             if request.query.get("fieldManager").is_none() {
                 let cause = field::required("fieldManager", "is required for apply patch");
@@ -96,21 +100,21 @@ pub(crate) fn patch(
             }
             apply_patch(state, endpoint, path, config, options)
         }
-        patch => update(state, endpoint, (namespace, name), part, options, |old| {
-            let value = if part == Part::Scale {
+        patch => update(state, endpoint, (namespace, name), target, options, |old| {
+            let value = if target == UpdateTarget::Scale {
                 let paths = endpoint.scale.as_ref().ok_or_else(Status::no_such_resource)?;
-                let scaled = patch.apply_to(None, &scale::of(endpoint, paths, old))?;
-                scale::put(endpoint, paths, old, &scaled)?
+                let scaled = patch.apply_to(None, &scale::from_object(endpoint, paths, old))?;
+                scale::set_replicas(endpoint, paths, old, &scaled)?
             } else {
                 patch.apply_to(endpoint.schema.as_deref(), old)?
             };
             check_identity(old, &value)?;
-            Ok(Change { value, applied: false, retry: !patch.names_version() })
+            Ok(ProposedUpdate { value, applied: false, retry: !patch.has_resource_version() })
         }),
     }
 }
 
-/// A patch may not turn an object into another.
+/// Rejects a patch that changes the identity or the type of the object.
 fn check_identity(old: &Value, new: &Value) -> Result<(), Status> {
     for field in ["name", "namespace"] {
         let (before, after) = (meta::text(old, field), meta::text(new, field));
@@ -141,10 +145,10 @@ fn apply_patch(
     path: &ObjectPath,
     mut config: Value,
     options: &WriteOptions,
-) -> Result<Written, Status> {
-    let part = Part::of(path.subresource.as_deref());
+) -> Result<WriteResult, Status> {
+    let target = UpdateTarget::from_subresource(path.subresource.as_deref());
     let (namespace, name) = (path.namespace.as_deref(), path.name.as_deref().unwrap_or_default());
-    if part == Part::Scale {
+    if target == UpdateTarget::Scale {
         let accepted: Vec<&str> = ACCEPTED.iter().copied().filter(|kind| !kind.contains("apply")).collect();
         return Err(Status::unsupported_media_type("application/apply-patch+yaml", &accepted));
     }
@@ -155,19 +159,19 @@ fn apply_patch(
             "the name of the object ({given}) does not match the name on the URL ({name})"
         )));
     }
-    let metadata = meta::of(&mut config);
+    let metadata = meta::metadata_mut(&mut config);
     metadata.insert("name".into(), name.into());
     if metadata.get("resourceVersion").is_some_and(|version| version.is_null() || version == "") {
         metadata.remove("resourceVersion");
     }
     if let Some(namespace) = namespace {
-        meta::of(&mut config).entry("namespace").or_insert_with(|| namespace.into());
+        meta::metadata_mut(&mut config).entry("namespace").or_insert_with(|| namespace.into());
     }
-    // Unknown fields are judged on what was applied, and must not get into the managed fields.
+    // Unknown fields are reported for the applied configuration, and must not enter the managed fields.
     let mut warnings = Vec::new();
     if let Some(schema) = &endpoint.schema {
-        let mut checked = config.clone();
-        warnings = admit::decode(endpoint, &mut checked, options.validation)?;
+        let mut decoded = config.clone();
+        warnings = admit::decode(endpoint, &mut decoded, options.validation)?;
         schema.prune(&mut config);
     }
     let time = state.now();
@@ -175,17 +179,21 @@ fn apply_patch(
     let writer = admit::writer(endpoint, options, subresource, &time);
     let schema =
         endpoint.schema.as_deref().ok_or_else(|| Status::internal("the kind has no schema to apply by"))?;
-    let applied = |live: Option<&Value>| {
+    let apply_to = |live: Option<&Value>| {
         apply(schema, live, &config, &writer, options.force).map_err(|error| match error {
             ApplyError::Conflict { message, causes } => Status::apply_conflict(message, causes),
             ApplyError::Malformed(problem) => Status::bad_request(problem),
         })
     };
     let exists = endpoint.resource.table.get(namespace.unwrap_or_default(), name).is_some();
-    let mut written = if exists || part != Part::Main {
-        update(state, endpoint, (namespace.unwrap_or_default(), name), part, options, |old| {
-            let value = applied(Some(old))?;
-            Ok(Change { value, applied: true, retry: meta::text(&config, "resourceVersion").is_empty() })
+    let mut written = if exists || target != UpdateTarget::Object {
+        update(state, endpoint, (namespace.unwrap_or_default(), name), target, options, |old| {
+            let value = apply_to(Some(old))?;
+            Ok(ProposedUpdate {
+                value,
+                applied: true,
+                retry: meta::text(&config, "resourceVersion").is_empty(),
+            })
         })?
     } else {
         let uid = meta::text(&config, "uid");
@@ -193,10 +201,10 @@ fn apply_patch(
             let problem = format!(
                 "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             );
-            return Err(Status::conflict(endpoint.about(), name, &problem));
+            return Err(Status::conflict(endpoint.resource_ref(), name, &problem));
         }
-        state.access.require_create(options.author.as_ref(), endpoint, namespace, name)?;
-        create::create_applied(state, endpoint, namespace, applied(None)?, options)?
+        state.access.authorize_create(options.author.as_ref(), endpoint, namespace, name)?;
+        create::create_applied(state, endpoint, namespace, apply_to(None)?, options)?
     };
     written.warnings = warnings;
     Ok(written)

@@ -1,5 +1,5 @@
-//! Pods: what only a running container could answer, and what an update may change in the specification, after `ValidatePodUpdate` in
-//! `k8s.io/kubernetes/pkg/apis/core/validation`.
+//! Pods: the subresources that need a running container, and the changes that an update may make, after
+//! `ValidatePodUpdate` in `k8s.io/kubernetes/pkg/apis/core/validation`.
 
 use serde_json::Value;
 
@@ -7,47 +7,48 @@ use crate::registry::Endpoint;
 use crate::schema::field;
 use crate::status::{Cause, Status};
 
+/// The mutable fields, as in the error message of Kubernetes.
 const MUTABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
                        `spec.tolerations` (only additions to existing tolerations),\
                        `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// The subresources that a kubelet answers.
-const OF_CONTAINERS: [&str; 4] = ["log", "exec", "attach", "portforward"];
+/// The subresources that a kubelet serves.
+const CONTAINER_SUBRESOURCES: [&str; 4] = ["log", "exec", "attach", "portforward"];
 
-/// Refuses what only a running container could answer. As where Kubernetes finds no running container, that is a bad
-/// request: the pod is there, so 404 would be wrong.
-pub(crate) fn refuse_container(
+/// Errors for a subresource that needs a running container. The code is 400, as in Kubernetes for a pod without a running
+/// container: the pod exists, so 404 would be wrong.
+pub(crate) fn reject_container_subresource(
     endpoint: &Endpoint,
     key: (&str, &str),
     subresource: &str,
 ) -> Result<(), Status> {
-    if !endpoint.is_core("pods") || !OF_CONTAINERS.contains(&subresource) {
+    if !endpoint.is_core("pods") || !CONTAINER_SUBRESOURCES.contains(&subresource) {
         return Ok(());
     }
     let (namespace, name) = key;
     if endpoint.resource.table.get(namespace, name).is_none() {
-        return Err(Status::not_found(endpoint.about(), name));
+        return Err(Status::not_found(endpoint.resource_ref(), name));
     }
     Err(Status::bad_request(format!(
         "the embedded API server runs no containers: pods/{subresource} isn't available; use a cluster with nodes for it"
     )))
 }
 
-/// What is wrong with the change of a pod from `old` to `new`.
-pub(crate) fn changes(old: &Value, new: &Value) -> Vec<Cause> {
+/// Returns what is invalid in the update of a pod from `old` to `new`.
+pub(crate) fn validate_update(old: &Value, new: &Value) -> Vec<Cause> {
     let (old, new) = (&old["spec"], &new["spec"]);
     let mut causes = Vec::new();
     for (list, what) in [("containers", "containers"), ("initContainers", "init containers")] {
         if items(&old[list]).len() != items(&new[list]).len() {
             let detail = format!("pod updates may not add or remove {what}");
-            // Kubernetes, too, stops here: the rest compares containers one by one.
+            // Kubernetes stops here, too: the checks below compare containers pairwise.
             return vec![field::forbidden(&format!("spec.{list}"), &detail)];
         }
     }
-    deadline(old, new, &mut causes);
-    tolerations(old, new, &mut causes);
-    gates(old, new, &mut causes);
-    let changed = immutable_changes(old, new);
+    check_active_deadline(old, new, &mut causes);
+    check_tolerations(old, new, &mut causes);
+    check_scheduling_gates(old, new, &mut causes);
+    let changed = changed_immutable_fields(old, new);
     if !changed.is_empty() {
         let detail = format!(
             "pod updates may not change fields other than {MUTABLE}\nchanged: {}",
@@ -58,8 +59,8 @@ pub(crate) fn changes(old: &Value, new: &Value) -> Vec<Cause> {
     causes
 }
 
-/// The fields of the specification that changed and may not.
-fn immutable_changes(old: &Value, new: &Value) -> Vec<String> {
+/// Returns the immutable fields of the specification that changed.
+fn changed_immutable_fields(old: &Value, new: &Value) -> Vec<String> {
     let names = |spec: &Value| spec.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
     let mut all: Vec<String> = names(old);
     let added: Vec<String> = names(new);
@@ -69,7 +70,7 @@ fn immutable_changes(old: &Value, new: &Value) -> Vec<String> {
     let gated = !items(&old["schedulingGates"]).is_empty();
     all.retain(|name| match name.as_str() {
         "activeDeadlineSeconds" | "tolerations" | "schedulingGates" => false,
-        // Whoever holds a pod back may still say where it is to run.
+        // As in Kubernetes, the node of a gated pod may still be restricted.
         "nodeSelector" | "affinity" if gated => false,
         "terminationGracePeriodSeconds" if old[name].as_i64().is_some_and(|seconds| seconds < 0) => {
             new[name] != 1 && new[name] != old[name]
@@ -80,8 +81,8 @@ fn immutable_changes(old: &Value, new: &Value) -> Vec<String> {
     all.iter().map(|name| format!("spec.{name}")).collect()
 }
 
-/// A deadline may be set, and come nearer.
-fn deadline(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+/// `activeDeadlineSeconds` may be set and decreased.
+fn check_active_deadline(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     const PATH: &str = "spec.activeDeadlineSeconds";
     let value = &new["activeDeadlineSeconds"];
     match (old["activeDeadlineSeconds"].as_i64(), value.as_i64()) {
@@ -95,24 +96,24 @@ fn deadline(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Tolerations may come, and last longer or shorter.
-fn tolerations(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
-    let timeless = |toleration: &Value| {
+/// Tolerations may be added, and their `tolerationSeconds` may change.
+fn check_tolerations(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+    let without_seconds = |toleration: &Value| {
         let mut toleration = toleration.clone();
         if let Some(object) = toleration.as_object_mut() {
             object.remove("tolerationSeconds");
         }
         toleration
     };
-    let present: Vec<Value> = items(&new["tolerations"]).iter().map(timeless).collect();
-    if items(&old["tolerations"]).iter().any(|before| !present.contains(&timeless(before))) {
+    let present: Vec<Value> = items(&new["tolerations"]).iter().map(without_seconds).collect();
+    if items(&old["tolerations"]).iter().any(|before| !present.contains(&without_seconds(before))) {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         causes.push(field::forbidden("spec.tolerations", detail));
     }
 }
 
-/// Scheduling gates may go.
-fn gates(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+/// Scheduling gates may only be removed.
+fn check_scheduling_gates(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     let before = items(&old["schedulingGates"]);
     for (index, gate) in items(&new["schedulingGates"]).iter().enumerate() {
         if !before.contains(gate) {
@@ -147,34 +148,34 @@ mod tests {
         }})
     }
 
-    /// The fields that are refused when the member of the specification at `pointer` gets a value.
-    fn refused(old: &Value, pointer: &str, value: Value) -> Vec<String> {
+    /// Returns the fields that are rejected when the field of the specification at `pointer` is set to `value`.
+    fn rejected_fields(old: &Value, pointer: &str, value: Value) -> Vec<String> {
         let mut new = old.clone();
         let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
-        new["spec"].pointer_mut(parent).expect("a place")[name] = value;
-        changes(old, &new).into_iter().map(|cause| cause.field).collect()
+        new["spec"].pointer_mut(parent).expect("a parent")[name] = value;
+        validate_update(old, &new).into_iter().map(|cause| cause.field).collect()
     }
 
     #[test]
-    fn what_kubernetes_lets_change_may_change() {
+    fn mutable_fields_can_change() {
         let old = pod();
         for (pointer, value) in [
             ("/activeDeadlineSeconds", json!(5)),
             ("/tolerations", json!([{"key": "b"}, {"key": "a", "tolerationSeconds": 9}])),
             ("/containers", json!([{"name": "c", "image": "i:2"}])),
         ] {
-            assert_eq!(refused(&old, pointer, value), [""; 0], "{pointer}");
+            assert_eq!(rejected_fields(&old, pointer, value), [""; 0], "{pointer}");
         }
         let mut negative = pod();
         negative["spec"]["terminationGracePeriodSeconds"] = json!(-1);
-        assert_eq!(refused(&negative, "/terminationGracePeriodSeconds", json!(1)), [""; 0]);
-        assert_eq!(refused(&negative, "/terminationGracePeriodSeconds", json!(2)), ["spec"]);
+        assert_eq!(rejected_fields(&negative, "/terminationGracePeriodSeconds", json!(1)), [""; 0]);
+        assert_eq!(rejected_fields(&negative, "/terminationGracePeriodSeconds", json!(2)), ["spec"]);
     }
 
     #[test]
-    fn everything_else_may_not() {
+    fn other_fields_cannot_change() {
         let old = pod();
-        for (pointer, value, at) in [
+        for (pointer, value, field) in [
             ("/nodeName", json!("m"), "spec"),
             ("/restartPolicy", json!("Never"), "spec"),
             ("/terminationGracePeriodSeconds", json!(1), "spec"),
@@ -186,16 +187,16 @@ mod tests {
             ("/tolerations", json!([]), "spec.tolerations"),
             ("/schedulingGates", json!([{"name": "g"}]), "spec.schedulingGates[0]"),
         ] {
-            assert_eq!(refused(&old, pointer, value), [at], "{pointer}");
+            assert_eq!(rejected_fields(&old, pointer, value), [field], "{pointer}");
         }
     }
 
     #[test]
-    fn a_pod_behind_a_gate_may_be_directed_and_let_go() {
+    fn gated_pod_can_change_its_node_selector_and_lose_gates() {
         let mut old = pod();
         old["spec"]["schedulingGates"] = json!([{"name": "g"}]);
-        assert_eq!(refused(&old, "/schedulingGates", json!([])), [""; 0]);
-        assert_eq!(refused(&old, "/nodeSelector", json!({"disk": "ssd"})), [""; 0]);
-        assert_eq!(refused(&pod(), "/nodeSelector", json!({"disk": "ssd"})), ["spec"]);
+        assert_eq!(rejected_fields(&old, "/schedulingGates", json!([])), [""; 0]);
+        assert_eq!(rejected_fields(&old, "/nodeSelector", json!({"disk": "ssd"})), [""; 0]);
+        assert_eq!(rejected_fields(&pod(), "/nodeSelector", json!({"disk": "ssd"})), ["spec"]);
     }
 }

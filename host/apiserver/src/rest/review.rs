@@ -1,15 +1,16 @@
-//! Reviews: questions about who somebody is, and who may do what.
+//! Access and token reviews.
 
 use serde_json::{Value, json};
 
-use super::meta;
-use crate::access::{AUDIENCE, Question, Rule, User};
+use crate::access::{AUDIENCE, Attributes, PolicyRule};
+use crate::meta;
 use crate::registry::Endpoint;
 use crate::schema::field;
-use crate::server::State;
+use crate::state::State;
 use crate::status::{Cause, Status};
+use crate::user::User;
 
-/// The answer to a review that `user` asks for.
+/// Returns the review, requested by `user`, with its status.
 pub(crate) fn answer(
     state: &State,
     endpoint: &Endpoint,
@@ -24,37 +25,36 @@ pub(crate) fn answer(
         "SelfSubjectRulesReview" => rules(state, user, spec)?,
         "SelfSubjectAccessReview" => access(state, endpoint, user, spec)?,
         kind => {
-            let local = kind == "LocalSubjectAccessReview";
-            let mut causes: Vec<Cause> = about_a_subject(spec).into_iter().collect();
-            if local {
-                causes.extend(about_a_namespace(spec, namespace.unwrap_or_default()));
+            let mut causes: Vec<Cause> = check_subject(spec).into_iter().collect();
+            if kind == "LocalSubjectAccessReview" {
+                causes.extend(check_local_review(spec, namespace.unwrap_or_default()));
             }
             if !causes.is_empty() {
-                return Err(Status::invalid(endpoint.about(), meta::text(&review, "name"), causes));
+                return Err(Status::invalid(endpoint.resource_ref(), meta::text(&review, "name"), causes));
             }
             access(state, endpoint, &subject(spec), spec)?
         }
     };
     if let Some(namespace) = namespace {
-        meta::of(&mut review).insert("namespace".into(), namespace.into());
+        meta::metadata_mut(&mut review).insert("namespace".into(), namespace.into());
     }
-    meta::of(&mut review).entry("creationTimestamp").or_insert(Value::Null);
+    meta::metadata_mut(&mut review).entry("creationTimestamp").or_insert(Value::Null);
     Ok(review)
 }
 
-/// Whether a user may do what `spec` says.
+/// Returns the status of an access review: whether a user may make the request in `spec`.
 fn access(state: &State, endpoint: &Endpoint, user: &User, spec: &Value) -> Result<Value, Status> {
-    let verdict = state.access.judge(user, &question(endpoint, spec)?);
-    let mut status = json!({"allowed": verdict.allowed});
-    if !verdict.reason.is_empty() {
-        status["reason"] = verdict.reason.into();
+    let review = state.access.review(user, &attributes(endpoint, spec)?);
+    let mut status = json!({"allowed": review.allowed});
+    if !review.reason.is_empty() {
+        status["reason"] = review.reason.into();
     }
     Ok(status)
 }
 
-/// The question that a review's specification is.
-fn question<'a>(endpoint: &Endpoint, spec: &'a Value) -> Result<Question<'a>, Status> {
-    let invalid = |cause: Cause| Status::invalid(endpoint.about(), "", vec![cause]);
+/// Returns the request that a review asks about.
+fn attributes<'a>(endpoint: &Endpoint, spec: &'a Value) -> Result<Attributes<'a>, Status> {
+    let invalid = |cause: Cause| Status::invalid(endpoint.resource_ref(), "", vec![cause]);
     let text = |part: &'a Value, name: &str| part[name].as_str().unwrap_or_default();
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
     match (resource.is_object(), path.is_object()) {
@@ -66,20 +66,21 @@ fn question<'a>(endpoint: &Endpoint, spec: &'a Value) -> Result<Question<'a>, St
             let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
             Err(invalid(field::invalid("spec.resourceAttributes", &Value::Null, detail)))
         }
-        (false, true) => Ok(Question::path(text(path, "verb"), text(path, "path"))),
+        (false, true) => Ok(Attributes::non_resource(text(path, "verb"), text(path, "path"))),
         (true, false) => {
-            let question = Question::resource(
+            let attributes = Attributes::resource(
                 text(resource, "verb"),
                 text(resource, "group"),
                 text(resource, "resource"),
             );
-            let question = question.below(text(resource, "subresource")).named(text(resource, "name"));
-            Ok(question.within(text(resource, "namespace")))
+            let attributes =
+                attributes.subresource(text(resource, "subresource")).named(text(resource, "name"));
+            Ok(attributes.in_namespace(text(resource, "namespace")))
         }
     }
 }
 
-/// Whom a SubjectAccessReview is about. Its groups are taken as they are: none is added.
+/// Returns the user that a SubjectAccessReview is about. No groups are added to those in the review.
 fn subject(spec: &Value) -> User {
     let texts = |list: &Value| -> Vec<String> {
         let items = list.as_array().into_iter().flatten();
@@ -95,36 +96,39 @@ fn subject(spec: &Value) -> User {
     }
 }
 
-fn about_a_subject(spec: &Value) -> Option<Cause> {
+/// Requires a user or a group in a SubjectAccessReview.
+fn check_subject(spec: &Value) -> Option<Cause> {
     let named = spec["user"].as_str().is_some_and(|user| !user.is_empty());
     let grouped = spec["groups"].as_array().is_some_and(|groups| !groups.is_empty());
     let detail = "at least one of user or group must be specified";
     (!named && !grouped).then(|| field::invalid("spec.user", &Value::from(""), detail))
 }
 
-/// What a LocalSubjectAccessReview may not ask.
-fn about_a_namespace(spec: &Value, namespace: &str) -> Option<Cause> {
+/// Rejects a LocalSubjectAccessReview about another namespace or a non-resource path.
+fn check_local_review(spec: &Value, namespace: &str) -> Option<Cause> {
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
     if path.is_object() {
         let detail = "disallowed on this kind of request";
         return Some(field::invalid("spec.nonResourceAttributes", path, detail));
     }
-    let asked = resource["namespace"].as_str().unwrap_or_default();
-    (resource.is_object() && asked != namespace).then(|| {
+    let requested = resource["namespace"].as_str().unwrap_or_default();
+    (resource.is_object() && requested != namespace).then(|| {
         let detail = "must match metadata.namespace";
-        field::invalid("spec.resourceAttributes.namespace", &Value::from(asked), detail)
+        field::invalid("spec.resourceAttributes.namespace", &Value::from(requested), detail)
     })
 }
 
-/// What a user may do in a namespace.
+/// Returns the status of a SelfSubjectRulesReview: what a user may do in a namespace.
 fn rules(state: &State, user: &User, spec: &Value) -> Result<Value, Status> {
     let namespace = spec["namespace"].as_str().unwrap_or_default();
     if namespace.is_empty() {
         return Err(Status::bad_request("no namespace on request"));
     }
     let (rules, problem) = state.access.rules(user, namespace);
-    let (paths, resources): (Vec<&Rule>, Vec<&Rule>) = rules.iter().partition(|rule| !rule.paths.is_empty());
-    let values = |rules: Vec<&Rule>| -> Vec<Value> { rules.into_iter().map(Rule::to_value).collect() };
+    let (paths, resources): (Vec<&PolicyRule>, Vec<&PolicyRule>) =
+        rules.iter().partition(|rule| !rule.paths.is_empty());
+    let values =
+        |rules: Vec<&PolicyRule>| -> Vec<Value> { rules.into_iter().map(PolicyRule::to_value).collect() };
     let mut status = json!({
         "incomplete": !problem.is_empty(), "resourceRules": values(resources), "nonResourceRules": values(paths),
     });
@@ -134,10 +138,10 @@ fn rules(state: &State, user: &User, spec: &Value) -> Result<Value, Status> {
     Ok(status)
 }
 
-/// Whose a token is.
+/// Returns the status of a TokenReview: the user of a token.
 fn token(state: &State, spec: &Value) -> Value {
-    let asked = spec["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let mut audiences: Vec<&str> = asked.collect();
+    let requested = spec["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let mut audiences: Vec<&str> = requested.collect();
     if audiences.is_empty() {
         audiences.push(AUDIENCE);
     }

@@ -1,9 +1,9 @@
-//! The scale subresource: one form for everything that has replicas.
+//! The scale subresource, the same for all kinds with replicas.
 
 use pilothouse_model::LabelSelector;
 use serde_json::{Map, Value, json};
 
-use super::meta;
+use crate::meta;
 use crate::registry::{Endpoint, ScalePaths};
 use crate::schema::field;
 use crate::status::Status;
@@ -13,16 +13,16 @@ pub(crate) const API_VERSION: &str = "autoscaling/v1";
 /// `kind` of the subresource.
 pub(crate) const KIND: &str = "Scale";
 
-/// The Scale of an object.
-pub(crate) fn of(endpoint: &Endpoint, paths: &ScalePaths, object: &Value) -> Value {
+/// Returns the Scale of an object.
+pub(crate) fn from_object(endpoint: &Endpoint, paths: &ScalePaths, object: &Value) -> Value {
     let metadata = &object["metadata"];
-    let mut kept = Map::new();
+    let mut scale_metadata = Map::new();
     for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = metadata.get(name) {
-            kept.insert(name.into(), value.clone());
+            scale_metadata.insert(name.into(), value.clone());
         }
     }
-    let number = |path: &str| at(object, path).and_then(Value::as_i64);
+    let number = |path: &str| lookup(object, path).and_then(Value::as_i64);
     let mut status = json!({"replicas": number(&paths.status_replicas).unwrap_or(0)});
     let selector = selector(endpoint, paths, object);
     if !selector.is_empty() {
@@ -30,11 +30,11 @@ pub(crate) fn of(endpoint: &Endpoint, paths: &ScalePaths, object: &Value) -> Val
     }
     let spec =
         number(&paths.spec_replicas).map_or_else(|| json!({}), |replicas| json!({"replicas": replicas}));
-    json!({"kind": KIND, "apiVersion": API_VERSION, "metadata": kept, "spec": spec, "status": status})
+    json!({"kind": KIND, "apiVersion": API_VERSION, "metadata": scale_metadata, "spec": spec, "status": status})
 }
 
-/// The object with the replicas that a Scale asks for, and the Scale's resourceVersion.
-pub(crate) fn put(
+/// Returns the object with the replicas, resourceVersion and UID of a Scale.
+pub(crate) fn set_replicas(
     endpoint: &Endpoint,
     paths: &ScalePaths,
     object: &Value,
@@ -51,20 +51,20 @@ pub(crate) fn put(
     if number < 0 {
         let detail = "must be greater than or equal to 0";
         let cause = field::invalid("spec.replicas", replicas, detail);
-        return Err(Status::invalid(endpoint.about(), name, vec![cause]));
+        return Err(Status::invalid(endpoint.resource_ref(), name, vec![cause]));
     }
     let mut object = object.clone();
-    let mut place = &mut object;
+    let mut field = &mut object;
     for part in paths.spec_replicas.split('.') {
-        if !place.is_object() {
-            *place = Value::Object(Map::new());
+        if !field.is_object() {
+            *field = Value::Object(Map::new());
         }
-        place = &mut place[part];
+        field = &mut field[part];
     }
-    *place = number.into();
+    *field = number.into();
     let version = meta::text(scale, "resourceVersion").to_owned();
     let uid = meta::text(scale, "uid").to_owned();
-    let metadata = meta::of(&mut object);
+    let metadata = meta::metadata_mut(&mut object);
     metadata.insert("resourceVersion".into(), version.into());
     if !uid.is_empty() {
         metadata.insert("uid".into(), uid.into());
@@ -74,7 +74,7 @@ pub(crate) fn put(
 
 fn selector(endpoint: &Endpoint, paths: &ScalePaths, object: &Value) -> String {
     if let Some(path) = &paths.selector {
-        return at(object, path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        return lookup(object, path).and_then(Value::as_str).unwrap_or_default().to_owned();
     }
     if endpoint.resource.custom.is_some() {
         return String::new();
@@ -86,6 +86,6 @@ fn selector(endpoint: &Endpoint, paths: &ScalePaths, object: &Value) -> String {
     LabelSelector::from_json(&selector).map(|selector| selector.to_string()).unwrap_or_default()
 }
 
-fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+fn lookup<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(object, |value, part| value.get(part))
 }

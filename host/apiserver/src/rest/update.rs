@@ -1,46 +1,48 @@
+//! Updates objects and their subresources.
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Written, admit, kinds, meta};
-use crate::crd;
+use super::{WriteResult, admit, crd_sync, strategy};
+use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
 use crate::schema::field;
-use crate::server::State;
+use crate::state::State;
 use crate::status::{Cause, Status};
-use crate::storage::{Stored, WriteError};
+use crate::storage::{StoredObject, WriteError};
 
-/// How often a write without a resourceVersion is tried again when another one came first.
-const CONFLICT_ATTEMPTS: usize = 16;
+/// How often an update without a resourceVersion is attempted when other writes conflict with it.
+const MAX_CONFLICT_ATTEMPTS: usize = 16;
 
-/// Which part of an object a write may change.
+/// What an update changes: the object itself or one of its subresources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// Everything but the status, if that is a subresource.
-    Main,
-    /// The status alone.
+pub(crate) enum UpdateTarget {
+    /// The object, without the status if that is a subresource.
+    Object,
+    /// The status.
     Status,
     /// A namespace's `spec.finalizers`.
     Finalize,
-    /// What `/scale` writes; it is validated and counted like `Main`.
+    /// The replicas, through `/scale`. Validated like [`Self::Object`], and increments the generation like it.
     Scale,
 }
 
-impl Part {
-    /// The subresource of a path.
-    pub(crate) fn of(subresource: Option<&str>) -> Self {
+impl UpdateTarget {
+    /// Returns the target for the subresource of a request path.
+    pub(crate) fn from_subresource(subresource: Option<&str>) -> Self {
         match subresource {
             Some("status") => Self::Status,
             Some("finalize") => Self::Finalize,
             Some("scale") => Self::Scale,
-            _ => Self::Main,
+            _ => Self::Object,
         }
     }
 
     fn subresource(self) -> &'static str {
         match self {
-            Self::Main => "",
+            Self::Object => "",
             Self::Status => "status",
             Self::Finalize => "finalize",
             Self::Scale => "scale",
@@ -48,43 +50,45 @@ impl Part {
     }
 }
 
-/// What the caller makes of the present state.
-pub(crate) struct Change {
+/// The state that an update writes if it is valid.
+pub(crate) struct ProposedUpdate {
     pub value: Value,
-    /// Whether field managers are in it already, because it was applied.
+    /// Whether the managed fields are already up to date, because the value is the result of an apply.
     pub applied: bool,
-    /// Whether to begin anew when another write came first, because the client named no resourceVersion.
+    /// Whether to retry with the new state after a conflicting write, because the client gave no resourceVersion.
     pub retry: bool,
 }
 
-/// Replaces an object by what `change` makes of its present state, in the served form. Called again when another write
-/// came first and the new state names no resourceVersion.
+/// Replaces an object by the result of `change`, which gets the current state in the served version.
+///
+/// After a conflicting write, `change` is called again with the new state if it returned `retry`.
 pub(crate) fn update(
     state: &State,
     endpoint: &Endpoint,
     key: (&str, &str),
-    part: Part,
+    target: UpdateTarget,
     options: &WriteOptions,
-    change: impl Fn(&Value) -> Result<Change, Status>,
-) -> Result<Written, Status> {
+    change: impl Fn(&Value) -> Result<ProposedUpdate, Status>,
+) -> Result<WriteResult, Status> {
     let (namespace, name) = key;
     let table = &endpoint.resource.table;
     for attempt in 1.. {
-        let current = table.get(namespace, name).ok_or_else(|| Status::not_found(endpoint.about(), name))?;
-        let old = endpoint.serve(&current);
-        let Change { value: new, applied, retry } = change(&old)?;
-        check_preconditions(endpoint, name, part, &old, &new)?;
-        let (new, warnings) = prepare(state, endpoint, part, &old, new, options, applied)?;
-        if same(&old, &new) {
-            return Ok(Written { object: current, created: false, warnings });
+        let current =
+            table.get(namespace, name).ok_or_else(|| Status::not_found(endpoint.resource_ref(), name))?;
+        let old = endpoint.served_value(&current);
+        let ProposedUpdate { value: new, applied, retry } = change(&old)?;
+        check_preconditions(endpoint, name, target, &old, &new)?;
+        let (new, warnings) = prepare(state, endpoint, target, &old, new, options, applied)?;
+        if is_unchanged(&old, &new) {
+            return Ok(WriteResult { object: current, created: false, warnings });
         }
         match store(state, endpoint, &current, new, options.dry_run) {
             Ok(object) => {
-                crd::after_write(state, endpoint, name, options.dry_run);
-                return Ok(Written { object, created: false, warnings });
+                crd_sync::after_write(state, endpoint, name, options.dry_run);
+                return Ok(WriteResult { object, created: false, warnings });
             }
-            Err(_) if retry && attempt < CONFLICT_ATTEMPTS => {}
-            Err(_) => return Err(Status::modified(endpoint.about(), name)),
+            Err(_) if retry && attempt < MAX_CONFLICT_ATTEMPTS => {}
+            Err(_) => return Err(Status::modified(endpoint.resource_ref(), name)),
         }
     }
     unreachable!("the last attempt returns")
@@ -93,15 +97,15 @@ pub(crate) fn update(
 fn check_preconditions(
     endpoint: &Endpoint,
     name: &str,
-    part: Part,
+    target: UpdateTarget,
     old: &Value,
     new: &Value,
 ) -> Result<(), Status> {
-    let about = endpoint.about();
+    let about = endpoint.resource_ref();
     let (before, after) = (meta::text(old, "resourceVersion"), meta::text(new, "resourceVersion"));
     if after.is_empty() {
-        let conditional = endpoint.resource.rules.conditional_update || endpoint.resource.custom.is_some();
-        if conditional && part != Part::Scale {
+        let conditional = endpoint.resource.strategy.conditional_update || endpoint.resource.custom.is_some();
+        if conditional && target != UpdateTarget::Scale {
             let cause = Cause {
                 field: "metadata.resourceVersion".into(),
                 reason: "FieldValueInvalid".into(),
@@ -121,60 +125,68 @@ fn check_preconditions(
     Ok(())
 }
 
-/// The new state as it would be stored, and warnings.
+/// Returns the new state in the form that is stored, and warnings.
 fn prepare(
     state: &State,
     endpoint: &Endpoint,
-    part: Part,
+    target: UpdateTarget,
     old: &Value,
     mut new: Value,
     options: &WriteOptions,
     applied: bool,
 ) -> Result<(Value, Vec<String>), Status> {
     let mut warnings = admit::decode(endpoint, &mut new, options.validation)?;
-    let mut causes = new_finalizers(old, &new);
+    let mut causes = check_added_finalizers(old, &new);
     meta::keep_server_fields(old, &mut new);
-    restrict(endpoint, part, old, &mut new);
-    if part == Part::Main || part == Part::Status {
-        causes.extend(kinds::prepare_update(state, endpoint, part, old, &mut new));
+    keep_fields_outside_target(endpoint, target, old, &mut new);
+    if target == UpdateTarget::Object || target == UpdateTarget::Status {
+        causes.extend(strategy::prepare_update(state, endpoint, target, old, &mut new));
     }
-    if part != Part::Status && counts(endpoint, old, &new) {
-        meta::of(&mut new).insert("generation".into(), json!(meta::generation(old) + 1));
+    if target != UpdateTarget::Status && increments_generation(endpoint, old, &new) {
+        meta::metadata_mut(&mut new).insert("generation".into(), json!(meta::generation(old) + 1));
     }
     admit::validate(endpoint, &new, Some(old), causes)?;
-    state.access.refuse_escalation(endpoint, Some(old), &new, options.author.as_ref())?;
+    state.access.check_escalation(endpoint, Some(old), &new, options.author.as_ref())?;
     if !applied {
-        admit::track(endpoint, Some(old), &mut new, options, part.subresource(), &state.now());
+        admit::track_managed_fields(
+            endpoint,
+            Some(old),
+            &mut new,
+            options,
+            target.subresource(),
+            &state.now(),
+        );
     }
     warnings.dedup();
     Ok((new, warnings))
 }
 
-/// Takes from the old state what this kind of write does not change.
-fn restrict(endpoint: &Endpoint, part: Part, old: &Value, new: &mut Value) {
-    match part {
-        Part::Main | Part::Scale => {
-            if endpoint.status {
-                keep(old, new, "status");
+/// Restores the fields of the old state that an update of this target does not change.
+fn keep_fields_outside_target(endpoint: &Endpoint, target: UpdateTarget, old: &Value, new: &mut Value) {
+    match target {
+        UpdateTarget::Object | UpdateTarget::Scale => {
+            if endpoint.has_status {
+                copy_field(old, new, "status");
             }
         }
-        Part::Status | Part::Finalize => {
+        UpdateTarget::Status | UpdateTarget::Finalize => {
             let managed = new["metadata"]["managedFields"].take();
-            let mut kept = old.clone();
-            if part == Part::Status {
-                keep(new, &mut kept, "status");
+            let mut merged = old.clone();
+            if target == UpdateTarget::Status {
+                copy_field(new, &mut merged, "status");
             } else {
-                kept["spec"] = new["spec"].take();
+                merged["spec"] = new["spec"].take();
             }
             if !managed.is_null() {
-                meta::of(&mut kept).insert("managedFields".into(), managed);
+                meta::metadata_mut(&mut merged).insert("managedFields".into(), managed);
             }
-            *new = kept;
+            *new = merged;
         }
     }
 }
 
-fn keep(from: &Value, to: &mut Value, field: &str) {
+/// Copies a top-level field, or removes it if `from` does not have it.
+fn copy_field(from: &Value, to: &mut Value, field: &str) {
     let Some(target) = to.as_object_mut() else { return };
     match from.get(field) {
         Some(value) => drop(target.insert(field.into(), value.clone())),
@@ -182,21 +194,21 @@ fn keep(from: &Value, to: &mut Value, field: &str) {
     }
 }
 
-/// Whether a change advances `metadata.generation`.
-fn counts(endpoint: &Endpoint, old: &Value, new: &Value) -> bool {
+/// Whether a change increments `metadata.generation`.
+fn increments_generation(endpoint: &Endpoint, old: &Value, new: &Value) -> bool {
     let custom = endpoint.resource.custom.is_some();
-    if !custom && !endpoint.resource.rules.generation {
+    if !custom && !endpoint.resource.strategy.tracks_generation {
         return false;
     }
-    let ignored = |name: &str| name == "metadata" || (name == "status" && (endpoint.status || !custom));
+    let ignored = |name: &str| name == "metadata" || (name == "status" && (endpoint.has_status || !custom));
     let differs = |a: &Value, b: &Value| {
         a.as_object().into_iter().flatten().any(|(name, value)| !ignored(name) && b.get(name) != Some(value))
     };
     differs(old, new) || differs(new, old)
 }
 
-/// An object that is being deleted gets no new finalizers.
-fn new_finalizers(old: &Value, new: &Value) -> Vec<Cause> {
+/// Rejects new finalizers on an object that is being deleted.
+fn check_added_finalizers(old: &Value, new: &Value) -> Vec<Cause> {
     if old["metadata"].get("deletionTimestamp").is_none() {
         return Vec::new();
     }
@@ -213,8 +225,8 @@ fn new_finalizers(old: &Value, new: &Value) -> Vec<Cause> {
     vec![field::forbidden("metadata.finalizers", &detail)]
 }
 
-/// Whether nothing changed, so that nothing is written. Field managers' times alone are no change.
-fn same(old: &Value, new: &Value) -> bool {
+/// Whether an update changes nothing and is therefore not written. Times in the managed fields do not count.
+fn is_unchanged(old: &Value, new: &Value) -> bool {
     fn without_times(value: &Value) -> Value {
         let mut value = value.clone();
         for entry in value["metadata"]["managedFields"].as_array_mut().into_iter().flatten() {
@@ -225,35 +237,35 @@ fn same(old: &Value, new: &Value) -> bool {
     old == new || (old["spec"] == new["spec"] && without_times(old) == without_times(new))
 }
 
-/// Stores the new state, or, where it is the end of a deletion, removes the object.
+/// Stores the new state, or removes the object if this completes its deletion.
 fn store(
     state: &State,
     endpoint: &Endpoint,
-    current: &Arc<Stored>,
+    current: &Arc<StoredObject>,
     new: Value,
     dry_run: bool,
-) -> Result<Arc<Stored>, WriteError> {
+) -> Result<Arc<StoredObject>, WriteError> {
     let table = &endpoint.resource.table;
-    let finished = is_finished(endpoint, &new);
-    let draft = endpoint.resource.draft(endpoint.stored(new));
+    let deletion_complete = is_deletion_complete(endpoint, &new);
+    let draft = endpoint.resource.draft(endpoint.to_stored(new));
     if dry_run {
-        return Ok(Arc::new(Stored::unwritten(draft)));
+        return Ok(Arc::new(StoredObject::unwritten(draft)));
     }
-    if finished {
-        let gone = table.delete(current, draft)?;
-        crd::after_delete(state, endpoint);
-        return Ok(gone);
+    if deletion_complete {
+        let deleted = table.delete(current, draft)?;
+        crd_sync::after_delete(state, endpoint);
+        return Ok(deleted);
     }
     table.update(current, draft)
 }
 
-/// Whether an object that is being deleted has nothing left to wait for.
-fn is_finished(endpoint: &Endpoint, value: &Value) -> bool {
+/// Whether an object is being deleted and nothing delays its removal any more.
+fn is_deletion_complete(endpoint: &Endpoint, value: &Value) -> bool {
     let metadata = &value["metadata"];
     metadata["deletionTimestamp"].is_string()
         && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
         && meta::finalizers(value).is_empty()
-        && (!kinds::is_namespace(endpoint)
+        && (!strategy::is_namespace(endpoint)
             || value["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty))
 }
 
@@ -262,16 +274,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_of_managers_alone_are_no_change() {
+    fn managed_fields_times_alone_are_not_a_change() {
         let with = |time: &str, labels: Value| json!({"metadata": {"labels": labels, "managedFields": [{"time": time}]}});
-        assert!(same(&with("a", json!({})), &with("b", json!({}))));
-        assert!(!same(&with("a", json!({})), &with("b", json!({"x": "y"}))));
+        assert!(is_unchanged(&with("a", json!({})), &with("b", json!({}))));
+        assert!(!is_unchanged(&with("a", json!({})), &with("b", json!({"x": "y"}))));
     }
 
     #[test]
-    fn finalizers_may_go_but_not_come_while_an_object_is_deleted() {
+    fn finalizers_can_be_removed_but_not_added_during_deletion() {
         let old = json!({"metadata": {"deletionTimestamp": "t", "finalizers": ["a/b", "c/d"]}});
-        assert!(new_finalizers(&old, &json!({"metadata": {"finalizers": ["c/d"]}})).is_empty());
-        assert_eq!(new_finalizers(&old, &json!({"metadata": {"finalizers": ["e/f"]}})).len(), 1);
+        assert!(check_added_finalizers(&old, &json!({"metadata": {"finalizers": ["c/d"]}})).is_empty());
+        assert_eq!(check_added_finalizers(&old, &json!({"metadata": {"finalizers": ["e/f"]}})).len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! The schemas of the built-in kinds, read once from the types of `k8s-openapi`.
+//! The schemas of the built-in kinds, generated from the types of `k8s-openapi`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -11,7 +11,7 @@ use super::node::{Arena, NodeId, SchemaRef};
 use super::parse::Parser;
 use super::topology;
 
-/// A built-in kind and the definition that describes it.
+/// A built-in kind.
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltinKind {
     /// The API group; empty for core.
@@ -20,20 +20,21 @@ pub struct BuiltinKind {
     pub version: &'static str,
     /// The kind.
     pub kind: &'static str,
-    add: fn(&mut SchemaGenerator) -> String,
+    /// Adds the kind's definition to a generator and returns its name.
+    add_definition: fn(&mut SchemaGenerator) -> String,
 }
 
-/// The definitions of all built-in types as OpenAPI components, and the kinds that are made of them.
+/// The OpenAPI definitions of all built-in types, and the kinds among them.
 #[derive(Debug)]
 pub struct Definitions {
-    /// OpenAPI schemas by definition name (`io.k8s.api.core.v1.Pod`), with references as
+    /// The schemas by definition name, such as `io.k8s.api.core.v1.Pod`. References have the form
     /// `#/components/schemas/NAME`.
     pub schemas: Map<String, Value>,
-    /// The definition of each kind, by group, version and kind.
+    /// The kinds, each with the name of its definition.
     pub kinds: Vec<(BuiltinKind, String)>,
 }
 
-fn add<T: JsonSchema>(generator: &mut SchemaGenerator) -> String {
+fn add_definition<T: JsonSchema>(generator: &mut SchemaGenerator) -> String {
     generator.subschema_for::<T>();
     T::schema_name().into_owned()
 }
@@ -42,12 +43,17 @@ macro_rules! kinds {
     ($($group:literal $version:literal in $module:path { $($kind:ident),+ $(,)? })+) => {
         &[$($({
             use $module as module;
-            BuiltinKind { group: $group, version: $version, kind: stringify!($kind), add: add::<module::$kind> }
+            BuiltinKind {
+                group: $group,
+                version: $version,
+                kind: stringify!($kind),
+                add_definition: add_definition::<module::$kind>,
+            }
         }),+),+]
     };
 }
 
-/// Every kind with a built-in schema.
+/// All kinds with a built-in schema.
 pub const KINDS: &[BuiltinKind] = kinds! {
     "" "v1" in k8s_openapi::api::core::v1 {
         Binding, ComponentStatus, ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolume,
@@ -89,33 +95,33 @@ pub const KINDS: &[BuiltinKind] = kinds! {
     "apiregistration.k8s.io" "v1" in k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1 { APIService }
 };
 
-/// The definitions of all built-in types, built on first use.
+/// Returns the definitions of all built-in types, which the first call generates.
 pub fn definitions() -> &'static Definitions {
     static DEFINITIONS: OnceLock<Definitions> = OnceLock::new();
     DEFINITIONS.get_or_init(|| {
         let mut generator = SchemaGenerator::default();
-        let kinds: Vec<_> = KINDS.iter().map(|kind| (*kind, (kind.add)(&mut generator))).collect();
-        add::<k8s_openapi::apimachinery::pkg::apis::meta::v1::DeleteOptions>(&mut generator);
-        add::<k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta>(&mut generator);
-        add::<k8s_openapi::apimachinery::pkg::apis::meta::v1::Status>(&mut generator);
+        let kinds: Vec<_> = KINDS.iter().map(|kind| (*kind, (kind.add_definition)(&mut generator))).collect();
+        add_definition::<k8s_openapi::apimachinery::pkg::apis::meta::v1::DeleteOptions>(&mut generator);
+        add_definition::<k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta>(&mut generator);
+        add_definition::<k8s_openapi::apimachinery::pkg::apis::meta::v1::Status>(&mut generator);
         let mut schemas = generator.take_definitions(true);
         for (_, definition) in &kinds {
-            // The generated types make metadata a plain struct, hence "required"; Kubernetes does not ask for it.
+            // The generated types require metadata, since it is not an `Option` there. Kubernetes does not.
             if let Some(required) = schemas.get_mut(definition).and_then(|schema| schema.get_mut("required"))
             {
-                let kept =
+                let names =
                     required.as_array().into_iter().flatten().filter(|name| *name != "metadata").cloned();
-                *required = kept.collect();
+                *required = names.collect();
             }
         }
         topology::annotate(&mut schemas);
-        schemas.values_mut().for_each(point_to_components);
+        schemas.values_mut().for_each(rewrite_references);
         Definitions { schemas, kinds }
     })
 }
 
-/// Rewrites JSON schema's references to OpenAPI's.
-fn point_to_components(schema: &mut Value) {
+/// Rewrites JSON schema references to OpenAPI references.
+fn rewrite_references(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
             if let Some(Value::String(target)) = object.get_mut("$ref")
@@ -123,28 +129,29 @@ fn point_to_components(schema: &mut Value) {
             {
                 *target = format!("#/components/schemas/{name}");
             }
-            object.values_mut().for_each(point_to_components);
+            object.values_mut().for_each(rewrite_references);
         }
-        Value::Array(items) => items.iter_mut().for_each(point_to_components),
+        Value::Array(items) => items.iter_mut().for_each(rewrite_references),
         _ => {}
     }
 }
 
-struct Parsed {
+/// The parsed schemas of all built-in kinds, which share an arena.
+struct ParsedSchemas {
     arena: Arc<Arena>,
     delete_options: NodeId,
     kinds: HashMap<(&'static str, &'static str, &'static str), Arc<Schema>>,
 }
 
-fn parsed() -> &'static Parsed {
-    static PARSED: OnceLock<Parsed> = OnceLock::new();
+fn parsed_schemas() -> &'static ParsedSchemas {
+    static PARSED: OnceLock<ParsedSchemas> = OnceLock::new();
     PARSED.get_or_init(|| {
         let definitions = definitions();
         let mut parser = Parser::with_definitions(&definitions.schemas);
         let roots: Vec<(BuiltinKind, NodeId)> =
             definitions.kinds.iter().map(|(kind, name)| (*kind, parser.definition(name))).collect();
         let delete_options = parser.definition("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions");
-        let arena = Arc::new(parser.finish());
+        let arena = Arc::new(parser.into_arena());
         let kinds = roots
             .into_iter()
             .map(|(kind, root)| {
@@ -152,17 +159,17 @@ fn parsed() -> &'static Parsed {
                 ((kind.group, kind.version, kind.kind), Arc::new(schema))
             })
             .collect();
-        Parsed { arena, delete_options, kinds }
+        ParsedSchemas { arena, delete_options, kinds }
     })
 }
 
-/// The schema of a built-in kind.
+/// Returns the schema of a built-in kind.
 pub(super) fn schema(group: &str, version: &str, kind: &str) -> Option<Arc<Schema>> {
-    parsed().kinds.get(&(group, version, kind)).cloned()
+    parsed_schemas().kinds.get(&(group, version, kind)).cloned()
 }
 
-/// The schema of `DeleteOptions`, which every group and version has.
+/// Returns the schema of `DeleteOptions`, a kind of every group and version.
 pub(super) fn delete_options() -> SchemaRef<'static> {
-    let parsed = parsed();
-    SchemaRef::new(&parsed.arena, parsed.delete_options)
+    let schemas = parsed_schemas();
+    SchemaRef::new(&schemas.arena, schemas.delete_options)
 }

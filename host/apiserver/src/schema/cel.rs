@@ -1,8 +1,8 @@
-//! CEL rules (`x-kubernetes-validations`) of custom resources.
+//! CEL rules of custom resources (`x-kubernetes-validations`).
 //!
-//! Each node with rules has them compiled once, when its CRD is read. The walk over the object is ours, because
-//! Kubernetes pairs old and new list items by their keys (and leaves out transition rules where it cannot pair), which
-//! `kube-cel`'s own walk does not.
+//! The rules of a node are compiled once, when the schema of the CRD is parsed. This module traverses objects itself
+//! instead of leaving it to `kube-cel`, since Kubernetes correlates old and new list items by their keys (and skips
+//! transition rules for items without a counterpart), which `kube-cel` does not.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,50 +11,50 @@ use kube_cel::{CompiledSchema, ErrorKind, ValidationError, compile_schema, valid
 use pilothouse_model::cel;
 use serde_json::Value;
 
+use super::correlation::correlated_item;
 use super::field;
-use super::node::{Additional, SchemaRef, Type};
-use super::pairing::paired;
+use super::node::{AdditionalProperties, SchemaRef, Type};
 use crate::status::Cause;
 
 /// The compiled rules of one node.
 #[derive(Clone)]
-pub struct Rules {
+pub struct CelRules {
     compiled: Arc<CompiledSchema>,
-    /// The rules that were not given to the parser, and why.
-    refused: Arc<[(usize, String)]>,
+    /// The indexes of the rules that were rejected before parsing, and why.
+    rejected: Arc<[(usize, String)]>,
 }
 
-impl std::fmt::Debug for Rules {
+impl std::fmt::Debug for CelRules {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let sources = self.compiled.validations.iter().flatten().map(|rule| &rule.rule.rule);
         f.debug_list().entries(sources).finish()
     }
 }
 
-impl Rules {
-    /// The rules of the schema `raw` itself; none if it has none. Rules that do not compile are reported by
-    /// [`compile_errors`] and fail every object.
-    pub(super) fn read(raw: &Value) -> Option<Self> {
+impl CelRules {
+    /// Compiles the rules of the schema `raw` itself, not those of its children; `None` if it has none. Rules that do
+    /// not compile are reported by [`compile_errors`], and every object fails them.
+    pub(super) fn compile(raw: &Value) -> Option<Self> {
         raw.get("x-kubernetes-validations").and_then(Value::as_array).filter(|rules| !rules.is_empty())?;
-        let mut alone = raw.clone();
-        for_each_child(&mut alone, &mut strip);
-        let mut refused = Vec::new();
+        let mut own_rules = raw.clone();
+        for_each_child(&mut own_rules, &mut strip_rules_and_defaults);
+        let mut rejected = Vec::new();
         for (index, rule) in
-            alone["x-kubernetes-validations"].as_array_mut().into_iter().flatten().enumerate()
+            own_rules["x-kubernetes-validations"].as_array_mut().into_iter().flatten().enumerate()
         {
             make_old_self_optional(rule);
             if let Err(problem) = check_bounds(rule) {
-                // The parser fails at once on a rule without text, and so does each object of this rule.
+                // An empty rule fails to compile without any parsing.
                 *rule = serde_json::json!({"rule": ""});
-                refused.push((index, problem));
+                rejected.push((index, problem));
             }
         }
-        // Some malformed rules make the parser panic instead of refusing them.
-        let compiled = catch_unwind(AssertUnwindSafe(|| compile_schema(&alone))).unwrap_or_else(|_| {
-            refused = vec![(0, "the parser failed: a rule is malformed".to_owned())];
+        // The parser panics on some malformed rules.
+        let compiled = catch_unwind(AssertUnwindSafe(|| compile_schema(&own_rules))).unwrap_or_else(|_| {
+            rejected = vec![(0, "the parser failed: a rule is malformed".to_owned())];
             compile_schema(&serde_json::json!({"x-kubernetes-validations": [{"rule": ""}]}))
         });
-        Some(Self { compiled: Arc::new(compiled), refused: refused.into() })
+        Some(Self { compiled: Arc::new(compiled), rejected: rejected.into() })
     }
 
     fn is_transition(&self, source: &str) -> bool {
@@ -62,24 +62,17 @@ impl Rules {
         rules.any(|rule| rule.rule.rule == source && rule.is_transition_rule)
     }
 
-    /// Evaluates the rules with `self` bound to `value`, and `oldSelf` to `old` where the old value is known.
-    pub(super) fn check(
-        &self,
-        ty: Type,
-        path: &str,
-        value: &Value,
-        old: Option<&Value>,
-        causes: &mut Vec<Cause>,
-    ) {
+    /// Evaluates the rules with `self` bound to `value` and `oldSelf` to `old`, if there is an old value.
+    fn evaluate(&self, ty: Type, path: &str, value: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
         let Err(errors) = validate_compiled(&self.compiled, value, old) else { return };
         let unchanged = old == Some(value);
-        // What failed before and has not changed is let through, unless the rule is about the change.
-        let counts = |error: &&ValidationError| !unchanged || self.is_transition(&error.rule);
-        causes.extend(errors.iter().filter(counts).map(|error| failure(ty, path, error)));
+        // Validation ratcheting (KEP-4008): an unchanged value may keep failing all rules but transition rules.
+        let is_relevant = |error: &&ValidationError| !unchanged || self.is_transition(&error.rule);
+        causes.extend(errors.iter().filter(is_relevant).map(|error| cause(ty, path, error)));
     }
 }
 
-/// Evaluates the CEL rules of `schema` and of everything below it.
+/// Evaluates the CEL rules of `schema` and of all nodes below it, and adds the failures to `causes`.
 pub(super) fn evaluate(
     schema: SchemaRef<'_>,
     new: &Value,
@@ -91,47 +84,48 @@ pub(super) fn evaluate(
     if let Some(rules) = &node.rules
         && !new.is_null()
     {
-        rules.check(node.ty, path, new, old, causes);
+        rules.evaluate(node.ty, path, new, old, causes);
     }
     match new {
         Value::Object(object) => {
             for (name, child) in object {
-                let Some(of_child) = schema.field(name) else { continue };
-                let in_map =
-                    matches!(node.additional, Additional::Of(_)) && !node.properties.contains_key(name);
-                let at = if in_map { field::key(path, name) } else { field::child(path, name) };
-                let before = old.and_then(|old| old.get(name)).filter(|old| !old.is_null());
-                evaluate(of_child, child, before, &at, causes);
+                let Some(child_schema) = schema.field(name) else { continue };
+                let is_map_entry = matches!(node.additional, AdditionalProperties::Schema(_))
+                    && !node.properties.contains_key(name);
+                let at = if is_map_entry { field::key(path, name) } else { field::child(path, name) };
+                let old_child = old.and_then(|old| old.get(name)).filter(|old| !old.is_null());
+                evaluate(child_schema, child, old_child, &at, causes);
             }
         }
         Value::Array(items) => {
-            let Some(of_items) = schema.items() else { return };
+            let Some(item_schema) = schema.items() else { return };
             for (index, item) in items.iter().enumerate() {
-                let old_item = paired(&node.list_type, item, old);
-                evaluate(of_items, item, old_item, &field::index(path, index), causes);
+                let old_item = correlated_item(&node.list_type, item, old);
+                evaluate(item_schema, item, old_item, &field::index(path, index), causes);
             }
         }
         _ => {}
     }
-    for id in node.checks.iter().flat_map(|checks| &checks.all_of) {
-        evaluate(schema.at(*id), new, old, path, causes);
+    for id in node.validations.iter().flat_map(|validations| &validations.all_of) {
+        evaluate(schema.resolve(*id), new, old, path, causes);
     }
 }
 
-/// The rules directly below `raw` that cannot be compiled: index in `x-kubernetes-validations` and what is wrong.
+/// Returns the rules of the schema `raw` itself that cannot be compiled: their index in `x-kubernetes-validations` and
+/// the problem.
 pub(super) fn compile_errors(raw: &Value) -> Vec<(usize, String)> {
-    let Some(rules) = Rules::read(raw) else { return Vec::new() };
+    let Some(rules) = CelRules::compile(raw) else { return Vec::new() };
     let results = rules.compiled.validations.iter().enumerate();
     let problem = |index, error: String| {
-        let refused = rules.refused.iter().find(|(refused, _)| *refused == index);
-        (index, refused.map_or(error, |(_, problem)| problem.clone()))
+        let rejected = rules.rejected.iter().find(|(rejected, _)| *rejected == index);
+        (index, rejected.map_or(error, |(_, problem)| problem.clone()))
     };
     results
         .filter_map(|(index, rule)| rule.as_ref().err().map(|error| problem(index, error.to_string())))
         .collect()
 }
 
-/// Checks what a rule gives to the parser.
+/// Checks that the expressions of a rule are within the bounds for the parser.
 fn check_bounds(rule: &Value) -> Result<(), String> {
     for name in ["rule", "messageExpression"] {
         if let Some(text) = rule.get(name).and_then(Value::as_str) {
@@ -141,7 +135,7 @@ fn check_bounds(rule: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn failure(ty: Type, path: &str, error: &ValidationError) -> Cause {
+fn cause(ty: Type, path: &str, error: &ValidationError) -> Cause {
     let at = if error.field_path.is_empty() {
         path.to_owned()
     } else if error.field_path.starts_with(['.', '[']) {
@@ -150,27 +144,27 @@ fn failure(ty: Type, path: &str, error: &ValidationError) -> Cause {
         field::child(path, &error.field_path)
     };
     let at = at.trim_start_matches('.');
-    // Kubernetes names the type instead of printing the value, which may be a whole object.
-    let shown = Value::from(ty.name());
+    // As in Kubernetes, messages contain the type instead of the value, which may be large.
+    let type_name = Value::from(ty.name());
     match (&error.kind, error.reason.as_deref()) {
         (ErrorKind::ValidationFailure, Some("FieldValueForbidden")) => field::forbidden(at, &error.message),
         (ErrorKind::ValidationFailure, Some("FieldValueRequired")) => field::required(at, &error.message),
-        (ErrorKind::ValidationFailure, Some("FieldValueDuplicate")) => field::duplicate(at, &shown),
-        (ErrorKind::ValidationFailure, _) => field::invalid(at, &shown, error.message.trim()),
-        _ => field::invalid(at, &shown, &format!("{} evaluating rule: {}", error.message, error.rule)),
+        (ErrorKind::ValidationFailure, Some("FieldValueDuplicate")) => field::duplicate(at, &type_name),
+        (ErrorKind::ValidationFailure, _) => field::invalid(at, &type_name, error.message.trim()),
+        _ => field::invalid(at, &type_name, &format!("{} evaluating rule: {}", error.message, error.rule)),
     }
 }
 
-/// In rules with `optionalOldSelf`, `oldSelf` is a CEL optional. The library binds the value or null there, so the
-/// rule is rewritten to make the optional of it.
+/// Rewrites a rule with `optionalOldSelf`, in which `oldSelf` is a CEL optional. The library binds `oldSelf` to the value
+/// or null, so the rewritten rule wraps it into an optional.
 fn make_old_self_optional(rule: &mut Value) {
     const OPTIONAL: &str = "(oldSelf == null ? optional.none() : optional.of(oldSelf))";
     if rule.get("optionalOldSelf") != Some(&Value::Bool(true)) {
         return;
     }
-    let Some(written) = rule.get("rule").and_then(Value::as_str).map(str::to_owned) else { return };
+    let Some(original) = rule.get("rule").and_then(Value::as_str).map(str::to_owned) else { return };
     if rule.get("message").is_none() {
-        rule["message"] = format!("failed rule: {written}").into();
+        rule["message"] = format!("failed rule: {original}").into();
     }
     for name in ["rule", "messageExpression"] {
         if let Some(expression) = rule.get(name).and_then(Value::as_str) {
@@ -179,20 +173,22 @@ fn make_old_self_optional(rule: &mut Value) {
     }
 }
 
-/// Replaces a variable in a CEL expression, but neither within string literals nor where it is a field's name.
+/// Replaces a variable in a CEL expression, except in string literals and where the identifier is a field name.
 fn replace_identifier(expression: &str, identifier: &str, replacement: &str) -> String {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_identifier_char = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let (mut result, mut quote, mut previous) = (String::new(), None, ' ');
     let mut rest = expression;
     while let Some(c) = rest.chars().next() {
-        let mut taken = c.len_utf8();
+        let mut length = c.len_utf8();
         match quote {
-            Some(_) if c == '\\' => taken += rest[taken..].chars().next().map_or(0, char::len_utf8),
+            Some(_) if c == '\\' => length += rest[length..].chars().next().map_or(0, char::len_utf8),
             Some(open) if c == open => quote = None,
             None if c == '\'' || c == '"' => quote = Some(c),
-            None if !is_part(previous)
+            None if !is_identifier_char(previous)
                 && previous != '.'
-                && rest.strip_prefix(identifier).is_some_and(|after| !after.starts_with(is_part)) =>
+                && rest
+                    .strip_prefix(identifier)
+                    .is_some_and(|after| !after.starts_with(is_identifier_char)) =>
             {
                 result.push_str(replacement);
                 rest = &rest[identifier.len()..];
@@ -201,21 +197,21 @@ fn replace_identifier(expression: &str, identifier: &str, replacement: &str) -> 
             }
             _ => {}
         }
-        result.push_str(&rest[..taken]);
+        result.push_str(&rest[..length]);
         previous = c;
-        rest = &rest[taken..];
+        rest = &rest[length..];
     }
     result
 }
 
-/// Removes rules and defaults from `schema` and all below it: defaults have been applied before, and a nested rule is
-/// evaluated at its own node.
-fn strip(schema: &mut Value) {
+/// Removes rules and defaults from `schema` and everything below it. Defaults are applied before, and nested rules are
+/// evaluated at their own node.
+fn strip_rules_and_defaults(schema: &mut Value) {
     if let Some(object) = schema.as_object_mut() {
         object.remove("x-kubernetes-validations");
         object.remove("default");
     }
-    for_each_child(schema, &mut strip);
+    for_each_child(schema, &mut strip_rules_and_defaults);
 }
 
 fn for_each_child(schema: &mut Value, visit: &mut dyn FnMut(&mut Value)) {
@@ -239,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_are_replaced_and_nothing_else() {
+    fn only_variables_are_replaced() {
         let replaced = |text: &str| replace_identifier(text, "oldSelf", "X");
         assert_eq!(replaced("oldSelf.hasValue() || self.oldSelf == 1"), "X.hasValue() || self.oldSelf == 1");
         assert_eq!(
@@ -249,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_beyond_a_bound_is_refused_before_it_is_parsed() {
+    fn rules_beyond_the_bounds_are_rejected_before_parsing() {
         for (rule, problem) in [
             (format!("{}self", "!!(".repeat(30)), "doubled prefixes"),
             (format!("self{}", ".a".repeat(3000)), "nests deeper than 64"),

@@ -1,4 +1,4 @@
-//! Type errors of built-in kinds, which Kubernetes finds while decoding and answers with 400, not 422.
+//! Type errors of built-in kinds. Kubernetes finds them while decoding and responds with 400 instead of 422.
 
 use serde_json::Value;
 
@@ -10,20 +10,21 @@ const QUANTITY_SYNTAX: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
 impl Schema {
-    /// Why `object` cannot be decoded into this built-in kind, in the words of Go's JSON decoder; none if it can, or
-    /// if the kind is a custom resource (whose type errors [`Schema::validate`] reports).
+    /// Returns the error of Go's JSON decoder if `object` cannot be decoded into this built-in kind. `None` for custom
+    /// resources, whose type errors [`Schema::validate`] reports.
     ///
-    /// The server answers such an object with 400 BadRequest.
+    /// The server responds to such an object with 400 BadRequest.
     pub fn decode_error(&self, object: &Value) -> Option<String> {
         let kind = self.built_in?;
-        let wrong = mismatch(object, self.root(), kind.kind, "")?;
-        Some(format!("{0} in version \"{1}\" cannot be handled as a {0}: {wrong}", kind.kind, kind.version))
+        let error = find_error(object, self.root(), kind.kind, "")?;
+        Some(format!("{0} in version \"{1}\" cannot be handled as a {0}: {error}", kind.kind, kind.version))
     }
 }
 
-fn mismatch(value: &Value, schema: SchemaRef<'_>, owner: &str, path: &str) -> Option<String> {
+/// Returns the first error in `value`, which is at `path` of the Go struct `owner`.
+fn find_error(value: &Value, schema: SchemaRef<'_>, owner: &str, path: &str) -> Option<String> {
     let node = schema.node();
-    let fits = match value {
+    let has_type = match value {
         Value::Null => return None,
         _ if node.int_or_string => matches!(value, Value::String(_) | Value::Number(_)),
         _ => match node.ty {
@@ -36,10 +37,11 @@ fn mismatch(value: &Value, schema: SchemaRef<'_>, owner: &str, path: &str) -> Op
             Type::Boolean => value.is_boolean(),
         },
     };
-    if !fits {
-        let place = if path.is_empty() { "value".to_owned() } else { format!("struct field {owner}.{path}") };
+    if !has_type {
+        let target =
+            if path.is_empty() { "value".to_owned() } else { format!("struct field {owner}.{path}") };
         return Some(format!(
-            "json: cannot unmarshal {} into Go {place} of type {}",
+            "json: cannot unmarshal {} into Go {target} of type {}",
             json_name(value),
             go_type(schema)
         ));
@@ -47,37 +49,37 @@ fn mismatch(value: &Value, schema: SchemaRef<'_>, owner: &str, path: &str) -> Op
     if node.definition.as_deref() == Some(QUANTITY) && quantity::canonical(value).is_none() {
         return Some(QUANTITY_SYNTAX.to_owned());
     }
-    if let Some(wrong) = unreadable(value, schema) {
-        return Some(wrong);
+    if let Some(error) = syntax_error(value, schema) {
+        return Some(error);
     }
     match value {
         Value::Object(object) => {
-            let owner = node.definition.as_deref().map_or(owner, short);
+            let owner = node.definition.as_deref().map_or(owner, short_name);
             object.iter().find_map(|(name, child)| {
-                mismatch(child, schema.field(name)?, owner, &field::child(path, name))
+                find_error(child, schema.field(name)?, owner, &field::child(path, name))
             })
         }
         Value::Array(items) => {
-            let of_items = schema.items()?;
-            items.iter().find_map(|item| mismatch(item, of_items, owner, path))
+            let item_schema = schema.items()?;
+            items.iter().find_map(|item| find_error(item, item_schema, owner, path))
         }
         _ => None,
     }
 }
 
-/// What Go's types for times, quantities and bytes refuse, although the JSON type is right.
-fn unreadable(value: &Value, schema: SchemaRef<'_>) -> Option<String> {
+/// Returns the error of Go's types for times, quantities and bytes for a value of the right JSON type.
+fn syntax_error(value: &Value, schema: SchemaRef<'_>) -> Option<String> {
     let node = schema.node();
     if node.definition.as_deref() == Some(QUANTITY) {
         return quantity::canonical(value).is_none().then(|| QUANTITY_SYNTAX.to_owned());
     }
-    let wanted = node.checks.as_ref()?.format.as_deref()?;
-    let text = value.as_str().filter(|text| !format::matches(wanted, text))?;
-    match wanted {
+    let format = node.validations.as_ref()?.format.as_deref()?;
+    let text = value.as_str().filter(|text| !format::matches(format, text))?;
+    match format {
         "byte" => {
-            let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
-            let at = text.bytes().position(|byte| !valid(byte)).unwrap_or(text.len() / 4 * 4);
-            Some(format!("illegal base64 data at input byte {at}"))
+            let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
+            let position = text.bytes().position(|byte| !is_valid(byte)).unwrap_or(text.len() / 4 * 4);
+            Some(format!("illegal base64 data at input byte {position}"))
         }
         "date-time" => Some(format!(
             "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\""
@@ -98,11 +100,12 @@ fn json_name(value: &Value) -> String {
     }
 }
 
-fn short(definition: &str) -> &str {
+/// Returns the name of a definition without its package.
+fn short_name(definition: &str) -> &str {
     definition.rsplit('.').next().unwrap_or(definition)
 }
 
-/// The name of the Go type behind a schema, as its decoder prints it.
+/// Returns the name of a schema's Go type, as Go's decoder prints it.
 fn go_type(schema: SchemaRef<'_>) -> String {
     let node = schema.node();
     if let Some(definition) = &node.definition {
@@ -117,7 +120,8 @@ fn go_type(schema: SchemaRef<'_>) -> String {
             None => "map[string]interface {}".into(),
         },
         Type::Integer => {
-            node.checks.as_ref().and_then(|checks| checks.format.clone()).unwrap_or_else(|| "int64".into())
+            let format = node.validations.as_ref().and_then(|validations| validations.format.clone());
+            format.unwrap_or_else(|| "int64".into())
         }
         Type::Number => "float64".into(),
         Type::Boolean => "bool".into(),

@@ -1,5 +1,4 @@
-//! Values for fields that were left out: `default` in the schema of a custom resource, Kubernetes' own for built-in
-//! kinds.
+//! Defaulting: `default` in the schemas of custom resources, and Kubernetes' defaults of the built-in kinds.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -9,33 +8,30 @@ use serde_json::{Map, Value, json};
 use super::node::{Node, SchemaRef};
 use super::{Schema, quantity};
 
-/// The type whose values have a canonical form.
+/// The definition of quantities, which are stored in canonical form.
 pub(super) const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 
 impl Schema {
-    /// Fills in what `object` leaves out, and writes the quantities of built-in kinds in their canonical form. Applying
-    /// it again changes nothing.
+    /// Sets the defaults of absent fields, and rewrites the quantities of built-in kinds to canonical form. Idempotent.
     pub fn apply_defaults(&self, object: &mut Value) {
         if self.is_built_in() {
-            quantities(object, self.root());
-            built_in(object, self.root());
+            canonicalize_quantities(object, self.root());
+            default_built_in(object, self.root());
         } else {
-            structural(object, self.root());
+            default_custom(object, self.root());
         }
     }
-}
 
-impl Schema {
-    /// Writes the quantities of a built-in kind in their canonical form, without defaulting anything: an applied
-    /// configuration must not own what it does not say.
+    /// Rewrites the quantities of a built-in kind to canonical form without setting defaults, which the manager of an
+    /// applied configuration must not own.
     pub(crate) fn canonicalize(&self, object: &mut Value) {
         if self.is_built_in() {
-            quantities(object, self.root());
+            canonicalize_quantities(object, self.root());
         }
     }
 }
 
-fn quantities(value: &mut Value, schema: SchemaRef<'_>) {
+fn canonicalize_quantities(value: &mut Value, schema: SchemaRef<'_>) {
     if schema.node().definition.as_deref() == Some(QUANTITY) {
         if let Some(canonical) = quantity::canonical(value) {
             *value = canonical.into();
@@ -45,54 +41,55 @@ fn quantities(value: &mut Value, schema: SchemaRef<'_>) {
     match value {
         Value::Object(object) => {
             for (name, child) in object.iter_mut() {
-                if let Some(of_child) = schema.field(name) {
-                    quantities(child, of_child);
+                if let Some(child_schema) = schema.field(name) {
+                    canonicalize_quantities(child, child_schema);
                 }
             }
         }
         Value::Array(items) => {
-            let Some(of_items) = schema.items() else { return };
-            items.iter_mut().for_each(|item| quantities(item, of_items));
+            let Some(item_schema) = schema.items() else { return };
+            items.iter_mut().for_each(|item| canonicalize_quantities(item, item_schema));
         }
         _ => {}
     }
 }
 
-/// Defaulting of custom resources, as `k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting` does it: a
+/// Sets the defaults of a custom resource, after `k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting`. A
 /// `null` that the schema does not allow counts as absent.
-fn structural(value: &mut Value, schema: SchemaRef<'_>) {
+fn default_custom(value: &mut Value, schema: SchemaRef<'_>) {
     match value {
         Value::Object(object) => {
             for (name, property) in &schema.node().properties {
-                let node = schema.at(property.node).node();
+                let node = schema.resolve(property.node).node();
                 let absent = object.get(name).is_none_or(|value| value.is_null() && !node.nullable);
                 match &node.default {
                     Some(default) if absent => drop(object.insert(name.clone(), default.clone())),
-                    None if absent && !keeps_null(node) => drop(object.remove(name)),
+                    None if absent && !allows_null(node) => drop(object.remove(name)),
                     _ => {}
                 }
             }
             for (name, child) in object.iter_mut() {
-                let Some(of_child) = schema.field(name) else { continue };
-                replace_null(child, of_child.node());
-                structural(child, of_child);
+                let Some(child_schema) = schema.field(name) else { continue };
+                replace_null(child, child_schema.node());
+                default_custom(child, child_schema);
             }
         }
         Value::Array(items) => {
-            let Some(of_items) = schema.items() else { return };
+            let Some(item_schema) = schema.items() else { return };
             for item in items {
-                replace_null(item, of_items.node());
-                structural(item, of_items);
+                replace_null(item, item_schema.node());
+                default_custom(item, item_schema);
             }
         }
         _ => {}
     }
 }
 
-fn keeps_null(node: &Node) -> bool {
+fn allows_null(node: &Node) -> bool {
     node.nullable || node.preserve_unknown
 }
 
+/// Replaces a `null` that the schema does not allow with the default.
 fn replace_null(value: &mut Value, node: &Node) {
     if value.is_null()
         && !node.nullable
@@ -102,28 +99,30 @@ fn replace_null(value: &mut Value, node: &Node) {
     }
 }
 
-fn built_in(value: &mut Value, schema: SchemaRef<'_>) {
+/// Sets the defaults of an object of a built-in kind.
+fn default_built_in(value: &mut Value, schema: SchemaRef<'_>) {
     match value {
         Value::Object(object) => {
             if let Some(definition) = &schema.node().definition {
-                fill(definition, object);
+                default_struct(definition, object);
             }
             for (name, child) in object.iter_mut() {
-                if let Some(of_child) = schema.field(name) {
-                    built_in(child, of_child);
+                if let Some(child_schema) = schema.field(name) {
+                    default_built_in(child, child_schema);
                 }
             }
         }
         Value::Array(items) => {
-            let Some(of_items) = schema.items() else { return };
-            items.iter_mut().for_each(|item| built_in(item, of_items));
+            let Some(item_schema) = schema.items() else { return };
+            items.iter_mut().for_each(|item| default_built_in(item, item_schema));
         }
         _ => {}
     }
 }
 
-fn fill(definition: &str, object: &mut Map<String, Value>) {
-    conditional(definition, object);
+/// Sets the defaults of the fields of one definition.
+fn default_struct(definition: &str, object: &mut Map<String, Value>) {
+    set_conditional_defaults(definition, object);
     for (name, default) in table().get(definition).into_iter().flatten() {
         if object.get(*name).is_none_or(Value::is_null) {
             object.insert((*name).to_owned(), default.clone());
@@ -131,8 +130,8 @@ fn fill(definition: &str, object: &mut Map<String, Value>) {
     }
 }
 
-/// The default of the field `name` of such an object, where it does not depend on other fields: keys of list items may
-/// be left out if they have one.
+/// Returns the default of the field `name`, if it has one that does not depend on other fields. Keys of list items may be
+/// absent if they have a default.
 pub(crate) fn default_of(schema: SchemaRef<'_>, name: &str) -> Option<Value> {
     let node = schema.node();
     if let Some(definition) = &node.definition {
@@ -142,14 +141,17 @@ pub(crate) fn default_of(schema: SchemaRef<'_>, name: &str) -> Option<Value> {
     schema.field(name)?.node().default.clone()
 }
 
+/// Returns the fields and defaults in `defaults.txt`, by definition.
 fn table() -> &'static HashMap<&'static str, Vec<(&'static str, Value)>> {
     static TABLE: OnceLock<HashMap<&'static str, Vec<(&'static str, Value)>>> = OnceLock::new();
     TABLE.get_or_init(|| {
         let mut table: HashMap<_, Vec<_>> = HashMap::new();
         for line in include_str!("defaults.txt").lines().filter(|line| !line.starts_with('#')) {
-            let mut words = line.splitn(3, ' ');
-            if let (Some(definition), Some(name), Some(text)) = (words.next(), words.next(), words.next()) {
-                let default = serde_json::from_str(text).expect("defaults.txt holds JSON");
+            let mut columns = line.splitn(3, ' ');
+            if let (Some(definition), Some(name), Some(json)) =
+                (columns.next(), columns.next(), columns.next())
+            {
+                let default = serde_json::from_str(json).expect("defaults.txt holds JSON");
                 table.entry(definition).or_default().push((name, default));
             }
         }
@@ -157,39 +159,41 @@ fn table() -> &'static HashMap<&'static str, Vec<(&'static str, Value)>> {
     })
 }
 
-/// Defaults that depend on other fields. They run before the table's.
-fn conditional(definition: &str, object: &mut Map<String, Value>) {
+/// Sets the defaults that depend on other fields. Called before the defaults of the table are set.
+fn set_conditional_defaults(definition: &str, object: &mut Map<String, Value>) {
     match definition {
         "io.k8s.api.core.v1.Container" | "io.k8s.api.core.v1.EphemeralContainer" => {
             let image = object.get("image").and_then(Value::as_str).unwrap_or_default();
             let policy = if is_latest(image) { "Always" } else { "IfNotPresent" };
-            absent(object, "imagePullPolicy", || policy.into());
+            set_if_absent(object, "imagePullPolicy", || policy.into());
         }
-        "io.k8s.api.core.v1.Pod" => requests_from_limits(object),
-        "io.k8s.api.core.v1.PodSpec" => pod_spec(object),
+        "io.k8s.api.core.v1.Pod" => default_pod(object),
+        "io.k8s.api.core.v1.PodSpec" => default_pod_spec(object),
         "io.k8s.api.core.v1.Volume" if object.keys().all(|name| name == "name") => {
             object.insert("emptyDir".into(), json!({}));
         }
-        "io.k8s.api.core.v1.ServiceSpec" => service(object),
+        "io.k8s.api.core.v1.ServiceSpec" => default_service_spec(object),
         "io.k8s.api.core.v1.ServicePort" => {
             if let Some(port) = object.get("port").cloned() {
-                absent(object, "targetPort", || port);
+                set_if_absent(object, "targetPort", || port);
             }
         }
-        "io.k8s.api.core.v1.Secret" => string_data(object),
+        "io.k8s.api.core.v1.Secret" => move_string_data(object),
         "io.k8s.api.apps.v1.DeploymentStrategy" => {
-            rolling(object, || json!({"maxSurge": "25%", "maxUnavailable": "25%"}));
+            default_rolling_update(object, || json!({"maxSurge": "25%", "maxUnavailable": "25%"}));
         }
         "io.k8s.api.apps.v1.DaemonSetUpdateStrategy" => {
-            rolling(object, || json!({"maxSurge": 0, "maxUnavailable": 1}));
+            default_rolling_update(object, || json!({"maxSurge": 0, "maxUnavailable": 1}));
         }
-        "io.k8s.api.apps.v1.StatefulSetUpdateStrategy" => rolling(object, || json!({"partition": 0})),
+        "io.k8s.api.apps.v1.StatefulSetUpdateStrategy" => {
+            default_rolling_update(object, || json!({"partition": 0}))
+        }
         "io.k8s.api.batch.v1.JobSpec" if !object.contains_key("parallelism") => {
-            absent(object, "completions", || 1.into());
+            set_if_absent(object, "completions", || 1.into());
         }
         "io.k8s.api.networking.v1.NetworkPolicySpec" => {
             let egress = object.contains_key("egress");
-            absent(object, "policyTypes", || {
+            set_if_absent(object, "policyTypes", || {
                 if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) }
             });
         }
@@ -203,54 +207,54 @@ fn conditional(definition: &str, object: &mut Map<String, Value>) {
                 Some("User" | "Group") => "rbac.authorization.k8s.io",
                 _ => return,
             };
-            absent(object, "apiGroup", || group.into());
+            set_if_absent(object, "apiGroup", || group.into());
         }
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionNames" => {
             let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
-            absent(object, "singular", || kind.to_lowercase().into());
-            absent(object, "listKind", || format!("{kind}List").into());
+            set_if_absent(object, "singular", || kind.to_lowercase().into());
+            set_if_absent(object, "listKind", || format!("{kind}List").into());
         }
         _ => {}
     }
 }
 
-fn absent(object: &mut Map<String, Value>, name: &str, default: impl FnOnce() -> Value) {
+fn set_if_absent(object: &mut Map<String, Value>, name: &str, default: impl FnOnce() -> Value) {
     if object.get(name).is_none_or(Value::is_null) {
         object.insert(name.to_owned(), default());
     }
 }
 
-/// Sets `rollingUpdate` for the strategy of that name, which is the default one, and its parts that are absent.
-fn rolling(object: &mut Map<String, Value>, defaults: impl FnOnce() -> Value) {
+/// Sets the absent fields of `rollingUpdate` if the strategy's type is `RollingUpdate`, the default.
+fn default_rolling_update(object: &mut Map<String, Value>, defaults: impl FnOnce() -> Value) {
     if object.get("type").and_then(Value::as_str).is_some_and(|kind| kind != "RollingUpdate") {
         return;
     }
-    absent(object, "rollingUpdate", || json!({}));
-    if let (Some(Value::Object(present)), Value::Object(defaults)) =
+    set_if_absent(object, "rollingUpdate", || json!({}));
+    if let (Some(Value::Object(rolling_update)), Value::Object(defaults)) =
         (object.get_mut("rollingUpdate"), defaults())
     {
         for (name, value) in defaults {
-            present.entry(name).or_insert(value);
+            rolling_update.entry(name).or_insert(value);
         }
     }
 }
 
-/// Whether an image's tag is `latest`, written or implied.
+/// Returns whether an image's tag is `latest`, explicitly or by default.
 fn is_latest(image: &str) -> bool {
     if image.contains('@') {
         return false;
     }
-    let last = image.rsplit('/').next().unwrap_or(image);
-    last.rsplit_once(':').is_none_or(|(_, tag)| tag == "latest")
+    let name = image.rsplit('/').next().unwrap_or(image);
+    name.rsplit_once(':').is_none_or(|(_, tag)| tag == "latest")
 }
 
-/// On the host's network, the host's ports are those of the containers; the two names of the service account agree.
-fn pod_spec(spec: &mut Map<String, Value>) {
+/// Copies the service account's name between its two fields and, on the host's network, container ports to host ports.
+fn default_pod_spec(spec: &mut Map<String, Value>) {
     for (from, to) in [("serviceAccountName", "serviceAccount"), ("serviceAccount", "serviceAccountName")] {
         if let Some(name) =
             spec.get(from).filter(|name| name.as_str().is_some_and(|name| !name.is_empty())).cloned()
         {
-            absent(spec, to, || name);
+            set_if_absent(spec, to, || name);
         }
     }
     if spec.get("hostNetwork").and_then(Value::as_bool) != Some(true) {
@@ -258,23 +262,23 @@ fn pod_spec(spec: &mut Map<String, Value>) {
     }
     for list in ["containers", "initContainers"] {
         let containers = spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
-        for port in containers.filter_map(|one| one.get_mut("ports")?.as_array_mut()).flatten() {
+        for port in containers.filter_map(|container| container.get_mut("ports")?.as_array_mut()).flatten() {
             if let (Some(number), Some(port)) = (port.get("containerPort").cloned(), port.as_object_mut()) {
-                absent(port, "hostPort", || number);
+                set_if_absent(port, "hostPort", || number);
             }
         }
     }
 }
 
-/// A pod's container requests what it is limited to, where it says nothing else.
-fn requests_from_limits(pod: &mut Map<String, Value>) {
+/// Sets `enableServiceLinks`, and copies container limits to absent requests.
+fn default_pod(pod: &mut Map<String, Value>) {
     let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    absent(spec, "enableServiceLinks", || true.into());
+    set_if_absent(spec, "enableServiceLinks", || true.into());
     for list in ["containers", "initContainers"] {
         let containers = spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
         for resources in containers.filter_map(|container| container.get_mut("resources")?.as_object_mut()) {
             let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { continue };
-            absent(resources, "requests", || json!({}));
+            set_if_absent(resources, "requests", || json!({}));
             if let Some(requests) = resources.get_mut("requests").and_then(Value::as_object_mut) {
                 for (name, limit) in limits {
                     requests.entry(name).or_insert(limit);
@@ -284,26 +288,26 @@ fn requests_from_limits(pod: &mut Map<String, Value>) {
     }
 }
 
-fn service(spec: &mut Map<String, Value>) {
+fn default_service_spec(spec: &mut Map<String, Value>) {
     let kind = spec.get("type").and_then(Value::as_str).unwrap_or("ClusterIP").to_owned();
     if kind != "ExternalName" {
-        absent(spec, "internalTrafficPolicy", || "Cluster".into());
+        set_if_absent(spec, "internalTrafficPolicy", || "Cluster".into());
     }
     if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
-        absent(spec, "externalTrafficPolicy", || "Cluster".into());
+        set_if_absent(spec, "externalTrafficPolicy", || "Cluster".into());
     }
     if kind == "LoadBalancer" {
-        absent(spec, "allocateLoadBalancerNodePorts", || true.into());
+        set_if_absent(spec, "allocateLoadBalancerNodePorts", || true.into());
     }
     if spec.get("sessionAffinity").and_then(Value::as_str) == Some("ClientIP") {
-        absent(spec, "sessionAffinityConfig", || json!({"clientIP": {"timeoutSeconds": 10800}}));
+        set_if_absent(spec, "sessionAffinityConfig", || json!({"clientIP": {"timeoutSeconds": 10800}}));
     }
 }
 
-/// `stringData` is for writing only: its values move to `data`, encoded.
-fn string_data(secret: &mut Map<String, Value>) {
+/// Moves the values of the write-only `stringData` to `data`, encoded as base64.
+fn move_string_data(secret: &mut Map<String, Value>) {
     let Some(Value::Object(plain)) = secret.remove("stringData") else { return };
-    absent(secret, "data", || json!({}));
+    set_if_absent(secret, "data", || json!({}));
     let Some(data) = secret.get_mut("data").and_then(Value::as_object_mut) else { return };
     for (key, value) in plain {
         if let Value::String(text) = value {

@@ -1,6 +1,6 @@
-//! Field errors, worded as `k8s.io/apimachinery/pkg/util/validation/field` words them.
+//! Field errors with the messages of `k8s.io/apimachinery/pkg/util/validation/field`.
 //!
-//! kubectl prints these texts verbatim and people search for them, so wording and punctuation are part of the API.
+//! kubectl prints the messages verbatim and users search for them, so wording and punctuation are part of the API.
 
 use std::fmt::Write as _;
 
@@ -8,87 +8,87 @@ use serde_json::Value;
 
 use crate::status::Cause;
 
-/// A required field is absent or empty.
+/// Reports a required field that is absent or empty.
 pub fn required(path: &str, detail: &str) -> Cause {
     cause(path, "FieldValueRequired", "Required value", detail)
 }
 
-/// A value is malformed.
+/// Reports a malformed value.
 pub fn invalid(path: &str, value: &Value, detail: &str) -> Cause {
-    let body = format!("Invalid value: {}", shown(value));
+    let body = format!("Invalid value: {}", display(value));
     cause(path, "FieldValueInvalid", &body, detail)
 }
 
-/// A value has another JSON type than its schema wants. `actual` is the name of the type that was found.
+/// Reports a value of the JSON type `actual` instead of `expected`.
 pub fn wrong_type(path: &str, expected: &str, actual: &str) -> Cause {
     let detail = format!("{path} in body must be of type {expected}: {actual:?}");
     let body = format!("Invalid value: {actual:?}");
     cause(path, "FieldValueTypeInvalid", &body, &detail)
 }
 
-/// A value is none of an enumeration's.
+/// Reports a value that is not one of `supported`.
 pub fn not_supported<S: AsRef<str>>(path: &str, value: &Value, supported: &[S]) -> Cause {
     let mut detail = String::new();
-    for (index, one) in supported.iter().enumerate() {
-        let lead = if index == 0 { "supported values: " } else { ", " };
-        let _ = write!(detail, "{lead}{:?}", one.as_ref());
+    for (index, value) in supported.iter().enumerate() {
+        let separator = if index == 0 { "supported values: " } else { ", " };
+        let _ = write!(detail, "{separator}{:?}", value.as_ref());
     }
-    let body = format!("Unsupported value: {}", shown(value));
+    let body = format!("Unsupported value: {}", display(value));
     cause(path, "FieldValueNotSupported", &body, &detail)
 }
 
-/// A value appears twice where it may appear once.
+/// Reports a duplicate of a value that must be unique.
 pub fn duplicate(path: &str, value: &Value) -> Cause {
-    cause(path, "FieldValueDuplicate", &format!("Duplicate value: {}", shown(value)), "")
+    cause(path, "FieldValueDuplicate", &format!("Duplicate value: {}", display(value)), "")
 }
 
-/// A value that would be well-formed is not allowed here.
+/// Reports a value that is well-formed but not allowed.
 pub fn forbidden(path: &str, detail: &str) -> Cause {
     cause(path, "FieldValueForbidden", "Forbidden", detail)
 }
 
-/// A string is longer than `max` bytes.
+/// Reports a string that is longer than `max` bytes.
 pub fn too_long(path: &str, max: u64) -> Cause {
     let unit = if max == 1 { "byte" } else { "bytes" };
     cause(path, "FieldValueTooLong", "Too long", &format!("may not be more than {max} {unit}"))
 }
 
-/// A list or map has more entries than `max`.
+/// Reports a list or map with more than `max` entries.
 pub fn too_many(path: &str, actual: usize, max: u64) -> Cause {
     let unit = if max == 1 { "item" } else { "items" };
     let body = format!("Too many: {actual}");
     cause(path, "FieldValueTooMany", &body, &format!("must have at most {max} {unit}"))
 }
 
-/// An object that the value refers to does not exist.
+/// Reports a reference to an object that does not exist.
 pub fn not_found(path: &str, value: &Value) -> Cause {
-    cause(path, "FieldValueNotFound", &format!("Not found: {}", shown(value)), "")
+    cause(path, "FieldValueNotFound", &format!("Not found: {}", display(value)), "")
 }
 
-/// `parent.name`, or `name` at the root.
+/// Returns the path of a field: `parent.name`, or `name` at the root.
 pub fn child(parent: &str, name: &str) -> String {
     if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") }
 }
 
-/// `parent[key]`: an entry of a map.
+/// Returns the path of an entry of a map: `parent[key]`.
 pub fn key(parent: &str, key: &str) -> String {
     format!("{parent}[{key}]")
 }
 
-/// `parent[3]`: an item of a list.
+/// Returns the path of an item of a list: `parent[3]`.
 pub fn index(parent: &str, index: usize) -> String {
     format!("{parent}[{index}]")
 }
 
 fn cause(path: &str, reason: &str, body: &str, detail: &str) -> Cause {
     let message = if detail.is_empty() { body.to_owned() } else { format!("{body}: {detail}") };
-    // An error about the object as a whole has "<nil>" for its field, as the zero value of Go's field.Path prints.
+    // The path of the object itself is a nil `*field.Path` in Go, which prints as "<nil>".
     let field = if path.is_empty() { "<nil>" } else { path };
     Cause { field: field.to_owned(), reason: reason.to_owned(), message }
 }
 
-/// A value as Go's `%q` and `%v` show scalars, and as JSON otherwise.
-fn shown(value: &Value) -> String {
+/// Formats a value: scalars like Go's `%q` and `%v`, others as JSON.
+fn display(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text:?}"),
         other => other.to_string(),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_read_like_those_of_kubernetes() {
+    fn messages_match_apimachinery() {
         let replicas = wrong_type("spec.replicas", "integer", "string");
         assert_eq!(
             text(&replicas),

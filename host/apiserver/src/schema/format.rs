@@ -1,8 +1,8 @@
-//! The string formats that CRD validation checks (`format`); others are ignored, as Kubernetes ignores them.
+//! The string formats that CRD validation checks (`format`). Other formats are ignored, as in Kubernetes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether `text` has the format; true for formats that are not checked.
+/// Returns whether `text` has the format; true for formats that are not checked.
 pub(super) fn matches(format: &str, text: &str) -> bool {
     match format {
         "date-time" | "datetime" => text.parse::<jiff::Timestamp>().is_ok(),
@@ -61,7 +61,7 @@ fn is_uuid(text: &str, version: Option<char>) -> bool {
     let plain: String = text.chars().filter(|c| *c != '-').collect();
     plain.len() == 32
         && plain.bytes().all(|byte| byte.is_ascii_hexdigit())
-        && version.is_none_or(|wanted| plain.as_bytes()[12] == wanted as u8)
+        && version.is_none_or(|version| plain.as_bytes()[12] == version as u8)
 }
 
 fn is_base64(text: &str) -> bool {
@@ -72,14 +72,14 @@ fn is_base64(text: &str) -> bool {
 }
 
 fn is_hostname(text: &str) -> bool {
-    let label = |label: &str| {
+    let is_label = |label: &str| {
         !label.is_empty()
             && label.len() <= 63
             && !label.starts_with('-')
             && !label.ends_with('-')
             && label.chars().all(|c| c.is_alphanumeric() || c == '-')
     };
-    text.len() <= 255 && text.strip_suffix('.').unwrap_or(text).split('.').all(label)
+    text.len() <= 255 && text.strip_suffix('.').unwrap_or(text).split('.').all(is_label)
 }
 
 fn is_email(text: &str) -> bool {
@@ -103,7 +103,7 @@ mod tests {
     use super::matches;
 
     #[test]
-    fn formats_accept_and_refuse() {
+    fn formats_accept_valid_and_reject_invalid_strings() {
         for (format, good, bad) in [
             ("date-time", "2026-01-02T03:04:05Z", "yesterday"),
             ("date", "2026-01-02", "2026-13-02"),
@@ -119,7 +119,7 @@ mod tests {
             ("uri", "https://example.com/x", "not a uri"),
             ("mac", "00:1b:44:11:3a:b7", "00:1b:44"),
         ] {
-            assert!(matches(format, good), "{format} refuses {good}");
+            assert!(matches(format, good), "{format} rejects {good}");
             assert!(!matches(format, bad), "{format} accepts {bad}");
         }
         assert!(matches("an-unknown-format", "anything"));

@@ -1,17 +1,17 @@
-//! What the server knows of the shape of objects: the structural schemas of built-in and custom resources.
+//! The structural schemas of built-in and custom resources.
 //!
-//! One [`Schema`] serves decoding (unknown fields, pruning), defaulting, validation, strategic merge and server-side
-//! apply. Built-in schemas are read once per process; a CRD's schema is read when the CRD is stored.
+//! A [`Schema`] is used for decoding (unknown fields, pruning), defaulting, validation, strategic merge patch and
+//! server-side apply. Built-in schemas are parsed once per process, a CRD's schema whenever the CRD is written.
 
 mod builtin;
 mod cel;
+mod correlation;
 mod decode;
 mod defaults;
 pub mod field;
 mod format;
 mod names;
 mod node;
-mod pairing;
 mod parse;
 mod protobuf;
 mod prune;
@@ -30,7 +30,9 @@ use std::sync::Arc;
 use builtin::delete_options;
 pub use builtin::{BuiltinKind, Definitions, KINDS, definitions};
 pub(crate) use defaults::default_of;
-pub use node::{Additional, Checks, ListType, Node, NodeId, PatchStrategy, Property, SchemaRef, Type};
+pub use node::{
+    AdditionalProperties, ListType, Node, NodeId, PatchStrategy, Property, SchemaRef, Type, ValueValidations,
+};
 pub use protobuf::{ProtobufError, decode_protobuf};
 use serde_json::Value;
 
@@ -38,7 +40,7 @@ use crate::status::Cause;
 use node::Arena;
 use parse::Parser;
 
-/// The schema of one version of one kind. Cheap to share, immutable.
+/// The immutable schema of one version of a kind.
 #[derive(Debug)]
 pub struct Schema {
     arena: Arc<Arena>,
@@ -47,61 +49,62 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// The schema of a built-in kind, none if there is no such kind. All built-in schemas are read on the first call
-    /// and shared afterwards.
+    /// Returns the schema of a built-in kind, or `None` if there is no such kind. The first call parses all built-in
+    /// schemas; later calls share them.
     pub fn builtin(group: &str, version: &str, kind: &str) -> Option<Arc<Self>> {
         builtin::schema(group, version, kind)
     }
 
-    /// Reads a CRD's `openAPIV3Schema`.
+    /// Parses a CRD's `openAPIV3Schema`.
     ///
     /// # Errors
-    /// What breaks the rules of structural schemas, with paths below `openAPIV3Schema` (prefix them with the CRD's
-    /// `spec.versions[N].schema.openAPIV3Schema`, or use [`Schema::from_crd_at`]).
+    /// Returns the violations of the rules of structural schemas, with paths relative to `openAPIV3Schema`. Use
+    /// [`Schema::from_crd_at`] for absolute paths.
     pub fn from_crd(schema: &Value) -> Result<Self, Vec<Cause>> {
         Self::from_crd_at(schema, "")
     }
 
-    /// [`Schema::from_crd`] with the path that error messages start with.
+    /// Parses a CRD's `openAPIV3Schema`, whose path in the CRD is `path`.
     ///
     /// # Errors
-    /// What breaks the rules of structural schemas.
+    /// Returns the violations of the rules of structural schemas.
     pub fn from_crd_at(schema: &Value, path: &str) -> Result<Self, Vec<Cause>> {
-        let causes = structural::check(schema, path);
+        let causes = structural::validate(schema, path);
         if !causes.is_empty() {
             return Err(causes);
         }
         let mut parser = Parser::inline();
         let root = parser.node(schema);
-        Ok(Self { arena: Arc::new(parser.finish()), root, built_in: None })
+        Ok(Self { arena: Arc::new(parser.into_arena()), root, built_in: None })
     }
 
-    /// A schema that keeps every field and knows the type of none: for a kind whose CRD preserves unknown fields.
+    /// Returns a schema that preserves all fields and has no types.
     pub fn preserving() -> Self {
         let mut parser = Parser::inline();
         let raw = serde_json::json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let root = parser.node(&raw);
-        Self { arena: Arc::new(parser.finish()), root, built_in: None }
+        Self { arena: Arc::new(parser.into_arena()), root, built_in: None }
     }
 
     fn built_in(arena: Arc<Arena>, root: NodeId, kind: BuiltinKind) -> Self {
         Self { arena, root, built_in: Some(kind) }
     }
 
-    /// The root, to walk an object with.
+    /// Returns the root node, from which an object is traversed.
     pub fn root(&self) -> SchemaRef<'_> {
         SchemaRef::new(&self.arena, self.root)
     }
 
-    /// Whether this is a built-in kind's schema.
+    /// Returns whether this is the schema of a built-in kind.
     pub fn is_built_in(&self) -> bool {
         self.built_in.is_some()
     }
 }
 
-/// The schema of `metadata`, which every object shares whatever its own schema says of it.
+/// Returns the schema of `ObjectMeta`, which applies to every object's `metadata` whatever a CRD says about it.
 pub(crate) fn object_meta() -> SchemaRef<'static> {
-    static POD: std::sync::OnceLock<Arc<Schema>> = std::sync::OnceLock::new();
-    let schema = POD.get_or_init(|| Schema::builtin("", "v1", "ConfigMap").expect("ConfigMap is built in"));
+    static CONFIG_MAP: std::sync::OnceLock<Arc<Schema>> = std::sync::OnceLock::new();
+    let schema =
+        CONFIG_MAP.get_or_init(|| Schema::builtin("", "v1", "ConfigMap").expect("ConfigMap is built in"));
     schema.root().field("metadata").expect("every built-in kind has metadata")
 }

@@ -1,56 +1,59 @@
-//! The syntax of names, labels, annotations and data keys, with the messages of
+//! Validation of names, label keys and values, annotation keys and data keys, with the messages of
 //! `k8s.io/apimachinery/pkg/util/validation`.
+//!
+//! Each function returns the errors of a string, as Go's `IsDNS1123Label` and its siblings do.
 
 const QUALIFIED: Syntax = Syntax {
-    words: "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
+    description: "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
             character",
     regex: "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]",
     examples: &["MyName", "my.name", "123-abc"],
 };
 const LABEL_VALUE: Syntax = Syntax {
-    words: "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
+    description: "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
             start and end with an alphanumeric character",
     regex: "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?",
     examples: &["MyValue", "my_value", "12345"],
 };
 const LABEL: Syntax = Syntax {
-    words: "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and \
+    description: "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and \
             end with an alphanumeric character",
     regex: "[a-z0-9]([-a-z0-9]*[a-z0-9])?",
     examples: &["my-name", "123-abc"],
 };
 const SUBDOMAIN: Syntax = Syntax {
-    words: "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
+    description: "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
             start and end with an alphanumeric character",
     regex: r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
     examples: &["example.com"],
 };
 const SERVICE: Syntax = Syntax {
-    words: "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
+    description: "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
             character, and end with an alphanumeric character",
     regex: "[a-z]([-a-z0-9]*[a-z0-9])?",
     examples: &["my-name", "abc-123"],
 };
 const DATA_KEY: Syntax = Syntax {
-    words: "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+    description: "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
     regex: "[-._a-zA-Z0-9]+",
     examples: &["key.name", "KEY_NAME", "key-name"],
 };
 
+/// The parts of the error message for a syntax.
 struct Syntax {
-    words: &'static str,
+    description: &'static str,
     regex: &'static str,
     examples: &'static [&'static str],
 }
 
 impl Syntax {
-    /// The message for a text that does not match.
+    /// Returns the error message for a string that does not have the syntax.
     fn message(&self) -> String {
         let examples: Vec<_> = self.examples.iter().map(|example| format!("'{example}', ")).collect();
-        // The double spaces are Kubernetes' own.
+        // Kubernetes' messages have the same double spaces.
         format!(
             "{} (e.g. {}regex used for validation is '{}')",
-            self.words,
+            self.description,
             examples.join(" or "),
             self.regex
         )
@@ -61,7 +64,8 @@ fn too_long(max: usize) -> String {
     format!("must be no more than {max} characters")
 }
 
-fn is_word(text: &str, inner: impl Fn(u8) -> bool, edge: impl Fn(u8) -> bool) -> bool {
+/// Returns whether `text` is not empty, all its bytes satisfy `inner`, and the first and last satisfy `edge`.
+fn has_syntax(text: &str, inner: impl Fn(u8) -> bool, edge: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     match (bytes.first(), bytes.last()) {
         (Some(first), Some(last)) => edge(*first) && edge(*last) && bytes.iter().all(|byte| inner(*byte)),
@@ -69,12 +73,12 @@ fn is_word(text: &str, inner: impl Fn(u8) -> bool, edge: impl Fn(u8) -> bool) ->
     }
 }
 
-fn lower(byte: u8) -> bool {
+fn is_lower_alphanumeric(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
 }
 
 fn is_label(text: &str) -> bool {
-    is_word(text, |byte| lower(byte) || byte == b'-', lower)
+    has_syntax(text, |byte| is_lower_alphanumeric(byte) || byte == b'-', is_lower_alphanumeric)
 }
 
 fn is_subdomain(text: &str) -> bool {
@@ -82,61 +86,62 @@ fn is_subdomain(text: &str) -> bool {
 }
 
 fn is_qualified(text: &str) -> bool {
-    is_word(
+    has_syntax(
         text,
         |byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte),
         |byte| byte.is_ascii_alphanumeric(),
     )
 }
 
-/// What is wrong with a DNS label: at most 63 characters.
-pub(super) fn label(text: &str) -> Vec<String> {
-    let mut wrong = Vec::new();
+/// Returns the errors of a DNS label (RFC 1123) of at most 63 characters.
+pub(super) fn label_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
     if text.len() > 63 {
-        wrong.push(too_long(63));
+        errors.push(too_long(63));
     }
     if !is_label(text) {
-        wrong.push(if is_subdomain(text) { "must not contain dots".into() } else { LABEL.message() });
+        errors.push(if is_subdomain(text) { "must not contain dots".into() } else { LABEL.message() });
     }
-    wrong
+    errors
 }
 
-/// What is wrong with a DNS subdomain, the usual form of object names: at most 253 characters.
-pub(super) fn subdomain(text: &str) -> Vec<String> {
-    let mut wrong = Vec::new();
+/// Returns the errors of a DNS subdomain (RFC 1123) of at most 253 characters, the syntax of most object names.
+pub(super) fn subdomain_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
     if text.len() > 253 {
-        wrong.push(too_long(253));
+        errors.push(too_long(253));
     }
     if !is_subdomain(text) {
-        wrong.push(SUBDOMAIN.message());
+        errors.push(SUBDOMAIN.message());
     }
-    wrong
+    errors
 }
 
-/// What is wrong with a Service's name, a label that starts with a letter.
-pub(super) fn service(text: &str) -> Vec<String> {
-    let mut wrong = Vec::new();
+/// Returns the errors of a Service's name: a DNS label (RFC 1035), which starts with a letter.
+pub(super) fn service_name_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
     if text.len() > 63 {
-        wrong.push(too_long(63));
+        errors.push(too_long(63));
     }
     if !is_label(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
-        wrong.push(SERVICE.message());
+        errors.push(SERVICE.message());
     }
-    wrong
+    errors
 }
 
-/// What is wrong with a name that is one segment of a path, the rule for RBAC objects.
-pub(super) fn path_segment(text: &str) -> Vec<String> {
+/// Returns the errors of a name that must be a URL path segment, the syntax of RBAC objects' names.
+pub(super) fn path_segment_errors(text: &str) -> Vec<String> {
     if text == "." || text == ".." {
         return vec![format!("may not be '{text}'")];
     }
-    let bad = ["/", "%"].into_iter().filter(|bad| text.contains(bad));
-    bad.map(|bad| format!("may not contain '{bad}'")).collect()
+    let forbidden = ["/", "%"].into_iter().filter(|forbidden| text.contains(forbidden));
+    forbidden.map(|forbidden| format!("may not contain '{forbidden}'")).collect()
 }
 
-/// What is wrong with the key of a label or annotation: an optional DNS prefix, a slash, a name of at most 63.
-pub(super) fn qualified(text: &str) -> Vec<String> {
-    let mut wrong = Vec::new();
+/// Returns the errors of a qualified name, the syntax of label and annotation keys: an optional DNS subdomain and a
+/// slash, followed by a name of at most 63 characters.
+pub(super) fn qualified_name_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
     let mut parts = text.split('/');
     let (first, second, third) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
     if third.is_some() {
@@ -146,49 +151,49 @@ pub(super) fn qualified(text: &str) -> Vec<String> {
     let name = second.unwrap_or(first);
     if second.is_some() {
         if first.is_empty() {
-            wrong.push("prefix part must be non-empty".into());
+            errors.push("prefix part must be non-empty".into());
         } else {
-            wrong.extend(subdomain(first).into_iter().map(|problem| format!("prefix part {problem}")));
+            errors.extend(subdomain_errors(first).into_iter().map(|error| format!("prefix part {error}")));
         }
     }
     if name.is_empty() {
-        wrong.push("name part must be non-empty".into());
+        errors.push("name part must be non-empty".into());
     } else if name.len() > 63 {
-        wrong.push(format!("name part {}", too_long(63)));
+        errors.push(format!("name part {}", too_long(63)));
     }
     if !is_qualified(name) {
-        wrong.push(format!("name part {}", QUALIFIED.message()));
+        errors.push(format!("name part {}", QUALIFIED.message()));
     }
-    wrong
+    errors
 }
 
-/// What is wrong with the value of a label.
-pub(super) fn label_value(text: &str) -> Vec<String> {
-    let mut wrong = Vec::new();
+/// Returns the errors of a label's value.
+pub(super) fn label_value_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
     if text.len() > 63 {
-        wrong.push(too_long(63));
+        errors.push(too_long(63));
     }
     if !text.is_empty() && !is_qualified(text) {
-        wrong.push(LABEL_VALUE.message());
+        errors.push(LABEL_VALUE.message());
     }
-    wrong
+    errors
 }
 
-/// What is wrong with a key of a ConfigMap's or Secret's data.
-pub(super) fn data_key(text: &str) -> Vec<String> {
-    let mut wrong = Vec::new();
+/// Returns the errors of a key of a ConfigMap's or Secret's data.
+pub(super) fn data_key_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
     if text.len() > 253 {
-        wrong.push(too_long(253));
+        errors.push(too_long(253));
     }
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)) {
-        wrong.push(DATA_KEY.message());
+        errors.push(DATA_KEY.message());
     }
     match text {
-        "." | ".." => wrong.push(format!("must not be '{text}'")),
-        _ if text.starts_with("..") => wrong.push("must not start with '..'".into()),
+        "." | ".." => errors.push(format!("must not be '{text}'")),
+        _ if text.starts_with("..") => errors.push("must not start with '..'".into()),
         _ => {}
     }
-    wrong
+    errors
 }
 
 #[cfg(test)]
@@ -196,32 +201,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_those_of_kubernetes() {
+    fn messages_match_apimachinery() {
         assert_eq!(
-            label_value("a b"),
+            label_value_errors("a b"),
             [
                 "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
               start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for \
               validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
             ]
         );
-        assert_eq!(label("a.b"), ["must not contain dots"]);
-        assert_eq!(data_key("..a"), ["must not start with '..'"]);
+        assert_eq!(label_errors("a.b"), ["must not contain dots"]);
+        assert_eq!(data_key_errors("..a"), ["must not start with '..'"]);
     }
 
     #[test]
-    fn names_are_told_apart() {
-        assert!(subdomain("a.b-c.d1").is_empty());
-        assert!(
-            !subdomain("A").is_empty()
-                && !subdomain("a..b").is_empty()
-                && !subdomain(&"a".repeat(254)).is_empty()
-        );
-        assert!(label("my-name").is_empty() && !label("-a").is_empty() && !label(&"a".repeat(64)).is_empty());
-        assert!(service("svc-1").is_empty() && !service("1-svc").is_empty());
-        assert!(path_segment("system:node:a").is_empty() && !path_segment("a/b").is_empty());
-        assert!(qualified("example.com/Some_Name.1").is_empty() && qualified("app").is_empty());
-        assert!(!qualified("a/b/c").is_empty() && !qualified("/b").is_empty() && !qualified("a/").is_empty());
-        assert!(label_value("").is_empty() && !label_value("-").is_empty());
+    fn valid_names_have_no_errors_and_invalid_names_do() {
+        let (long_label, long_name) = ("a".repeat(64), "a".repeat(254));
+        let syntaxes: [(fn(&str) -> Vec<String>, &[&str], &[&str]); 6] = [
+            (subdomain_errors, &["a.b-c.d1"], &["A", "a..b", &long_name]),
+            (label_errors, &["my-name"], &["-a", &long_label]),
+            (service_name_errors, &["svc-1"], &["1-svc"]),
+            (path_segment_errors, &["system:node:a"], &["a/b"]),
+            (qualified_name_errors, &["example.com/Some_Name.1", "app"], &["a/b/c", "/b", "a/"]),
+            (label_value_errors, &[""], &["-"]),
+        ];
+        for (errors, valid, invalid) in syntaxes {
+            for name in valid {
+                assert!(errors(name).is_empty(), "{name}: {:?}", errors(name));
+            }
+            for name in invalid {
+                assert!(!errors(name).is_empty(), "{name} has no errors");
+            }
+        }
     }
 }

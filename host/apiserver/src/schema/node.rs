@@ -1,14 +1,13 @@
-//! The schema tree: one [`Node`] per place in an object, kept in an arena because schemas may refer to themselves
-//! (`JSONSchemaProps` does).
+//! The nodes of a schema. They are stored in an arena, since schemas may be recursive (`JSONSchemaProps` is).
 
 use std::collections::BTreeMap;
 
 use regex::Regex;
 use serde_json::Value;
 
-use super::cel::Rules;
+use super::cel::CelRules;
 
-/// The place of a [`Node`] in its [`Arena`].
+/// The index of a [`Node`] in its [`Arena`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NodeId(pub(super) u32);
 
@@ -18,13 +17,13 @@ pub(super) struct Arena {
     pub(super) nodes: Vec<Node>,
 }
 
-/// The JSON type that a value must have.
+/// The JSON type of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Type {
-    /// No type is demanded: value validations only, or preserved unknown data.
+    /// Any type: the schema only has value validations, or preserves unknown data.
     #[default]
     Any,
-    /// A JSON object, either with properties or a map.
+    /// A JSON object: a struct with properties, or a map.
     Object,
     /// A JSON array.
     Array,
@@ -39,7 +38,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// The name in JSON schema.
+    /// Returns the name in JSON schema; empty for [`Type::Any`].
     pub fn name(self) -> &'static str {
         match self {
             Self::Any => "",
@@ -53,98 +52,103 @@ impl Type {
     }
 }
 
-/// How the items of a list are told apart (`x-kubernetes-list-type`).
+/// The identity of a list's items (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ListType {
-    /// The list is one value.
+    /// Items have no identity; the list is one value.
     #[default]
     Atomic,
-    /// Items are their own keys.
+    /// Items are identified by their value.
     Set,
-    /// Items are objects, identified by these of their fields.
+    /// Items are objects, identified by the fields of these names (`x-kubernetes-list-map-keys`).
     Map(Vec<String>),
 }
 
-/// Which names an object may have besides its properties (`additionalProperties`).
+/// The members that an object may have besides its properties (`additionalProperties`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Additional {
-    /// None: other names are unknown fields.
+pub enum AdditionalProperties {
+    /// None: other members are unknown fields.
     #[default]
-    Unknown,
-    /// Any name with any value.
+    Forbidden,
+    /// Members of any name with any value.
     Any,
-    /// Any name; the values follow a schema.
-    Of(NodeId),
+    /// Members of any name whose values have a schema.
+    Schema(NodeId),
 }
 
-/// How strategic merge patch treats a field (`x-kubernetes-patch-strategy`).
+/// The strategy of strategic merge patch for a field (`x-kubernetes-patch-strategy`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PatchStrategy {
-    /// `merge`: list items are merged instead of the list being replaced.
+    /// `merge`: the list is merged instead of replaced.
     pub merge: bool,
     /// `replace`: the object is replaced as a whole.
     pub replace: bool,
-    /// `retainKeys`: keys that the patch does not name are removed.
+    /// `retainKeys`: keys that the patch does not list are removed.
     pub retain_keys: bool,
-    /// The field by which items are matched; none for lists of scalars.
+    /// The field by which items are matched; `None` for lists of scalars.
     pub merge_key: Option<String>,
 }
 
-/// A named child of an object.
+/// A property of an object.
 #[derive(Clone, Debug)]
 pub struct Property {
-    /// The child's schema.
+    /// The schema of the property.
     pub node: NodeId,
-    /// How strategic merge patch treats it; the default for custom resources.
+    /// The strategy of strategic merge patch; the default for custom resources.
     pub patch: PatchStrategy,
 }
 
-/// What a schema says of one place in an object.
+/// The schema of a value at one path of an object.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
-    /// The name of the definition that this is, for built-in types (`io.k8s.api.core.v1.PodSpec`).
+    /// The name of the OpenAPI definition, for built-in types (`io.k8s.api.core.v1.PodSpec`).
     pub definition: Option<String>,
     /// The JSON type.
     pub ty: Type,
-    /// `null` is allowed.
+    /// Whether `null` is allowed.
     pub nullable: bool,
-    /// An integer or a string is allowed (`x-kubernetes-int-or-string`).
+    /// Whether the value may be an integer or a string (`x-kubernetes-int-or-string`).
     pub int_or_string: bool,
-    /// Unknown fields are kept (`x-kubernetes-preserve-unknown-fields`).
+    /// Whether unknown fields are preserved (`x-kubernetes-preserve-unknown-fields`).
     pub preserve_unknown: bool,
-    /// The value is a whole object with `apiVersion`, `kind` and `metadata` (`x-kubernetes-embedded-resource`).
+    /// Whether the value is a complete object with `apiVersion`, `kind` and `metadata`
+    /// (`x-kubernetes-embedded-resource`).
     pub embedded: bool,
-    /// The named children.
+    /// The properties of an object.
     pub properties: BTreeMap<String, Property>,
-    /// Children that must be there.
+    /// The names of the required properties.
     pub required: Vec<String>,
-    /// Children with other names.
-    pub additional: Additional,
-    /// The schema of each item of a list.
+    /// The other members of an object.
+    pub additional: AdditionalProperties,
+    /// The schema of a list's items.
     pub items: Option<NodeId>,
-    /// How items of a list are told apart.
+    /// The identity of a list's items.
     pub list_type: ListType,
-    /// The object is one value (`x-kubernetes-map-type: atomic`).
+    /// Whether the object is one value (`x-kubernetes-map-type: atomic`).
     pub map_atomic: bool,
-    /// The value that an absent field gets.
+    /// The default of an absent field.
     pub default: Option<Value>,
-    /// Limits on the value, if there are any.
-    pub checks: Option<Box<Checks>>,
-    /// CEL rules, if there are any.
-    pub rules: Option<Box<Rules>>,
+    /// The value validations, if there are any.
+    pub validations: Option<Box<ValueValidations>>,
+    /// The CEL rules, if there are any.
+    pub rules: Option<Box<CelRules>>,
 }
 
-/// Limits on a value (the value validations of JSON schema).
+/// The value validations of JSON schema: constraints on a value besides its type.
 #[derive(Clone, Debug, Default)]
-pub struct Checks {
+pub struct ValueValidations {
     pub(super) format: Option<String>,
+    /// The allowed values (`enum`); empty if all are.
     pub(super) choices: Vec<Value>,
     pub(super) pattern: Option<Regex>,
     pub(super) minimum: Option<Bound>,
     pub(super) maximum: Option<Bound>,
     pub(super) multiple_of: Option<f64>,
+    /// The minimum and maximum number of characters of a string.
     pub(super) length: (Option<u64>, Option<u64>),
+    /// The minimum and maximum number of items of a list.
     pub(super) items: (Option<u64>, Option<u64>),
+    /// The minimum and maximum number of members of an object.
     pub(super) properties: (Option<u64>, Option<u64>),
     pub(super) unique_items: bool,
     pub(super) all_of: Vec<NodeId>,
@@ -153,14 +157,14 @@ pub struct Checks {
     pub(super) not: Option<NodeId>,
 }
 
-/// A lower or upper limit of a number.
+/// The minimum or maximum of a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Bound {
     pub(super) value: f64,
     pub(super) exclusive: bool,
 }
 
-/// A node together with its arena: what code that walks objects passes around. Copying it is free.
+/// A reference to a node together with its arena, for traversing an object.
 #[derive(Clone, Copy, Debug)]
 pub struct SchemaRef<'a> {
     arena: &'a Arena,
@@ -172,40 +176,40 @@ impl<'a> SchemaRef<'a> {
         Self { arena, node: &arena.nodes[id.0 as usize] }
     }
 
-    /// The node itself.
+    /// Returns the node.
     pub fn node(self) -> &'a Node {
         self.node
     }
 
-    /// Follows an id that was read from this node.
-    pub fn at(self, id: NodeId) -> SchemaRef<'a> {
+    /// Returns the node with an id that this node refers to.
+    pub fn resolve(self, id: NodeId) -> SchemaRef<'a> {
         Self::new(self.arena, id)
     }
 
-    /// The schema of the child `name`: the property's, or that of the additional properties. None if unknown, or if
-    /// nothing is said of it.
+    /// Returns the schema of the member `name`: that of the property, or else that of the additional properties. `None`
+    /// if the field is unknown or has no schema.
     pub fn field(self, name: &str) -> Option<SchemaRef<'a>> {
         if let Some(property) = self.node.properties.get(name) {
-            return Some(self.at(property.node));
+            return Some(self.resolve(property.node));
         }
         match self.node.additional {
-            Additional::Of(id) => Some(self.at(id)),
-            Additional::Any | Additional::Unknown => None,
+            AdditionalProperties::Schema(id) => Some(self.resolve(id)),
+            AdditionalProperties::Any | AdditionalProperties::Forbidden => None,
         }
     }
 
-    /// How strategic merge patch treats the child `name`.
+    /// Returns the strategy of strategic merge patch for the property `name`.
     pub fn patch_strategy(self, name: &str) -> Option<&'a PatchStrategy> {
         self.node.properties.get(name).map(|property| &property.patch)
     }
 
-    /// The schema of a list's items.
+    /// Returns the schema of a list's items.
     pub fn items(self) -> Option<SchemaRef<'a>> {
-        self.node.items.map(|id| self.at(id))
+        self.node.items.map(|id| self.resolve(id))
     }
 
-    /// Whether the object is a map: any name, no named children.
+    /// Returns whether the object is a map: it has no properties and allows additional ones.
     pub fn is_map(self) -> bool {
-        self.node.properties.is_empty() && self.node.additional != Additional::Unknown
+        self.node.properties.is_empty() && self.node.additional != AdditionalProperties::Forbidden
     }
 }

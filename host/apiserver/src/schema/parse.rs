@@ -1,14 +1,17 @@
-//! Reads JSON schema (OpenAPI v3, as CRDs write it and as built-in types are described) into nodes.
+//! Parses JSON schemas (OpenAPI v3, of CRDs and of built-in types) into nodes.
 
 use std::collections::HashMap;
 
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
-use super::cel::Rules;
-use super::node::{Additional, Arena, Bound, Checks, ListType, Node, NodeId, PatchStrategy, Property, Type};
+use super::cel::CelRules;
+use super::node::{
+    AdditionalProperties, Arena, Bound, ListType, Node, NodeId, PatchStrategy, Property, Type,
+    ValueValidations,
+};
 
-/// Reads schemas into one arena.
+/// Parses schemas into one arena.
 pub(super) struct Parser<'a> {
     arena: Arena,
     definitions: Option<&'a Map<String, Value>>,
@@ -16,22 +19,22 @@ pub(super) struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// A parser for the schema of a custom resource, which refers to no other schema.
+    /// Creates a parser for the schema of a custom resource, which has no references.
     pub(super) fn inline() -> Self {
         Self { arena: Arena::default(), definitions: None, named: HashMap::new() }
     }
 
-    /// A parser for schemas that refer to `definitions`.
+    /// Creates a parser for schemas that refer to `definitions`.
     pub(super) fn with_definitions(definitions: &'a Map<String, Value>) -> Self {
         Self { arena: Arena::default(), definitions: Some(definitions), named: HashMap::new() }
     }
 
-    /// The arena with everything that was read.
-    pub(super) fn finish(self) -> Arena {
+    /// Returns the arena with all parsed nodes.
+    pub(super) fn into_arena(self) -> Arena {
         self.arena
     }
 
-    /// Reads `raw` and all below it.
+    /// Parses `raw` and everything below it.
     pub(super) fn node(&mut self, raw: &Value) -> NodeId {
         if let Some(name) = raw.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next()) {
             return self.definition(name);
@@ -40,7 +43,8 @@ impl<'a> Parser<'a> {
         self.push(node)
     }
 
-    /// Reads the definition `name` once; later calls give the same node, also from within the definition itself.
+    /// Parses the definition `name` on the first call. Later calls return the same node, also from within the definition
+    /// itself.
     pub(super) fn definition(&mut self, name: &str) -> NodeId {
         if let Some(id) = self.named.get(name) {
             return *id;
@@ -50,12 +54,15 @@ impl<'a> Parser<'a> {
         let raw = self.definitions.and_then(|all| all.get(name)).unwrap_or(&Value::Null);
         let mut node = self.read(raw);
         node.definition = Some(name.to_owned());
-        if node.ty == Type::Object && node.properties.is_empty() && node.additional == Additional::Unknown {
-            // Raw JSON such as RawExtension and FieldsV1 is described as an object without properties.
+        if node.ty == Type::Object
+            && node.properties.is_empty()
+            && node.additional == AdditionalProperties::Forbidden
+        {
+            // Raw JSON, such as RawExtension and FieldsV1, has the schema of an object without properties.
             node.preserve_unknown = true;
         }
         if raw.get("oneOf").is_some() || name.ends_with(".v1.JSON") {
-            // Unions such as JSONSchemaPropsOrBool have no type in common, and JSON may be any value.
+            // Unions such as JSONSchemaPropsOrBool have no common type, and JSON may be any value.
             node.ty = Type::Any;
             node.preserve_unknown = true;
         }
@@ -81,7 +88,7 @@ impl<'a> Parser<'a> {
             list_type: list_type(raw),
             map_atomic: raw.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic"),
             default: raw.get("default").filter(|default| !default.is_null()).cloned(),
-            rules: Rules::read(raw).map(Box::new),
+            rules: CelRules::compile(raw).map(Box::new),
             ..Node::default()
         };
         if let Some(properties) = raw.get("properties").and_then(Value::as_object) {
@@ -91,21 +98,21 @@ impl<'a> Parser<'a> {
             }
         }
         node.additional = match raw.get("additionalProperties") {
-            None | Some(Value::Bool(false)) => Additional::Unknown,
+            None | Some(Value::Bool(false)) => AdditionalProperties::Forbidden,
             Some(Value::Object(schema)) if !schema.is_empty() => {
-                Additional::Of(self.node(&Value::Object(schema.clone())))
+                AdditionalProperties::Schema(self.node(&Value::Object(schema.clone())))
             }
-            Some(_) => Additional::Any,
+            Some(_) => AdditionalProperties::Any,
         };
         node.items = raw.get("items").map(|items| self.node(items));
-        node.checks = self.checks(raw).map(Box::new);
+        node.validations = self.validations(raw).map(Box::new);
         node
     }
 
     fn property(&mut self, raw: &Value) -> Property {
         let mut id = self.node(raw);
         if let (Some(map_type), Some(_)) = (raw.get("x-kubernetes-map-type"), raw.get("$ref")) {
-            // The definition merges otherwise elsewhere, so this place gets a node of its own.
+            // The property overrides the definition's map type, so it gets a node of its own.
             let mut copy = self.arena.nodes[id.0 as usize].clone();
             copy.map_atomic = map_type == "atomic";
             id = self.push(copy);
@@ -113,14 +120,14 @@ impl<'a> Parser<'a> {
         Property { node: id, patch: patch_strategy(raw) }
     }
 
-    fn checks(&mut self, raw: &Value) -> Option<Checks> {
+    fn validations(&mut self, raw: &Value) -> Option<ValueValidations> {
         let number = |name: &str| raw.get(name).and_then(Value::as_f64);
         let count = |name: &str| raw.get(name).and_then(Value::as_u64);
         let bound = |name: &str, exclusive: &str| {
             let exclusive = raw.get(exclusive).and_then(Value::as_bool).unwrap_or(false);
             number(name).map(|value| Bound { value, exclusive })
         };
-        let known = [
+        let keywords = [
             "format",
             "enum",
             "pattern",
@@ -139,14 +146,17 @@ impl<'a> Parser<'a> {
             "oneOf",
             "not",
         ];
-        if !known.iter().any(|name| raw.get(name).is_some()) {
+        if !keywords.iter().any(|name| raw.get(name).is_some()) {
             return None;
         }
-        Some(Checks {
+        Some(ValueValidations {
             format: raw.get("format").and_then(Value::as_str).map(str::to_owned),
             choices: raw.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
-            // Structural validation has refused patterns that do not compile.
-            pattern: raw.get("pattern").and_then(Value::as_str).and_then(|pattern| pattern_of(pattern).ok()),
+            // Patterns that do not compile were rejected with the CRD.
+            pattern: raw
+                .get("pattern")
+                .and_then(Value::as_str)
+                .and_then(|pattern| compile_pattern(pattern).ok()),
             minimum: bound("minimum", "exclusiveMinimum"),
             maximum: bound("maximum", "exclusiveMaximum"),
             multiple_of: number("multipleOf"),
@@ -202,7 +212,7 @@ fn strings(raw: Option<&Value>) -> Vec<String> {
     raw.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Compiles the `pattern` of a schema. A CRD may have thousands, so that each is held to a size of its own.
-pub(super) fn pattern_of(pattern: &str) -> Result<Regex, regex::Error> {
+/// Compiles the `pattern` of a schema. The size of each is limited, since a CRD may have thousands of them.
+pub(super) fn compile_pattern(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).size_limit(1 << 20).build()
 }

@@ -1,19 +1,19 @@
-//! Dropping what a schema does not know, and naming it for `fieldValidation`.
+//! Pruning: removes unknown fields and reports them for `fieldValidation`.
 
 use serde_json::{Map, Value};
 
-use super::node::{Additional, SchemaRef, Type};
+use super::node::{AdditionalProperties, SchemaRef, Type};
 use super::{Schema, field, object_meta};
 
 const OBJECT_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 impl Schema {
-    /// Removes the fields that the schema does not know and returns their paths, sorted.
+    /// Removes unknown fields and returns their paths, sorted.
     ///
-    /// For built-in kinds this also does what a round trip through Go's types does: `null`, and lists and maps without
-    /// entries, are left out where the field is optional. In custom resources, `apiVersion`, `kind` and `metadata` of
-    /// the object and of embedded resources are always kept, and `x-kubernetes-preserve-unknown-fields` is honoured as
-    /// `k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning` does.
+    /// Built-in kinds also lose what a round trip through Go's types loses: `null` and empty lists and maps in optional
+    /// fields. Custom resources keep `apiVersion`, `kind` and `metadata` of the object and of embedded resources, and
+    /// `x-kubernetes-preserve-unknown-fields` is honoured, as in
+    /// `k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning`.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut pruner = Pruner { removed: Vec::new(), built_in: self.is_built_in() };
         pruner.node(object, Some(self.root()), true, "");
@@ -21,7 +21,7 @@ impl Schema {
         pruner.removed
     }
 
-    /// The unknown fields of `object` in the words that clients see: `unknown field "spec.foo"`.
+    /// Returns the warnings or errors about the unknown fields of `object`: `unknown field "spec.foo"`.
     pub fn unknown_fields(&self, object: &Value) -> Vec<String> {
         let removed = self.prune(&mut object.clone());
         removed.into_iter().map(|path| format!("unknown field \"{path}\"")).collect()
@@ -38,12 +38,12 @@ impl Pruner {
         match value {
             Value::Object(object) => self.object(object, schema, root, path),
             Value::Array(items) => {
-                let of_items = schema.and_then(SchemaRef::items);
-                if of_items.is_none() && schema.is_none_or(preserves) {
+                let item_schema = schema.and_then(SchemaRef::items);
+                if item_schema.is_none() && schema.is_none_or(preserves_unknown) {
                     return;
                 }
                 for (index, item) in items.iter_mut().enumerate() {
-                    self.node(item, of_items, false, &field::index(path, index));
+                    self.node(item, item_schema, false, &field::index(path, index));
                 }
             }
             _ => {}
@@ -58,11 +58,11 @@ impl Pruner {
         path: &str,
     ) {
         let Some(schema) = schema else { return };
-        let whole = (root && !self.built_in) || schema.node().embedded;
+        let is_custom_object = (root && !self.built_in) || schema.node().embedded;
         let names: Vec<String> = object.keys().cloned().collect();
         for name in names {
             let at = field::child(path, &name);
-            if whole && OBJECT_FIELDS.contains(&name.as_str()) {
+            if is_custom_object && OBJECT_FIELDS.contains(&name.as_str()) {
                 if name == "metadata" {
                     let mut meta = Pruner { removed: Vec::new(), built_in: true };
                     meta.node(&mut object[&name], Some(object_meta()), false, &at);
@@ -71,13 +71,15 @@ impl Pruner {
                 continue;
             }
             if let Some(child) = schema.field(&name) {
-                if self.built_in && omitted(schema, &name, &object[&name], child) {
+                if self.built_in && is_omitted(schema, &name, &object[&name], child) {
                     object.remove(&name);
                     continue;
                 }
-                let below = if schema.is_map() { field::key(path, &name) } else { at };
-                self.node(&mut object[&name], Some(child), false, &below);
-            } else if !preserves(schema) && schema.node().additional == Additional::Unknown {
+                let child_path = if schema.is_map() { field::key(path, &name) } else { at };
+                self.node(&mut object[&name], Some(child), false, &child_path);
+            } else if !preserves_unknown(schema)
+                && schema.node().additional == AdditionalProperties::Forbidden
+            {
                 object.remove(&name);
                 self.removed.push(at);
             }
@@ -85,14 +87,14 @@ impl Pruner {
     }
 }
 
-/// Whether data that the schema does not name is kept here.
-fn preserves(schema: SchemaRef<'_>) -> bool {
+/// Returns whether unknown fields are preserved.
+fn preserves_unknown(schema: SchemaRef<'_>) -> bool {
     let node = schema.node();
     node.preserve_unknown || (node.ty == Type::Any && !node.int_or_string)
 }
 
-/// Whether Go's encoder leaves a field with this value out.
-fn omitted(parent: SchemaRef<'_>, name: &str, value: &Value, child: SchemaRef<'_>) -> bool {
+/// Returns whether Go's encoder omits a field with this value (`omitempty`).
+fn is_omitted(parent: SchemaRef<'_>, name: &str, value: &Value, child: SchemaRef<'_>) -> bool {
     if parent.is_map() {
         return false;
     }

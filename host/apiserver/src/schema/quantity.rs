@@ -1,5 +1,5 @@
-//! Quantities in canonical form, as `k8s.io/apimachinery/pkg/api/resource` writes them back: no fraction, and the
-//! largest suffix that needs none.
+//! The canonical form of quantities (`k8s.io/apimachinery/pkg/api/resource`): no fraction, and the largest suffix with
+//! which that is possible.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ enum Format {
     Exponent,
 }
 
-/// The canonical form of a quantity, which may have been written as a number. None if it is no quantity.
+/// Returns the canonical form of a quantity, which may be a string or a number; `None` if the value is not a quantity.
 pub(super) fn canonical(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => parse(text.trim()),
@@ -45,7 +45,7 @@ fn parse(text: &str) -> Option<String> {
         if bytes >= 1024 {
             return Some(format!("{sign}{}", binary(bytes)));
         }
-        // Small amounts have no binary suffix to gain.
+        // As in Kubernetes, amounts below 1024 are written with a decimal suffix.
         return Some(format!("{sign}{}", decimal(scaled, exponent, Format::Decimal)));
     }
     exponent += power;
@@ -76,7 +76,7 @@ fn decimal(mut mantissa: i128, mut exponent: i32, format: Format) -> String {
     if mantissa == 0 {
         return "0".into();
     }
-    // Nothing is finer than a nano: what is left is rounded up.
+    // Nano is the smallest unit; the rest is rounded up.
     while exponent < -9 {
         mantissa = mantissa / 10 + i128::from(mantissa % 10 != 0);
         exponent += 1;
@@ -107,8 +107,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_come_back_in_canonical_form() {
-        for (given, wanted) in [
+    fn quantities_have_a_canonical_form() {
+        for (input, expected) in [
             ("1000m", "1"),
             ("0.5", "500m"),
             ("1.5", "1500m"),
@@ -128,14 +128,14 @@ mod tests {
             ("0.1n", "1n"),
             (".5", "500m"),
         ] {
-            assert_eq!(canonical(&json!(given)).as_deref(), Some(wanted), "{given}");
+            assert_eq!(canonical(&json!(input)).as_deref(), Some(expected), "{input}");
         }
         assert_eq!(canonical(&json!(2)).as_deref(), Some("2"));
         assert_eq!(canonical(&json!(0.25)).as_deref(), Some("250m"));
     }
 
     #[test]
-    fn what_is_no_quantity_is_told() {
+    fn strings_that_are_no_quantities_have_no_canonical_form() {
         for text in ["", "x", "1x", "1.2.3", "Gi", "1 Gi", "--1"] {
             assert_eq!(canonical(&json!(text)), None, "{text}");
         }
@@ -143,7 +143,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_canonical_form_is_stable(number in -100_000_i64..100_000, suffix in "|m|k|M|Ki|Mi|e3|u") {
+        fn canonical_form_is_stable(number in -100_000_i64..100_000, suffix in "|m|k|M|Ki|Mi|e3|u") {
             let once = canonical(&json!(format!("{number}{suffix}"))).expect("a quantity");
             prop_assert_eq!(canonical(&json!(once.clone())), Some(once));
         }

@@ -1,6 +1,7 @@
-//! What a schema cannot say: rules between fields, and the syntax of names, for the kinds that people write most.
+//! Validation that schemas cannot express (rules between fields, the syntax of names) for the most common built-in
+//! kinds.
 //!
-//! Sources: `k8s.io/apimachinery/pkg/api/validation` and `k8s.io/kubernetes/pkg/apis/*/validation`.
+//! It follows `k8s.io/apimachinery/pkg/api/validation` and `k8s.io/kubernetes/pkg/apis/*/validation`.
 
 use pilothouse_model::LabelSelector;
 use serde_json::{Map, Value};
@@ -12,8 +13,8 @@ use crate::status::Cause;
 const TOTAL_ANNOTATION_BYTES: u64 = 256 * 1024;
 const MAX_DATA_BYTES: u64 = 1024 * 1024;
 
-/// What is wrong with the metadata of any object. The name must have been generated already.
-pub(super) fn metadata(object: &Value) -> Vec<Cause> {
+/// Returns what is wrong with the metadata of an object, whose `generateName` must have been resolved.
+pub(super) fn validate_metadata(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let Some(meta) = object.get("metadata").and_then(Value::as_object) else {
         return vec![field::required("metadata.name", "name or generateName is required")];
@@ -23,49 +24,50 @@ pub(super) fn metadata(object: &Value) -> Vec<Cause> {
         causes.push(field::required("metadata.name", "name or generateName is required"));
     } else {
         let (kind, version) = (text(object, "/kind"), text(object, "/apiVersion"));
-        let wrong = match (version.split_once('/').map_or("", |(group, _)| group), kind) {
-            ("rbac.authorization.k8s.io", _) => names::path_segment(name),
-            ("", "Service") => names::service(name),
-            ("", "Namespace") => names::label(name),
-            _ => names::subdomain(name),
+        let errors = match (version.split_once('/').map_or("", |(group, _)| group), kind) {
+            ("rbac.authorization.k8s.io", _) => names::path_segment_errors(name),
+            ("", "Service") => names::service_name_errors(name),
+            ("", "Namespace") => names::label_errors(name),
+            _ => names::subdomain_errors(name),
         };
-        say(&mut causes, "metadata.name", name, wrong);
+        push_invalid(&mut causes, "metadata.name", name, errors);
     }
-    labels_and_annotations(meta, "metadata", &mut causes);
+    validate_labels_and_annotations(meta, "metadata", &mut causes);
     for (index, owner) in
         meta.get("ownerReferences").and_then(Value::as_array).into_iter().flatten().enumerate()
     {
         let at = field::index("metadata.ownerReferences", index);
-        for (part, detail) in [
+        for (name, detail) in [
             ("apiVersion", "version must not be empty"),
             ("kind", "must not be empty"),
             ("name", "must not be empty"),
             ("uid", "must not be empty"),
         ] {
-            if owner.get(part).and_then(Value::as_str).unwrap_or_default().is_empty() {
-                causes.push(field::invalid(&field::child(&at, part), &Value::from(""), detail));
+            if owner.get(name).and_then(Value::as_str).unwrap_or_default().is_empty() {
+                causes.push(field::invalid(&field::child(&at, name), &Value::from(""), detail));
             }
         }
     }
     for finalizer in
         meta.get("finalizers").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
     {
-        say(&mut causes, "metadata.finalizers", finalizer, names::qualified(finalizer));
+        let errors = names::qualified_name_errors(finalizer);
+        push_invalid(&mut causes, "metadata.finalizers", finalizer, errors);
     }
     causes
 }
 
-fn labels_and_annotations(meta: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+fn validate_labels_and_annotations(meta: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
     let at = field::child(path, "labels");
     for (key, value) in entries(meta.get("labels")) {
-        say(causes, &at, key, names::qualified(key));
+        push_invalid(causes, &at, key, names::qualified_name_errors(key));
         let value = value.as_str().unwrap_or_default();
-        say(causes, &at, value, names::label_value(value));
+        push_invalid(causes, &at, value, names::label_value_errors(value));
     }
     let at = field::child(path, "annotations");
     let mut size = 0;
     for (key, value) in entries(meta.get("annotations")) {
-        say(causes, &at, key, names::qualified(&key.to_lowercase()));
+        push_invalid(causes, &at, key, names::qualified_name_errors(&key.to_lowercase()));
         size += key.len() as u64 + value.as_str().unwrap_or_default().len() as u64;
     }
     if size > TOTAL_ANNOTATION_BYTES {
@@ -73,41 +75,42 @@ fn labels_and_annotations(meta: &Map<String, Value>, path: &str, causes: &mut Ve
     }
 }
 
-/// What is wrong with an object of a built-in kind beyond its schema.
-pub(super) fn check(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+/// Returns what is wrong with an object of a built-in kind beyond its schema and metadata. `old` is the stored object on
+/// updates.
+pub(super) fn validate(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = new.get("spec").unwrap_or(&Value::Null);
     match (kind.group, kind.kind) {
-        ("", "ConfigMap") => config_map(new, old, &mut causes),
-        ("", "Secret") => secret(new, old, &mut causes),
-        ("", "Pod") => pod_spec(spec, "spec", &mut causes),
-        ("", "Service") => service(spec, &mut causes),
+        ("", "ConfigMap") => validate_config_map(new, old, &mut causes),
+        ("", "Secret") => validate_secret(new, old, &mut causes),
+        ("", "Pod") => validate_pod_spec(spec, "spec", &mut causes),
+        ("", "Service") => validate_service_spec(spec, &mut causes),
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => {
-            workload(kind, spec, old, &mut causes);
+            validate_workload_spec(kind, spec, old, &mut causes);
         }
-        ("batch", "Job") => job(spec, "spec", &mut causes),
+        ("batch", "Job") => validate_job_spec(spec, "spec", &mut causes),
         ("batch", "CronJob") => {
             let template = spec.pointer("/jobTemplate/spec").unwrap_or(&Value::Null);
-            job(template, "spec.jobTemplate.spec", &mut causes);
+            validate_job_spec(template, "spec.jobTemplate.spec", &mut causes);
         }
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
-            causes.extend(rbac::role(new, kind.kind == "ClusterRole"));
+            causes.extend(rbac::validate_role(new, kind.kind == "ClusterRole"));
         }
         ("rbac.authorization.k8s.io", name) => {
-            causes.extend(rbac::binding(new, old, name == "ClusterRoleBinding"));
+            causes.extend(rbac::validate_binding(new, old, name == "ClusterRoleBinding"));
         }
         _ => {}
     }
     causes
 }
 
-fn config_map(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+fn validate_config_map(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let mut size = 0;
-    for bag in ["data", "binaryData"] {
-        for (key, value) in entries(new.get(bag)) {
-            let at = field::key(bag, key);
-            say(causes, &at, key, names::data_key(key));
-            if bag == "data" && new.get("binaryData").is_some_and(|other| other.get(key).is_some()) {
+    for map in ["data", "binaryData"] {
+        for (key, value) in entries(new.get(map)) {
+            let at = field::key(map, key);
+            push_invalid(causes, &at, key, names::data_key_errors(key));
+            if map == "data" && new.get("binaryData").is_some_and(|other| other.get(key).is_some()) {
                 causes.push(field::invalid(
                     &at,
                     &Value::from(key.as_str()),
@@ -120,29 +123,31 @@ fn config_map(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     if size > MAX_DATA_BYTES {
         causes.push(field::too_long("", MAX_DATA_BYTES));
     }
-    immutable_data(new, old, &["data", "binaryData"], causes);
+    validate_immutable(new, old, &["data", "binaryData"], causes);
 }
 
-fn secret(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+fn validate_secret(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let mut size = 0;
     for (key, value) in entries(new.get("data")) {
-        say(causes, &field::key("data", key), key, names::data_key(key));
+        push_invalid(causes, &field::key("data", key), key, names::data_key_errors(key));
         size += value.as_str().unwrap_or_default().len() as u64 / 4 * 3;
     }
     if size > MAX_DATA_BYTES {
         causes.push(field::too_long("data", MAX_DATA_BYTES));
     }
-    let wanted: &[&str] = match text(new, "/type") {
+    let required_keys: &[&str] = match text(new, "/type") {
         "kubernetes.io/dockercfg" => &[".dockercfg"],
         "kubernetes.io/dockerconfigjson" => &[".dockerconfigjson"],
         "kubernetes.io/ssh-auth" => &["ssh-privatekey"],
         "kubernetes.io/tls" => &["tls.crt", "tls.key"],
         _ => &[],
     };
-    for key in wanted.iter().filter(|key| new.get("data").and_then(|data| data.get(**key)).is_none()) {
-        causes.push(field::required(&field::key("data", key), ""));
+    for key in required_keys {
+        if new.get("data").and_then(|data| data.get(*key)).is_none() {
+            causes.push(field::required(&field::key("data", key), ""));
+        }
     }
-    immutable_data(new, old, &["data"], causes);
+    validate_immutable(new, old, &["data"], causes);
     if let Some(old) = old
         && old.get("type") != new.get("type")
     {
@@ -150,26 +155,27 @@ fn secret(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn immutable_data(new: &Value, old: Option<&Value>, bags: &[&str], causes: &mut Vec<Cause>) {
+/// Checks that an immutable ConfigMap or Secret stays so and that `fields` are unchanged.
+fn validate_immutable(new: &Value, old: Option<&Value>, fields: &[&str], causes: &mut Vec<Cause>) {
     let Some(old) = old.filter(|old| old.get("immutable") == Some(&Value::Bool(true))) else { return };
     let detail = "field is immutable when `immutable` is set";
     if new.get("immutable") != Some(&Value::Bool(true)) {
         causes.push(field::forbidden("immutable", detail));
     }
-    for bag in bags.iter().filter(|bag| new.get(**bag) != old.get(**bag)) {
-        causes.push(field::forbidden(bag, detail));
+    for name in fields.iter().filter(|name| new.get(**name) != old.get(**name)) {
+        causes.push(field::forbidden(name, detail));
     }
 }
 
-fn service(spec: &Value, causes: &mut Vec<Cause>) {
-    let kind = text(spec, "/type");
-    let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-    if !kinds.contains(&kind) {
-        causes.push(field::not_supported("spec.type", &Value::from(kind), &kinds));
+fn validate_service_spec(spec: &Value, causes: &mut Vec<Cause>) {
+    let ty = text(spec, "/type");
+    let types = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+    if !types.contains(&ty) {
+        causes.push(field::not_supported("spec.type", &Value::from(ty), &types));
     }
     let ports = spec.get("ports").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let headless = text(spec, "/clusterIP") == "None";
-    if ports.is_empty() && !headless && kind != "ExternalName" {
+    let is_headless = text(spec, "/clusterIP") == "None";
+    if ports.is_empty() && !is_headless && ty != "ExternalName" {
         causes.push(field::required("spec.ports", ""));
     }
     for (index, port) in ports.iter().enumerate() {
@@ -177,11 +183,11 @@ fn service(spec: &Value, causes: &mut Vec<Cause>) {
         if ports.len() > 1 && text(port, "/name").is_empty() {
             causes.push(field::required(&field::child(&at, "name"), ""));
         }
-        port_number(port, "port", &at, causes);
+        validate_port_number(port, "port", &at, causes);
     }
 }
 
-fn port_number(port: &Value, name: &str, at: &str, causes: &mut Vec<Cause>) {
+fn validate_port_number(port: &Value, name: &str, at: &str, causes: &mut Vec<Cause>) {
     if let Some(number) = port.get(name).filter(|number| number.is_i64())
         && !(1..=65535).contains(&number.as_i64().unwrap_or_default())
     {
@@ -193,30 +199,30 @@ fn port_number(port: &Value, name: &str, at: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn workload(kind: BuiltinKind, spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+fn validate_workload_spec(kind: BuiltinKind, spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     for name in ["replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
-        non_negative(spec, name, "spec", causes);
+        validate_non_negative(spec, name, "spec", causes);
     }
     let template = spec.get("template").unwrap_or(&Value::Null);
     let selector = spec.get("selector").unwrap_or(&Value::Null);
-    let empty = ["matchLabels", "matchExpressions"].iter().all(|part| {
-        selector.get(*part).is_none_or(|part| {
-            part.as_array().is_none_or(Vec::is_empty) && part.as_object().is_none_or(Map::is_empty)
+    let is_empty = ["matchLabels", "matchExpressions"].iter().all(|name| {
+        selector.get(*name).is_none_or(|value| {
+            value.as_array().is_none_or(Vec::is_empty) && value.as_object().is_none_or(Map::is_empty)
         })
     });
-    if selector.is_object() && empty {
+    if selector.is_object() && is_empty {
         let detail = format!("empty selector is invalid for {}", kind.kind.to_lowercase());
         causes.push(field::invalid("spec.selector", selector, &detail));
     } else if selector.is_object() {
-        selector_matches_template(selector, template, causes);
+        validate_selector(selector, template, causes);
     }
-    if let Some(before) = old.and_then(|old| old.pointer("/spec/selector"))
-        && before != selector
+    if let Some(old_selector) = old.and_then(|old| old.pointer("/spec/selector"))
+        && old_selector != selector
     {
         causes.push(field::invalid("spec.selector", selector, "field is immutable"));
     }
     if let Some(meta) = template.get("metadata").and_then(Value::as_object) {
-        labels_and_annotations(meta, "spec.template", causes);
+        validate_labels_and_annotations(meta, "spec.template", causes);
     }
     let pod = template.get("spec").unwrap_or(&Value::Null);
     let policy = text(pod, "/restartPolicy");
@@ -227,10 +233,11 @@ fn workload(kind: BuiltinKind, spec: &Value, old: Option<&Value>, causes: &mut V
             &["Always"],
         ));
     }
-    pod_spec(pod, "spec.template.spec", causes);
+    validate_pod_spec(pod, "spec.template.spec", causes);
 }
 
-fn selector_matches_template(selector: &Value, template: &Value, causes: &mut Vec<Cause>) {
+/// Checks that a workload's selector is valid and matches the labels of its template.
+fn validate_selector(selector: &Value, template: &Value, causes: &mut Vec<Cause>) {
     let labels = template.pointer("/metadata/labels").cloned().unwrap_or(Value::Null);
     match LabelSelector::from_json(selector) {
         Err(_) => causes.push(field::invalid("spec.selector", selector, "invalid label selector")),
@@ -242,11 +249,11 @@ fn selector_matches_template(selector: &Value, template: &Value, causes: &mut Ve
     }
 }
 
-fn job(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn validate_job_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     for name in
         ["parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"]
     {
-        non_negative(spec, name, path, causes);
+        validate_non_negative(spec, name, path, causes);
     }
     let pod = spec.pointer("/template/spec").unwrap_or(&Value::Null);
     let at = format!("{path}.template.spec");
@@ -255,35 +262,35 @@ fn job(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
         let detail = "valid values: \"OnFailure\", \"Never\"";
         causes.push(field::required(&field::child(&at, "restartPolicy"), detail));
     }
-    pod_spec(pod, &at, causes);
+    validate_pod_spec(pod, &at, causes);
 }
 
-fn pod_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn validate_pod_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     if !spec.is_object() {
         return;
     }
-    let mut seen = Vec::new();
+    let mut container_names = Vec::new();
     if spec.get("containers").and_then(Value::as_array).is_none_or(Vec::is_empty) {
         causes.push(field::required(&field::child(path, "containers"), ""));
     }
     for list in ["containers", "initContainers"] {
         let at = field::child(path, list);
-        for (index, one) in spec.get(list).and_then(Value::as_array).into_iter().flatten().enumerate() {
-            container(one, &field::index(&at, index), &mut seen, causes);
+        for (index, container) in spec.get(list).and_then(Value::as_array).into_iter().flatten().enumerate() {
+            validate_container(container, &field::index(&at, index), &mut container_names, causes);
         }
     }
     let at = field::child(path, "volumes");
-    let mut volumes: Vec<&str> = Vec::new();
+    let mut volume_names: Vec<&str> = Vec::new();
     for (index, volume) in spec.get("volumes").and_then(Value::as_array).into_iter().flatten().enumerate() {
         let name = text(volume, "/name");
-        unique_name(name, &field::index(&at, index), &mut volumes, causes);
+        validate_unique_name(name, &field::index(&at, index), &mut volume_names, causes);
     }
     for list in ["containers", "initContainers"] {
-        for (index, one) in spec.get(list).and_then(Value::as_array).into_iter().flatten().enumerate() {
-            let mounts = one.get("volumeMounts").and_then(Value::as_array).into_iter().flatten();
-            for (nth, name) in mounts.map(|mount| text(mount, "/name")).enumerate() {
-                if !volumes.contains(&name) {
-                    let at = format!("{path}.{list}[{index}].volumeMounts[{nth}].name");
+        for (index, container) in spec.get(list).and_then(Value::as_array).into_iter().flatten().enumerate() {
+            let mounts = container.get("volumeMounts").and_then(Value::as_array).into_iter().flatten();
+            for (mount_index, name) in mounts.map(|mount| text(mount, "/name")).enumerate() {
+                if !volume_names.contains(&name) {
+                    let at = format!("{path}.{list}[{index}].volumeMounts[{mount_index}].name");
                     causes.push(field::not_found(&at, &Value::from(name)));
                 }
             }
@@ -291,44 +298,45 @@ fn pod_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn container<'a>(one: &'a Value, at: &str, seen: &mut Vec<&'a str>, causes: &mut Vec<Cause>) {
-    unique_name(text(one, "/name"), at, seen, causes);
-    if text(one, "/image").is_empty() {
+/// Checks the container at `at` and adds its name to `names`, those of the pod's other containers.
+fn validate_container<'a>(container: &'a Value, at: &str, names: &mut Vec<&'a str>, causes: &mut Vec<Cause>) {
+    validate_unique_name(text(container, "/name"), at, names, causes);
+    if text(container, "/image").is_empty() {
         causes.push(field::required(&field::child(at, "image"), ""));
     }
     let policies = ["Always", "IfNotPresent", "Never"];
     if let Some(policy) =
-        one.get("imagePullPolicy").filter(|policy| !policies.iter().any(|known| policy == known))
+        container.get("imagePullPolicy").filter(|policy| !policies.iter().any(|known| policy == known))
     {
         causes.push(field::not_supported(&field::child(at, "imagePullPolicy"), policy, &policies));
     }
-    for (index, port) in one.get("ports").and_then(Value::as_array).into_iter().flatten().enumerate() {
-        port_number(port, "containerPort", &field::index(&field::child(at, "ports"), index), causes);
+    for (index, port) in container.get("ports").and_then(Value::as_array).into_iter().flatten().enumerate() {
+        validate_port_number(port, "containerPort", &field::index(&field::child(at, "ports"), index), causes);
     }
 }
 
-/// A required DNS label that is unique in its list.
-fn unique_name<'a>(name: &'a str, at: &str, seen: &mut Vec<&'a str>, causes: &mut Vec<Cause>) {
+/// Checks that the name of the item at `at` is a DNS label that is not in `others`, and adds it there.
+fn validate_unique_name<'a>(name: &'a str, at: &str, others: &mut Vec<&'a str>, causes: &mut Vec<Cause>) {
     let at = field::child(at, "name");
     if name.is_empty() {
         causes.push(field::required(&at, ""));
         return;
     }
-    say(causes, &at, name, names::label(name));
-    if seen.contains(&name) {
+    push_invalid(causes, &at, name, names::label_errors(name));
+    if others.contains(&name) {
         causes.push(field::duplicate(&at, &Value::from(name)));
     }
-    seen.push(name);
+    others.push(name);
 }
 
-fn non_negative(spec: &Value, name: &str, path: &str, causes: &mut Vec<Cause>) {
+fn validate_non_negative(spec: &Value, name: &str, path: &str, causes: &mut Vec<Cause>) {
     if let Some(value) = spec.get(name).filter(|value| value.as_i64().is_some_and(|number| number < 0)) {
         causes.push(field::invalid(&field::child(path, name), value, "must be greater than or equal to 0"));
     }
 }
 
-fn say(causes: &mut Vec<Cause>, path: &str, value: &str, wrong: Vec<String>) {
-    causes.extend(wrong.into_iter().map(|detail| field::invalid(path, &Value::from(value), &detail)));
+fn push_invalid(causes: &mut Vec<Cause>, path: &str, value: &str, errors: Vec<String>) {
+    causes.extend(errors.into_iter().map(|detail| field::invalid(path, &Value::from(value), &detail)));
 }
 
 fn entries(value: Option<&Value>) -> impl Iterator<Item = (&String, &Value)> {

@@ -1,16 +1,17 @@
-//! The rules that a CRD's schema must keep to be structural, checked when the CRD is written.
+//! Validation of a CRD's schema: the rules of structural schemas.
 //!
-//! They follow `k8s.io/apiextensions-apiserver/pkg/apiserver/schema/{validation,complete}.go` and the schema part of
+//! It follows `k8s.io/apiextensions-apiserver/pkg/apiserver/schema/{validation,complete}.go` and the schema part of
 //! `pkg/apis/apiextensions/validation`.
 
 use serde_json::{Map, Value};
 
-use super::parse::pattern_of;
+use super::parse::compile_pattern;
 use super::{cel, field};
 use crate::status::Cause;
 
-/// What is wrong with `schema`; nothing if it is structural. Sorted, so that answers do not depend on map order.
-pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
+/// Returns the violations of `schema`, whose path in the CRD is `path`; none if it is structural. They are sorted, so
+/// that responses do not depend on the order of maps.
+pub(super) fn validate(schema: &Value, path: &str) -> Vec<Cause> {
     let mut checker = Checker::default();
     match schema.as_object() {
         Some(object) => checker.structure(object, Level::Root, path),
@@ -21,6 +22,7 @@ pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
     causes
 }
 
+/// The position of a schema, on which the rules for `type` depend.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Root,
@@ -38,19 +40,19 @@ type Object = Map<String, Value>;
 impl Checker {
     fn structure(&mut self, schema: &Object, level: Level, path: &str) {
         let ty = text(schema, "type");
-        self.type_is_known(schema, ty, path);
-        self.presence_of_type(schema, ty, level, path);
-        self.unsupported(schema, path);
+        self.type_name(schema, ty, path);
+        self.type_presence(schema, ty, level, path);
+        self.unsupported_keywords(schema, path);
         self.extensions(schema, ty, path);
         self.list_type(schema, ty, path);
-        self.identity_fields(schema, level, path);
+        self.object_fields(schema, level, path);
         for (index, problem) in cel::compile_errors(&Value::Object(schema.clone())) {
             let at =
                 field::child(&field::index(&field::child(path, "x-kubernetes-validations"), index), "rule");
             let rule = schema["x-kubernetes-validations"][index].get("rule").cloned().unwrap_or_default();
             self.causes.push(field::invalid(&at, &rule, &problem));
         }
-        self.values(schema, path);
+        self.pattern(schema, path);
         self.junctors(schema, schema, path, path);
         self.children(schema, ty, level, path);
     }
@@ -95,20 +97,20 @@ impl Checker {
         }
     }
 
-    fn type_is_known(&mut self, schema: &Object, ty: &str, path: &str) {
+    fn type_name(&mut self, schema: &Object, ty: &str, path: &str) {
         let at = field::child(path, "type");
-        let known = ["array", "boolean", "integer", "number", "object", "string"];
+        let types = ["array", "boolean", "integer", "number", "object", "string"];
         if ty == "null" {
             let detail = "type cannot be set to null, use nullable as an alternative";
             self.causes.push(field::forbidden(&at, detail));
-        } else if !ty.is_empty() && !known.contains(&ty) {
-            self.causes.push(field::not_supported(&at, &Value::from(ty), &known));
+        } else if !ty.is_empty() && !types.contains(&ty) {
+            self.causes.push(field::not_supported(&at, &Value::from(ty), &types));
         } else if schema.get("type").is_some_and(|ty| !ty.is_string()) {
             self.causes.push(field::wrong_type(&at, "string", "array"));
         }
     }
 
-    fn presence_of_type(&mut self, schema: &Object, ty: &str, level: Level, path: &str) {
+    fn type_presence(&mut self, schema: &Object, ty: &str, level: Level, path: &str) {
         let at = field::child(path, "type");
         if flag(schema, "x-kubernetes-embedded-resource") && ty != "object" {
             let detail = "must be object if x-kubernetes-embedded-resource is true";
@@ -122,19 +124,19 @@ impl Checker {
             && !flag(schema, "x-kubernetes-int-or-string")
             && !flag(schema, "x-kubernetes-preserve-unknown-fields")
         {
-            let place = match level {
+            let position = match level {
                 Level::Root => "at the root",
                 Level::Item => "for specified array items",
                 Level::Field => "for specified object fields",
             };
-            self.causes.push(field::required(&at, &format!("must not be empty {place}")));
+            self.causes.push(field::required(&at, &format!("must not be empty {position}")));
         }
         if level == Level::Root && !ty.is_empty() && ty != "object" {
             self.causes.push(field::invalid(&at, &Value::from(ty), "must be object at the root"));
         }
     }
 
-    fn unsupported(&mut self, schema: &Object, path: &str) {
+    fn unsupported_keywords(&mut self, schema: &Object, path: &str) {
         for name in ["definitions", "dependencies", "id", "patternProperties", "$ref", "additionalItems"] {
             if schema.contains_key(name) {
                 let detail = format!("{} is not supported", name.trim_start_matches('$'));
@@ -155,18 +157,18 @@ impl Checker {
         let int_or_string = flag(schema, "x-kubernetes-int-or-string");
         let preserves = flag(schema, "x-kubernetes-preserve-unknown-fields");
         let embedded = flag(schema, "x-kubernetes-embedded-resource");
-        for (set, name) in [
+        for (is_set, name) in [
             (preserves, "x-kubernetes-preserve-unknown-fields"),
             (embedded, "x-kubernetes-embedded-resource"),
         ] {
-            if int_or_string && set {
+            if int_or_string && is_set {
                 let detail = "must be false if x-kubernetes-int-or-string is true";
                 self.causes.push(field::invalid(&field::child(path, name), &Value::Bool(true), detail));
             }
         }
-        let named =
+        let has_properties =
             schema.get("properties").and_then(Value::as_object).is_some_and(|names| !names.is_empty());
-        if embedded && !preserves && !named {
+        if embedded && !preserves && !has_properties {
             let detail = "must not be empty if x-kubernetes-embedded-resource is true without \
                           x-kubernetes-preserve-unknown-fields";
             self.causes.push(field::required(&field::child(path, "properties"), detail));
@@ -268,30 +270,31 @@ impl Checker {
         }
     }
 
-    fn identity_fields(&mut self, schema: &Object, level: Level, path: &str) {
+    /// Checks `apiVersion`, `kind` and `metadata` at the root and in embedded resources.
+    fn object_fields(&mut self, schema: &Object, level: Level, path: &str) {
         if level != Level::Root && !flag(schema, "x-kubernetes-embedded-resource") {
             return;
         }
         let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
-        for (name, wanted) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
+        for (name, ty) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
             let Some(child) = properties.get(name).and_then(Value::as_object) else { continue };
             let at = property(path, name);
-            if text(child, "type") != wanted {
-                let found = child.get("type").cloned().unwrap_or_else(|| Value::from(""));
+            if text(child, "type") != ty {
+                let actual = child.get("type").cloned().unwrap_or_else(|| Value::from(""));
                 self.causes.push(field::invalid(
                     &field::child(&at, "type"),
-                    &found,
-                    &format!("must be {wanted}"),
+                    &actual,
+                    &format!("must be {ty}"),
                 ));
             }
-            let names_only = child.iter().all(|(word, inner)| match word.as_str() {
+            let restricts_names_only = child.iter().all(|(keyword, inner)| match keyword.as_str() {
                 "type" | "description" => true,
                 "properties" => inner
                     .as_object()
                     .is_some_and(|inner| inner.keys().all(|name| name == "name" || name == "generateName")),
                 _ => false,
             });
-            if name == "metadata" && level == Level::Root && !names_only {
+            if name == "metadata" && level == Level::Root && !restricts_names_only {
                 let detail = "must not specify anything other than name and generateName, but metadata is implicitly \
                               specified";
                 self.causes.push(field::forbidden(&at, detail));
@@ -299,32 +302,33 @@ impl Checker {
         }
     }
 
-    /// Limits that must make sense by themselves.
-    fn values(&mut self, schema: &Object, path: &str) {
+    /// Checks that `pattern` compiles.
+    fn pattern(&mut self, schema: &Object, path: &str) {
         if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
-            && let Err(error) = pattern_of(pattern)
+            && let Err(error) = compile_pattern(pattern)
         {
             let detail = format!("must be a valid regular expression, but isn't: {error}");
             self.causes.push(field::invalid(&field::child(path, "pattern"), &Value::from(pattern), &detail));
         }
     }
 
-    /// Checks the branches of `v`, which validate what `structure` describes.
-    fn junctors(&mut self, v: &Object, structure: &Object, path: &str, structure_path: &str) {
+    /// Checks the logical junctors (`anyOf`, `allOf`, `oneOf` and `not`) of `schema`, which validate the values that
+    /// `structure` describes.
+    fn junctors(&mut self, schema: &Object, structure: &Object, path: &str, structure_path: &str) {
         for junctor in ["anyOf", "allOf", "oneOf"] {
-            for (index, branch) in array(v, junctor).enumerate() {
+            for (index, branch) in array(schema, junctor).enumerate() {
                 let at = field::index(&field::child(path, junctor), index);
                 if let Some(branch) = branch.as_object() {
                     self.branch(branch, structure, &at, structure_path);
                 }
             }
         }
-        if let Some(branch) = v.get("not").and_then(Value::as_object) {
+        if let Some(branch) = schema.get("not").and_then(Value::as_object) {
             self.branch(branch, structure, &field::child(path, "not"), structure_path);
         }
     }
 
-    /// A branch may only validate what has its structure outside of it.
+    /// Checks a branch of a junctor. It may have value validations only, of fields that `structure` describes.
     fn branch(&mut self, branch: &Object, structure: &Object, path: &str, structure_path: &str) {
         let int_or_string = flag(structure, "x-kubernetes-int-or-string");
         for (name, detail) in [
@@ -348,11 +352,12 @@ impl Checker {
                 self.causes.push(field::forbidden(&field::child(path, name), detail));
             }
         }
-        self.values(branch, path);
+        self.pattern(branch, path);
         self.junctors(branch, structure, path, structure_path);
         if let Some(items) = branch.get("items").and_then(Value::as_object) {
-            let (at, below) = (field::child(path, "items"), field::child(structure_path, "items"));
-            self.counterpart(items, structure.get("items"), &at, &below);
+            let at = field::child(path, "items");
+            let structure_at = field::child(structure_path, "items");
+            self.nested_branch(items, structure.get("items"), &at, &structure_at);
         }
         for (name, child) in branch.get("properties").and_then(Value::as_object).into_iter().flatten() {
             let Some(child) = child.as_object() else { continue };
@@ -360,12 +365,19 @@ impl Checker {
             if name == "metadata" {
                 self.causes.push(field::forbidden(&at, "must not be specified in a nested context"));
             }
-            let described = structure.get("properties").and_then(|all| all.get(name));
-            self.counterpart(child, described, &at, &property(structure_path, name));
+            let child_structure = structure.get("properties").and_then(|properties| properties.get(name));
+            self.nested_branch(child, child_structure, &at, &property(structure_path, name));
         }
     }
 
-    fn counterpart(&mut self, branch: &Object, structure: Option<&Value>, path: &str, structure_path: &str) {
+    /// Checks a schema within a branch. It must have a counterpart in the structure.
+    fn nested_branch(
+        &mut self,
+        branch: &Object,
+        structure: Option<&Value>,
+        path: &str,
+        structure_path: &str,
+    ) {
         match structure.and_then(Value::as_object) {
             Some(structure) => self.branch(branch, structure, path, structure_path),
             None => {

@@ -1,31 +1,31 @@
-//! Merge keys and list types of the built-in kinds, which their generated schemas lack.
+//! The merge topology of the built-in types (list types, map types, merge keys), which the generated schemas lack.
 
 use serde_json::{Map, Value, json};
 
-/// Adds to the definitions of built-in types what `topology.txt` says of them, as the extensions with which Kubernetes
-/// publishes it (`x-kubernetes-list-type` and the like). Lists that it does not name are atomic.
+/// Adds the topology in `topology.txt` to the definitions of the built-in types, as the extensions that Kubernetes
+/// publishes (`x-kubernetes-list-type` and others). Lists that are not in the file become atomic.
 pub(super) fn annotate(definitions: &mut Map<String, Value>) {
     for line in lines() {
         let target = match line.property {
             "." => definitions.get_mut(line.definition),
-            name => {
-                definitions.get_mut(line.definition).and_then(|all| all.get_mut("properties")?.get_mut(name))
-            }
+            name => definitions
+                .get_mut(line.definition)
+                .and_then(|definition| definition.get_mut("properties")?.get_mut(name)),
         };
         let Some(schema) = target.and_then(Value::as_object_mut) else { continue };
-        match line.merging {
-            Merging::Default => {}
-            Merging::Set => drop(schema.insert("x-kubernetes-list-type".into(), "set".into())),
-            Merging::Map(keys) => {
+        match line.topology {
+            Topology::Default => {}
+            Topology::Set => drop(schema.insert("x-kubernetes-list-type".into(), "set".into())),
+            Topology::Map(keys) => {
                 schema.insert("x-kubernetes-list-type".into(), "map".into());
                 schema.insert("x-kubernetes-list-map-keys".into(), json!(keys));
             }
-            Merging::AtomicMap => drop(schema.insert("x-kubernetes-map-type".into(), "atomic".into())),
-            Merging::GranularMap => drop(schema.insert("x-kubernetes-map-type".into(), "granular".into())),
+            Topology::AtomicMap => drop(schema.insert("x-kubernetes-map-type".into(), "atomic".into())),
+            Topology::GranularMap => drop(schema.insert("x-kubernetes-map-type".into(), "granular".into())),
         }
         if let Some(patch) = line.patch {
             let (strategy, key) =
-                patch.split_once(':').map_or((patch, None), |(left, right)| (left, Some(right)));
+                patch.split_once(':').map_or((patch, None), |(strategy, key)| (strategy, Some(key)));
             schema.insert("x-kubernetes-patch-strategy".into(), strategy.into());
             if let Some(key) = key {
                 schema.insert("x-kubernetes-patch-merge-key".into(), key.into());
@@ -42,43 +42,46 @@ pub(super) fn annotate(definitions: &mut Map<String, Value>) {
     }
 }
 
-/// How a field merges under server-side apply.
+/// The topology of a field: how it merges in a server-side apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Merging {
-    /// Lists are atomic, objects and maps granular.
+enum Topology {
+    /// The default: lists are atomic, objects and maps granular.
     Default,
-    /// A list of scalars that are their own keys.
+    /// A list whose items are identified by their value.
     Set,
     /// A list of objects with these keys.
     Map(Vec<&'static str>),
-    /// An object or map that is one value.
+    /// An atomic object or map.
     AtomicMap,
-    /// An object whose definition is atomic elsewhere, but not here.
+    /// A granular object whose definition is atomic.
     GranularMap,
 }
 
+/// A line of `topology.txt`.
 struct Line {
     definition: &'static str,
+    /// The property, or "." for the definition itself.
     property: &'static str,
-    merging: Merging,
+    topology: Topology,
+    /// The patch strategy, followed by a colon and the merge key if there is one.
     patch: Option<&'static str>,
 }
 
 fn lines() -> impl Iterator<Item = Line> {
     include_str!("topology.txt").lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
-        let mut words = line.split_ascii_whitespace();
-        let (definition, property, merging) = (words.next()?, words.next()?, words.next()?);
-        let merging = match merging {
-            "set" => Merging::Set,
-            "atomic" => Merging::AtomicMap,
-            "granular" => Merging::GranularMap,
+        let mut columns = line.split_ascii_whitespace();
+        let (definition, property, topology) = (columns.next()?, columns.next()?, columns.next()?);
+        let topology = match topology {
+            "set" => Topology::Set,
+            "atomic" => Topology::AtomicMap,
+            "granular" => Topology::GranularMap,
             other => match other.strip_prefix("map=") {
-                Some(keys) => Merging::Map(keys.split(',').collect()),
-                None => Merging::Default,
+                Some(keys) => Topology::Map(keys.split(',').collect()),
+                None => Topology::Default,
             },
         };
-        let patch = words.next().and_then(|word| word.strip_prefix("patch="));
-        Some(Line { definition, property, merging, patch })
+        let patch = columns.next().and_then(|word| word.strip_prefix("patch="));
+        Some(Line { definition, property, topology, patch })
     })
 }
 
@@ -87,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_knows_merge_keys_and_list_keys_apart() {
+    fn merge_keys_and_list_map_keys_are_separate() {
         let mut definitions = json!({
             "io.k8s.api.core.v1.Container": {"properties": {"ports": {"type": "array"}, "args": {"type": "array"}}},
             "io.k8s.api.core.v1.PodSpec": {"properties": {"volumes": {"type": "array"}}},
@@ -114,18 +117,18 @@ mod tests {
     }
 
     #[test]
-    fn every_line_of_the_table_names_a_field_and_says_something() {
+    fn every_line_names_an_existing_field_and_has_an_effect() {
         let definitions = &crate::schema::definitions().schemas;
         for line in lines() {
             assert!(
-                line.merging != Merging::Default || line.patch.is_some(),
+                line.topology != Topology::Default || line.patch.is_some(),
                 "{} {}",
                 line.definition,
                 line.property
             );
             if let Some(definition) = definitions.get(line.definition) {
-                let known = line.property == "." || definition["properties"].get(line.property).is_some();
-                assert!(known, "{} has no {}", line.definition, line.property);
+                let exists = line.property == "." || definition["properties"].get(line.property).is_some();
+                assert!(exists, "{} has no {}", line.definition, line.property);
             }
         }
     }

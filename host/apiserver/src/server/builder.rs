@@ -1,14 +1,19 @@
+//! The options of a server.
+
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::inner::ServerInner;
 use super::transport::Transport;
-use super::{ApiServer, State};
-use crate::access::{self, Access, Authorization};
+use super::{ApiServer, Faults, RequestLog};
+use crate::access::Authorization;
+use crate::bootstrap;
 use crate::clock::{Clock, SystemClock};
-use crate::controllers;
+use crate::openapi::DocumentCache;
+use crate::state::{State, StateOptions};
 use crate::storage::HistoryLimits;
 
-/// Options of an [`ApiServer`]. The defaults are fit for development and tests.
+/// Builds an [`ApiServer`]. The defaults suit development and tests.
 #[must_use]
 pub struct ApiServerBuilder {
     clock: Arc<dyn Clock>,
@@ -18,8 +23,8 @@ pub struct ApiServerBuilder {
     faults_over_http: bool,
     authorization: Authorization,
     plain_http: bool,
-    anonymous: bool,
-    hosts: Vec<String>,
+    allow_anonymous: bool,
+    allowed_hosts: Vec<String>,
 }
 
 impl Default for ApiServerBuilder {
@@ -32,97 +37,108 @@ impl Default for ApiServerBuilder {
             faults_over_http: false,
             authorization: Authorization::default(),
             plain_http: false,
-            anonymous: false,
-            hosts: Vec::new(),
+            allow_anonymous: false,
+            allowed_hosts: Vec::new(),
         }
     }
 }
 
 impl ApiServerBuilder {
-    /// The clock that timestamps are read from. Timers (bookmarks, time-outs) follow tokio's time.
+    /// Sets the clock for timestamps; the system clock by default. Timers (bookmarks, timeouts) follow tokio's time.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// How many events of each resource are kept for watches to resume from; at least 1. A watcher that falls further
-    /// behind is cut.
+    /// Sets how many events of each resource are retained for watches to resume from: at least 1, by default 16384.
+    /// The watch of a client that falls further behind ends.
     pub fn watch_history(mut self, events: usize) -> Self {
         self.history.events = events.max(1);
         self
     }
 
-    /// About how many bytes of events are kept for each resource, whatever their number.
+    /// Sets how many bytes of events of each resource are retained, approximately; 128 MiB by default.
     pub fn watch_history_bytes(mut self, bytes: usize) -> Self {
         self.history.bytes = bytes;
         self
     }
 
-    /// The resourceVersion before the first write; at least 1. By default it is the clock's time in milliseconds since
-    /// 1970, so that a client that comes back to a server that was started again is answered 410 and lists anew: the
-    /// versions that it knows mean nothing in this process. That holds unless the process before wrote more than 1000
-    /// objects a second for as long as it lived.
+    /// Sets the resourceVersion before the first write; at least 1.
+    ///
+    /// By default it is the clock's time in milliseconds since 1970. Resource versions of an earlier process are
+    /// meaningless in this one, and thus lie before its history: a client that reconnects after a restart gets 410 and
+    /// lists again. This holds unless the earlier process wrote more than 1000 objects per second on average.
     pub fn first_revision(mut self, revision: u64) -> Self {
         self.first_revision = Some(revision);
         self
     }
 
-    /// How often a watch that allows bookmarks gets one; a minute by default, as in Kubernetes.
+    /// Sets the interval between the bookmarks of a watch that allows them; one minute by default, as in Kubernetes.
     pub fn bookmark_interval(mut self, interval: Duration) -> Self {
         self.bookmark_interval = interval;
         self
     }
 
-    /// Whether faults can be injected over HTTP, at `/debug/faults`.
+    /// Sets whether faults can be injected over HTTP, at `/debug/faults`; false by default.
     pub fn faults_over_http(mut self, allowed: bool) -> Self {
         self.faults_over_http = allowed;
         self
     }
 
-    /// What requests may do; everything by default. See [`Authorization::Rbac`].
+    /// Sets how requests are authorized; all are allowed by default. See [`Authorization::Rbac`].
     pub fn authorization(mut self, authorization: Authorization) -> Self {
         self.authorization = authorization;
         self
     }
 
-    /// Serves sockets without TLS. Credentials then cross the wire in clear text.
+    /// Sets whether sockets are served without TLS; false by default. Without TLS, credentials are sent in clear text.
     pub fn plain_http(mut self, plain: bool) -> Self {
         self.plain_http = plain;
         self
     }
 
-    /// Takes requests over a socket without credentials: with [`Authorization::AlwaysAllow`] they may do everything, with
-    /// [`Authorization::Rbac`] what `system:anonymous` may. By default they are answered with 401, except for `/healthz`,
-    /// `/livez`, `/readyz` and `/version`.
+    /// Sets whether requests over a socket are accepted without credentials; false by default.
+    ///
+    /// With [`Authorization::AlwaysAllow`] such requests may do everything, with [`Authorization::Rbac`] what
+    /// `system:anonymous` may. If they are not accepted, they get 401, except for `/healthz`, `/livez`, `/readyz` and
+    /// `/version`.
     pub fn anonymous(mut self, allowed: bool) -> Self {
-        self.anonymous = allowed;
+        self.allow_anonymous = allowed;
         self
     }
 
-    /// DNS names by which clients call a socket, beside IP addresses and `localhost`; requests for others are refused with 403.
+    /// Sets the DNS names under which clients reach a socket, in addition to IP addresses and `localhost`. Requests with
+    /// any other `Host` get 403.
     pub fn allowed_hosts(mut self, names: impl IntoIterator<Item = String>) -> Self {
-        self.hosts = names.into_iter().collect();
+        self.allowed_hosts = names.into_iter().collect();
         self
     }
 
-    /// Makes the server, with the namespaces that every cluster has. Starts no task: see
+    /// Builds the server, with the namespaces and, under RBAC, the roles that every cluster has. Starts no task; see
     /// [`ApiServer::run_controllers`].
     #[must_use]
     pub fn build(self) -> ApiServer {
         let first_revision = self
             .first_revision
             .unwrap_or_else(|| u64::try_from(self.clock.now().as_millisecond()).unwrap_or(1));
-        let (authorization, anonymous) = (self.authorization, self.anonymous);
-        let access = |storage: &_, clock| Access::new(authorization, anonymous, storage, clock);
-        let transport = Transport::new(!self.plain_http, self.hosts);
-        let mut state =
-            State::new(self.clock, self.history, first_revision, self.bookmark_interval, access, transport);
-        state.faults_over_http = self.faults_over_http;
-        controllers::bootstrap(&state);
-        if state.access.is_enforced() {
-            access::bootstrap(&state);
-        }
-        ApiServer { state: Arc::new(state) }
+        let state = State::new(StateOptions {
+            clock: self.clock,
+            history: self.history,
+            first_revision,
+            bookmark_interval: self.bookmark_interval,
+            authorization: self.authorization,
+            allow_anonymous: self.allow_anonymous,
+        });
+        bootstrap::create_initial_objects(&state);
+        let inner = ServerInner {
+            state: Arc::new(state),
+            transport: Transport::new(!self.plain_http, self.allowed_hosts),
+            documents: DocumentCache::new(),
+            faults: Faults::default(),
+            log: RequestLog::default(),
+            faults_over_http: self.faults_over_http,
+        };
+        ApiServer { inner: Arc::new(inner) }
     }
 }
 
@@ -135,8 +151,8 @@ impl std::fmt::Debug for ApiServerBuilder {
             .field("faults_over_http", &self.faults_over_http)
             .field("authorization", &self.authorization)
             .field("plain_http", &self.plain_http)
-            .field("anonymous", &self.anonymous)
-            .field("hosts", &self.hosts)
+            .field("allow_anonymous", &self.allow_anonymous)
+            .field("allowed_hosts", &self.allowed_hosts)
             .finish_non_exhaustive()
     }
 }

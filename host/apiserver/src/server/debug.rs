@@ -1,4 +1,4 @@
-//! `/debug/requests` and `/debug/faults`: what tests in other processes see and break.
+//! `/debug/requests` and `/debug/faults`: request counts and fault injection for tests in other processes.
 
 use std::time::Duration;
 
@@ -6,12 +6,14 @@ use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Matcher, State};
+use super::Matcher;
+use super::inner::ServerInner;
 use crate::request::{Request, Verb};
-use crate::rest::respond::{self, Answer};
+use crate::respond::{self, Answer};
 use crate::status::Status;
 
-/// The body of a POST to `/debug/faults`. What it matches may be left out; what it does is one of the last members.
+/// The body of a POST to `/debug/faults`. The first five fields select requests and are optional; the others say what
+/// happens to these requests.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct FaultRequest {
@@ -20,41 +22,41 @@ struct FaultRequest {
     resource: Option<String>,
     namespace: Option<String>,
     name: Option<String>,
-    /// For how many requests; 1 if it is left out.
+    /// The number of requests that the fault applies to; 1 by default.
     count: Option<u32>,
-    /// Fail with this HTTP status code.
+    /// Fails the request with this HTTP status code.
     code: Option<u16>,
     #[serde(default)]
     retry_after_seconds: u32,
-    /// Carry the request out before it fails.
+    /// Executes the request before it fails.
     #[serde(default)]
     afterwards: bool,
-    /// Delay by so many milliseconds.
+    /// Delays the request by this number of milliseconds.
     delay_millis: Option<u64>,
-    /// End the present watches of the resource.
+    /// Ends the open watches of the resource.
     #[serde(default)]
     cut_watches: bool,
-    /// Forget the history of the resource.
+    /// Discards the history of the resource.
     #[serde(default)]
     compact: bool,
 }
 
-pub(super) fn answer(state: &State, path: &str, request: &Request) -> Result<Answer, Status> {
+pub(super) fn answer(server: &ServerInner, path: &str, request: &Request) -> Result<Answer, Status> {
     match (path, &request.method) {
         ("/debug/requests", &Method::GET) => {
-            Ok(respond::json_value(StatusCode::OK, &json!({"counts": state.log.counts()})))
+            Ok(respond::json_value(StatusCode::OK, &json!({"counts": server.log.counts()})))
         }
         ("/debug/requests", &Method::DELETE) => {
-            state.log.reset();
+            server.log.reset();
             Ok(respond::json_value(StatusCode::OK, &json!({})))
         }
-        ("/debug/faults", _) if !state.faults_over_http => Err(Status::no_such_resource()),
+        ("/debug/faults", _) if !server.faults_over_http => Err(Status::no_such_resource()),
         ("/debug/faults", &Method::POST) => {
-            arm(state, request)?;
+            inject(server, request)?;
             Ok(respond::json_value(StatusCode::OK, &json!({})))
         }
         ("/debug/faults", &Method::DELETE) => {
-            state.faults.clear();
+            server.faults.clear();
             Ok(respond::json_value(StatusCode::OK, &json!({})))
         }
         ("/debug/requests" | "/debug/faults", method) => Err(Status::method_not_allowed(method.as_str())),
@@ -62,7 +64,7 @@ pub(super) fn answer(state: &State, path: &str, request: &Request) -> Result<Ans
     }
 }
 
-fn arm(state: &State, request: &Request) -> Result<(), Status> {
+fn inject(server: &ServerInner, request: &Request) -> Result<(), Status> {
     let fault: FaultRequest = serde_json::from_slice(&request.body)
         .map_err(|error| Status::bad_request(format!("the fault cannot be read: {error}")))?;
     let verb = match fault.verb.as_deref() {
@@ -86,22 +88,22 @@ fn arm(state: &State, request: &Request) -> Result<(), Status> {
         return Err(Status::bad_request("cutWatches and compact need a resource"));
     }
     if fault.compact {
-        state.storage.table(&group, &plural).compact();
+        server.state.storage.table(&group, &plural).compact();
     }
     if fault.cut_watches {
-        state.storage.table(&group, &plural).cut_watches(None);
+        server.state.storage.table(&group, &plural).cut_watches(None);
     }
     let count = fault.count.unwrap_or(1);
     match fault.code {
         Some(code) if fault.afterwards => {
             let status = Status::with_code(code, "injected fault", fault.retry_after_seconds);
-            state.faults.fail_afterwards(matcher.clone(), count, status);
+            server.faults.fail_afterwards(matcher.clone(), count, status);
         }
-        Some(code) => state.faults.fail_with_code(matcher.clone(), count, code, fault.retry_after_seconds),
+        Some(code) => server.faults.fail_with_code(matcher.clone(), count, code, fault.retry_after_seconds),
         None => {}
     }
     if let Some(millis) = fault.delay_millis {
-        state.faults.delay(matcher, Some(count), Duration::from_millis(millis));
+        server.faults.delay(matcher, Some(count), Duration::from_millis(millis));
     }
     Ok(())
 }

@@ -1,3 +1,5 @@
+//! Fault injection: failing or delaying requests on purpose.
+
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -5,13 +7,13 @@ use parking_lot::Mutex;
 use crate::request::{ObjectPath, Verb};
 use crate::status::Status;
 
-/// Faults that tests inject: each answers, or delays, the next requests that match it.
+/// The faults that tests injected. Each one fails or delays the next requests that match it.
 #[derive(Debug, Default)]
 pub struct Faults {
-    armed: Mutex<Vec<Fault>>,
+    active: Mutex<Vec<Fault>>,
 }
 
-/// Which requests a fault is for. Empty parts match everything.
+/// Selects the requests that a fault applies to. A field that is `None` matches every request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matcher {
     /// The verb.
@@ -29,8 +31,8 @@ pub struct Matcher {
 #[derive(Debug)]
 struct Fault {
     matcher: Matcher,
-    /// How many requests it is still for; none for all.
-    left: Option<u32>,
+    /// The number of requests that the fault still applies to; `None` for no limit.
+    remaining: Option<u32>,
     effect: Effect,
 }
 
@@ -42,29 +44,30 @@ enum Effect {
 }
 
 impl Matcher {
-    /// Requests with a verb for a resource, such as `(Verb::List, "pods")`, in whichever group.
+    /// Returns a matcher for requests with a verb for a resource, such as `(Verb::List, "pods")`, in any group.
     #[must_use]
     pub fn of(verb: Verb, plural: &str) -> Self {
         Self { verb: Some(verb), plural: Some(plural.to_owned()), ..Self::default() }
     }
 
     fn matches(&self, verb: Verb, path: &ObjectPath) -> bool {
-        fn fits(wanted: Option<&String>, found: &str) -> bool {
-            wanted.is_none_or(|wanted| wanted == found)
+        fn is_match(expected: Option<&String>, actual: &str) -> bool {
+            expected.is_none_or(|expected| expected == actual)
         }
-        self.verb.is_none_or(|wanted| wanted == verb)
-            && fits(self.plural.as_ref(), &path.plural)
-            && fits(self.group.as_ref(), &path.group)
-            && fits(self.namespace.as_ref(), path.namespace.as_deref().unwrap_or_default())
-            && fits(self.name.as_ref(), path.name.as_deref().unwrap_or_default())
+        self.verb.is_none_or(|expected| expected == verb)
+            && is_match(self.plural.as_ref(), &path.plural)
+            && is_match(self.group.as_ref(), &path.group)
+            && is_match(self.namespace.as_ref(), path.namespace.as_deref().unwrap_or_default())
+            && is_match(self.name.as_ref(), path.name.as_deref().unwrap_or_default())
     }
 }
 
 impl Faults {
-    /// Answers the next `count` matching requests with `status`. Several faults that match are met in the order in
-    /// which they were armed.
+    /// Answers the next `count` matching requests with `status`.
+    ///
+    /// If several faults match a request, the one injected first applies.
     pub fn fail(&self, matcher: Matcher, count: u32, status: Status) {
-        self.arm(matcher, Some(count), Effect::Fail(status));
+        self.inject(matcher, Some(count), Effect::Fail(status));
     }
 
     /// Answers the next `count` matching requests with an HTTP status code, its usual reason, and, unless it is 0,
@@ -74,36 +77,38 @@ impl Faults {
         self.fail(matcher, count, status);
     }
 
-    /// Carries out the next `count` matching requests, and answers with `status` all the same, as a server or a proxy does
-    /// that gives up too early.
+    /// Executes the next `count` matching requests but answers them with `status`, like a server or proxy that times
+    /// out although the request took effect.
     pub fn fail_afterwards(&self, matcher: Matcher, count: u32, status: Status) {
-        self.arm(matcher, Some(count), Effect::FailAfterwards(status));
+        self.inject(matcher, Some(count), Effect::FailAfterwards(status));
     }
 
-    /// Answers the next matching list or watch with 410, as if the history no longer reached back so far.
+    /// Answers the next matching list or watch with 410, as if the history no longer reached back to its revision.
     pub fn expire(&self, matcher: Matcher) {
         self.fail(matcher, 1, Status::expired("too old resource version: injected fault"));
     }
 
-    /// Delays the next `count` matching requests, or all of them if it is none, before they are looked at.
+    /// Delays the next `count` matching requests, or all of them if `count` is `None`, before they are processed.
     pub fn delay(&self, matcher: Matcher, count: Option<u32>, delay: Duration) {
-        self.arm(matcher, count, Effect::Delay(delay));
+        self.inject(matcher, count, Effect::Delay(delay));
     }
 
-    /// Disarms all faults.
+    /// Removes all faults.
     pub fn clear(&self) {
-        self.armed.lock().clear();
+        self.active.lock().clear();
     }
 
-    fn arm(&self, matcher: Matcher, left: Option<u32>, effect: Effect) {
-        if left != Some(0) {
-            self.armed.lock().push(Fault { matcher, left, effect });
+    fn inject(&self, matcher: Matcher, remaining: Option<u32>, effect: Effect) {
+        if remaining != Some(0) {
+            self.active.lock().push(Fault { matcher, remaining, effect });
         }
     }
 
-    /// Lets a request meet the first fault that matches it. `Ok` says to carry it out, and what to answer instead of what
-    /// came of it.
-    pub(crate) async fn meet(&self, verb: Verb, path: &ObjectPath) -> Result<Option<Status>, Status> {
+    /// Applies the first fault that matches a request.
+    ///
+    /// `Ok(None)`: execute the request. `Ok(Some(status))`: execute it, but answer with `status`. `Err(status)`: answer
+    /// with `status` without executing it.
+    pub(crate) async fn apply(&self, verb: Verb, path: &ObjectPath) -> Result<Option<Status>, Status> {
         match self.take(verb, path) {
             None => Ok(None),
             Some(Effect::Fail(status)) => Err(status),
@@ -116,14 +121,14 @@ impl Faults {
     }
 
     fn take(&self, verb: Verb, path: &ObjectPath) -> Option<Effect> {
-        let mut armed = self.armed.lock();
-        let at = armed.iter().position(|fault| fault.matcher.matches(verb, path))?;
-        let fault = &mut armed[at];
+        let mut active = self.active.lock();
+        let index = active.iter().position(|fault| fault.matcher.matches(verb, path))?;
+        let fault = &mut active[index];
         let effect = fault.effect.clone();
-        if let Some(left) = &mut fault.left {
-            *left -= 1;
-            if *left == 0 {
-                armed.remove(at);
+        if let Some(remaining) = &mut fault.remaining {
+            *remaining -= 1;
+            if *remaining == 0 {
+                active.remove(index);
             }
         }
         Some(effect)
@@ -139,24 +144,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_fault_is_met_as_often_as_it_says() {
+    async fn fault_applies_to_the_given_number_of_requests() {
         let faults = Faults::default();
         faults.fail_with_code(Matcher::of(Verb::List, "pods"), 2, 429, 3);
-        assert_eq!(faults.meet(Verb::Watch, &pods()).await, Ok(None));
+        assert_eq!(faults.apply(Verb::Watch, &pods()).await, Ok(None));
         for _ in 0..2 {
-            let status = faults.meet(Verb::List, &pods()).await.expect_err("the fault");
+            let status = faults.apply(Verb::List, &pods()).await.expect_err("the fault");
             assert_eq!((status.code, status.reason, status.retry_after()), (429, "TooManyRequests", Some(3)));
         }
-        assert_eq!(faults.meet(Verb::List, &pods()).await, Ok(None));
+        assert_eq!(faults.apply(Verb::List, &pods()).await, Ok(None));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_delay_lasts_until_it_is_cleared() {
+    async fn delay_without_a_count_applies_until_cleared() {
         let faults = Faults::default();
         faults.delay(Matcher::default(), None, Duration::from_secs(5));
         let before = tokio::time::Instant::now();
         for _ in 0..2 {
-            assert_eq!(faults.meet(Verb::Get, &pods()).await, Ok(None));
+            assert_eq!(faults.apply(Verb::Get, &pods()).await, Ok(None));
         }
         assert_eq!(before.elapsed(), Duration::from_secs(10));
         faults.clear();

@@ -1,85 +1,95 @@
+//! Routes a request to the resources, discovery, OpenAPI or debugging endpoints.
+
 use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::json;
 
-use super::{State, debug};
-use crate::access::{Question, User};
+use super::debug;
+use super::inner::ServerInner;
+use crate::access::Attributes;
 use crate::discovery;
 use crate::openapi;
 use crate::request::{ObjectPath, Request, Target};
+use crate::respond::{self, Answer, ResponseBody};
 use crate::rest::dispatch;
-use crate::rest::respond::{self, Answer};
+use crate::state::State;
 use crate::status::Status;
+use crate::user::User;
 
 /// Answers a request.
-pub(super) async fn handle(state: &Arc<State>, request: &Request) -> Answer {
-    let answered = match &request.target {
-        Target::Object(path) => object(state, path, request).await,
-        _ => beside(state, request),
+pub(super) async fn handle(server: &ServerInner, request: &Request) -> Answer {
+    let answer = match &request.target {
+        Target::Object(path) => resource(server, path, request).await,
+        _ => non_resource(server, request),
     };
-    answered.unwrap_or_else(|status| respond::failure(&status))
+    answer.unwrap_or_else(|status| respond::failure(&status))
 }
 
-async fn object(state: &Arc<State>, path: &ObjectPath, request: &Request) -> Result<Answer, Status> {
+async fn resource(server: &ServerInner, path: &ObjectPath, request: &Request) -> Result<Answer, Status> {
+    let state = &*server.state;
     let registry = state.registry();
     let endpoint = registry.endpoint(&path.group, &path.version, &path.plural);
     let verb = request.verb(path);
     if let (Some(_), Ok(verb)) = (endpoint, &verb) {
-        state.log.record(*verb, path);
+        server.log.record(*verb, path);
     }
-    // Who may not ask is not told what there is.
+    // Authorization comes before the 404, so that a user without rights does not learn which resources exist.
     let user = match &verb {
-        Ok(verb) => admit(state, request, || Question::of(path, *verb, request))?,
+        Ok(verb) => authorize(state, request, || Attributes::for_request(path, *verb, request))?,
         Err(_) => None,
     };
     let endpoint = endpoint.ok_or_else(Status::no_such_resource)?;
     let verb = verb?;
-    let instead = state.faults.meet(verb, path).await?;
+    let injected = server.faults.apply(verb, path).await?;
     let answer = dispatch::resource(state, endpoint, path, verb, request, user.as_ref());
-    instead.map_or(answer, Err)
+    injected.map_or(answer, Err)
 }
 
-/// Answers a request for what is no resource.
-fn beside(state: &Arc<State>, request: &Request) -> Result<Answer, Status> {
-    admit(state, request, || Question::path(request.method.as_str().to_lowercase(), request.uri.path()))?;
+fn non_resource(server: &ServerInner, request: &Request) -> Result<Answer, Status> {
+    let state = &*server.state;
+    authorize(state, request, || {
+        Attributes::non_resource(request.method.as_str().to_lowercase(), request.uri.path())
+    })?;
     match &request.target {
-        Target::Other(path) => other(state, path, request),
-        _ => discovery::answer(&state.registry(), request),
+        Target::Other(path) => other(server, path, request),
+        _ => discovery::handle(&state.registry(), request),
     }
 }
 
-/// Who asks, if they may; none where everything is allowed, and nobody needs to know.
-fn admit<'a>(
+/// Returns the effective user of an authorized request, or `None` where all requests are allowed and nobody needs to
+/// know the user.
+fn authorize<'a>(
     state: &State,
     request: &'a Request,
-    question: impl FnOnce() -> Question<'a>,
+    attributes: impl FnOnce() -> Attributes<'a>,
 ) -> Result<Option<Arc<User>>, Status> {
     if !state.access.is_enforced() {
         return Ok(None);
     }
-    let user = state.access.user_of(request)?;
-    state.access.require(&user, &question())?;
+    let user = state.access.effective_user(request)?;
+    state.access.authorize(&user, &attributes())?;
     Ok(Some(user))
 }
 
-fn other(state: &Arc<State>, path: &str, request: &Request) -> Result<Answer, Status> {
+fn other(server: &ServerInner, path: &str, request: &Request) -> Result<Answer, Status> {
+    let state = &*server.state;
     match path {
-        "" => Ok(respond::json_value(StatusCode::OK, &discovery::paths(&state.registry()))),
+        "" => Ok(respond::json_value(StatusCode::OK, &discovery::root_paths(&state.registry()))),
         "/version" => Ok(respond::json_value(StatusCode::OK, &version())),
         "/healthz" | "/readyz" | "/livez" => {
-            let ok = super::ResponseBody::full(&b"ok"[..]);
+            let ok = ResponseBody::full(&b"ok"[..]);
             Ok(respond::with_body(StatusCode::OK, "text/plain; charset=utf-8", ok))
         }
-        _ if path.starts_with("/debug/") => debug::answer(state, path, request),
+        _ if path.starts_with("/debug/") => debug::answer(server, path, request),
         _ if path.starts_with("/openapi/") => {
-            openapi::answer::answer(&state.documents, &state.registry(), path, request)
+            openapi::handler::handle(&server.documents, &state.registry(), path, request)
         }
         _ => Err(Status::no_such_resource()),
     }
 }
 
-/// `/version`: the Kubernetes release whose behaviour is followed.
+/// Returns the answer to `/version`: the Kubernetes release whose behaviour the server follows.
 fn version() -> serde_json::Value {
     json!({
         "major": "1", "minor": "32", "gitVersion": concat!("v1.32.0+pilothouse-", env!("CARGO_PKG_VERSION")),

@@ -1,3 +1,5 @@
+//! The kubeconfig of a server, and how it is written to a file.
+
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -7,30 +9,30 @@ use serde_json::json;
 use super::transport::Transport;
 use crate::listen::{CertificateError, base64};
 
-/// Why a kubeconfig could not be written.
+/// The kubeconfig could not be written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write the kubeconfig {path}: {source}; choose a path in a directory that can be written to", path = path.display())]
+#[error("cannot write the kubeconfig {path}: {source}; choose a path in a writable directory", path = path.display())]
 pub struct KubeconfigError {
     path: PathBuf,
     #[source]
     source: std::io::Error,
 }
 
-/// A kubeconfig for the server at `address`; with a token, for who has it.
-pub(super) fn text(
+/// Returns a kubeconfig for the server at `address`, with `token` as its credential if there is one.
+pub(super) fn render(
     transport: &Transport,
     address: SocketAddr,
     token: Option<&str>,
 ) -> Result<String, CertificateError> {
     let name = "pilothouse";
-    let trusted = transport.trusted()?;
+    let ca_certificate = transport.ca_certificate()?;
     let server = match token {
-        // kubectl sends a user's token over HTTPS only; a password in the URL it sends over HTTP, too.
-        Some(token) if trusted.is_none() => transport.url_with(name, token, address),
+        // kubectl sends a user's token only over HTTPS, but a password in the URL also over HTTP.
+        Some(token) if ca_certificate.is_none() => transport.url_with_password(name, token, address),
         _ => transport.url(address),
     };
     let mut cluster = json!({"server": server});
-    if let Some(pem) = trusted {
+    if let Some(pem) = ca_certificate {
         cluster["certificate-authority-data"] = base64(pem.as_bytes()).into();
     }
     let user = token.map_or_else(|| json!({}), |token| json!({"token": token}));
@@ -45,7 +47,7 @@ pub(super) fn text(
     Ok(format!("{config:#}\n"))
 }
 
-/// Writes a kubeconfig, whole.
+/// Writes a kubeconfig and replaces an existing file atomically.
 pub(super) fn write(
     path: &Path,
     text: impl FnOnce() -> Result<String, CertificateError>,
@@ -54,7 +56,7 @@ pub(super) fn write(
     let text = text().map_err(|error| failed(std::io::Error::other(error)))?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory).map_err(failed)?;
-    // Made exclusively, under a name that nobody can guess, and for this user alone.
+    // The temporary file is created exclusively, with an unpredictable name, readable only by its owner.
     let mut file = tempfile::Builder::new().prefix(".kubeconfig-").tempfile_in(directory).map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;
     file.persist(path).map(drop).map_err(|error| failed(error.error))
@@ -67,11 +69,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kubeconfig_is_its_owners_alone_and_no_link_is_written_through() {
+    fn kubeconfig_is_private_to_its_owner_and_writing_does_not_follow_symlinks() {
         let folder = tempfile::tempdir().expect("a folder");
         let (path, victim) = (folder.path().join("kubeconfig"), folder.path().join("victim"));
         std::fs::write(&victim, "untouched").expect("written");
-        // What another user of a shared directory may have put there before.
+        // Another user of a shared directory may have created these symlinks.
         symlink(&victim, &path).expect("linked");
         symlink(&victim, folder.path().join(format!("kubeconfig.{}.tmp", std::process::id())))
             .expect("linked");

@@ -1,3 +1,5 @@
+//! Counts of requests by verb and resource.
+
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
@@ -5,7 +7,7 @@ use serde::Serialize;
 
 use crate::request::{ObjectPath, Verb};
 
-/// How often each verb was used on each resource: for tests that assert on what a client does.
+/// Counts how often each verb was used on each resource, for tests that check what a client requests.
 #[derive(Debug, Default)]
 pub struct RequestLog {
     counts: Mutex<BTreeMap<Key, u64>>,
@@ -18,7 +20,7 @@ struct Key {
     namespace: String,
 }
 
-/// A line of the log.
+/// The number of requests with one verb for one resource in one namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RequestCount {
     /// The verb: `get`, `list`, `watch`, ….
@@ -27,7 +29,7 @@ pub struct RequestCount {
     pub resource: String,
     /// The namespace; empty for requests across namespaces and for cluster-scoped resources.
     pub namespace: String,
-    /// How many requests, failed ones included.
+    /// The number of requests, including failed ones.
     pub count: u64,
 }
 
@@ -48,7 +50,7 @@ impl RequestLog {
         *self.counts.lock().entry(key).or_default() += 1;
     }
 
-    /// How many requests with this verb there were for a resource, in any namespace or across them. `resource` is
+    /// Returns the number of requests with this verb for a resource, over all namespaces. `resource` has the form
     /// `v1/pods`, `apps/v1/deployments` or `apps/v1/deployments/scale`.
     #[must_use]
     pub fn count(&self, verb: Verb, resource: &str) -> u64 {
@@ -60,7 +62,7 @@ impl RequestLog {
             .sum()
     }
 
-    /// All counts, by verb, resource and namespace.
+    /// Returns all counts, sorted by verb, resource and namespace.
     #[must_use]
     pub fn counts(&self) -> Vec<RequestCount> {
         let counts = self.counts.lock();
@@ -75,7 +77,7 @@ impl RequestLog {
             .collect()
     }
 
-    /// Begins to count anew.
+    /// Sets all counts to 0.
     pub fn reset(&self) {
         self.counts.lock().clear();
     }

@@ -1,3 +1,5 @@
+//! The server as a tower service: reads a request whole, authenticates it, and answers it.
+
 use std::convert::Infallible;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -13,39 +15,44 @@ use http_body_util::{BodyExt, Limited};
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
-use super::{ResponseBody, State, handle};
-use crate::access::User;
+use super::handle;
+use super::inner::ServerInner;
 use crate::listen::RequestGuard;
 use crate::request::{Query, body, path};
-use crate::rest::respond;
-use crate::status::{About, Status};
+use crate::respond::{self, ResponseBody};
+use crate::status::{ResourceRef, Status};
+use crate::user::User;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The server as a tower service over HTTP requests. It is always ready and never fails: errors are answers.
+/// The server as a tower service over HTTP requests. It is always ready and never fails: errors are HTTP responses.
 #[derive(Clone)]
 pub struct ApiService {
-    state: Arc<State>,
-    /// Whom requests without credentials come from; none if they are refused.
-    sender: Option<Arc<User>>,
-    /// What requests over a socket have to pass.
+    inner: Arc<ServerInner>,
+    /// The user of requests without credentials, or `None` if such requests are refused.
+    default_user: Option<Arc<User>>,
+    /// Checks requests over a socket; `None` for requests within the process.
     guard: Option<RequestGuard>,
     shutdown: CancellationToken,
 }
 
-/// How long a client on a socket may take to send a body, as in kube-apiserver.
+/// How long a client on a socket may take to send a request body, as in kube-apiserver.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl ApiService {
-    /// For requests of `sender` within the process, which is trusted.
-    pub(super) fn in_process(state: Arc<State>, sender: Arc<User>) -> Self {
-        Self { state, sender: Some(sender), guard: None, shutdown: CancellationToken::new() }
+    /// Returns a service for requests of `user` within the process, which is trusted.
+    pub(super) fn in_process(inner: Arc<ServerInner>, user: Arc<User>) -> Self {
+        Self { inner, default_user: Some(user), guard: None, shutdown: CancellationToken::new() }
     }
 
-    /// For requests over a socket: from anybody, web pages included.
-    pub(super) fn over_http(state: Arc<State>, guard: RequestGuard, shutdown: CancellationToken) -> Self {
-        let sender = state.access.stranger().cloned();
-        Self { state, sender, guard: Some(guard), shutdown }
+    /// Returns a service for requests over a socket, which may come from any program, web pages included.
+    pub(super) fn over_http(
+        inner: Arc<ServerInner>,
+        guard: RequestGuard,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let default_user = inner.state.access.user_without_credentials().cloned();
+        Self { inner, default_user, guard: Some(guard), shutdown }
     }
 }
 
@@ -67,7 +74,7 @@ where
         Box::pin(async move {
             let answer = AssertUnwindSafe(service.answer(request)).catch_unwind().await;
             Ok(answer.unwrap_or_else(|panic| {
-                // No lock is poisoned by a panic, and a table changes in one step: the server goes on.
+                // Panics poison no lock, and a table changes in one step, so the server can continue.
                 let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
                 let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
                 tracing::error!(panic = text, "a request handler panicked; the request is answered with 500");
@@ -83,14 +90,14 @@ impl ApiService {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let state = Arc::clone(&self.state);
+        let inner = Arc::clone(&self.inner);
         match self.read(request).await {
-            Ok(request) => handle::handle(&state, &request).await,
+            Ok(request) => handle::handle(&inner, &request).await,
             Err(status) => respond::failure(&status),
         }
     }
 
-    /// Finds out who sends a request, and reads it whole. Nothing is read for who may not ask.
+    /// Authenticates a request and reads it whole. The body is read only after authentication.
     async fn read<B>(self, request: Request<B>) -> Result<crate::request::Request, Status>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -101,7 +108,8 @@ impl ApiService {
         if let Some(guard) = &self.guard {
             guard.check(&parts).map_err(|refusal| forbidden(&refusal.to_string()))?;
         }
-        let sender = self.state.access.authenticate(&parts.headers, path, self.sender.as_ref())?;
+        let access = &self.inner.state.access;
+        let sender = access.authenticate(&parts.headers, path, self.default_user.as_ref())?;
         let body = match &self.guard {
             Some(_) => tokio::time::timeout(BODY_TIMEOUT, collect(content)).await.map_err(|_| {
                 Status::bad_request(format!("the request's body did not arrive within {BODY_TIMEOUT:?}"))
@@ -128,7 +136,7 @@ where
 {
     let collected = Limited::new(content, body::LIMIT).collect().await.map_err(|error| {
         if error.is::<http_body_util::LengthLimitError>() {
-            Status::too_large(body::LIMIT)
+            Status::request_entity_too_large(body::LIMIT)
         } else {
             Status::bad_request(format!("the request's body could not be read: {error}"))
         }
@@ -137,7 +145,7 @@ where
 }
 
 fn forbidden(problem: &str) -> Status {
-    Status::forbidden(About { group: "", plural: "", kind: "" }, "", problem)
+    Status::forbidden(ResourceRef { group: "", plural: "", kind: "" }, "", problem)
 }
 
 impl std::fmt::Debug for ApiService {

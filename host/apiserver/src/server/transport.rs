@@ -1,55 +1,57 @@
+//! The server's listeners: their URLs, certificates and request guards.
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 
-use crate::listen::{Authority, CertificateError, Listening, RequestGuard, ServeError};
+use crate::listen::{Authority, BoundListener, CertificateError, RequestGuard, ServeError};
 
-/// Open connections of a listener. A client that speaks HTTP/1.1 has one for each watch.
-const CONNECTIONS: usize = 4096;
+/// The most open connections of a listener. An HTTP/1.1 client needs one for each watch.
+const MAX_CONNECTIONS: usize = 4096;
 
-/// How the server is reached over sockets.
-pub(crate) struct Transport {
+/// How clients reach the server over sockets.
+pub(super) struct Transport {
     is_tls: bool,
-    /// Names, beside addresses and localhost, that clients call it by.
-    hosts: Vec<String>,
-    /// Made when it is needed first: many servers never listen.
+    /// DNS names under which clients reach the server, in addition to IP addresses and `localhost`.
+    allowed_hosts: Vec<String>,
+    /// Generated when first needed, because many servers never listen.
     authority: Mutex<Option<Arc<Authority>>>,
 }
 
 impl Transport {
-    pub(super) fn new(is_tls: bool, hosts: Vec<String>) -> Self {
-        Self { is_tls, hosts, authority: Mutex::default() }
+    pub(super) fn new(is_tls: bool, allowed_hosts: Vec<String>) -> Self {
+        Self { is_tls, allowed_hosts, authority: Mutex::default() }
     }
 
-    /// The socket with what this server puts on it, and the guard of its requests.
-    pub(super) fn listening(&self, listener: TcpListener) -> Result<(Listening, RequestGuard), ServeError> {
+    /// Returns the listener with this server's TLS configuration and connection limit, and the guard for its requests.
+    pub(super) fn bind(&self, listener: TcpListener) -> Result<(BoundListener, RequestGuard), ServeError> {
         let address = listener.local_addr().map_err(ServeError::Listener)?;
         let tls = match self.authority()? {
-            Some(authority) => Some(authority.acceptor(address.ip(), &self.hosts)?),
+            Some(authority) => Some(authority.acceptor(address.ip(), &self.allowed_hosts)?),
             None => None,
         };
-        let guard = RequestGuard::new(self.is_tls, &self.hosts);
-        Ok((Listening { listener, tls, connections: CONNECTIONS }, guard))
+        let guard = RequestGuard::new(self.is_tls, &self.allowed_hosts);
+        Ok((BoundListener { listener, tls, max_connections: MAX_CONNECTIONS }, guard))
     }
 
-    /// The URL of a listener at `address`.
+    /// Returns the URL of a listener at `address`.
     pub(super) fn url(&self, address: SocketAddr) -> String {
-        format!("{}://{}", self.scheme(), reachable(address))
+        format!("{}://{}", self.scheme(), client_address(address))
     }
 
-    /// The same with a password in it.
-    pub(super) fn url_with(&self, user: &str, password: &str, address: SocketAddr) -> String {
-        format!("{}://{user}:{password}@{}", self.scheme(), reachable(address))
+    /// Returns the URL of a listener at `address` with a user name and a password in it.
+    pub(super) fn url_with_password(&self, user: &str, password: &str, address: SocketAddr) -> String {
+        format!("{}://{user}:{password}@{}", self.scheme(), client_address(address))
     }
 
     fn scheme(&self) -> &'static str {
         if self.is_tls { "https" } else { "http" }
     }
 
-    /// The certificate that clients have to trust, in PEM; none without TLS.
-    pub(super) fn trusted(&self) -> Result<Option<String>, CertificateError> {
+    /// Returns the CA certificate that clients need to trust, in PEM; `None` without TLS.
+    pub(super) fn ca_certificate(&self) -> Result<Option<String>, CertificateError> {
         Ok(self.authority()?.map(|authority| authority.pem().to_owned()))
     }
 
@@ -65,8 +67,8 @@ impl Transport {
     }
 }
 
-/// Where a client on this machine reaches a listener: one of all addresses is reached on loopback.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
+/// Returns the address at which a client on this machine reaches a listener; loopback for one on all addresses.
+fn client_address(mut address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
         IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),

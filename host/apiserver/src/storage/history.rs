@@ -1,36 +1,40 @@
+//! The recent events of a table, within bounds.
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Event;
 
-/// How much of a table's past is kept.
+/// How many events of a table are retained.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HistoryLimits {
     /// At most this many events.
     pub events: usize,
-    /// At most about this many bytes of events; the newest event is kept whatever its size.
+    /// At most this many bytes of events, approximately. The newest event is always retained.
     pub bytes: usize,
 }
 
-/// The last events of a table, oldest first. It is what watches and exact lists are served from, so it also bounds
-/// how far a slow watcher may fall behind.
+/// The most recent events of a table, oldest first.
+///
+/// Watches and lists at an exact revision are served from it, so its size also bounds how far a slow watch can fall
+/// behind.
 #[derive(Debug)]
 pub(super) struct History {
     events: VecDeque<Arc<Event>>,
     bytes: usize,
     limits: HistoryLimits,
-    /// Every event after this revision is here.
+    /// The history contains every event after this revision.
     complete_after: u64,
 }
 
 impl History {
-    /// A history that begins after `revision`.
+    /// Creates a history that begins after `revision`.
     pub(super) fn new(limits: HistoryLimits, revision: u64) -> Self {
         Self { events: VecDeque::new(), bytes: 0, limits, complete_after: revision }
     }
 
     pub(super) fn push(&mut self, event: Arc<Event>) {
-        self.bytes += event.weight();
+        self.bytes += event.size();
         self.events.push_back(event);
         while self.events.len() > self.limits.events.max(1)
             || (self.bytes > self.limits.bytes && self.events.len() > 1)
@@ -39,7 +43,7 @@ impl History {
         }
     }
 
-    /// Forgets everything up to `revision`.
+    /// Discards the events up to `revision`.
     pub(super) fn compact(&mut self, revision: u64) {
         while self.events.front().is_some_and(|event| event.revision() <= revision) {
             self.evict();
@@ -49,17 +53,17 @@ impl History {
 
     fn evict(&mut self) {
         if let Some(event) = self.events.pop_front() {
-            self.bytes -= event.weight();
+            self.bytes -= event.size();
             self.complete_after = event.revision();
         }
     }
 
-    /// The revision after which nothing is missing.
+    /// Returns the revision after which the history is complete.
     pub(super) fn complete_after(&self) -> u64 {
         self.complete_after
     }
 
-    /// The events after `revision`, oldest first; none when some of them are forgotten.
+    /// Returns the events after `revision`, oldest first, or `None` if some of them have been discarded.
     pub(super) fn after(
         &self,
         revision: u64,

@@ -1,9 +1,9 @@
-//! What the server keeps: one table per resource, each with the history that watches are served from, and one
-//! revision counter for all of them, as etcd has.
+//! The stored objects: a table for each resource, with the history that watches are served from, and one revision counter
+//! for all tables, as in etcd.
 //!
 //! Invariants:
-//! 1. A revision is drawn while its table is locked for writing, so whoever reads a table at revision `r` sees every
-//!    write to it up to `r`, and its history is in the order of revisions.
+//! 1. A write gets its revision while its table is locked for writing. A read of a table at revision `r` therefore sees
+//!    every write to the table up to `r`, and the history is ordered by revision.
 //! 2. Stored objects and events are immutable and shared.
 
 mod event;
@@ -23,13 +23,13 @@ use tokio::sync::watch;
 
 pub(crate) use event::{Event, EventKind};
 pub(crate) use history::HistoryLimits;
-pub(crate) use object::{Draft, Owner, Stored};
-pub(crate) use table::{Cut, Table, WriteError};
+pub(crate) use object::{Draft, Owner, StoredObject};
+pub(crate) use table::{Table, WatchCut, WriteError};
 
-/// The group and plural name of a resource: what identifies its table.
+/// The group and plural name of a resource, which identify its table.
 pub(crate) type TableName = (String, String);
 
-/// The counter that every write of any table advances.
+/// The counter that every write to any table increments.
 #[derive(Debug)]
 pub(crate) struct Revision {
     counter: AtomicU64,
@@ -38,12 +38,12 @@ pub(crate) struct Revision {
 
 impl Revision {
     fn starting_at(first: u64) -> Self {
-        // 0 means "any version" in requests, so it is nothing that a list may answer.
+        // Never 0: a resourceVersion of 0 means "any version" in requests.
         let first = first.max(1);
         Self { counter: AtomicU64::new(first), changed: watch::Sender::new(first) }
     }
 
-    /// The revision of the last write.
+    /// Returns the revision of the last write.
     pub(crate) fn current(&self) -> u64 {
         self.counter.load(Ordering::Acquire)
     }
@@ -66,12 +66,12 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    /// Storage whose revision, before any write, is `first`.
+    /// Creates empty storage whose revision is `first`.
     pub(crate) fn new(limits: HistoryLimits, first: u64) -> Self {
         Self { revision: Arc::new(Revision::starting_at(first)), limits, tables: RwLock::default() }
     }
 
-    /// The table of a resource, made when it is first asked for.
+    /// Returns the table of a resource, which is created on the first call.
     pub(crate) fn table(&self, group: &str, plural: &str) -> Arc<Table> {
         let name = (group.to_owned(), plural.to_owned());
         if let Some(table) = self.tables.read().get(&name) {
@@ -84,17 +84,17 @@ impl Storage {
         Arc::clone(table)
     }
 
-    /// Forgets a table: its resource is no longer served.
+    /// Removes a table whose resource is no longer served.
     pub(crate) fn drop_table(&self, group: &str, plural: &str) {
         self.tables.write().remove(&(group.to_owned(), plural.to_owned()));
     }
 
-    /// The revision of the last write to any table.
+    /// Returns the revision of the last write to any table.
     pub(crate) fn revision(&self) -> u64 {
         self.revision.current()
     }
 
-    /// Tells of every write to any table.
+    /// Returns a receiver that is notified of every write to any table.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.revision.changed.subscribe()
     }

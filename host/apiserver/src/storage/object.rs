@@ -1,26 +1,29 @@
+//! Stored objects.
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-/// An object about to be written.
+/// An object to be written.
 #[derive(Debug)]
 pub(crate) struct Draft {
-    /// The whole object. `apiVersion` and `kind` are not stored: they depend on how it is served.
+    /// The whole object. `apiVersion` and `kind` are not stored, because they depend on the endpoint that serves it.
     pub value: Value,
     /// The values of the resource's selectable fields, in the resource's order.
     pub fields: Box<[Box<str>]>,
 }
 
-/// One version of one object, as it is kept: its bytes, and what is asked of them often.
+/// One version of an object: its JSON, and the fields that are read often.
 #[derive(Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredObject {
     pub namespace: Box<str>,
     pub name: Box<str>,
     pub uid: Box<str>,
     /// The resourceVersion.
     pub revision: u64,
     pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// The values of the resource's selectable fields, in the resource's order.
     pub fields: Box<[Box<str>]>,
     pub owners: Box<[Owner]>,
     pub finalizers: Box<[Box<str>]>,
@@ -40,21 +43,21 @@ pub(crate) struct Owner {
     pub blocks_deletion: bool,
 }
 
-impl Stored {
-    /// Turns a draft into what is kept at `revision`.
+impl StoredObject {
+    /// Creates the stored version of a draft at `revision`.
     pub(super) fn new(mut draft: Draft, revision: u64) -> Self {
         set_version(&mut draft.value, Some(revision));
-        Self::of(draft, revision)
+        Self::from_draft(draft, revision)
     }
 
-    /// What a draft would have become: the result of a dry run. It keeps the draft's resourceVersion.
+    /// Returns the object that a dry run would have stored, with the draft's resourceVersion.
     pub(crate) fn unwritten(mut draft: Draft) -> Self {
         set_version(&mut draft.value, None);
         let revision = draft.value["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
-        Self::of(draft, revision.unwrap_or(0))
+        Self::from_draft(draft, revision.unwrap_or(0))
     }
 
-    fn of(draft: Draft, revision: u64) -> Self {
+    fn from_draft(draft: Draft, revision: u64) -> Self {
         let Draft { value, fields } = draft;
         let body = serde_json::to_vec(&value).expect("a JSON value has string keys");
         let metadata = &value["metadata"];
@@ -66,31 +69,31 @@ impl Stored {
             revision,
             labels: entries(&metadata["labels"]),
             fields,
-            owners: items(&metadata["ownerReferences"]).map(Owner::read).collect(),
+            owners: items(&metadata["ownerReferences"]).map(Owner::parse).collect(),
             finalizers: items(&metadata["finalizers"]).map(boxed).collect(),
             deleting: metadata["deletionTimestamp"].is_string(),
             body: Bytes::from(body),
         }
     }
 
-    /// The bytes of the JSON object without `apiVersion` and `kind`: an item of a list of a built-in kind.
+    /// Returns the JSON without `apiVersion` and `kind`, which is the form of an item in a list of a built-in kind.
     pub(crate) fn body(&self) -> &Bytes {
         &self.body
     }
 
-    /// The bytes after the opening brace, to put behind `{"kind":…,"apiVersion":…,`.
+    /// Returns the JSON after the opening brace, to append to `{"kind":…,"apiVersion":…,`.
     pub(crate) fn tail(&self) -> Bytes {
         self.body.slice(1..)
     }
 
-    /// The object as a tree, without `apiVersion` and `kind`. Parses: not for the path of a watch event.
+    /// Parses the object, without `apiVersion` and `kind`. Too slow to call for each watch event.
     pub(crate) fn value(&self) -> Value {
-        serde_json::from_slice(&self.body).expect("what was serialised parses")
+        serde_json::from_slice(&self.body).expect("serialized JSON parses")
     }
 }
 
 impl Owner {
-    pub(crate) fn read(reference: &Value) -> Self {
+    pub(crate) fn parse(reference: &Value) -> Self {
         Self {
             api_version: boxed(&reference["apiVersion"]),
             kind: boxed(&reference["kind"]),
@@ -101,7 +104,7 @@ impl Owner {
     }
 }
 
-/// Takes out `apiVersion` and `kind`, and puts in the resourceVersion, if there is one.
+/// Removes `apiVersion` and `kind`, and sets the resourceVersion if there is one.
 fn set_version(value: &mut Value, revision: Option<u64>) {
     let Value::Object(object) = value else { return };
     object.remove("apiVersion");

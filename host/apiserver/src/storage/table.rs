@@ -1,3 +1,5 @@
+//! The objects of one resource.
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -6,53 +8,54 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::history::History;
-use super::{Draft, Event, EventKind, HistoryLimits, Revision, Stored};
+use super::{Draft, Event, EventKind, HistoryLimits, Revision, StoredObject};
 use crate::status::Status;
 
 /// The objects of one resource and their recent history.
 #[derive(Debug)]
 pub(crate) struct Table {
     revision: Arc<Revision>,
-    state: RwLock<State>,
+    contents: RwLock<Contents>,
     changed: watch::Sender<u64>,
-    cut: RwLock<Arc<Cut>>,
+    cut: RwLock<Arc<WatchCut>>,
     closed: CancellationToken,
 }
 
 #[derive(Debug)]
-struct State {
-    namespaces: BTreeMap<Box<str>, BTreeMap<Box<str>, Arc<Stored>>>,
+struct Contents {
+    /// The objects by namespace and name; those of cluster-scoped resources are under "".
+    namespaces: BTreeMap<Box<str>, BTreeMap<Box<str>, Arc<StoredObject>>>,
     history: History,
 }
 
-/// Why a write did not happen.
+/// A write failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteError {
-    /// The name is taken.
+    /// An object of this name exists.
     Exists,
-    /// The object is not, or no longer, in the state that the writer expected.
+    /// The object is not in the state that the writer expected.
     Changed,
 }
 
-/// The history does not reach back so far; `oldest` is the earliest revision that it does reach.
+/// The history does not reach back to a revision; `oldest` is the earliest revision that it reaches back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooOld {
+pub(crate) struct RevisionTooOld {
     pub oldest: u64,
 }
 
-/// Some events of a table, in order.
+/// Consecutive events of a table, oldest first.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct EventBatch {
     pub events: Vec<Arc<Event>>,
-    /// Nothing up to this revision is missing.
+    /// The batch contains every event up to this revision.
     pub complete_to: u64,
 }
 
 impl Table {
     pub(super) fn new(revision: Arc<Revision>, limits: HistoryLimits) -> Self {
         Self {
-            // Of what was before the table, nobody here can tell: an earlier process, or a CRD of the same name.
-            state: RwLock::new(State {
+            // The history begins now: earlier events, of another process or of an earlier CRD of the same name, are unknown.
+            contents: RwLock::new(Contents {
                 namespaces: BTreeMap::new(),
                 history: History::new(limits, revision.current()),
             }),
@@ -63,35 +66,39 @@ impl Table {
         }
     }
 
-    /// The present state of an object.
-    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Arc<Stored>> {
-        self.state.read().namespaces.get(namespace)?.get(name).cloned()
+    /// Returns the current state of an object.
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Arc<StoredObject>> {
+        self.contents.read().namespaces.get(namespace)?.get(name).cloned()
     }
 
-    /// All objects, or those of one namespace, by namespace and name, and the revision at which that is so.
-    pub(crate) fn list(&self, namespace: Option<&str>) -> (Vec<Arc<Stored>>, u64) {
-        let state = self.state.read();
-        (state.objects(namespace), self.revision.current())
+    /// Returns all objects, or those of one namespace, ordered by namespace and name, and their revision.
+    pub(crate) fn list(&self, namespace: Option<&str>) -> (Vec<Arc<StoredObject>>, u64) {
+        let contents = self.contents.read();
+        (contents.objects(namespace), self.revision.current())
     }
 
-    /// The objects as they were at `revision`.
-    pub(crate) fn list_at(&self, namespace: Option<&str>, revision: u64) -> Result<Vec<Arc<Stored>>, TooOld> {
-        let state = self.state.read();
-        let Some(later) = state.history.after(revision) else {
-            return Err(TooOld { oldest: state.history.complete_after() });
+    /// Returns the objects as they were at `revision`, reconstructed from the current state and the history.
+    pub(crate) fn list_at(
+        &self,
+        namespace: Option<&str>,
+        revision: u64,
+    ) -> Result<Vec<Arc<StoredObject>>, RevisionTooOld> {
+        let contents = self.contents.read();
+        let Some(later_events) = contents.history.after(revision) else {
+            return Err(RevisionTooOld { oldest: contents.history.complete_after() });
         };
-        let mut undone: BTreeMap<(&str, &str), Option<&Arc<Stored>>> = BTreeMap::new();
-        for event in later.rev() {
-            undone.insert((&event.object.namespace, &event.object.name), event.previous.as_ref());
+        let mut earlier_states: BTreeMap<(&str, &str), Option<&Arc<StoredObject>>> = BTreeMap::new();
+        for event in later_events.rev() {
+            earlier_states.insert((&event.object.namespace, &event.object.name), event.previous.as_ref());
         }
-        let key = |object: &Arc<Stored>| (object.namespace.clone(), object.name.clone());
+        let key = |object: &Arc<StoredObject>| (object.namespace.clone(), object.name.clone());
         let mut objects: BTreeMap<_, _> =
-            state.objects(namespace).into_iter().map(|object| (key(&object), object)).collect();
-        for ((ns, name), before) in undone {
-            if namespace.is_some_and(|wanted| wanted != ns) {
+            contents.objects(namespace).into_iter().map(|object| (key(&object), object)).collect();
+        for ((ns, name), earlier) in earlier_states {
+            if namespace.is_some_and(|namespace| namespace != ns) {
                 continue;
             }
-            match before {
+            match earlier {
                 Some(object) => drop(objects.insert((ns.into(), name.into()), Arc::clone(object))),
                 None => drop(objects.remove(&(Box::from(ns), Box::from(name)))),
             }
@@ -99,74 +106,82 @@ impl Table {
         Ok(objects.into_values().collect())
     }
 
-    /// How many objects there are, in a namespace or in all.
+    /// Returns the number of objects in a namespace, or in all.
     pub(crate) fn count(&self, namespace: Option<&str>) -> usize {
-        let state = self.state.read();
+        let contents = self.contents.read();
         match namespace {
-            Some(namespace) => state.namespaces.get(namespace).map_or(0, BTreeMap::len),
-            None => state.namespaces.values().map(BTreeMap::len).sum(),
+            Some(namespace) => contents.namespaces.get(namespace).map_or(0, BTreeMap::len),
+            None => contents.namespaces.values().map(BTreeMap::len).sum(),
         }
     }
 
     /// Stores a new object.
-    pub(crate) fn create(&self, draft: Draft) -> Result<Arc<Stored>, WriteError> {
-        let mut state = self.state.write();
+    pub(crate) fn create(&self, draft: Draft) -> Result<Arc<StoredObject>, WriteError> {
+        let mut contents = self.contents.write();
         let metadata = &draft.value["metadata"];
         let (namespace, name) =
             (metadata["namespace"].as_str().unwrap_or(""), metadata["name"].as_str().unwrap_or(""));
-        if state.namespaces.get(namespace).is_some_and(|names| names.contains_key(name)) {
+        if contents.namespaces.get(namespace).is_some_and(|names| names.contains_key(name)) {
             return Err(WriteError::Exists);
         }
-        let object = Arc::new(Stored::new(draft, self.revision.next()));
-        let names = state.namespaces.entry(object.namespace.clone()).or_default();
+        let object = Arc::new(StoredObject::new(draft, self.revision.next()));
+        let names = contents.namespaces.entry(object.namespace.clone()).or_default();
         names.insert(object.name.clone(), Arc::clone(&object));
-        self.record(&mut state, Event::new(EventKind::Added, Arc::clone(&object), None));
+        self.record(&mut contents, Event::new(EventKind::Added, Arc::clone(&object), None));
         Ok(object)
     }
 
-    /// Replaces `expected`, if that is still the present state.
-    pub(crate) fn update(&self, expected: &Arc<Stored>, draft: Draft) -> Result<Arc<Stored>, WriteError> {
-        let mut state = self.state.write();
-        let slot = state.slot(expected).ok_or(WriteError::Changed)?;
-        let object = Arc::new(Stored::new(draft, self.revision.next()));
+    /// Replaces `expected`, if it is still the current state.
+    pub(crate) fn update(
+        &self,
+        expected: &Arc<StoredObject>,
+        draft: Draft,
+    ) -> Result<Arc<StoredObject>, WriteError> {
+        let mut contents = self.contents.write();
+        let slot = contents.slot(expected).ok_or(WriteError::Changed)?;
+        let object = Arc::new(StoredObject::new(draft, self.revision.next()));
         *slot = Arc::clone(&object);
         self.record(
-            &mut state,
+            &mut contents,
             Event::new(EventKind::Modified, Arc::clone(&object), Some(Arc::clone(expected))),
         );
         Ok(object)
     }
 
-    /// Removes `expected`, if that is still the present state; `last` is the state that watchers are told.
-    pub(crate) fn delete(&self, expected: &Arc<Stored>, last: Draft) -> Result<Arc<Stored>, WriteError> {
-        let mut state = self.state.write();
-        state.slot(expected).ok_or(WriteError::Changed)?;
-        let object = Arc::new(Stored::new(last, self.revision.next()));
-        if let Some(names) = state.namespaces.get_mut(&expected.namespace) {
+    /// Removes `expected`, if it is still the current state; `last` is the state in the watch event.
+    pub(crate) fn delete(
+        &self,
+        expected: &Arc<StoredObject>,
+        last: Draft,
+    ) -> Result<Arc<StoredObject>, WriteError> {
+        let mut contents = self.contents.write();
+        contents.slot(expected).ok_or(WriteError::Changed)?;
+        let object = Arc::new(StoredObject::new(last, self.revision.next()));
+        if let Some(names) = contents.namespaces.get_mut(&expected.namespace) {
             names.remove(&expected.name);
             if names.is_empty() {
-                state.namespaces.remove(&expected.namespace);
+                contents.namespaces.remove(&expected.namespace);
             }
         }
         self.record(
-            &mut state,
+            &mut contents,
             Event::new(EventKind::Deleted, Arc::clone(&object), Some(Arc::clone(expected))),
         );
         Ok(object)
     }
 
-    fn record(&self, state: &mut State, event: Event) {
+    fn record(&self, contents: &mut Contents, event: Event) {
         let revision = event.revision();
-        state.history.push(Arc::new(event));
+        contents.history.push(Arc::new(event));
         self.changed.send_replace(revision);
         self.revision.announce(revision);
     }
 
-    /// At most `limit` events after `revision`.
-    pub(crate) fn events_after(&self, revision: u64, limit: usize) -> Result<Batch, TooOld> {
-        let state = self.state.read();
-        let Some(events) = state.history.after(revision) else {
-            return Err(TooOld { oldest: state.history.complete_after() });
+    /// Returns the first events after `revision`, at most `limit`.
+    pub(crate) fn events_after(&self, revision: u64, limit: usize) -> Result<EventBatch, RevisionTooOld> {
+        let contents = self.contents.read();
+        let Some(events) = contents.history.after(revision) else {
+            return Err(RevisionTooOld { oldest: contents.history.complete_after() });
         };
         let all = events.len() <= limit;
         let events: Vec<_> = events.take(limit).cloned().collect();
@@ -174,78 +189,77 @@ impl Table {
             Some(last) if !all => last.revision(),
             _ => self.revision.current().max(revision),
         };
-        Ok(Batch { events, complete_to })
+        Ok(EventBatch { events, complete_to })
     }
 
-    /// Forgets the history up to now: watches and lists from earlier revisions are answered with 410.
+    /// Discards the history: watches and exact lists from earlier revisions are answered with 410.
     pub(crate) fn compact(&self) {
-        let mut state = self.state.write();
+        let mut contents = self.contents.write();
         let current = self.revision.current();
-        state.history.compact(current);
+        contents.history.compact(current);
     }
 
-    /// The revision of the last write to this table, 0 before the first.
+    /// Returns the revision of the last write to this table, 0 before the first.
     pub(crate) fn last_change(&self) -> u64 {
         *self.changed.borrow()
     }
 
-    /// Tells of every write to this table.
+    /// Returns a receiver that is notified of every write to this table.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
-    /// How the present watches may be cut.
-    pub(crate) fn cut(&self) -> Arc<Cut> {
+    /// Returns the signal by which [`Self::cut_watches`] ends the watches that are started now.
+    pub(crate) fn cut(&self) -> Arc<WatchCut> {
         Arc::clone(&self.cut.read())
     }
 
-    /// Ends all watches for good, once they have sent what happened so far.
+    /// Ends all watches after they have sent the events so far; the resource is no longer served.
     pub(crate) fn close(&self) {
         self.closed.cancel();
     }
 
-    /// The token that is cancelled when the table is closed.
+    /// Returns the token that is cancelled by [`Self::close`].
     pub(crate) fn closed_token(&self) -> CancellationToken {
         self.closed.clone()
     }
 
-    /// Ends all present watches at once, with an ERROR event if there is an error.
+    /// Ends all open watches at once, with an ERROR event if there is an error.
     pub(crate) fn cut_watches(&self, error: Option<Status>) {
-        let before = std::mem::take(&mut *self.cut.write());
+        let cut = std::mem::take(&mut *self.cut.write());
         if let Some(error) = error {
-            // A new cut has no error yet, and this one is cut once.
-            let _ = before.error.set(error);
+            // Cannot fail: each signal is used once.
+            let _ = cut.error.set(error);
         }
-        before.token.cancel();
+        cut.token.cancel();
     }
 
-    /// Keeps the table from changing while the guard lives. Other tables may be written meanwhile; reading or writing
-    /// this one by other means than the guard may be a deadlock.
-    pub(crate) fn freeze(&self) -> Frozen<'_> {
-        Frozen(self.state.read())
+    /// Locks the table for reading while the guard lives. Any other access to this table by the same thread may deadlock.
+    pub(crate) fn lock_read(&self) -> TableReadGuard<'_> {
+        TableReadGuard(self.contents.read())
     }
 }
 
-/// Ends the watches that were started before it is cut.
+/// A signal that ends the watches that hold it.
 #[derive(Debug, Default)]
-pub(crate) struct Cut {
+pub(crate) struct WatchCut {
     pub token: CancellationToken,
-    /// What the watches are told.
+    /// The error that the watches send; unset for none.
     pub error: OnceLock<Status>,
 }
 
-/// A table that does not change.
-pub(crate) struct Frozen<'a>(RwLockReadGuard<'a, State>);
+/// A table locked for reading.
+pub(crate) struct TableReadGuard<'a>(RwLockReadGuard<'a, Contents>);
 
-impl Frozen<'_> {
-    /// The state of an object.
-    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<Stored>> {
+impl TableReadGuard<'_> {
+    /// Returns the current state of an object.
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<StoredObject>> {
         self.0.namespaces.get(namespace)?.get(name)
     }
 }
 
-impl State {
-    fn objects(&self, namespace: Option<&str>) -> Vec<Arc<Stored>> {
+impl Contents {
+    fn objects(&self, namespace: Option<&str>) -> Vec<Arc<StoredObject>> {
         match namespace {
             Some(namespace) => self
                 .namespaces
@@ -256,7 +270,8 @@ impl State {
         }
     }
 
-    fn slot(&mut self, expected: &Arc<Stored>) -> Option<&mut Arc<Stored>> {
+    /// Returns the entry of an object, if `expected` is still its current state.
+    fn slot(&mut self, expected: &Arc<StoredObject>) -> Option<&mut Arc<StoredObject>> {
         let slot = self.namespaces.get_mut(&expected.namespace)?.get_mut(&expected.name)?;
         Arc::ptr_eq(slot, expected).then_some(slot)
     }

@@ -1,3 +1,5 @@
+//! Tests of tables and their history.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,7 +20,7 @@ fn storage(events: usize) -> Storage {
 }
 
 #[test]
-fn revisions_are_shared_by_all_tables_and_only_grow() {
+fn tables_share_one_increasing_revision() {
     let storage = storage(10);
     let (pods, nodes) = (storage.table("", "pods"), storage.table("", "nodes"));
     let first = pods.create(draft("a", 1)).expect("created");
@@ -28,7 +30,7 @@ fn revisions_are_shared_by_all_tables_and_only_grow() {
 }
 
 #[test]
-fn a_write_must_expect_the_present_state() {
+fn write_with_a_stale_state_fails() {
     let table = storage(10).table("", "pods");
     let first = table.create(draft("a", 1)).expect("created");
     assert_eq!(table.create(draft("a", 2)).expect_err("taken"), WriteError::Exists);
@@ -43,22 +45,22 @@ fn a_write_must_expect_the_present_state() {
 }
 
 #[test]
-fn the_history_forgets_the_oldest_by_number_and_by_size() {
+fn history_discards_the_oldest_events_by_count_and_by_size() {
     let table = storage(2).table("", "pods");
     for name in ["a", "b", "c"] {
         table.create(draft(name, 1)).expect("created");
     }
-    assert_eq!(table.events_after(1, 10).expect_err("forgotten"), table::TooOld { oldest: 2 });
-    assert_eq!(table.events_after(2, 10).expect("kept").events.len(), 2);
+    assert_eq!(table.events_after(1, 10).expect_err("discarded"), table::RevisionTooOld { oldest: 2 });
+    assert_eq!(table.events_after(2, 10).expect("retained").events.len(), 2);
     let small = Storage::new(HistoryLimits { events: 100, bytes: 1 }, 1).table("", "pods");
     small.create(draft("a", 1)).expect("created");
     small.create(draft("b", 1)).expect("created");
-    assert_eq!(small.events_after(2, 10).expect("the newest is kept").events.len(), 1);
+    assert_eq!(small.events_after(2, 10).expect("the newest is retained").events.len(), 1);
     assert!(small.events_after(1, 10).is_err());
 }
 
 #[test]
-fn a_batch_says_how_far_it_reaches() {
+fn batch_reports_the_revision_it_is_complete_to() {
     let storage = storage(10);
     let table = storage.table("", "pods");
     for name in ["a", "b", "c"] {
@@ -69,12 +71,12 @@ fn a_batch_says_how_far_it_reaches() {
     assert_eq!(
         table.events_after(3, 2).expect("events").complete_to,
         5,
-        "other tables' writes are passed by"
+        "writes to other tables are skipped"
     );
 }
 
 #[test]
-fn bytes_have_no_type_and_the_version_that_was_drawn() {
+fn stored_json_has_no_type_and_the_new_resource_version() {
     let table = storage(10).table("", "pods");
     let mut with_type = draft("a", 1);
     with_type.value["kind"] = json!("Pod");
@@ -86,9 +88,9 @@ fn bytes_have_no_type_and_the_version_that_was_drawn() {
 }
 
 proptest! {
-    /// Any state that the history reaches can be listed as it was.
+    /// Any state within the history can be listed.
     #[test]
-    fn past_states_are_restored(writes in prop::collection::vec((0..5_u8, 0..3_u8), 1..60), keep in 1..80_usize) {
+    fn past_states_can_be_listed(writes in prop::collection::vec((0..5_u8, 0..3_u8), 1..60), keep in 1..80_usize) {
         let storage = storage(keep);
         let table = storage.table("", "pods");
         let mut model: BTreeMap<String, u64> = BTreeMap::new();
@@ -103,7 +105,7 @@ proptest! {
                 (Some(current), _) => table.update(&current, draft(&name, 0)),
                 (None, _) => table.create(draft(&name, 0)),
             };
-            let written: Arc<Stored> = written.expect("nobody else writes");
+            let written: Arc<StoredObject> = written.expect("nobody else writes");
             if table.get("n", &name).is_some() {
                 model.insert(name, written.revision);
             }

@@ -1,27 +1,27 @@
-//! Durations as kubectl shows them: `k8s.io/apimachinery/pkg/util/duration`.
+//! Ages and durations in kubectl's short form, after `k8s.io/apimachinery/pkg/util/duration`.
 
 use jiff::Timestamp;
 
-/// How long ago `time` (RFC 3339) was, in kubectl's short form; `<unknown>` if there is no time.
+/// Returns how long ago `time` (RFC 3339) was, in kubectl's short form; `<unknown>` if `time` is empty.
 pub(super) fn since(time: &str, now: Timestamp) -> String {
     if time.is_empty() {
         return "<unknown>".into();
     }
     match time.parse::<Timestamp>() {
-        Ok(time) => human(now.as_second() - time.as_second()),
+        Ok(time) => human_duration(now.as_second() - time.as_second()),
         Err(_) => "<invalid>".into(),
     }
 }
 
-/// A duration in whole seconds, with at most two units.
-pub(super) fn human(seconds: i64) -> String {
+/// Formats a duration with at most two units, like Go's `duration.HumanDuration`.
+pub(super) fn human_duration(seconds: i64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let (days, years) = (hours / 24, hours / 24 / 365);
     let pair = |large: i64, unit: &str, small: i64, small_unit: &str| match small {
         0 => format!("{large}{unit}"),
         _ => format!("{large}{unit}{small}{small_unit}"),
     };
-    // Clocks may differ by a second; more than that is a mistake.
+    // As in Kubernetes, a difference of one second between two clocks is not an error.
     if seconds < -1 {
         "<invalid>".into()
     } else if seconds < 0 {
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_as_short_as_kubectls() {
+    fn durations_have_kubectls_short_form() {
         for (seconds, text) in [
             (-5, "<invalid>"),
             (-1, "0s"),
@@ -69,12 +69,12 @@ mod tests {
             (800 * 86_400, "2y70d"),
             (4000 * 86_400, "10y"),
         ] {
-            assert_eq!(human(seconds), text, "{seconds} s");
+            assert_eq!(human_duration(seconds), text, "{seconds} s");
         }
     }
 
     #[test]
-    fn ages_count_from_a_time() {
+    fn ages_of_missing_and_invalid_times_are_marked() {
         let now: Timestamp = "2026-01-01T01:00:00Z".parse().expect("a time");
         assert_eq!(since("2026-01-01T00:00:00Z", now), "60m");
         assert_eq!(since("", now), "<unknown>");

@@ -1,6 +1,7 @@
-//! The JSONPath of `additionalPrinterColumns`, which is kubectl's dialect, on top of an RFC 9535 library.
+//! The JSONPath of `additionalPrinterColumns`: kubectl's dialect, translated to RFC 9535.
 //!
-//! The dialect starts without `$`, lets names hold characters such as `-`, and escapes dots in names with a backslash.
+//! In kubectl's dialect the leading `$` is optional, names may contain characters such as `-`, and a backslash escapes
+//! dots in names.
 
 use serde_json::Value;
 use serde_json_path::JsonPath;
@@ -13,29 +14,30 @@ impl Path {
     /// Compiles `text`, such as `.status.conditions[?(@.type=="Ready")].status`.
     ///
     /// # Errors
-    /// Says what is wrong with the path.
+    /// Returns what is wrong with the path.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         check_bounds(text)?;
-        let standard = standard(text)?;
+        let standard = to_rfc9535(text)?;
         let path =
             JsonPath::parse(&standard).map_err(|error| format!("{text:?} is not a JSONPath: {error}"))?;
         Ok(Self(path))
     }
 
-    /// The first value that the path finds.
+    /// Returns the first value that matches the path.
     pub(super) fn first<'a>(&self, object: &'a Value) -> Option<&'a Value> {
         self.0.query(object).first()
     }
 }
 
-/// Bytes of a path.
+/// The length limit of a path in bytes.
 const MAX_LENGTH: usize = 1024;
-/// Brackets and parentheses that are open at the same time.
-const MAX_OPEN: usize = 8;
-/// Filters and `..` of a path, each of which may visit what the one before it found.
+/// The limit of nested brackets and parentheses.
+const MAX_OPEN_BRACKETS: usize = 8;
+/// The limit of filters and `..` in a path, each of which may visit everything that the previous one matched.
 const MAX_SEARCHES: usize = 4;
 
-/// The parser and the query recurse as deep as the path nests, and a search within a search takes quadratic time.
+/// Checks the bounds above and that no filter contains another. The parser and the query recurse as deeply as the path
+/// nests, and a search within a search takes quadratic time.
 fn check_bounds(text: &str) -> Result<(), String> {
     if text.len() > MAX_LENGTH {
         return Err(format!("the JSONPath is longer than {MAX_LENGTH} bytes"));
@@ -66,19 +68,19 @@ fn check_bounds(text: &str) -> Result<(), String> {
         if filter.is_some_and(|outer| open < outer) {
             filter = None;
         }
-        if open > MAX_OPEN {
-            return Err(format!("{text:?} has more than {MAX_OPEN} brackets open"));
+        if open > MAX_OPEN_BRACKETS {
+            return Err(format!("{text:?} nests more than {MAX_OPEN_BRACKETS} brackets"));
         }
         if searches > MAX_SEARCHES {
-            return Err(format!("{text:?} has more than {MAX_SEARCHES} filters and .."));
+            return Err(format!("{text:?} has more than {MAX_SEARCHES} filters and recursive descents (..)"));
         }
         previous = c;
     }
     Ok(())
 }
 
-/// Rewrites kubectl's dialect to the standard.
-fn standard(text: &str) -> Result<String, String> {
+/// Translates kubectl's dialect to RFC 9535.
+fn to_rfc9535(text: &str) -> Result<String, String> {
     let inner = text.trim().trim_start_matches('{').trim_end_matches('}');
     let mut rest = inner.strip_prefix('$').unwrap_or(inner);
     if !rest.starts_with(['.', '[']) {
@@ -101,8 +103,8 @@ fn standard(text: &str) -> Result<String, String> {
                 rest = after;
             }
             '[' => {
-                let end =
-                    closing(rest).ok_or_else(|| format!("{text:?} is not a JSONPath: [ is not closed"))?;
+                let end = closing_bracket(rest)
+                    .ok_or_else(|| format!("{text:?} is not a JSONPath: [ is not closed"))?;
                 path.push_str(&rest[..=end]);
                 rest = &rest[end + 1..];
             }
@@ -120,7 +122,7 @@ fn push_selector(path: &mut String, name: &str) {
     }
 }
 
-/// The name at the start of `text`, without its escapes, and what follows.
+/// Splits `text` after the name that it starts with. The name is returned without its escapes.
 fn name(text: &str) -> (String, &str) {
     let mut name = String::new();
     let mut chars = text.char_indices();
@@ -134,8 +136,8 @@ fn name(text: &str) -> (String, &str) {
     (name, "")
 }
 
-/// Where the bracket that opens `text` closes.
-fn closing(text: &str) -> Option<usize> {
+/// Returns the index of the bracket that closes the one at the start of `text`.
+fn closing_bracket(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0, None);
     for (at, c) in text.char_indices() {
         match (c, quote) {
@@ -162,13 +164,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_kubectls_dialect_find_values() {
+    fn paths_in_kubectls_dialect_match_values() {
         let object = json!({
             "metadata": {"labels": {"app.kubernetes.io/name": "web"}},
             "spec": {"my-size": 3, "list": [{"a": 1}, {"a": 2}]},
             "status": {"conditions": [{"type": "Synced", "status": "False"}, {"type": "Ready", "status": "True"}]}
         });
-        for (path, wanted) in [
+        for (path, expected) in [
             (r#".status.conditions[?(@.type=="Ready")].status"#, Some(json!("True"))),
             (".status.conditions[?(@.type=='Synced')].status", Some(json!("False"))),
             (r".metadata.labels.app\.kubernetes\.io/name", Some(json!("web"))),
@@ -181,26 +183,26 @@ mod tests {
             (".spec.nothing.at.all", None),
         ] {
             let compiled = Path::parse(path).unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(compiled.first(&object), wanted.as_ref(), "{path}");
+            assert_eq!(compiled.first(&object), expected.as_ref(), "{path}");
         }
     }
 
     #[test]
-    fn what_is_no_path_is_refused() {
+    fn invalid_paths_are_rejected() {
         for path in ["spec.a", "", ".spec[?(@.x", ".a[1"] {
             assert!(Path::parse(path).is_err(), "{path}");
         }
     }
 
     #[test]
-    fn a_path_beyond_a_bound_is_refused_before_it_is_parsed() {
+    fn paths_beyond_the_bounds_are_rejected_before_parsing() {
         for (path, problem) in [
             (format!(".a{}", "b".repeat(1024)), "longer than 1024 bytes"),
             (format!("$[?{}", "(".repeat(1000)), "more than 8 brackets"),
             ("$..[?$..[?$..x]]".to_owned(), "filter within a filter"),
             ("..a..b..c..d..e".to_owned(), "more than 4 filters"),
         ] {
-            let error = Path::parse(&path).expect_err("refused");
+            let error = Path::parse(&path).expect_err("rejected");
             assert!(error.contains(problem), "{path:.20}: {error}");
         }
         assert!(Path::parse(".a[?(@.b=='((((((((((((')].c").is_ok());

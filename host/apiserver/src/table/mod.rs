@@ -1,4 +1,4 @@
-//! Tables for `kubectl get` (`meta.k8s.io/v1 Table`): which columns a kind has, and what stands in them.
+//! Tables for `kubectl get` (`meta.k8s.io/v1 Table`): the columns of each kind and their cells.
 
 mod age;
 mod columns;
@@ -6,12 +6,12 @@ mod jsonpath;
 
 use std::sync::Arc;
 
-use columns::{Cell, Column};
+use columns::{Column, Row};
 use jiff::Timestamp;
 use jsonpath::Path;
 use serde_json::{Map, Value, json};
 
-/// How much of each object a row carries (`includeObject`).
+/// The part of each object that its row includes (`includeObject`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IncludeObject {
     /// Nothing.
@@ -24,10 +24,10 @@ pub enum IncludeObject {
 }
 
 impl IncludeObject {
-    /// Reads the query parameter; an empty one is the default.
+    /// Parses the query parameter. An empty one is the default, `Metadata`.
     ///
     /// # Errors
-    /// Names the value that is not one of `None`, `Metadata` and `Object`.
+    /// If the value is not one of `None`, `Metadata` and `Object`.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text {
             "" | "Metadata" => Ok(Self::Metadata),
@@ -38,7 +38,7 @@ impl IncludeObject {
     }
 }
 
-/// The columns of one version of one kind. Cheap to clone.
+/// The printer columns of one version of a kind. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Columns {
     definitions: Arc<Value>,
@@ -58,9 +58,9 @@ struct CustomColumn {
 }
 
 impl Columns {
-    /// The columns of a built-in kind: those that a real server has, or name and creation time.
+    /// Returns the columns that kube-apiserver has for a built-in kind: by default, name and creation time.
     pub fn built_in(group: &str, kind: &str) -> Self {
-        let columns = columns::of(group, kind);
+        let columns = columns::for_kind(group, kind);
         let definitions = columns.iter().map(|column| {
             let format = if column.name == "Name" { "name" } else { "" };
             definition(column.name, column.ty, format, "", i64::from(column.wide))
@@ -68,17 +68,17 @@ impl Columns {
         Self { definitions: Arc::new(definitions.collect()), cells: Cells::BuiltIn(columns) }
     }
 
-    /// The columns of a custom resource: its name and `additionalPrinterColumns` of its version, or its name and age
-    /// if there are none.
+    /// Returns the columns of a custom resource: the name and the `additionalPrinterColumns` of its version, or name and
+    /// age if there are none.
     ///
     /// # Errors
-    /// Names the column whose `jsonPath` cannot be read.
+    /// If the `jsonPath` of a column is invalid.
     pub fn custom(printer_columns: &Value) -> Result<Self, String> {
         let mut definitions = vec![definition("Name", "string", "name", "", 0)];
         let mut cells = Vec::new();
-        let listed = printer_columns.as_array().map_or(&[][..], Vec::as_slice);
+        let declared = printer_columns.as_array().map_or(&[][..], Vec::as_slice);
         let age = [json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"})];
-        for column in if listed.is_empty() { &age } else { listed } {
+        for column in if declared.is_empty() { &age } else { declared } {
             let text = |name: &str| column.get(name).and_then(Value::as_str).unwrap_or_default();
             let path = Path::parse(text("jsonPath"))
                 .map_err(|error| format!("printer column {:?}: {error}", text("name")))?;
@@ -87,7 +87,7 @@ impl Columns {
                 "" => {
                     &format!("Custom resource definition column (in JSONPath format): {}", text("jsonPath"))
                 }
-                given => given,
+                description => description,
             };
             definitions.push(definition(text("name"), text("type"), text("format"), description, priority));
             cells.push(CustomColumn { ty: text("type").to_owned(), path });
@@ -95,8 +95,8 @@ impl Columns {
         Ok(Self { definitions: Arc::new(Value::Array(definitions)), cells: Cells::Custom(cells.into()) })
     }
 
-    /// The table of a list, or of one object. `metadata` is the list's (`resourceVersion`, `continue`,
-    /// `remainingItemCount`), or only the object's `resourceVersion`.
+    /// Returns the table of a list, or of one object. `metadata` is that of the list (`resourceVersion`, `continue`,
+    /// `remainingItemCount`), or the object's `resourceVersion`.
     pub fn table<'a>(
         &self,
         objects: impl IntoIterator<Item = &'a Value>,
@@ -108,8 +108,8 @@ impl Columns {
         table(&self.definitions, rows.collect(), metadata)
     }
 
-    /// The table of one watch event. Only the first of a watch carries the column definitions.
-    pub fn event(&self, object: &Value, first: bool, include: IncludeObject, now: Timestamp) -> Value {
+    /// Returns the table of one watch event. Only the first event of a watch has the column definitions.
+    pub fn event_table(&self, object: &Value, first: bool, include: IncludeObject, now: Timestamp) -> Value {
         let version = object.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
         let definitions = if first { &self.definitions } else { &Value::Null };
         table(
@@ -120,22 +120,22 @@ impl Columns {
     }
 
     fn row(&self, object: &Value, include: IncludeObject, now: Timestamp) -> Value {
-        let cell = Cell { object, now };
+        let row = Row { object, now };
         let cells: Vec<Value> = match &self.cells {
-            Cells::BuiltIn(columns) => columns.iter().map(|column| (column.show)(&cell)).collect(),
+            Cells::BuiltIn(columns) => columns.iter().map(|column| (column.render)(&row)).collect(),
             Cells::Custom(columns) => {
-                let custom = columns.iter().map(|column| custom_cell(column, &cell));
-                std::iter::once(Value::from(cell.text("/metadata/name"))).chain(custom).collect()
+                let custom = columns.iter().map(|column| custom_cell(column, &row));
+                std::iter::once(Value::from(row.text("/metadata/name"))).chain(custom).collect()
             }
         };
-        let carried = match include {
+        let included = match include {
             IncludeObject::None => Value::Null,
             IncludeObject::Object => object.clone(),
             IncludeObject::Metadata => json!({
                 "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"],
             }),
         };
-        json!({"cells": cells, "object": carried})
+        json!({"cells": cells, "object": included})
     }
 }
 
@@ -153,14 +153,15 @@ fn definition(name: &str, ty: &str, format: &str, description: &str, priority: i
     json!({"name": name, "type": ty, "format": format, "description": description, "priority": priority})
 }
 
-fn custom_cell(column: &CustomColumn, cell: &Cell<'_>) -> Value {
-    let Some(value) = column.path.first(cell.object) else { return Value::Null };
+/// Returns the cell of a custom column, or null if the value does not have the column's type.
+fn custom_cell(column: &CustomColumn, row: &Row<'_>) -> Value {
+    let Some(value) = column.path.first(row.object) else { return Value::Null };
     match (column.ty.as_str(), value) {
         ("integer", Value::Number(number)) => {
-            // Whole numbers are shown without a fraction.
+            // Integer cells have no fraction, even where the value does.
             #[expect(
                 clippy::cast_possible_truncation,
-                reason = "a cell that is out of range shows the nearest number"
+                reason = "a cell that is out of range shows the nearest integer"
             )]
             let whole = number.as_i64().unwrap_or_else(|| number.as_f64().unwrap_or_default() as i64);
             whole.into()
@@ -169,7 +170,7 @@ fn custom_cell(column: &CustomColumn, cell: &Cell<'_>) -> Value {
         ("string", Value::String(text)) => text.clone().into(),
         ("string", Value::Null) => Value::Null,
         ("string", other) => other.to_string().into(),
-        ("date", Value::String(time)) => age::since(time, cell.now).into(),
+        ("date", Value::String(time)) => age::since(time, row.now).into(),
         _ => Value::Null,
     }
 }

@@ -1,3 +1,5 @@
+//! Tests of the tables.
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -25,7 +27,7 @@ fn pod(status: Value) -> Vec<Value> {
 }
 
 #[test]
-fn headers_are_those_of_a_real_server() {
+fn headers_match_kube_apiserver() {
     let of = |group, kind| headers(&Columns::built_in(group, kind), false).join(" ");
     assert_eq!(of("", "Pod"), "NAME READY STATUS RESTARTS AGE");
     assert_eq!(of("apps", "Deployment"), "NAME READY UP-TO-DATE AVAILABLE AGE");
@@ -42,7 +44,7 @@ fn headers_are_those_of_a_real_server() {
 }
 
 #[test]
-fn a_pods_status_sums_up_its_containers() {
+fn pod_status_summarizes_its_containers() {
     assert_eq!(pod(json!({"phase": "Pending"}))[1..5], ["0/2", "Pending", "0", "5m"]);
     let running = json!({"phase": "Running", "podIP": "10.0.0.1", "containerStatuses": [
         {"ready": true, "restartCount": 2, "state": {"running": {}},
@@ -90,7 +92,7 @@ fn workloads_show_their_replicas() {
 }
 
 #[test]
-fn services_nodes_and_events_are_shown() {
+fn services_nodes_and_events_have_kubectls_cells() {
     let service = json!({"spec": {"type": "NodePort", "clusterIP": "10.96.0.1", "selector": {"b": "2", "a": "1"},
         "ports": [{"port": 80, "nodePort": 30080, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}]}});
     assert_eq!(
@@ -124,7 +126,7 @@ fn services_nodes_and_events_are_shown() {
 }
 
 #[test]
-fn custom_resources_have_the_columns_of_their_crd() {
+fn custom_resources_have_the_printer_columns_of_their_crd() {
     let columns = Columns::custom(&json!([
         {"name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas"},
         {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"},
@@ -151,18 +153,18 @@ fn custom_resources_have_the_columns_of_their_crd() {
 }
 
 #[test]
-fn without_columns_a_custom_resource_shows_name_and_age() {
+fn custom_resource_without_printer_columns_shows_name_and_age() {
     let columns = Columns::custom(&Value::Null).expect("the default");
     assert_eq!(headers(&columns, true), ["NAME", "AGE"]);
 }
 
 #[test]
-fn only_the_first_event_of_a_watch_carries_the_columns() {
+fn only_the_first_event_of_a_watch_has_column_definitions() {
     let columns = Columns::built_in("", "ConfigMap");
     let object = json!({"metadata": {"name": "c", "resourceVersion": "9"}, "data": {"a": "b"}});
-    let first = columns.event(&object, true, IncludeObject::Metadata, now());
+    let first = columns.event_table(&object, true, IncludeObject::Metadata, now());
     assert_eq!(first["columnDefinitions"].as_array().map(Vec::len), Some(3));
-    let second = columns.event(&object, false, IncludeObject::Metadata, now());
+    let second = columns.event_table(&object, false, IncludeObject::Metadata, now());
     assert_eq!(second["columnDefinitions"], Value::Null);
     assert_eq!(second["metadata"]["resourceVersion"], "9");
     assert_eq!(second["rows"][0]["cells"][1], 1);

@@ -1,10 +1,10 @@
-//! Watches: a position in a table's history that follows it.
+//! Watches, each of which is a position in a table's history.
 //!
-//! A watcher has no queue of its own. It reads the history when its client is ready for more, so a slow client costs
-//! nothing but its place; when the history has moved on past that place, the watch ends, as Kubernetes ends the watch of
-//! a client that cannot keep up, and resuming answers 410.
+//! A watch has no queue of its own: it reads the history when its client is ready for more events, so a slow client needs
+//! no memory. When the history no longer contains the watch's position, the watch ends, as in Kubernetes for a client that
+//! cannot keep up, and resuming it is answered with 410.
 
-mod frame;
+mod encoder;
 mod options;
 mod stream;
 

@@ -1,3 +1,5 @@
+//! The stream of a watch.
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,27 +10,27 @@ use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::frame::{Frames, error_line};
-use super::options::{Start, WatchOptions};
+use super::encoder::{EventEncoder, error_line};
+use super::options::{WatchOptions, WatchStart};
 use crate::registry::Endpoint;
-use crate::request::View;
-use crate::rest::selection::Selection;
-use crate::server::State;
+use crate::request::{Selection, View};
+use crate::state::State;
 use crate::status::Status;
-use crate::storage::{Cut, Stored, Table};
+use crate::storage::{StoredObject, Table, WatchCut};
 
-/// How many events are read from the history at a time.
-const BATCH: usize = 256;
+/// The maximum number of events read from the history at a time.
+const BATCH_SIZE: usize = 256;
 
-/// A last bookmark is sent this long before the watch times out, as Kubernetes does.
-const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+/// How long before the timeout of the watch the last bookmark is sent, as in Kubernetes.
+const LAST_BOOKMARK_LEAD: Duration = Duration::from_secs(2);
 
 struct Watch {
     table: Arc<Table>,
-    frames: Frames,
-    initial: VecDeque<Arc<Stored>>,
-    /// Whether the bookmark after the initial events is due.
-    initial_end: bool,
+    encoder: EventEncoder,
+    initial: VecDeque<Arc<StoredObject>>,
+    /// Whether the bookmark after the initial events remains to be sent.
+    initial_bookmark: bool,
+    /// Serialized events to send next.
     ready: VecDeque<Bytes>,
     /// Everything up to this revision has been sent or is in `ready`.
     position: u64,
@@ -37,18 +39,19 @@ struct Watch {
     bookmark_interval: Duration,
     next_bookmark: Instant,
     deadline: Instant,
-    cut: Arc<Cut>,
+    cut: Arc<WatchCut>,
     shutdown: CancellationToken,
     closed: CancellationToken,
-    /// Whether the table was closed: what it still holds is sent, then the watch ends.
+    /// Whether the table was closed: the watch sends the remaining events and ends.
     closing: bool,
-    /// Whether nothing but what is in `ready` is to be sent.
+    /// Whether the watch failed: it sends what is in `ready` and ends.
     failed: bool,
 }
 
-/// Starts a watch; what it yields are whole lines. One that cannot start says so in an ERROR event, as Kubernetes' watch
-/// cache does: 410 where the history does not reach back to the start, 504 where the start is a version that is in the
-/// future.
+/// Starts a watch. Each item of the stream is one line.
+///
+/// A watch that cannot start sends an ERROR event, like Kubernetes' watch cache: 410 if the history does not reach back to
+/// the start, 504 if the start is a future revision.
 pub(crate) fn watch(
     state: &State,
     endpoint: &Arc<Endpoint>,
@@ -58,7 +61,7 @@ pub(crate) fn watch(
     shutdown: CancellationToken,
 ) -> impl Stream<Item = Bytes> + Send + use<> {
     let table = Arc::clone(&endpoint.resource.table);
-    // Taken before the state is read, so that nothing is missed in between.
+    // Subscribed before the state is read, so that no change in between is missed.
     let (changed, cut) = (table.subscribe(), table.cut());
     let started = start(state, &table, selection.namespace.as_deref(), options.start);
     let failed = started.is_err();
@@ -68,9 +71,9 @@ pub(crate) fn watch(
     };
     let now = Instant::now();
     let watch = Watch {
-        frames: Frames::new(Arc::clone(endpoint), selection, view, Arc::clone(&state.clock)),
+        encoder: EventEncoder::new(Arc::clone(endpoint), selection, view, Arc::clone(&state.clock)),
         initial: initial.into(),
-        initial_end: !failed && matches!(options.start, Start::Initial(_)) && options.bookmarks,
+        initial_bookmark: !failed && matches!(options.start, WatchStart::Initial(_)) && options.bookmarks,
         ready,
         position,
         changed,
@@ -91,38 +94,40 @@ pub(crate) fn watch(
     })
 }
 
-/// The objects that a watch begins with, and the revision after which it goes on.
+/// Returns the objects that a watch starts with, and the revision after which it continues.
 fn start(
     state: &State,
     table: &Table,
     namespace: Option<&str>,
-    start: Start,
-) -> Result<(Vec<Arc<Stored>>, u64), Status> {
+    start: WatchStart,
+) -> Result<(Vec<Arc<StoredObject>>, u64), Status> {
     match start {
-        Start::Synthetic => Ok(table.list(namespace)),
-        Start::Initial(wanted) => {
+        WatchStart::Synthetic => Ok(table.list(namespace)),
+        WatchStart::Initial(minimum) => {
             let (objects, revision) = table.list(namespace);
-            if wanted > revision {
-                return Err(Status::too_large_version(wanted, revision));
+            if minimum > revision {
+                return Err(Status::too_large_resource_version(minimum, revision));
             }
             Ok((objects, revision))
         }
-        Start::Now => Ok((Vec::new(), state.storage.revision())),
-        Start::After(revision) => {
-            // kube-apiserver may wait for such a version instead. This server forgets everything when it is started
-            // again, and a client that waited for the old versions would be blind until they were reached.
+        WatchStart::Now => Ok((Vec::new(), state.storage.revision())),
+        WatchStart::After(revision) => {
+            // kube-apiserver may wait for such a revision instead. This server loses its state on restart, so a client
+            // with a revision of an earlier process would receive nothing until that revision was reached.
             let current = state.storage.revision();
             if revision > current {
-                return Err(Status::too_large_version(revision, current));
+                return Err(Status::too_large_resource_version(revision, current));
             }
-            table.events_after(revision, 0).map_err(|error| Status::too_old(revision, error.oldest))?;
+            table
+                .events_after(revision, 0)
+                .map_err(|error| Status::too_old_resource_version(revision, error.oldest))?;
             Ok((Vec::new(), revision))
         }
     }
 }
 
 fn first_bookmark(now: Instant, deadline: Instant, interval: Duration) -> Instant {
-    let last = deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
+    let last = deadline.checked_sub(LAST_BOOKMARK_LEAD).filter(|last| *last > now);
     last.map_or(now + interval, |last| last.min(now + interval))
 }
 
@@ -135,16 +140,16 @@ impl Watch {
             if self.cut.token.is_cancelled() && !self.failed {
                 self.failed = true;
                 self.initial.clear();
-                self.initial_end = false;
+                self.initial_bookmark = false;
                 self.ready = self.cut.error.get().map(error_line).into_iter().collect();
             }
             while let Some(object) = self.initial.pop_front() {
-                if let Some(line) = self.frames.initial(&object) {
+                if let Some(line) = self.encoder.initial(&object) {
                     return Some(line);
                 }
             }
-            if std::mem::take(&mut self.initial_end) {
-                return Some(self.frames.bookmark(self.position, true));
+            if std::mem::take(&mut self.initial_bookmark) {
+                return Some(self.encoder.bookmark(self.position, true));
             }
             if let Some(line) = self.ready.pop_front() {
                 return Some(line);
@@ -153,12 +158,12 @@ impl Watch {
                 return None;
             }
             self.changed.borrow_and_update();
-            // An error means that the client fell behind the history: its watch ends.
-            let batch = self.table.events_after(self.position, BATCH).ok()?;
+            // An error means that the client fell behind the history, which ends its watch.
+            let batch = self.table.events_after(self.position, BATCH_SIZE).ok()?;
             self.position = batch.complete_to;
-            let frames = &mut self.frames;
-            self.ready.extend(batch.events.iter().filter_map(|event| frames.event(event)));
-            if self.ready.is_empty() && batch.events.len() < BATCH {
+            let encoder = &mut self.encoder;
+            self.ready.extend(batch.events.iter().filter_map(|event| encoder.event(event)));
+            if self.ready.is_empty() && batch.events.len() < BATCH_SIZE {
                 if self.closing {
                     return None;
                 }
@@ -167,7 +172,7 @@ impl Watch {
         }
     }
 
-    /// Waits for a change or the time of a bookmark; none when the watch is over.
+    /// Waits for a change or the next bookmark. Returns `None` when the watch ends.
     async fn wait(&mut self) -> Option<()> {
         tokio::select! {
             biased;
@@ -178,14 +183,14 @@ impl Watch {
                 self.closing = true;
                 Some(())
             }
-            // Before the changes, so that bookmarks also come where nothing but unselected objects changes.
+            // Polled before changes, so that bookmarks are sent even if unselected objects change all the time.
             () = sleep_until(self.next_bookmark), if self.bookmarks => {
                 self.next_bookmark += self.bookmark_interval;
-                let last = self.deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > Instant::now());
+                let last = self.deadline.checked_sub(LAST_BOOKMARK_LEAD).filter(|last| *last > Instant::now());
                 if let Some(last) = last {
                     self.next_bookmark = self.next_bookmark.min(last);
                 }
-                self.ready.push_back(self.frames.bookmark(self.position, false));
+                self.ready.push_back(self.encoder.bookmark(self.position, false));
                 Some(())
             }
             changed = self.changed.changed() => changed.ok(),

@@ -1,4 +1,4 @@
-//! Who may do what: RBAC, impersonation, reviews and tokens, through `kube::Client` in process.
+//! RBAC, impersonation, reviews and tokens, through `kube::Client` in process.
 
 mod impersonation;
 mod reviews;
@@ -15,32 +15,32 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// The code and the message of a refusal.
-type Refused = (u16, String);
+/// The code and the message of a failed request.
+type Failure = (u16, String);
 
-/// A user's client, which may send headers of its own.
-struct As {
+/// A client for requests of one user, with additional headers.
+struct UserClient {
     client: Client,
     headers: Vec<(&'static str, String)>,
 }
 
-fn start() -> (ApiServer, As) {
+fn start() -> (ApiServer, UserClient) {
     let server = ApiServer::builder().authorization(Authorization::Rbac).build();
-    let admin = As { client: Client::new(server.service(), "default"), headers: Vec::new() };
+    let admin = UserClient { client: Client::new(server.service(), "default"), headers: Vec::new() };
     (server, admin)
 }
 
-fn user(server: &ApiServer, name: &str) -> As {
-    sender(server, User::new(name, &[]), &[])
+fn user(server: &ApiServer, name: &str) -> UserClient {
+    user_with_headers(server, User::new(name, &[]), &[])
 }
 
-fn sender(server: &ApiServer, user: User, headers: &[(&'static str, &str)]) -> As {
+fn user_with_headers(server: &ApiServer, user: User, headers: &[(&'static str, &str)]) -> UserClient {
     let headers = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-    As { client: Client::new(server.service_as(user), "default"), headers }
+    UserClient { client: Client::new(server.service_as(user), "default"), headers }
 }
 
-impl As {
-    async fn call(&self, method: Method, path: &str, body: Value) -> Result<Value, Refused> {
+impl UserClient {
+    async fn call(&self, method: Method, path: &str, body: Value) -> Result<Value, Failure> {
         let mut request =
             Request::builder().method(method).uri(path).header("content-type", "application/json");
         for (name, value) in &self.headers {
@@ -54,23 +54,23 @@ impl As {
         }
     }
 
-    async fn get(&self, path: &str) -> Result<Value, Refused> {
+    async fn get(&self, path: &str) -> Result<Value, Failure> {
         self.call(Method::GET, path, Value::Null).await
     }
 
-    async fn post(&self, path: &str, body: Value) -> Result<Value, Refused> {
+    async fn post(&self, path: &str, body: Value) -> Result<Value, Failure> {
         self.call(Method::POST, path, body).await
     }
 
-    async fn put(&self, path: &str, body: Value) -> Result<Value, Refused> {
+    async fn put(&self, path: &str, body: Value) -> Result<Value, Failure> {
         self.call(Method::PUT, path, body).await
     }
 
-    async fn delete(&self, path: &str) -> Result<Value, Refused> {
+    async fn delete(&self, path: &str) -> Result<Value, Failure> {
         self.call(Method::DELETE, path, Value::Null).await
     }
 
-    /// Gives `subject` a role with these rules in `default`; only the administrator can.
+    /// Gives `subject` a role with these rules in the namespace `default`. Requires the administrator's client.
     async fn grant(&self, name: &str, subject: Value, rules: Value) {
         let role = json!({"metadata": {"name": name}, "rules": rules});
         self.post(&format!("{RBAC}/namespaces/default/roles"), role).await.expect("a role");
@@ -78,8 +78,8 @@ impl As {
         bound.expect("a binding");
     }
 
-    /// The same in the whole cluster.
-    async fn grant_everywhere(&self, name: &str, subject: Value, rules: Value) {
+    /// Gives `subject` a cluster role with these rules.
+    async fn grant_cluster_wide(&self, name: &str, subject: Value, rules: Value) {
         let role = json!({"metadata": {"name": name}, "rules": rules});
         self.post(&format!("{RBAC}/clusterroles"), role).await.expect("a role");
         let bound = self.bind("clusterrolebindings", name, ("ClusterRole", name), subject).await;
@@ -92,14 +92,14 @@ impl As {
         name: &str,
         (kind, role): (&str, &str),
         subject: Value,
-    ) -> Result<Value, Refused> {
+    ) -> Result<Value, Failure> {
         let reference = json!({"kind": kind, "name": role});
         let binding = json!({"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]});
         self.post(&format!("{RBAC}/{path}"), binding).await
     }
 
-    /// The name and the groups that this client has for the server.
-    async fn who(&self) -> (String, Vec<String>) {
+    /// Returns the user name and the groups that the server sees for this client.
+    async fn whoami(&self) -> (String, Vec<String>) {
         let review = self.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({})).await;
         let user = &review.expect("everybody may ask")["status"]["userInfo"];
         let groups = user["groups"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -124,7 +124,7 @@ fn map(name: &str) -> Value {
 }
 
 #[track_caller]
-fn refused(answer: Result<Value, Refused>) -> String {
+fn expect_forbidden(answer: Result<Value, Failure>) -> String {
     let (code, message) = answer.expect_err("a refusal");
     assert_eq!(code, 403, "{message}");
     message

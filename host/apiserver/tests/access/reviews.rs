@@ -1,9 +1,9 @@
-//! Questions about rights.
+//! Access reviews.
 
 use pilothouse_apiserver::{ApiServer, User};
 use serde_json::{Value, json};
 
-use super::{MAPS, RBAC, REVIEWS, account, refused, rule, sender, start, subject};
+use super::{MAPS, RBAC, REVIEWS, account, expect_forbidden, rule, start, subject, user_with_headers};
 
 const PLUGIN: &str = "system:serviceaccount:default:plugin";
 
@@ -16,7 +16,7 @@ fn review(spec: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_review_of_a_subject_answers_what_its_request_would_be_answered() {
+async fn subject_access_review_matches_the_authorization_of_a_request() {
     let (_server, admin) = start();
     admin.grant("r", account("plugin"), rule("", &["configmaps"], &["list"])).await;
     let ask = async |groups: &[&str], attributes: Value| {
@@ -33,25 +33,26 @@ async fn a_review_of_a_subject_answers_what_its_request_would_be_answered() {
             "{verb} in {namespace:?}"
         );
     }
-    // A group's right counts where the review says that the user is in the group.
+    // The rights of a group apply if the review lists the group.
     let everyone = "system:serviceaccounts";
     admin.grant("g", subject("Group", everyone), rule("", &["configmaps"], &["watch"])).await;
     assert_eq!(ask(&[], maps("watch", "default")).await["allowed"], false);
     assert_eq!(ask(&[everyone], maps("watch", "default")).await["allowed"], true);
-    // Revoked while it runs.
+    // After the role is deleted.
     admin.delete(&format!("{RBAC}/namespaces/default/roles/r")).await.expect("deleted");
     let why = r#"RBAC: role.rbac.authorization.k8s.io "r" not found"#;
     assert_eq!(ask(&[], maps("list", "default")).await, json!({"allowed": false, "reason": why}));
 }
 
 #[tokio::test]
-async fn everybody_may_ask_about_themselves_alone() {
+async fn users_can_review_only_their_own_access() {
     let (server, admin) = start();
     admin.grant("r", account("plugin"), rule("", &["configmaps"], &["watch"])).await;
-    let plugin = sender(&server, User::service_account("default", "plugin"), &[]);
+    let plugin = user_with_headers(&server, User::service_account("default", "plugin"), &[]);
     let about_others = json!({"user": "x", "resourceAttributes": maps("list", "default")});
-    let denied =
-        refused(plugin.post(&format!("{REVIEWS}/subjectaccessreviews"), review(&about_others)).await);
+    let denied = expect_forbidden(
+        plugin.post(&format!("{REVIEWS}/subjectaccessreviews"), review(&about_others)).await,
+    );
     assert!(denied.contains("cannot create resource \"subjectaccessreviews\""), "{denied}");
     let ask = async |spec: Value| {
         let answer = plugin.post(&format!("{REVIEWS}/selfsubjectaccessreviews"), review(&spec)).await;
@@ -68,7 +69,7 @@ async fn everybody_may_ask_about_themselves_alone() {
 }
 
 #[tokio::test]
-async fn reviews_that_ask_nothing_or_too_much_are_refused() {
+async fn incomplete_and_contradictory_reviews_are_rejected() {
     let (_server, admin) = start();
     let local = "namespaces/default/localsubjectaccessreviews";
     let path = json!({"verb": "get", "path": "/"});
@@ -92,12 +93,12 @@ async fn reviews_that_ask_nothing_or_too_much_are_refused() {
 }
 
 #[tokio::test]
-async fn where_everything_is_allowed_reviews_say_so_and_impersonation_shows() {
+async fn always_allow_allows_every_review_and_supports_impersonation() {
     let server = ApiServer::builder().build();
     let headers = [("impersonate-user", "bob"), ("authorization", "Bearer x")];
-    let nobody = sender(&server, User::anonymous(), &headers);
+    let nobody = user_with_headers(&server, User::anonymous(), &headers);
     nobody.get(MAPS).await.expect("allowed");
-    assert_eq!(nobody.who().await, ("bob".into(), vec!["system:authenticated".into()]));
+    assert_eq!(nobody.whoami().await, ("bob".into(), vec!["system:authenticated".into()]));
     let spec = json!({"user": "x", "resourceAttributes": {"verb": "delete", "resource": "nodes"}});
     let answer = nobody.post(&format!("{REVIEWS}/subjectaccessreviews"), review(&spec)).await;
     assert_eq!(answer.expect("an answer")["status"]["allowed"], true);

@@ -1,4 +1,4 @@
-//! Grants, what they are for, and their end.
+//! Rights: granting, scope and revocation.
 
 use futures::TryStreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -7,33 +7,33 @@ use kube::api::{Api, ListParams, Patch, PatchParams, WatchParams};
 use pilothouse_apiserver::User;
 use serde_json::json;
 
-use super::{MAPS, RBAC, map, refused, rule, sender, start, subject, user};
+use super::{MAPS, RBAC, expect_forbidden, map, rule, start, subject, user, user_with_headers};
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l";
 
 #[tokio::test]
-async fn a_right_holds_from_its_grant_until_it_is_revoked() {
+async fn right_applies_from_grant_until_revocation() {
     let (server, admin) = start();
     let x = user(&server, "x");
     let problem = "configmaps is forbidden: User \"x\" cannot list resource \"configmaps\" in API group \"\" in the \
                    namespace \"default\"";
-    assert_eq!(refused(x.get(MAPS).await), problem);
+    assert_eq!(expect_forbidden(x.get(MAPS).await), problem);
     admin.grant("r", subject("User", "x"), rule("", &["configmaps"], &["list", "watch", "create"])).await;
     x.get(MAPS).await.expect("granted");
     x.post(MAPS, map("a")).await.expect("granted");
     assert_eq!(
-        refused(x.get("/api/v1/configmaps").await),
+        expect_forbidden(x.get("/api/v1/configmaps").await),
         "configmaps is forbidden: User \"x\" cannot list resource \"configmaps\" in API group \"\" at the cluster scope"
     );
-    let denied = refused(x.delete(&format!("{MAPS}/a")).await);
+    let denied = expect_forbidden(x.delete(&format!("{MAPS}/a")).await);
     assert!(denied.starts_with("configmaps \"a\" is forbidden: User \"x\" cannot delete"), "{denied}");
     admin.delete(&format!("{RBAC}/namespaces/default/rolebindings/r")).await.expect("deleted");
-    assert_eq!(refused(x.get(MAPS).await), problem);
+    assert_eq!(expect_forbidden(x.get(MAPS).await), problem);
 }
 
-/// As in Kubernetes, a watch is judged when it starts.
+/// As in Kubernetes, a watch is authorized when it starts.
 #[tokio::test]
-async fn a_running_watch_outlives_the_right_that_it_began_with() {
+async fn open_watch_continues_after_the_right_is_revoked() {
     let (server, admin) = start();
     admin.grant("r", subject("User", "x"), rule("", &["configmaps"], &["list", "watch"])).await;
     let maps: Api<ConfigMap> = Api::default_namespaced(user(&server, "x").client);
@@ -49,7 +49,7 @@ async fn a_running_watch_outlives_the_right_that_it_began_with() {
 }
 
 #[tokio::test]
-async fn subresources_names_and_scales_are_rights_of_their_own() {
+async fn subresources_and_resource_names_require_their_own_rights() {
     let (server, admin) = start();
     let pods = "/api/v1/namespaces/default/pods";
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
@@ -64,50 +64,50 @@ async fn subresources_names_and_scales_are_rights_of_their_own() {
     ]);
     admin.grant("r", subject("User", "x"), rules).await;
     let x = user(&server, "x");
-    refused(x.get(&format!("{pods}/p")).await);
-    // Allowed, and then there is no container.
+    expect_forbidden(x.get(&format!("{pods}/p")).await);
+    // The request is allowed, but the pod has no container.
     assert_eq!(x.get(&format!("{pods}/p/log")).await.expect_err("no container").0, 400);
     let deployment = "/apis/apps/v1/namespaces/default/deployments/w";
     assert_eq!(x.get(&format!("{deployment}/scale")).await.expect_err("none is there").0, 404);
-    let denied = refused(x.get(&format!("{deployment}/status")).await);
+    let denied = expect_forbidden(x.get(&format!("{deployment}/status")).await);
     assert!(denied.contains(r#"resource "deployments/status" in API group "apps""#), "{denied}");
     x.get(&format!("{MAPS}/a")).await.expect("granted");
-    refused(x.get(&format!("{MAPS}/b")).await);
-    refused(x.get(MAPS).await);
+    expect_forbidden(x.get(&format!("{MAPS}/b")).await);
+    expect_forbidden(x.get(MAPS).await);
     let one = x.get(&format!("{MAPS}?fieldSelector=metadata.name%3Da")).await.expect("granted");
     assert_eq!(one["items"].as_array().map(Vec::len), Some(1));
 }
 
 #[tokio::test]
-async fn who_may_not_ask_is_not_told_what_there_is() {
+async fn unauthorized_requests_do_not_reveal_what_exists() {
     let (server, admin) = start();
     let x = user(&server, "x");
-    refused(x.get("/apis/nothing.example.com/v1/foos").await);
-    refused(x.get(&format!("{MAPS}/absent")).await);
-    let denied = refused(x.get("/debug/requests").await);
+    expect_forbidden(x.get("/apis/nothing.example.com/v1/foos").await);
+    expect_forbidden(x.get(&format!("{MAPS}/absent")).await);
+    let denied = expect_forbidden(x.get("/debug/requests").await);
     assert_eq!(denied, r#"forbidden: User "x" cannot get path "/debug/requests""#);
     for path in ["/api", "/apis/apps/v1", "/openapi/v3", "/version", "/healthz"] {
         x.get(path).await.expect("every user may");
     }
-    let nobody = sender(&server, User::anonymous(), &[]);
+    let nobody = user_with_headers(&server, User::anonymous(), &[]);
     nobody.get("/version").await.expect("everybody may");
-    let denied = refused(nobody.get("/apis").await);
+    let denied = expect_forbidden(nobody.get("/apis").await);
     assert_eq!(denied, r#"forbidden: User "system:anonymous" cannot get path "/apis""#);
-    // A role in a namespace may be one to read that namespace.
+    // A role in a namespace can allow reading that Namespace.
     admin.grant("r", subject("User", "x"), rule("", &["namespaces"], &["get"])).await;
     x.get("/api/v1/namespaces/default").await.expect("granted");
-    let denied = refused(x.get("/api/v1/namespaces/kube-system").await);
+    let denied = expect_forbidden(x.get("/api/v1/namespaces/kube-system").await);
     assert!(denied.ends_with("in the namespace \"kube-system\""), "{denied}");
 }
 
 #[tokio::test]
-async fn an_update_that_creates_needs_the_right_to_create() {
+async fn update_that_creates_requires_the_create_right() {
     let (server, admin) = start();
     let rules = rule("coordination.k8s.io", &["leases"], &["update", "patch"]);
     admin.grant("r", subject("User", "x"), rules).await;
     let x = user(&server, "x");
     let lease = json!({"metadata": {"name": "l"}, "spec": {}});
-    let denied = refused(x.put(LEASE, lease.clone()).await);
+    let denied = expect_forbidden(x.put(LEASE, lease.clone()).await);
     assert!(denied.contains("cannot create resource \"leases\""), "{denied}");
     let leases: Api<Lease> = Api::default_namespaced(x.client.clone());
     let applied = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}});

@@ -1,17 +1,17 @@
-//! Writing roles and bindings.
+//! Writes of roles and bindings.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{RBAC, refused, rule, start, subject, user};
+use super::{RBAC, expect_forbidden, rule, start, subject, user};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const BINDINGS: &str = "namespaces/default/rolebindings";
 
 #[tokio::test]
-async fn nobody_grants_what_they_do_not_hold() {
+async fn users_cannot_grant_rights_they_do_not_hold() {
     let (server, admin) = start();
     let rules = json!([
         {"apiGroups": [GROUP], "resources": ["roles", "rolebindings"], "verbs": ["create", "update"]},
@@ -23,56 +23,58 @@ async fn nobody_grants_what_they_do_not_hold() {
     let role =
         |verbs: &[&str]| json!({"metadata": {"name": "new"}, "rules": rule("", &["configmaps"], verbs)});
     assert_eq!(
-        refused(x.post(&roles, role(&["get", "delete"])).await),
+        expect_forbidden(x.post(&roles, role(&["get", "delete"])).await),
         "roles.rbac.authorization.k8s.io \"new\" is forbidden: user \"x\" (groups=[\"system:authenticated\"]) is attempting \
          to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"configmaps\"], Verbs:[\"delete\"]}"
     );
     x.post(&roles, role(&["get"])).await.expect("held");
-    refused(x.put(&format!("{roles}/new"), role(&["list"])).await);
+    expect_forbidden(x.put(&format!("{roles}/new"), role(&["list"])).await);
     x.bind(BINDINGS, "mine", ("Role", "new"), subject("User", "y")).await.expect("held");
-    refused(x.bind(BINDINGS, "edit", ("ClusterRole", "edit"), subject("User", "y")).await);
+    expect_forbidden(x.bind(BINDINGS, "edit", ("ClusterRole", "edit"), subject("User", "y")).await);
     let absent = x.bind(BINDINGS, "absent", ("Role", "absent"), subject("User", "y")).await;
     assert_eq!(absent.expect_err("no such role").0, 404);
 }
 
 #[tokio::test]
-async fn who_may_escalate_or_bind_grants_more() {
+async fn escalate_and_bind_verbs_allow_granting_more_rights() {
     let (server, admin) = start();
     let x = user(&server, "x");
     let rules = rule(GROUP, &["roles", "rolebindings"], &["create", "update"]);
     admin.grant("r", subject("User", "x"), rules).await;
     let role = json!({"metadata": {"name": "new"}, "rules": rule("", &["secrets"], &["get"])});
     let roles = format!("{RBAC}/namespaces/default/roles");
-    refused(x.post(&roles, role.clone()).await);
+    expect_forbidden(x.post(&roles, role.clone()).await);
     admin.grant("escalator", subject("User", "x"), rule(GROUP, &["roles"], &["escalate"])).await;
     x.post(&roles, role).await.expect("may escalate");
-    refused(x.bind(BINDINGS, "new", ("Role", "new"), subject("User", "x")).await);
+    expect_forbidden(x.bind(BINDINGS, "new", ("Role", "new"), subject("User", "x")).await);
     let may = json!([
         {"apiGroups": [GROUP], "resources": ["clusterroles"], "verbs": ["bind"], "resourceNames": ["edit"]},
     ]);
     admin.grant("binder", subject("User", "x"), may).await;
     x.bind(BINDINGS, "edit", ("ClusterRole", "edit"), subject("User", "y")).await.expect("may bind this one");
-    refused(x.bind(BINDINGS, "admin", ("ClusterRole", "admin"), subject("User", "y")).await);
+    expect_forbidden(x.bind(BINDINGS, "admin", ("ClusterRole", "admin"), subject("User", "y")).await);
 }
 
-/// What an editor may an administrator of the namespace may, too, and so may grant.
+/// `admin` includes the rights of `edit` and `view`, so a namespace admin can grant these.
 #[tokio::test]
-async fn a_namespaces_administrator_grants_its_standard_roles_and_no_others() {
+async fn namespace_admin_can_grant_only_namespace_roles() {
     let (server, admin) = start();
     admin.bind(BINDINGS, "x", ("ClusterRole", "admin"), subject("User", "x")).await.expect("bound");
     let x = user(&server, "x");
     for role in ["view", "edit", "admin"] {
         x.bind(BINDINGS, role, ("ClusterRole", role), subject("User", "y")).await.expect("held");
     }
-    refused(x.bind(BINDINGS, "all", ("ClusterRole", "cluster-admin"), subject("User", "y")).await);
-    refused(
+    expect_forbidden(x.bind(BINDINGS, "all", ("ClusterRole", "cluster-admin"), subject("User", "y")).await);
+    expect_forbidden(
         x.bind("namespaces/kube-system/rolebindings", "view", ("ClusterRole", "view"), subject("User", "y"))
             .await,
     );
-    refused(x.bind("clusterrolebindings", "view", ("ClusterRole", "view"), subject("User", "y")).await);
+    expect_forbidden(
+        x.bind("clusterrolebindings", "view", ("ClusterRole", "view"), subject("User", "y")).await,
+    );
     let y = user(&server, "y");
     y.get("/api/v1/namespaces/default/secrets").await.expect("granted");
-    refused(y.get("/api/v1/namespaces/kube-system/secrets").await);
+    expect_forbidden(y.get("/api/v1/namespaces/kube-system/secrets").await);
 }
 
 #[tokio::test]
@@ -113,7 +115,7 @@ async fn roles_and_bindings_are_validated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_role_gathers_the_rules_that_its_selectors_match() {
+async fn aggregated_role_gets_the_rules_of_selected_roles() {
     let (server, admin) = start();
     let stop = CancellationToken::new();
     let _controllers = server.run_controllers(stop.clone());
@@ -121,39 +123,39 @@ async fn a_role_gathers_the_rules_that_its_selectors_match() {
     bound.expect("bound");
     let x = user(&server, "x");
     x.get("/api/v1/pods").await.expect("viewers may");
-    refused(x.get("/api/v1/secrets").await);
+    expect_forbidden(x.get("/api/v1/secrets").await);
     let foos = "/apis/example.com/v1/foos";
-    refused(x.get(foos).await);
+    expect_forbidden(x.get(foos).await);
     let rules = rule("example.com", &["foos"], &["list"]);
     let labels = json!({"rbac.authorization.k8s.io/aggregate-to-view": "true"});
     let part = json!({"metadata": {"name": "foo-viewer", "labels": labels}, "rules": rules});
     admin.post(&format!("{RBAC}/clusterroles"), part).await.expect("created");
-    // The kind is not there: 404 is for who may list it.
-    let gathered = async |role: &str, wanted: bool| {
+    // The kind is not served: an authorized request gets 404, others get 403.
+    let wait_for_rule = async |role: &str, expected: bool| {
         for _ in 0..1000 {
             let found = admin.get(&format!("{RBAC}/clusterroles/{role}")).await.expect("there");
-            if found["rules"].as_array().expect("a list").contains(&rules[0]) == wanted {
+            if found["rules"].as_array().expect("a list").contains(&rules[0]) == expected {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         panic!("the rules of {role} do not change");
     };
-    // By two steps more: what a viewer may an administrator may.
-    gathered("admin", true).await;
+    // `admin` aggregates `edit`, which aggregates `view`.
+    wait_for_rule("admin", true).await;
     assert_eq!(x.get(foos).await.expect_err("no such kind").0, 404);
     admin.delete(&format!("{RBAC}/clusterroles/foo-viewer")).await.expect("deleted");
-    gathered("admin", false).await;
-    refused(x.get(foos).await);
+    wait_for_rule("admin", false).await;
+    expect_forbidden(x.get(foos).await);
     stop.cancel();
 }
 
 #[tokio::test]
-async fn only_who_may_do_everything_makes_roles_that_gather() {
+async fn only_cluster_admins_can_create_aggregated_roles() {
     let (server, admin) = start();
-    admin.grant_everywhere("r", subject("User", "x"), rule(GROUP, &["clusterroles"], &["create"])).await;
+    admin.grant_cluster_wide("r", subject("User", "x"), rule(GROUP, &["clusterroles"], &["create"])).await;
     let selectors = json!([{"matchLabels": {"a": "b"}}]);
     let role = json!({"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": selectors}});
-    let denied = refused(user(&server, "x").post(&format!("{RBAC}/clusterroles"), role).await);
+    let denied = expect_forbidden(user(&server, "x").post(&format!("{RBAC}/clusterroles"), role).await);
     assert!(denied.ends_with("must have cluster-admin privileges to use the aggregationRule"), "{denied}");
 }

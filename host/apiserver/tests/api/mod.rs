@@ -1,5 +1,5 @@
-//! A client for tests: requests and answers as JSON, watches as lines. Every test file uses a part of it.
-#![allow(dead_code, reason = "each test file uses a part of it")]
+//! A client for tests, with requests, responses and watch events as JSON.
+#![allow(dead_code, reason = "each test file uses only some of these functions")]
 
 use std::time::Duration;
 
@@ -10,21 +10,22 @@ use pilothouse_apiserver::{ApiServer, ResponseBody};
 use serde_json::Value;
 use tower::ServiceExt;
 
-/// A path below the core group's namespace `default`.
+/// Returns the path of a core resource in the namespace `default`.
 pub(crate) fn core(rest: &str) -> String {
     format!("/api/v1/namespaces/default/{rest}")
 }
 
-/// A path below the group apps' namespace `default`.
+/// Returns the path of a resource of the group `apps` in the namespace `default`.
 pub(crate) fn apps(rest: &str) -> String {
     format!("/apis/apps/v1/namespaces/default/{rest}")
 }
 
+/// A server and a client for it.
 pub(crate) struct Api {
     pub(crate) server: ApiServer,
 }
 
-/// A status code and a JSON body.
+/// A response: status code, JSON body and `Warning` headers.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -33,13 +34,14 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// Asserts success and returns the body.
     #[track_caller]
     pub(crate) fn ok(self) -> Value {
         assert!(self.code < 300, "{self:#?}");
         self.body
     }
 
-    /// The body of a failure with this code and reason.
+    /// Asserts a failure with this code and reason, and returns the body.
     #[track_caller]
     pub(crate) fn fails(self, code: u16, reason: &str) -> Value {
         assert_eq!((self.code, self.body["reason"].as_str()), (code, Some(reason)), "{:#}", self.body);
@@ -86,7 +88,7 @@ impl Api {
         self.send(Method::DELETE, path, "application/json", body).await
     }
 
-    /// A patch; `kind` is `json-patch+json`, `merge-patch+json`, ….
+    /// Sends a patch; `kind` is `json-patch+json`, `merge-patch+json`, ….
     pub(crate) async fn patch(&self, kind: &str, path: &str, body: &Value) -> Answer {
         let content_type = format!("application/{kind}");
         self.send(Method::PATCH, path, &content_type, body.to_string().into()).await
@@ -100,7 +102,7 @@ impl Api {
         self.patch("apply-patch+yaml", path, body).await
     }
 
-    /// GET with an `Accept` header.
+    /// Sends a GET with an `Accept` header; returns the response and its content type.
     pub(crate) async fn get_as(&self, path: &str, accept: &str) -> (Answer, String) {
         let request =
             Request::get(path).header("accept", accept).body(Full::<Bytes>::default()).expect("a request");
@@ -112,17 +114,17 @@ impl Api {
         (Answer { code: parts.status.as_u16(), body, warnings: Vec::new() }, content_type)
     }
 
-    /// Starts a watch; `path` has the query without `watch`.
+    /// Starts a watch; `path` contains the query without `watch`.
     pub(crate) async fn watch(&self, path: &str) -> Watch {
         let separator = if path.contains('?') { '&' } else { '?' };
         let uri = format!("{path}{separator}watch=true");
         let request = Request::get(uri).body(Full::<Bytes>::default()).expect("a request");
         let Ok(response) = self.server.service().oneshot(request).await;
         assert_eq!(response.status(), 200, "{path}");
-        Watch { body: response.into_body(), rest: Vec::new() }
+        Watch { body: response.into_body(), buffer: Vec::new() }
     }
 
-    /// Waits until an object satisfies `done`, in the time of tokio's (paused) clock.
+    /// Gets an object repeatedly until it satisfies `done`, in tokio's (paused) time.
     pub(crate) async fn until(&self, path: &str, done: impl Fn(&Answer) -> bool) -> Answer {
         for _ in 0..1000 {
             let answer = self.get(path).await;
@@ -131,42 +133,44 @@ impl Api {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("{path} never got there: {:#?}", self.get(path).await);
+        panic!("{path} did not reach the expected state: {:#?}", self.get(path).await);
     }
 }
 
+/// An open watch.
 pub(crate) struct Watch {
     body: ResponseBody,
-    rest: Vec<u8>,
+    /// Received bytes that were not parsed yet.
+    buffer: Vec<u8>,
 }
 
 impl Watch {
-    /// The next event; none when the watch has ended.
+    /// Returns the next event, or `None` when the watch has ended.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
-            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.rest.drain(..=end).collect();
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
                 return Some(serde_json::from_slice(&line).expect("a line is an event"));
             }
             let Ok(frame) = self.body.frame().await?;
-            self.rest.extend_from_slice(&frame.into_data().expect("data"));
+            self.buffer.extend_from_slice(&frame.into_data().expect("data"));
         }
     }
 
-    /// The next event as `TYPE name`.
-    pub(crate) async fn brief(&mut self) -> String {
+    /// Returns the next event as `TYPE name`.
+    pub(crate) async fn next_summary(&mut self) -> String {
         let event = self.next().await.expect("an event");
         let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default();
         format!("{} {name}", event["type"].as_str().unwrap_or_default())
     }
 }
 
-/// The resourceVersion of an object or list.
+/// Returns the resourceVersion of an object or list.
 pub(crate) fn version(value: &Value) -> String {
     value["metadata"]["resourceVersion"].as_str().expect("a resourceVersion").to_owned()
 }
 
-/// The names of a list's items.
+/// Returns the names of a list's items.
 pub(crate) fn names(list: &Value) -> Vec<String> {
     let items = list["items"].as_array().expect("a list").iter();
     items.map(|item| item["metadata"]["name"].as_str().expect("a name").to_owned()).collect()

@@ -1,23 +1,23 @@
-//! The policy against a model that looks at everything, and what it says of its reasons.
+//! Compares the policy with a simple model, and checks the texts of its decisions.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::question::Target;
+use super::super::attributes::ResourceAttributes;
 use super::*;
 
 type Key = (&'static str, &'static str);
 
-/// A change of the stored roles and bindings; without an object it is gone.
+/// A change of a stored role or binding; `None` deletes it.
 #[derive(Clone, Debug)]
 enum Change {
     Role(Key, Option<Value>),
     Binding(Key, Option<Value>),
 }
 
-/// What is stored, and how Kubernetes' documentation says that it counts.
+/// The stored roles and bindings, evaluated as the Kubernetes documentation describes it.
 #[derive(Debug, Default)]
 struct Model {
     roles: BTreeMap<Key, Value>,
@@ -25,19 +25,19 @@ struct Model {
 }
 
 impl Model {
-    fn allows(&self, user: &User, question: &Question<'_>) -> bool {
+    fn allows(&self, user: &User, attributes: &Attributes<'_>) -> bool {
         self.bindings.iter().any(|((namespace, _), binding)| {
-            let here = match &question.topic {
-                Topic::Path(_) => namespace.is_empty(),
-                Topic::Resource(target) => namespace.is_empty() || *target.namespace == **namespace,
+            let here = match &attributes.kind {
+                RequestKind::NonResource(_) => namespace.is_empty(),
+                RequestKind::Resource(target) => namespace.is_empty() || *target.namespace == **namespace,
             };
             let subjects = binding["subjects"].as_array().expect("a list");
-            here && subjects.iter().any(|subject| Self::is(subject, namespace, user))
-                && self.rules(namespace, binding).iter().any(|rule| Self::matches(rule, question))
+            here && subjects.iter().any(|subject| Self::is_subject(subject, namespace, user))
+                && self.rules(namespace, binding).iter().any(|rule| Self::matches(rule, attributes))
         })
     }
 
-    fn is(subject: &Value, namespace: &str, user: &User) -> bool {
+    fn is_subject(subject: &Value, namespace: &str, user: &User) -> bool {
         let name = subject["name"].as_str().expect("a name");
         match subject["kind"].as_str().expect("a kind") {
             "User" => user.name == name,
@@ -56,27 +56,27 @@ impl Model {
             return Vec::new();
         }
         let name = reference["name"].as_str().expect("a name");
-        let found = self.roles.iter().find(|((place, role), _)| *place == of && *role == name);
+        let found = self.roles.iter().find(|((namespace, role), _)| *namespace == of && *role == name);
         found.map(|(_, role)| role["rules"].as_array().expect("a list").clone()).unwrap_or_default()
     }
 
-    fn matches(rule: &Value, question: &Question<'_>) -> bool {
+    fn matches(rule: &Value, attributes: &Attributes<'_>) -> bool {
         let one_of = |field: &str, fits: &dyn Fn(&str) -> bool| {
             let items = rule[field].as_array().into_iter().flatten();
             items.filter_map(Value::as_str).any(fits)
         };
-        let has = |field: &str, wanted: &str| one_of(field, &|item| item == "*" || item == wanted);
-        if !has("verbs", &question.verb) {
+        let has = |field: &str, value: &str| one_of(field, &|item| item == "*" || item == value);
+        if !has("verbs", &attributes.verb) {
             return false;
         }
-        let target = match &question.topic {
-            Topic::Path(path) => {
+        let target = match &attributes.kind {
+            RequestKind::NonResource(path) => {
                 return one_of("nonResourceURLs", &|url| match url.strip_suffix('*') {
                     Some(prefix) => path.starts_with(prefix),
                     None => *url == **path,
                 });
             }
-            Topic::Resource(target) => target,
+            RequestKind::Resource(target) => target,
         };
         let mut accepted = vec!["*".to_owned()];
         if target.subresource.is_empty() {
@@ -155,7 +155,7 @@ fn user() -> impl Strategy<Value = User> {
         .prop_map(|(name, groups)| User::new(name, &groups))
 }
 
-fn question() -> impl Strategy<Value = Question<'static>> {
+fn attributes() -> impl Strategy<Value = Attributes<'static>> {
     let target = (
         some(&["", "apps", "batch"]),
         some(&["pods", "deployments"]),
@@ -164,9 +164,9 @@ fn question() -> impl Strategy<Value = Question<'static>> {
         some(&["", "x", "z"]),
     );
     let resource = (some(&["get", "list", "watch"]), target).prop_map(
-        |(verb, (group, resource, subresource, namespace, name))| Question {
+        |(verb, (group, resource, subresource, namespace, name))| Attributes {
             verb: verb.into(),
-            topic: Topic::Resource(Target {
+            kind: RequestKind::Resource(ResourceAttributes {
                 group: group.into(),
                 resource: resource.into(),
                 subresource: subresource.into(),
@@ -176,18 +176,18 @@ fn question() -> impl Strategy<Value = Question<'static>> {
         },
     );
     let path = (some(&["get", "post"]), some(&["/a", "/a/b", "/ab", "/b", "/b/"]))
-        .prop_map(|(verb, path)| Question::path(verb, path));
+        .prop_map(|(verb, path)| Attributes::non_resource(verb, path));
     prop_oneof![4 => resource, 1 => path]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
-    /// Whatever came and went before, the policy answers as one that looks at all that is stored.
+    /// After any sequence of changes, the policy decides like a model that evaluates everything stored.
     #[test]
-    fn the_policy_decides_as_the_model(
+    fn policy_decides_like_the_model(
         changes in prop::collection::vec(change(), 1..20),
-        questions in prop::collection::vec((user(), question()), 8),
+        questions in prop::collection::vec((user(), attributes()), 8),
     ) {
         let (mut policy, mut model) = (Policy::default(), Model::default());
         for change in changes {
@@ -209,37 +209,37 @@ proptest! {
                     model.bindings.remove(&key);
                 }
             }
-            for (user, question) in &questions {
-                let allowed = matches!(policy.decide(user, question), Decision::Allowed(_));
-                prop_assert_eq!(allowed, model.allows(user, question), "{:?} {:?}", user, question);
-                let namespace = match &question.topic {
-                    Topic::Resource(target) => &*target.namespace,
-                    Topic::Path(_) => "",
+            for (user, attributes) in &questions {
+                let allowed = matches!(policy.decide(user, attributes), Decision::Allowed(_));
+                prop_assert_eq!(allowed, model.allows(user, attributes), "{:?} {:?}", user, attributes);
+                let namespace = match &attributes.kind {
+                    RequestKind::Resource(target) => &*target.namespace,
+                    RequestKind::NonResource(_) => "",
                 };
                 let (rules, _) = policy.rules(user, namespace);
-                prop_assert_eq!(allowed, rules.iter().any(|rule| rule.allows(question)));
+                prop_assert_eq!(allowed, rules.iter().any(|rule| rule.allows(attributes)));
             }
         }
     }
 
-    /// What is covered piece by piece is allowed, and the other way round for what somebody may ask.
+    /// If held rules cover every part of a granted rule, they allow everything that the granted rule allows.
     #[test]
-    fn who_covers_a_rule_may_do_what_it_allows(
+    fn covering_rules_allow_what_the_covered_rule_allows(
         held in prop::collection::vec(rule(), 0..3),
         granted in rule(),
-        question in question(),
+        attributes in attributes(),
     ) {
-        let held = Rule::read_all(&Value::from(held));
-        let granted = Rule::read_all(&json!([granted])).remove(0);
-        let covered = granted.pieces().iter().all(|piece| held.iter().any(|rule| rule.covers(piece)));
-        if covered && granted.allows(&question) {
-            prop_assert!(held.iter().any(|rule| rule.allows(&question)), "{held:?} {granted}");
+        let held = PolicyRule::parse_all(&Value::from(held));
+        let granted = PolicyRule::parse_all(&json!([granted])).remove(0);
+        let covered = granted.split().iter().all(|part| held.iter().any(|rule| rule.covers(part)));
+        if covered && granted.allows(&attributes) {
+            prop_assert!(held.iter().any(|rule| rule.allows(&attributes)), "{held:?} {granted}");
         }
     }
 }
 
 #[test]
-fn a_grant_says_where_it_comes_from_and_a_refusal_which_role_is_missing() {
+fn decision_text_names_the_binding_or_the_missing_role() {
     let mut policy = Policy::default();
     let rules = json!({"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]});
     policy.put_role("", "reader", &rules);
@@ -251,32 +251,32 @@ fn a_grant_says_where_it_comes_from_and_a_refusal_which_role_is_missing() {
     );
     policy.put_binding("n", "c", &json!({"roleRef": {"kind": "Role", "name": "gone"}, "subjects": account}));
     let user = User::service_account("n", "a");
-    let pods = |verb: &'static str| Question::resource(verb, "", "pods").within("n");
-    let question = pods("get");
-    let Decision::Allowed(Some(grant)) = policy.decide(&user, &question) else { panic!("a grant") };
+    let pods = |verb: &'static str| Attributes::resource(verb, "", "pods").in_namespace("n");
+    let attributes = pods("get");
+    let Decision::Allowed(Some(grant)) = policy.decide(&user, &attributes) else { panic!("a grant") };
     assert_eq!(grant.to_string(), r#"RoleBinding "b/n" of ClusterRole "reader" to ServiceAccount "a/n""#);
-    let question = pods("list");
-    let Decision::Denied(missing) = policy.decide(&user, &question) else { panic!("a refusal") };
+    let attributes = pods("list");
+    let Decision::Denied(missing) = policy.decide(&user, &attributes) else { panic!("a refusal") };
     assert_eq!(describe(&missing), r#"RBAC: role.rbac.authorization.k8s.io "gone" not found"#);
 }
 
 #[test]
-fn masters_need_no_role_and_nobody_else_has_any() {
+fn without_roles_only_system_masters_is_allowed() {
     let policy = Policy::default();
-    let question = Question::resource("delete", "", "nodes");
-    assert!(matches!(policy.decide(&User::admin(), &question), Decision::Allowed(None)));
+    let attributes = Attributes::resource("delete", "", "nodes");
+    assert!(matches!(policy.decide(&User::admin(), &attributes), Decision::Allowed(None)));
     assert!(
-        matches!(policy.decide(&User::new("u", &[]), &question), Decision::Denied(missing) if missing.is_empty())
+        matches!(policy.decide(&User::new("u", &[]), &attributes), Decision::Denied(missing) if missing.is_empty())
     );
 }
 
-/// A ClusterRoleBinding to a Role is refused when it is written; one that is there all the same grants nothing.
+/// Validation rejects a ClusterRoleBinding to a Role; one that is stored nevertheless grants nothing.
 #[test]
-fn a_cluster_binding_to_a_role_grants_nothing() {
+fn cluster_role_binding_to_a_role_grants_nothing() {
     let mut policy = Policy::default();
     policy.put_role("", "r", &json!({"rules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]}));
     let subjects = json!([{"kind": "User", "name": "u"}]);
     policy.put_binding("", "b", &json!({"roleRef": {"kind": "Role", "name": "r"}, "subjects": subjects}));
-    let question = Question::resource("get", "", "pods");
-    assert!(matches!(policy.decide(&User::new("u", &[]), &question), Decision::Denied(_)));
+    let attributes = Attributes::resource("get", "", "pods");
+    assert!(matches!(policy.decide(&User::new("u", &[]), &attributes), Decision::Denied(_)));
 }

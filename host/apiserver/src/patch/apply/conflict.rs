@@ -1,4 +1,4 @@
-//! Conflicts between managers, in the words of Kubernetes.
+//! Apply conflicts, with the messages of `k8s.io/apimachinery/pkg/util/managedfields`.
 
 use std::collections::BTreeMap;
 
@@ -11,29 +11,30 @@ use crate::status::Cause;
 pub struct Conflict {
     /// The other manager's name.
     pub manager: String,
-    /// The subresource it wrote to.
+    /// The subresource that the other manager wrote to; empty for the main resource.
     pub subresource: String,
-    /// The API version it wrote, if it does not apply but update.
-    pub updates: Option<String>,
-    /// The fields.
+    /// The API version of the other manager's writes, if they were updates and not applies.
+    pub update_api_version: Option<String>,
+    /// The fields in conflict.
     pub fields: FieldSet,
 }
 
 impl Conflict {
+    /// Returns the other manager as error messages name it.
     fn owner(&self) -> String {
-        let mut text = format!("{:?}", self.manager);
+        let mut owner = format!("{:?}", self.manager);
         if !self.subresource.is_empty() {
-            text.push_str(&format!(" with subresource {:?}", self.subresource));
+            owner.push_str(&format!(" with subresource {:?}", self.subresource));
         }
-        if let Some(version) = &self.updates {
-            text.push_str(&format!(" using {version}"));
+        if let Some(version) = &self.update_api_version {
+            owner.push_str(&format!(" using {version}"));
         }
-        text
+        owner
     }
 }
 
-/// The error that lists all conflicts.
-pub(super) fn error(conflicts: &[Conflict]) -> ApplyError {
+/// Returns the error that lists all conflicts.
+pub(super) fn conflict_error(conflicts: &[Conflict]) -> ApplyError {
     let mut by_owner: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for conflict in conflicts {
         by_owner.entry(conflict.owner()).or_default().extend(conflict.fields.paths());

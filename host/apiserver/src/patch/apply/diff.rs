@@ -1,58 +1,58 @@
-//! Which fields an object has, and which differ between two.
+//! The fields that an object sets, and those in which two objects differ.
 
 use serde_json::Value;
 
 use super::fieldset::{self, FieldSet};
-use super::identity::{Merging, merging, step};
+use super::identity::{MergeKind, item_element, merge_kind};
 use crate::schema::SchemaRef;
 
 /// The fields that a write changed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changes {
-    /// Fields that are there now and were not, or have another value.
+    /// Added and modified fields.
     written: FieldSet,
-    /// Fields that were there and are no longer.
+    /// Removed fields.
     pub(super) removed: FieldSet,
 }
 
 impl Changes {
-    /// Added and modified fields.
+    /// Returns the added and modified fields.
     pub(super) fn written(&self) -> FieldSet {
         self.written.clone()
     }
 
-    /// Every field that changed in any way.
+    /// Returns the added, modified and removed fields.
     pub(super) fn all(&self) -> FieldSet {
         self.written.union(&self.removed)
     }
 }
 
-/// The fields that `object` sets, which is what an apply of it owns.
+/// Returns the fields that `object` sets, which an apply of it owns.
 pub(super) fn fields_of(schema: SchemaRef<'_>, object: &Value) -> FieldSet {
-    fields(Some(schema), object)
+    set_fields(Some(schema), object)
 }
 
-fn fields(schema: Option<SchemaRef<'_>>, value: &Value) -> FieldSet {
+fn set_fields(schema: Option<SchemaRef<'_>>, value: &Value) -> FieldSet {
     let mut set = FieldSet::default();
-    match (merging(schema, value), value) {
-        (Merging::Fields, Value::Object(object)) => {
+    match (merge_kind(schema, value), value) {
+        (MergeKind::Fields, Value::Object(object)) => {
             for (name, child) in object {
-                let of_child = schema.and_then(|schema| schema.field(name));
-                let mut below = fields(of_child, child);
-                // An entry of a map, and an empty object, are there whatever is below them.
-                let named = schema.is_some_and(|schema| schema.node().properties.contains_key(name));
-                if !named || child.as_object().is_some_and(serde_json::Map::is_empty) {
-                    below.mark();
+                let child_schema = schema.and_then(|schema| schema.field(name));
+                let mut child_set = set_fields(child_schema, child);
+                // Map entries and empty objects are members themselves, in addition to the fields below them.
+                let is_property = schema.is_some_and(|schema| schema.node().properties.contains_key(name));
+                if !is_property || child.as_object().is_some_and(serde_json::Map::is_empty) {
+                    child_set.insert_self();
                 }
-                set.add(fieldset::field(name), below);
+                set.add(fieldset::field_element(name), child_set);
             }
         }
-        (Merging::Items(list_type), Value::Array(list)) => {
-            let items = schema.and_then(SchemaRef::items);
+        (MergeKind::Items(list_type), Value::Array(list)) => {
+            let item_schema = schema.and_then(SchemaRef::items);
             for item in list {
-                let mut below = fields(items, item);
-                below.mark();
-                set.add(step(list_type, items, item), below);
+                let mut item_set = set_fields(item_schema, item);
+                item_set.insert_self();
+                set.add(item_element(list_type, item_schema, item), item_set);
             }
         }
         _ => return FieldSet::leaf(),
@@ -60,14 +60,14 @@ fn fields(schema: Option<SchemaRef<'_>>, value: &Value) -> FieldSet {
     set
 }
 
-/// The fields in which `old` and `new` differ.
+/// Returns the fields in which `old` and `new` differ.
 pub(super) fn compare(schema: SchemaRef<'_>, old: &Value, new: &Value) -> Changes {
     let mut changes = Changes::default();
-    differences(Some(schema), Some(old), Some(new), &mut changes);
+    compare_values(Some(schema), Some(old), Some(new), &mut changes);
     changes
 }
 
-fn differences(
+fn compare_values(
     schema: Option<SchemaRef<'_>>,
     old: Option<&Value>,
     new: Option<&Value>,
@@ -75,77 +75,80 @@ fn differences(
 ) {
     match (old, new) {
         (Some(old), Some(new)) if old == new => {}
-        (Some(old), Some(new)) => match (merging(schema, old), merging(schema, new), old, new) {
-            (Merging::Fields, Merging::Fields, Value::Object(before), Value::Object(after)) => {
-                let gone = before.keys().filter(|name| !after.contains_key(*name));
-                for name in after.keys().chain(gone) {
-                    let of_child = schema.and_then(|schema| schema.field(name));
-                    descend(fieldset::field(name), of_child, before.get(name), after.get(name), changes);
+        (Some(old), Some(new)) => match (merge_kind(schema, old), merge_kind(schema, new), old, new) {
+            (MergeKind::Fields, MergeKind::Fields, Value::Object(before), Value::Object(after)) => {
+                let removed = before.keys().filter(|name| !after.contains_key(*name));
+                for name in after.keys().chain(removed) {
+                    let child_schema = schema.and_then(|schema| schema.field(name));
+                    let element = fieldset::field_element(name);
+                    compare_child(element, child_schema, before.get(name), after.get(name), changes);
                 }
             }
-            (Merging::Items(list_type), Merging::Items(_), Value::Array(before), Value::Array(after)) => {
-                let items = schema.and_then(SchemaRef::items);
-                let steps = |list: &[Value]| -> Vec<_> {
-                    list.iter().map(|item| step(list_type, items, item)).collect()
+            (MergeKind::Items(list_type), MergeKind::Items(_), Value::Array(before), Value::Array(after)) => {
+                let item_schema = schema.and_then(SchemaRef::items);
+                let elements = |list: &[Value]| -> Vec<_> {
+                    list.iter().map(|item| item_element(list_type, item_schema, item)).collect()
                 };
-                let (old_steps, new_steps) = (steps(before), steps(after));
-                for (name, item) in new_steps.iter().zip(after) {
-                    let twin = old_steps.iter().position(|one| one == name).map(|index| &before[index]);
-                    descend(name.clone(), items, twin, Some(item), changes);
+                let (old_elements, new_elements) = (elements(before), elements(after));
+                for (element, item) in new_elements.iter().zip(after) {
+                    let index = old_elements.iter().position(|candidate| candidate == element);
+                    let old_item = index.map(|index| &before[index]);
+                    compare_child(element.clone(), item_schema, old_item, Some(item), changes);
                 }
-                for (name, item) in old_steps.iter().zip(before).filter(|(name, _)| !new_steps.contains(name))
-                {
-                    descend(name.clone(), items, Some(item), None, changes);
+                let old_items = old_elements.iter().zip(before);
+                for (element, item) in old_items.filter(|(element, _)| !new_elements.contains(element)) {
+                    compare_child(element.clone(), item_schema, Some(item), None, changes);
                 }
             }
-            _ => changes.written.mark(),
+            _ => changes.written.insert_self(),
         },
-        (None, Some(new)) => changes.written = everything(schema, new),
-        (Some(old), None) => changes.removed = everything(schema, old),
+        (None, Some(new)) => changes.written = all_fields(schema, new),
+        (Some(old), None) => changes.removed = all_fields(schema, old),
         (None, None) => {}
     }
 }
 
-fn descend(
-    step: fieldset::Step,
+/// Compares the values at `element` and adds the differences to `changes`.
+fn compare_child(
+    element: fieldset::PathElement,
     schema: Option<SchemaRef<'_>>,
     old: Option<&Value>,
     new: Option<&Value>,
     changes: &mut Changes,
 ) {
-    let mut below = Changes::default();
-    differences(schema, old, new, &mut below);
-    changes.written.add(step.clone(), below.written);
-    changes.removed.add(step, below.removed);
+    let mut child_changes = Changes::default();
+    compare_values(schema, old, new, &mut child_changes);
+    changes.written.add(element.clone(), child_changes.written);
+    changes.removed.add(element, child_changes.removed);
 }
 
-/// The fields of a value that appeared or vanished as a whole: those within it, and itself, unless it is a plain
-/// struct of a built-in type, which Go's zero value always contains.
-fn everything(schema: Option<SchemaRef<'_>>, value: &Value) -> FieldSet {
-    let mut set = match (merging(schema, value), value) {
-        (Merging::Fields, Value::Object(object)) => {
+/// Returns the fields of a value that was added or removed as a whole: the value itself and everything within it. A
+/// non-empty struct of a built-in type is not itself a member, since in Go it always exists as a zero value.
+fn all_fields(schema: Option<SchemaRef<'_>>, value: &Value) -> FieldSet {
+    let mut set = match (merge_kind(schema, value), value) {
+        (MergeKind::Fields, Value::Object(object)) => {
             let mut set = FieldSet::default();
             for (name, child) in object {
-                let of_child = schema.and_then(|schema| schema.field(name));
-                set.add(fieldset::field(name), everything(of_child, child));
+                let child_schema = schema.and_then(|schema| schema.field(name));
+                set.add(fieldset::field_element(name), all_fields(child_schema, child));
             }
             set
         }
-        (Merging::Items(list_type), Value::Array(list)) => {
-            let items = schema.and_then(SchemaRef::items);
+        (MergeKind::Items(list_type), Value::Array(list)) => {
+            let item_schema = schema.and_then(SchemaRef::items);
             let mut set = FieldSet::default();
             for item in list {
-                let mut below = everything(items, item);
-                below.mark();
-                set.add(step(list_type, items, item), below);
+                let mut item_set = all_fields(item_schema, item);
+                item_set.insert_self();
+                set.add(item_element(list_type, item_schema, item), item_set);
             }
             set
         }
         _ => FieldSet::leaf(),
     };
-    let plain = schema.is_some_and(|schema| schema.node().definition.is_some());
-    if !plain || set.is_empty() {
-        set.mark();
+    let is_built_in_struct = schema.is_some_and(|schema| schema.node().definition.is_some());
+    if !is_built_in_struct || set.is_empty() {
+        set.insert_self();
     }
     set
 }

@@ -1,213 +1,216 @@
-//! Sets of fields, in the form in which `managedFields` stores them (`fieldsV1`).
+//! Field sets, and their serialized form in `managedFields` (`fieldsV1`).
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// One step of a path, spelled as in `fieldsV1`: `f:name`, `k:{"name":"x"}`, `v:"x"` or `i:0`.
-pub(super) type Step = String;
+/// An element of a path as in `fieldsV1` (`fieldpath.PathElement` of structured-merge-diff): `f:name`,
+/// `k:{"name":"x"}`, `v:"x"` or `i:0`.
+pub(super) type PathElement = String;
 
-/// A set of paths, kept as a trie.
+/// A set of field paths, stored as a trie.
 ///
-/// A path may be in the set together with paths below it: a list item that a manager added is a member, and so are the
-/// item's fields that the manager set.
+/// The set may have a path together with paths below it: a list item that a manager added is a member, and so are the
+/// fields of the item that the manager set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
-    /// Whether the path that leads here is itself in the set.
-    member: bool,
-    children: BTreeMap<Step, FieldSet>,
+    /// Whether the path of this trie node is in the set.
+    is_member: bool,
+    children: BTreeMap<PathElement, FieldSet>,
 }
 
 impl FieldSet {
-    /// The set of the empty path alone: what [`FieldSet::add`] places at a field.
+    /// Returns the set with only the empty path: a field without fields below it, as [`FieldSet::add`] takes it.
     pub(super) fn leaf() -> Self {
-        Self { member: true, children: BTreeMap::new() }
+        Self { is_member: true, children: BTreeMap::new() }
     }
 
-    /// Whether no path is in the set.
+    /// Returns whether the set has no path.
     pub fn is_empty(&self) -> bool {
-        !self.member && self.children.values().all(Self::is_empty)
+        !self.is_member && self.children.values().all(Self::is_empty)
     }
 
-    /// The set below `step`, if there is anything.
-    pub(super) fn child(&self, step: &str) -> Option<&Self> {
-        self.children.get(step)
+    /// Returns the set below `element`, if there is one.
+    pub(super) fn child(&self, element: &str) -> Option<&Self> {
+        self.children.get(element)
     }
 
-    /// Steps from here, with the sets below them.
-    pub(super) fn children(&self) -> impl Iterator<Item = (&Step, &Self)> {
+    /// Returns the first path elements of the set, each with the set below it.
+    pub(super) fn children(&self) -> impl Iterator<Item = (&PathElement, &Self)> {
         self.children.iter()
     }
 
-    /// Puts the paths of `below`, each behind `step`, into the set.
-    pub(super) fn add(&mut self, step: Step, below: Self) {
-        if below.is_empty() {
+    /// Adds the paths of `child`, each prefixed with `element`.
+    pub(super) fn add(&mut self, element: PathElement, child: Self) {
+        if child.is_empty() {
             return;
         }
-        match self.children.entry(step) {
-            std::collections::btree_map::Entry::Occupied(mut present) => {
-                let union = present.get().union(&below);
-                present.insert(union);
+        match self.children.entry(element) {
+            std::collections::btree_map::Entry::Occupied(mut entry) => {
+                let union = entry.get().union(&child);
+                entry.insert(union);
             }
-            std::collections::btree_map::Entry::Vacant(place) => {
-                place.insert(below);
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                entry.insert(child);
             }
         }
     }
 
-    /// Makes the path that leads here a member.
-    pub(super) fn mark(&mut self) {
-        self.member = true;
+    /// Adds the empty path.
+    pub(super) fn insert_self(&mut self) {
+        self.is_member = true;
     }
 
-    /// The paths that are in either set.
+    /// Returns the paths that are in either set.
     pub fn union(&self, other: &Self) -> Self {
         let mut result = self.clone();
-        result.member |= other.member;
-        for (step, theirs) in &other.children {
-            match result.children.get_mut(step) {
+        result.is_member |= other.is_member;
+        for (element, theirs) in &other.children {
+            match result.children.get_mut(element) {
                 Some(ours) => *ours = ours.union(theirs),
-                None => drop(result.children.insert(step.clone(), theirs.clone())),
+                None => drop(result.children.insert(element.clone(), theirs.clone())),
             }
         }
         result
     }
 
-    /// The paths that are in both sets.
+    /// Returns the paths that are in both sets.
     pub fn intersection(&self, other: &Self) -> Self {
-        let both = self.children.iter().filter_map(|(step, ours)| {
-            let below = ours.intersection(other.children.get(step)?);
-            (!below.is_empty()).then(|| (step.clone(), below))
+        let children = self.children.iter().filter_map(|(element, ours)| {
+            let child = ours.intersection(other.children.get(element)?);
+            (!child.is_empty()).then(|| (element.clone(), child))
         });
-        Self { member: self.member && other.member, children: both.collect() }
+        Self { is_member: self.is_member && other.is_member, children: children.collect() }
     }
 
-    /// The paths that are in this set and not in `other`.
+    /// Returns the paths of this set that are not in `other`.
     pub fn difference(&self, other: &Self) -> Self {
-        let left = self.children.iter().filter_map(|(step, ours)| {
-            let below = match other.children.get(step) {
+        let children = self.children.iter().filter_map(|(element, ours)| {
+            let child = match other.children.get(element) {
                 Some(theirs) => ours.difference(theirs),
                 None => ours.clone(),
             };
-            (!below.is_empty()).then(|| (step.clone(), below))
+            (!child.is_empty()).then(|| (element.clone(), child))
         });
-        Self { member: self.member && !other.member, children: left.collect() }
+        Self { is_member: self.is_member && !other.is_member, children: children.collect() }
     }
 
-    /// The set without `step` and all below it.
-    pub(super) fn remove(&mut self, step: &str) {
-        self.children.remove(step);
+    /// Removes `element` and everything below it.
+    pub(super) fn remove(&mut self, element: &str) {
+        self.children.remove(element);
     }
 
-    /// The set without the member `step`, keeping what is below it.
-    pub(super) fn unmark(&mut self, step: &str) {
-        if let Some(child) = self.children.get_mut(step) {
-            child.member = false;
+    /// Removes the path `element` itself and keeps the paths below it.
+    pub(super) fn remove_member(&mut self, element: &str) {
+        if let Some(child) = self.children.get_mut(element) {
+            child.is_member = false;
             if child.is_empty() {
-                self.children.remove(step);
+                self.children.remove(element);
             }
         }
     }
 
-    /// The set restricted to `step`.
-    pub(super) fn only(mut self, step: &str) -> Self {
-        self.children.retain(|name, _| name == step);
-        self.member = false;
+    /// Returns the paths that start with `element`.
+    pub(super) fn only(mut self, element: &str) -> Self {
+        self.children.retain(|name, _| name == element);
+        self.is_member = false;
         self
     }
 
-    /// The set without steps that lead to nothing, which would be read back as members.
+    /// Drops path elements without members. Serialized, they would be empty objects, which are members.
     pub(super) fn without_empty(mut self) -> Self {
         self.children.retain(|_, child| !child.is_empty());
         self
     }
 
-    pub(super) fn child_mut(&mut self, step: &str) -> Option<&mut Self> {
-        self.children.get_mut(step)
+    pub(super) fn child_mut(&mut self, element: &str) -> Option<&mut Self> {
+        self.children.get_mut(element)
     }
 
-    /// All paths, as Kubernetes prints them: `.spec.containers[name="a"].image`.
+    /// Returns all paths as Kubernetes prints them: `.spec.containers[name="a"].image`.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
-        self.collect("", &mut paths);
+        self.collect_paths("", &mut paths);
         paths
     }
 
-    fn collect(&self, prefix: &str, paths: &mut Vec<String>) {
-        if self.member && !prefix.is_empty() {
+    fn collect_paths(&self, prefix: &str, paths: &mut Vec<String>) {
+        if self.is_member && !prefix.is_empty() {
             paths.push(prefix.to_owned());
         }
-        for (step, child) in &self.children {
-            child.collect(&format!("{prefix}{}", printed(step)), paths);
+        for (element, child) in &self.children {
+            child.collect_paths(&format!("{prefix}{}", display(element)), paths);
         }
     }
 
-    /// The form that is stored.
+    /// Returns the set as `fieldsV1`.
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();
-        if self.member && !self.children.is_empty() {
+        if self.is_member && !self.children.is_empty() {
             object.insert(".".into(), Value::Object(Map::new()));
         }
-        for (step, child) in &self.children {
-            object.insert(step.clone(), child.to_json());
+        for (element, child) in &self.children {
+            object.insert(element.clone(), child.to_json());
         }
         Value::Object(object)
     }
 
-    /// Reads the form that is stored. Steps of unknown form are dropped, as Kubernetes drops them.
+    /// Reads `fieldsV1`. Path elements of unknown form are dropped, as in Kubernetes.
     pub fn from_json(value: &Value) -> Self {
         let mut set = Self::read(value);
-        // The empty object at the top is the empty set, further down it is a member.
-        set.member = false;
+        // An empty object is the empty set at the root, and a member below it.
+        set.is_member = false;
         set
     }
 
     fn read(value: &Value) -> Self {
         let Some(object) = value.as_object() else { return Self::default() };
-        let mut set = Self { member: object.is_empty(), children: BTreeMap::new() };
-        for (step, below) in object {
-            if step == "." {
-                set.member = true;
-            } else if let Some(step) = canonical(step) {
-                set.children.insert(step, Self::read(below));
+        let mut set = Self { is_member: object.is_empty(), children: BTreeMap::new() };
+        for (element, child) in object {
+            if element == "." {
+                set.is_member = true;
+            } else if let Some(element) = canonical(element) {
+                set.children.insert(element, Self::read(child));
             }
         }
         set
     }
 }
 
-/// The step for a named field.
-pub(super) fn field(name: &str) -> Step {
+/// Returns the path element of a named field.
+pub(super) fn field_element(name: &str) -> PathElement {
     format!("f:{name}")
 }
 
-/// The step for an item of a set.
-pub(super) fn value(item: &Value) -> Step {
+/// Returns the path element of an item of a set.
+pub(super) fn value_element(item: &Value) -> PathElement {
     format!("v:{item}")
 }
 
-/// The step for an item of a list map; keys are sorted, so that equal items have equal steps.
-pub(super) fn keys(keys: &BTreeMap<&str, Value>) -> Step {
-    let text = serde_json::to_string(keys).unwrap_or_default();
-    format!("k:{text}")
+/// Returns the path element of an item of a list of type `map`. The keys are sorted, so that equal items have equal
+/// elements.
+pub(super) fn key_element(keys: &BTreeMap<&str, Value>) -> PathElement {
+    let json = serde_json::to_string(keys).unwrap_or_default();
+    format!("k:{json}")
 }
 
-fn canonical(step: &str) -> Option<Step> {
-    let (form, rest) = step.split_once(':')?;
+/// Returns the path element in the spelling of the functions above; `None` if its form is unknown.
+fn canonical(element: &str) -> Option<PathElement> {
+    let (form, rest) = element.split_once(':')?;
     match form {
-        "f" => Some(step.to_owned()),
-        "i" => rest.parse::<u64>().ok().map(|_| step.to_owned()),
-        "v" => serde_json::from_str::<Value>(rest).ok().map(|item| value(&item)),
+        "f" => Some(element.to_owned()),
+        "i" => rest.parse::<u64>().ok().map(|_| element.to_owned()),
+        "v" => serde_json::from_str::<Value>(rest).ok().map(|item| value_element(&item)),
         "k" => {
             let object: BTreeMap<String, Value> = serde_json::from_str(rest).ok()?;
-            Some(keys(&object.iter().map(|(key, value)| (key.as_str(), value.clone())).collect()))
+            Some(key_element(&object.iter().map(|(key, value)| (key.as_str(), value.clone())).collect()))
         }
         _ => None,
     }
 }
 
-fn printed(step: &str) -> String {
-    let (form, rest) = step.split_once(':').unwrap_or((step, ""));
+fn display(element: &str) -> String {
+    let (form, rest) = element.split_once(':').unwrap_or((element, ""));
     match form {
         "k" => {
             let object: BTreeMap<String, Value> = serde_json::from_str(rest).unwrap_or_default();
@@ -231,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_form_is_read_and_written_back() {
+    fn fields_v1_round_trips() {
         let stored = json!({
             "f:metadata": {"f:labels": {".": {}, "f:app": {}}},
             "f:spec": {"f:list": {"k:{\"name\":\"a\",\"port\":80}": {".": {}, "f:x": {}}}, "f:set": {"v:\"b\"": {}}}
@@ -251,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn keys_compare_whatever_their_order() {
+    fn order_of_keys_does_not_matter() {
         let one = set(&json!({"k:{\"a\":1,\"b\":2}": {}}));
         let other = set(&json!({"k:{\"b\":2, \"a\":1}": {}}));
         assert_eq!(one, other);
     }
 
     #[test]
-    fn set_operations_tell_members_from_what_is_below_them() {
+    fn set_operations_distinguish_a_member_from_the_members_below_it() {
         let both = set(&json!({"f:a": {".": {}, "f:b": {}}}));
         let below = set(&json!({"f:a": {"f:b": {}}}));
         let itself = set(&json!({"f:a": {}}));

@@ -1,4 +1,4 @@
-//! The managers of an object's fields: `metadata.managedFields` read, changed and written.
+//! The managers of an object's fields: reads, changes and writes `metadata.managedFields`.
 
 use serde_json::{Map, Value, json};
 
@@ -7,11 +7,12 @@ use super::conflict::Conflict;
 use super::diff::Changes;
 use super::fieldset::FieldSet;
 
-/// Update managers beyond this number share one entry, the oldest first.
+/// The limit of update managers, that of kube-apiserver. The oldest ones beyond it share one entry.
 const MAX_UPDATE_MANAGERS: usize = 10;
-const ANCIENT: &str = "ancient-changes";
+/// The name of the entry that the oldest update managers share.
+const ANCIENT_CHANGES: &str = "ancient-changes";
 
-/// Fields that the server sets: nobody owns them.
+/// The fields of `metadata` that the server sets and no manager owns.
 const SERVER_METADATA: [&str; 8] = [
     "f:name",
     "f:namespace",
@@ -23,12 +24,12 @@ const SERVER_METADATA: [&str; 8] = [
     "f:resourceVersion",
 ];
 
-/// How a manager writes.
+/// The type of a manager's writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
-    /// Server-side apply: the set is what the last configuration said.
+    /// Server-side apply. The manager owns the fields of the configuration that it applied last.
     Apply,
-    /// Anything else: the set is what was changed.
+    /// Any other write. The manager owns the fields that it changed.
     Update,
 }
 
@@ -52,7 +53,7 @@ pub(super) struct Manager {
 
 impl PartialEq for Manager {
     fn eq(&self, other: &Self) -> bool {
-        // An applier stays the same when it moves to another version of the API.
+        // A manager that applies is the same whatever API version it applies in.
         let same_version = self.operation == Operation::Apply || self.api_version == other.api_version;
         self.name == other.name
             && self.operation == other.operation
@@ -62,7 +63,7 @@ impl PartialEq for Manager {
 }
 
 impl Manager {
-    pub(super) fn of(writer: &Writer<'_>, operation: Operation) -> Self {
+    pub(super) fn new(writer: &Writer<'_>, operation: Operation) -> Self {
         Self {
             name: writer.manager.to_owned(),
             operation,
@@ -72,6 +73,7 @@ impl Manager {
     }
 }
 
+/// An entry of `managedFields`.
 #[derive(Clone, Debug)]
 struct Entry {
     manager: Manager,
@@ -79,7 +81,7 @@ struct Entry {
     fields: FieldSet,
 }
 
-/// All managers of one object.
+/// The managers of one object.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Managers {
     entries: Vec<Entry>,
@@ -100,7 +102,7 @@ impl Managers {
         self.entries.iter().find(|entry| entry.manager == *manager).map(|entry| &entry.fields)
     }
 
-    /// Sets what `manager` owns. The time moves only if that is something else than before.
+    /// Sets the fields that `manager` owns. The entry's time changes only if the fields do.
     pub(super) fn set(&mut self, manager: Manager, fields: FieldSet, time: &str) {
         match self.entries.iter_mut().find(|entry| entry.manager == manager) {
             Some(entry) => {
@@ -115,12 +117,12 @@ impl Managers {
         self.entries.retain(|entry| !entry.fields.is_empty());
     }
 
-    /// What all managers own together.
-    pub(super) fn all(&self) -> FieldSet {
+    /// Returns the fields that any manager owns.
+    pub(super) fn all_fields(&self) -> FieldSet {
         self.entries.iter().fold(FieldSet::default(), |all, entry| all.union(&entry.fields))
     }
 
-    /// The fields of managers other than `writer` that a write changed.
+    /// Returns the fields of managers other than `writer` that a write changes.
     pub(super) fn conflicts(&self, writer: &Manager, changes: &Changes) -> Vec<Conflict> {
         let written = changes.written();
         let others = self.entries.iter().filter(|entry| entry.manager != *writer);
@@ -130,7 +132,7 @@ impl Managers {
                 (!fields.is_empty()).then(|| Conflict {
                     manager: entry.manager.name.clone(),
                     subresource: entry.manager.subresource.clone(),
-                    updates: (entry.manager.operation == Operation::Update)
+                    update_api_version: (entry.manager.operation == Operation::Update)
                         .then(|| entry.manager.api_version.clone()),
                     fields,
                 })
@@ -138,21 +140,22 @@ impl Managers {
             .collect()
     }
 
-    /// Takes from managers other than `writer` what a write changed or removed.
-    pub(super) fn give_up(&mut self, writer: &Manager, changes: &Changes, time: &str) {
+    /// Removes the fields that a write changed or removed from all managers other than `writer`.
+    pub(super) fn remove_from_others(&mut self, writer: &Manager, changes: &Changes, time: &str) {
         let changed = changes.all();
         for entry in self.entries.iter_mut().filter(|entry| entry.manager != *writer) {
-            let left = entry.fields.difference(&changed);
-            if left != entry.fields {
-                entry.fields = left;
+            let remaining = entry.fields.difference(&changed);
+            if remaining != entry.fields {
+                entry.fields = remaining;
                 time.clone_into(&mut entry.time);
             }
         }
         self.entries.retain(|entry| !entry.fields.is_empty());
     }
 
-    /// Joins the oldest update managers into one entry if there are too many, so that objects do not grow for ever.
-    pub(super) fn cap(&mut self, writer: &Writer<'_>) {
+    /// Merges the oldest update managers into one entry while there are more than [`MAX_UPDATE_MANAGERS`], so that
+    /// objects do not grow without bound.
+    pub(super) fn cap_update_managers(&mut self, writer: &Writer<'_>) {
         loop {
             let updates = self.entries.iter().enumerate();
             let mut updates: Vec<_> =
@@ -161,28 +164,28 @@ impl Managers {
                 return;
             }
             updates.sort_by(|(_, a), (_, b)| a.time.cmp(&b.time));
-            let ancient = updates.iter().position(|(_, entry)| entry.manager.name == ANCIENT);
-            let oldest = updates.iter().find(|(_, entry)| entry.manager.name != ANCIENT).map(|(at, _)| *at);
+            let is_ancient = |entry: &Entry| entry.manager.name == ANCIENT_CHANGES;
+            let ancient = updates.iter().find(|(_, entry)| is_ancient(entry)).map(|(index, _)| *index);
+            let oldest = updates.iter().find(|(_, entry)| !is_ancient(entry)).map(|(index, _)| *index);
             let Some(oldest) = oldest else { return };
-            let bucket = ancient.map(|at| updates[at].0);
-            let mut gone = self.entries[oldest].clone();
-            match bucket {
-                Some(at) => {
-                    self.entries[at].fields = self.entries[at].fields.union(&gone.fields);
+            let mut entry = self.entries[oldest].clone();
+            match ancient {
+                Some(ancient) => {
+                    self.entries[ancient].fields = self.entries[ancient].fields.union(&entry.fields);
                     self.entries.remove(oldest);
                 }
                 None => {
-                    gone.manager = Manager::of(
-                        &Writer { manager: ANCIENT, subresource: "", ..*writer },
+                    entry.manager = Manager::new(
+                        &Writer { manager: ANCIENT_CHANGES, subresource: "", ..*writer },
                         Operation::Update,
                     );
-                    self.entries[oldest] = gone;
+                    self.entries[oldest] = entry;
                 }
             }
         }
     }
 
-    /// Writes `metadata.managedFields`: appliers first, then by time, as Kubernetes sorts them.
+    /// Writes `metadata.managedFields` in the order of Kubernetes: applies before updates, each sorted by time.
     pub(super) fn write(&self, object: &mut Value) {
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
         if self.entries.is_empty() {
@@ -239,8 +242,8 @@ fn write_entry(entry: &Entry) -> Value {
     Value::Object(object)
 }
 
-/// `fields` without those that no manager can own by such a write.
-pub(super) fn tracked(mut fields: FieldSet, writer: &Writer<'_>) -> FieldSet {
+/// Returns `fields` without those that no manager can own by such a write.
+pub(super) fn ownable_fields(mut fields: FieldSet, writer: &Writer<'_>) -> FieldSet {
     fields.remove("f:apiVersion");
     fields.remove("f:kind");
     if let Some(metadata) = fields.child_mut("f:metadata") {
@@ -248,7 +251,7 @@ pub(super) fn tracked(mut fields: FieldSet, writer: &Writer<'_>) -> FieldSet {
             metadata.remove(name);
         }
     }
-    fields.unmark("f:metadata");
+    fields.remove_member("f:metadata");
     match writer.subresource {
         "status" => fields = fields.only("f:status"),
         "" if writer.has_status => fields.remove("f:status"),
@@ -257,8 +260,9 @@ pub(super) fn tracked(mut fields: FieldSet, writer: &Writer<'_>) -> FieldSet {
     fields.without_empty()
 }
 
-/// An applied configuration without the parts that the write does not touch.
-pub(super) fn without_untouched(config: &Value, writer: &Writer<'_>) -> Value {
+/// Returns an applied configuration without the parts that the write ignores: `status` in a write to the main resource
+/// (if status is a subresource), everything else in a write to `status`.
+pub(super) fn without_ignored_parts(config: &Value, writer: &Writer<'_>) -> Value {
     let mut config = config.clone();
     let Some(object) = config.as_object_mut() else { return config };
     match writer.subresource {

@@ -1,8 +1,8 @@
-//! Server-side apply and the ownership of fields (`metadata.managedFields`).
+//! Server-side apply and field ownership (`metadata.managedFields`).
 //!
-//! The ideas are those of `sigs.k8s.io/structured-merge-diff` and `k8s.io/apimachinery/pkg/util/managedfields`: a set of
-//! fields per manager, a typed merge, conflicts where one manager changes what another owns, and removal of what a
-//! manager no longer applies and nobody else owns.
+//! The design is that of `sigs.k8s.io/structured-merge-diff` and `k8s.io/apimachinery/pkg/util/managedfields`: a field
+//! set per manager, a typed merge, a conflict where a manager changes a field that another one owns, and the removal of
+//! fields that a manager no longer applies and nobody else owns.
 
 mod conflict;
 mod diff;
@@ -24,33 +24,33 @@ use thiserror::Error;
 use crate::schema::Schema;
 use crate::status::Cause;
 
-/// Who writes, and how.
+/// The field manager that makes a write, and the properties of that write.
 #[derive(Clone, Copy, Debug)]
 pub struct Writer<'a> {
     /// The field manager's name.
     pub manager: &'a str,
-    /// The version that the write is in (`apps/v1`).
+    /// The API version of the written object, such as `apps/v1`.
     pub api_version: &'a str,
-    /// The subresource written to (`status`, `scale`); empty for the object itself.
+    /// The written subresource (`status`, `scale`); empty for the main resource.
     pub subresource: &'a str,
-    /// Whether the resource has a status subresource: then a write to the object itself does not touch `status`.
+    /// Whether the resource has a status subresource. Writes to the main resource then leave `status` as it is.
     pub has_status: bool,
-    /// The time, as RFC 3339 in whole seconds.
+    /// The time of the write: RFC 3339 in whole seconds.
     pub time: &'a str,
 }
 
-/// An apply that cannot be done.
+/// The reason why an apply fails.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ApplyError {
     /// Other managers own fields that the apply would change: 409.
     #[error("{message}")]
     Conflict {
-        /// Kubernetes' text, with the managers and fields.
+        /// The message of kube-apiserver, with the managers and their fields.
         message: String,
-        /// One per field.
+        /// One cause per field.
         causes: Vec<Cause>,
     },
-    /// The applied configuration does not fit the schema, for example a list item without its key: 400.
+    /// The applied configuration does not match the schema, for example a list item lacks its key: 400.
     #[error("{0}")]
     Malformed(String),
 }
@@ -59,14 +59,15 @@ const KUBECTL: &str = "kubectl";
 const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// Applies `config` to `live`, or creates it. The result has new `managedFields`; defaulting and validation are the
-/// caller's.
+/// Returns `live` with the configuration `config` applied, or a new object if there is no live one. The result has
+/// updated `managedFields`. The caller defaults and validates it.
 ///
-/// Equal values may be owned by several managers. With `force`, fields in conflict are taken from their owners.
+/// Several managers may own a field that they set to the same value. With `force`, the writer takes over the fields in
+/// conflict.
 ///
 /// # Errors
-/// [`ApplyError::Conflict`] without `force`; [`ApplyError::Malformed`] if `config` has managed fields of its own or
-/// items without keys.
+/// [`ApplyError::Conflict`] if there are conflicts and `force` is false; [`ApplyError::Malformed`] if `config` sets
+/// `managedFields` or has list items without keys.
 pub fn apply(
     schema: &Schema,
     live: Option<&Value>,
@@ -86,36 +87,37 @@ pub fn apply(
     let mut managers = live.map(Managers::read).unwrap_or_default();
     let live = live.unwrap_or(&empty);
     if managers.is_empty() && live.get("metadata").is_some() {
-        // The object was written before fields were tracked: somebody must own what it has.
-        let everything = managed::tracked(diff::fields_of(schema.root(), live), writer);
-        let before = Writer { manager: BEFORE_FIRST_APPLY, subresource: "", ..*writer };
-        managers.set(Manager::of(&before, Operation::Update), everything, writer.time);
+        // The object was last written without field tracking. As in Kubernetes, one manager gets all its fields.
+        let all_fields = managed::ownable_fields(diff::fields_of(schema.root(), live), writer);
+        let before_first_apply = Writer { manager: BEFORE_FIRST_APPLY, subresource: "", ..*writer };
+        managers.set(Manager::new(&before_first_apply, Operation::Update), all_fields, writer.time);
     }
-    let mut config = managed::without_untouched(config, writer);
+    let mut config = managed::without_ignored_parts(config, writer);
     schema.canonicalize(&mut config);
-    let manager = Manager::of(writer, Operation::Apply);
-    let last = managers.fields(&manager).cloned().unwrap_or_default();
-    let said = diff::fields_of(schema.root(), &config);
-    let applied = managed::tracked(said.clone(), writer);
+    let manager = Manager::new(writer, Operation::Apply);
+    let last_applied = managers.fields(&manager).cloned().unwrap_or_default();
+    let config_fields = diff::fields_of(schema.root(), &config);
+    let applied = managed::ownable_fields(config_fields.clone(), writer);
     let mut merged = merge::merge(Some(schema.root()), live, &config);
     managers.set(manager.clone(), applied, writer.time);
-    // What nobody can own counts here, too: `metadata` stays for its name when the labels in it go.
-    prune::prune(schema.root(), &mut merged, &last, &managers.all().union(&said));
+    // Fields that cannot be owned count as well: `metadata` must stay for its name when its labels are removed.
+    let retained = managers.all_fields().union(&config_fields);
+    prune::prune(schema.root(), &mut merged, &last_applied, &retained);
 
     let changes = diff::compare(schema.root(), live, &merged);
     let conflicts = managers.conflicts(&manager, &changes);
-    if !conflicts.is_empty() && !force && !only_last_applied(schema, live, &conflicts, writer) {
-        return Err(conflict::error(&conflicts));
+    if !conflicts.is_empty() && !force && !all_from_client_side_apply(schema, live, &conflicts, writer) {
+        return Err(conflict::conflict_error(&conflicts));
     }
-    managers.give_up(&manager, &changes, writer.time);
+    managers.remove_from_others(&manager, &changes, writer.time);
     managers.write(&mut merged);
     Ok(merged)
 }
 
-/// Records in `new` who owns what after an ordinary write (create, update or patch) by `writer`: the writer owns what
-/// it changed, and whoever owned that before no longer does. Without a change nothing is recorded, times included.
+/// Updates `managedFields` of `new` after a create, an update or a patch other than an apply: `writer` becomes the only
+/// owner of the fields that it changed. A write without changes leaves all entries and their times as they are.
 ///
-/// As on a real server, `managedFields` in `new` replace those of `old`, and `[{}]` clears them.
+/// As in kube-apiserver, `managedFields` in `new` replace those of `old`, and `[{}]` clears them.
 pub fn track_update(schema: &Schema, old: Option<&Value>, new: &mut Value, writer: &Writer<'_>) {
     let reset = new.pointer("/metadata/managedFields") == Some(&serde_json::json!([{}]));
     if reset {
@@ -128,26 +130,31 @@ pub fn track_update(schema: &Schema, old: Option<&Value>, new: &mut Value, write
     }
     let empty = Value::Object(serde_json::Map::new());
     let changes = diff::compare(schema.root(), old.unwrap_or(&empty), new);
-    let manager = Manager::of(writer, Operation::Update);
-    managers.give_up(&manager, &changes, writer.time);
+    let manager = Manager::new(writer, Operation::Update);
+    managers.remove_from_others(&manager, &changes, writer.time);
     let before = managers.fields(&manager).cloned().unwrap_or_default();
-    let changed = managed::tracked(changes.written(), writer);
+    let changed = managed::ownable_fields(changes.written(), writer);
     let after = before.difference(&changes.removed).union(&changed);
     if after != before {
         managers.set(manager, after, writer.time);
     }
-    managers.cap(writer);
+    managers.cap_update_managers(writer);
     managers.write(new);
 }
 
-/// Whether all conflicts are fields that kubectl itself had applied on the client side: moving from client-side to
-/// server-side apply is no conflict.
-fn only_last_applied(schema: &Schema, live: &Value, conflicts: &[Conflict], writer: &Writer<'_>) -> bool {
+/// Returns whether the writer is kubectl and all conflicts are fields that kubectl applied client-side, which makes the
+/// apply a migration to server-side apply and not a conflict.
+fn all_from_client_side_apply(
+    schema: &Schema,
+    live: &Value,
+    conflicts: &[Conflict],
+    writer: &Writer<'_>,
+) -> bool {
     if writer.manager != KUBECTL {
         return false;
     }
     let Some(text) = live.pointer(LAST_APPLIED).and_then(Value::as_str) else { return false };
     let Ok(applied) = serde_json::from_str::<Value>(text) else { return false };
-    let allowed = diff::fields_of(schema.root(), &applied);
-    conflicts.iter().all(|conflict| conflict.fields.difference(&allowed).is_empty())
+    let applied_fields = diff::fields_of(schema.root(), &applied);
+    conflicts.iter().all(|conflict| conflict.fields.difference(&applied_fields).is_empty())
 }

@@ -1,39 +1,44 @@
-//! Removal of what a manager applied before and applies no longer.
+//! Removal of the fields that a manager applied before and no longer applies.
 
 use serde_json::Value;
 
-use super::fieldset::{self, FieldSet};
-use super::identity::{Merging, merging, step};
+use super::fieldset::FieldSet;
+use super::identity::{MergeKind, item_element, merge_kind};
 use crate::schema::SchemaRef;
 
-/// Removes from `merged` what is in `last`, the manager's former set, and neither in nor above anything in `owned`,
-/// what all managers own now. What goes, goes with all that is below it: fields there belong to nobody.
+/// Removes from `merged` the fields of `last`, the manager's former field set, unless `owned`, the fields that all
+/// managers own now, has the field or one below it. A field is removed with everything below it, which nobody owns.
 pub(super) fn prune(schema: SchemaRef<'_>, merged: &mut Value, last: &FieldSet, owned: &FieldSet) {
-    below(Some(schema), merged, last, Some(owned));
+    prune_children(Some(schema), merged, last, Some(owned));
 }
 
-fn below(schema: Option<SchemaRef<'_>>, value: &mut Value, last: &FieldSet, owned: Option<&FieldSet>) {
-    match (merging(schema, value), value) {
-        (Merging::Fields, Value::Object(object)) => {
-            for (step, last) in last.children() {
-                let Some(name) = step.strip_prefix("f:") else { continue };
+fn prune_children(
+    schema: Option<SchemaRef<'_>>,
+    value: &mut Value,
+    last: &FieldSet,
+    owned: Option<&FieldSet>,
+) {
+    match (merge_kind(schema, value), value) {
+        (MergeKind::Fields, Value::Object(object)) => {
+            for (element, last) in last.children() {
+                let Some(name) = element.strip_prefix("f:") else { continue };
                 let Some(child) = object.get_mut(name) else { continue };
-                match owned.and_then(|owned| owned.child(step)) {
+                match owned.and_then(|owned| owned.child(element)) {
                     Some(owned) => {
-                        let of_child = schema.and_then(|schema| schema.field(name));
-                        below(of_child, child, last, Some(owned));
+                        let child_schema = schema.and_then(|schema| schema.field(name));
+                        prune_children(child_schema, child, last, Some(owned));
                     }
                     None => drop(object.remove(name)),
                 }
             }
         }
-        (Merging::Items(list_type), Value::Array(list)) => {
-            let items = schema.and_then(SchemaRef::items);
+        (MergeKind::Items(list_type), Value::Array(list)) => {
+            let item_schema = schema.and_then(SchemaRef::items);
             list.retain_mut(|item| {
-                let step: fieldset::Step = step(list_type, items, item);
-                let Some(last) = last.child(&step) else { return true };
-                let Some(owned) = owned.and_then(|owned| owned.child(&step)) else { return false };
-                below(items, item, last, Some(owned));
+                let element = item_element(list_type, item_schema, item);
+                let Some(last) = last.child(&element) else { return true };
+                let Some(owned) = owned.and_then(|owned| owned.child(&element)) else { return false };
+                prune_children(item_schema, item, last, Some(owned));
                 true
             });
         }

@@ -1,7 +1,7 @@
-//! Kubernetes' protobuf encoding of built-in kinds, read into JSON.
+//! Decodes Kubernetes' protobuf encoding of built-in kinds to JSON.
 //!
-//! kubectl's `create` subcommands and typed Go clients send it. Answers are JSON, which those clients take as well, so
-//! nothing is encoded. Types come from the JSON schemas; `fields.txt` has the field numbers, which those lack.
+//! kubectl's `create` subcommands and typed Go clients send protobuf. They also accept JSON, so responses are never
+//! encoded as protobuf. The types of fields come from the JSON schemas, their numbers from `fields.txt`.
 
 mod wire;
 
@@ -12,15 +12,15 @@ use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use serde_json::{Map, Value};
 use thiserror::Error;
-use wire::{Wire, fields};
+use wire::{WireValue, fields};
 
 use super::node::{SchemaRef, Type};
 use super::{Schema, delete_options};
 
-/// What every message starts with.
+/// The prefix of every encoded object.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Bytes that are no object in Kubernetes' protobuf encoding.
+/// The reason why bytes cannot be decoded as an object in Kubernetes' protobuf encoding.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ProtobufError {
     /// The magic bytes are missing.
@@ -28,42 +28,44 @@ pub enum ProtobufError {
         "the body does not start with the bytes \"k8s\\0\" of Kubernetes' protobuf encoding: send JSON instead"
     )]
     NoMagic,
-    /// A length points behind the end, or a number is too long.
-    #[error("the protobuf body ends or breaks off within a field of {message}")]
+    /// A length exceeds the body, or a varint is too long.
+    #[error("the protobuf body is truncated or malformed within a field of {message}")]
     Malformed {
-        /// The message that was being read.
+        /// The message that contains the field.
         message: String,
     },
-    /// The kind has no built-in schema, so its fields have no numbers here.
-    #[error("{kind} of {api_version} cannot be read from protobuf: send JSON instead")]
+    /// The kind has no built-in schema, so its field numbers are not known.
+    #[error("{kind} of {api_version} cannot be decoded from protobuf: send JSON instead")]
     UnknownKind {
-        /// The version in the body.
+        /// The `apiVersion` of the object.
         api_version: String,
-        /// The kind in the body.
+        /// The `kind` of the object.
         kind: String,
     },
 }
 
-/// Reads an object with its `apiVersion` and `kind`. Fields of unknown number are skipped, and Go's zero values count as
-/// absent, as they do in JSON.
+/// Decodes an object, with its `apiVersion` and `kind`. Unknown fields are skipped. Zero values of fields that are not
+/// pointers in Go are omitted, as in Go's JSON.
 ///
 /// # Errors
-/// See [`ProtobufError`]; the server answers 400.
+/// See [`ProtobufError`]; the server responds with 400.
 pub fn decode_protobuf(bytes: &[u8]) -> Result<Value, ProtobufError> {
     let body = bytes.strip_prefix(MAGIC).ok_or(ProtobufError::NoMagic)?;
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
     for field in fields(body, "Unknown") {
         match field? {
-            (1, Wire::Bytes(type_meta)) => {
+            (1, WireValue::Bytes(type_meta)) => {
                 for field in fields(type_meta, "TypeMeta") {
                     match field? {
-                        (1, Wire::Bytes(text)) => api_version = String::from_utf8_lossy(text).into_owned(),
-                        (2, Wire::Bytes(text)) => kind = String::from_utf8_lossy(text).into_owned(),
+                        (1, WireValue::Bytes(text)) => {
+                            api_version = String::from_utf8_lossy(text).into_owned()
+                        }
+                        (2, WireValue::Bytes(text)) => kind = String::from_utf8_lossy(text).into_owned(),
                         _ => {}
                     }
                 }
             }
-            (2, Wire::Bytes(object)) => raw = object,
+            (2, WireValue::Bytes(object)) => raw = object,
             _ => {}
         }
     }
@@ -71,74 +73,80 @@ pub fn decode_protobuf(bytes: &[u8]) -> Result<Value, ProtobufError> {
     object.insert("apiVersion".into(), api_version.as_str().into());
     object.insert("kind".into(), kind.as_str().into());
     if kind == "DeleteOptions" {
-        message(delete_options(), raw, &mut object)?;
+        decode_message(delete_options(), raw, &mut object)?;
         return Ok(Value::Object(object));
     }
     let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
     let Some(schema) = Schema::builtin(group, version, &kind) else {
         return Err(ProtobufError::UnknownKind { api_version, kind });
     };
-    message(schema.root(), raw, &mut object)?;
+    decode_message(schema.root(), raw, &mut object)?;
     Ok(Value::Object(object))
 }
 
-/// A field in the table.
+/// An entry of `fields.txt`.
 #[derive(Debug)]
 enum Field {
-    /// A field of the JSON object; `pointer` if its zero value is a value.
-    Named { name: &'static str, pointer: bool },
-    /// A message whose fields stand in the object itself.
+    /// A field of the JSON object. If it is a pointer in Go, its zero value is not omitted.
+    Named { name: &'static str, is_pointer: bool },
+    /// An embedded message, whose fields are fields of the outer object in JSON.
     Inline(&'static str),
 }
 
-type Table = HashMap<&'static str, HashMap<u64, Field>>;
+/// The fields of each message, by number.
+type FieldTable = HashMap<&'static str, HashMap<u64, Field>>;
 
-fn table() -> &'static Table {
-    static TABLE: OnceLock<Table> = OnceLock::new();
+fn field_table() -> &'static FieldTable {
+    static TABLE: OnceLock<FieldTable> = OnceLock::new();
     TABLE.get_or_init(|| {
         let lines = include_str!("fields.txt").lines().filter(|line| !line.starts_with('#'));
         lines
             .filter_map(|line| {
                 let (message, fields) = line.split_once(' ')?;
-                Some((message, fields.split(' ').filter_map(numbered).collect()))
+                Some((message, fields.split(' ').filter_map(parse_field).collect()))
             })
             .collect()
     })
 }
 
-fn numbered(word: &'static str) -> Option<(u64, Field)> {
-    let (name, number) = word.split_once('=')?;
-    let (number, pointer) = number.strip_suffix('?').map_or((number, false), |number| (number, true));
+/// Parses `NAME=NUMBER`, `NAME=NUMBER?` or `+MESSAGE=NUMBER`.
+fn parse_field(text: &'static str) -> Option<(u64, Field)> {
+    let (name, number) = text.split_once('=')?;
+    let (number, is_pointer) = number.strip_suffix('?').map_or((number, false), |number| (number, true));
     let field = match name.strip_prefix('+') {
         Some(message) => Field::Inline(message),
-        None => Field::Named { name, pointer },
+        None => Field::Named { name, is_pointer },
     };
     Some((number.parse().ok()?, field))
 }
 
-fn message(
+/// Decodes the message of a schema's definition into `object`.
+fn decode_message(
     schema: SchemaRef<'_>,
     bytes: &[u8],
     object: &mut Map<String, Value>,
 ) -> Result<(), ProtobufError> {
     let name = schema.node().definition.as_deref().unwrap_or_default();
-    message_as(name, schema, bytes, object)
+    decode_message_as(name, schema, bytes, object)
 }
 
-fn message_as(
+/// Decodes the message `name` into `object`, which `schema` describes.
+fn decode_message_as(
     name: &str,
     schema: SchemaRef<'_>,
     bytes: &[u8],
     object: &mut Map<String, Value>,
 ) -> Result<(), ProtobufError> {
-    let known = table().get(name);
+    let known_fields = field_table().get(name);
     for field in fields(bytes, name) {
         let (number, wire) = field?;
-        match (known.and_then(|known| known.get(&number)), wire) {
-            (Some(Field::Inline(inner)), Wire::Bytes(bytes)) => message_as(inner, schema, bytes, object)?,
-            (Some(Field::Named { name, pointer }), wire) => {
-                if let Some(of_field) = schema.field(name) {
-                    insert(object, name, of_field, wire, *pointer)?;
+        match (known_fields.and_then(|fields| fields.get(&number)), wire) {
+            (Some(Field::Inline(inner)), WireValue::Bytes(bytes)) => {
+                decode_message_as(inner, schema, bytes, object)?;
+            }
+            (Some(Field::Named { name, is_pointer }), wire) => {
+                if let Some(field_schema) = schema.field(name) {
+                    insert_field(object, name, field_schema, wire, *is_pointer)?;
                 }
             }
             _ => {}
@@ -147,142 +155,143 @@ fn message_as(
     Ok(())
 }
 
-fn insert(
+/// Decodes a field into `object`. An item of a repeated field is appended, an entry of a map inserted.
+fn insert_field(
     object: &mut Map<String, Value>,
     name: &str,
     schema: SchemaRef<'_>,
-    wire: Wire<'_>,
-    pointer: bool,
+    wire: WireValue<'_>,
+    is_pointer: bool,
 ) -> Result<(), ProtobufError> {
     if let (Type::Array, Some(items)) = (schema.node().ty, schema.items()) {
-        let item = value(items, wire)?;
+        let item = decode_value(items, wire)?;
         if let Value::Array(list) = object.entry(name).or_insert_with(|| Value::Array(Vec::new())) {
             list.push(item);
         }
         return Ok(());
     }
-    if let (true, Wire::Bytes(bytes)) = (schema.is_map() && schema.node().definition.is_none(), wire) {
-        let (key, entry) = map_entry(schema, bytes)?;
+    if let (true, WireValue::Bytes(bytes)) = (schema.is_map() && schema.node().definition.is_none(), wire) {
+        let (key, entry) = decode_map_entry(schema, bytes)?;
         if let Value::Object(map) = object.entry(name).or_insert_with(|| Value::Object(Map::new())) {
             map.insert(key, entry);
         }
         return Ok(());
     }
-    let value = value(schema, wire)?;
-    if pointer || !is_zero(&value) {
+    let value = decode_value(schema, wire)?;
+    if is_pointer || !is_zero(&value) {
         object.insert(name.to_owned(), value);
     }
     Ok(())
 }
 
-fn map_entry(schema: SchemaRef<'_>, bytes: &[u8]) -> Result<(String, Value), ProtobufError> {
-    let (mut key, mut found) = (String::new(), None);
-    let of_value = schema.field("*");
+fn decode_map_entry(schema: SchemaRef<'_>, bytes: &[u8]) -> Result<(String, Value), ProtobufError> {
+    let (mut key, mut value) = (String::new(), None);
+    let value_schema = schema.field("*");
     for field in fields(bytes, "map entry") {
-        match (field?, of_value) {
-            ((1, Wire::Bytes(text)), _) => key = String::from_utf8_lossy(text).into_owned(),
-            ((2, wire), Some(schema)) => found = Some(value(schema, wire)?),
+        match (field?, value_schema) {
+            ((1, WireValue::Bytes(text)), _) => key = String::from_utf8_lossy(text).into_owned(),
+            ((2, wire), Some(schema)) => value = Some(decode_value(schema, wire)?),
             _ => {}
         }
     }
-    let empty = || match of_value.map(|schema| schema.node().ty) {
+    let empty = || match value_schema.map(|schema| schema.node().ty) {
         Some(Type::Array) => Value::Array(Vec::new()),
         _ => Value::from(""),
     };
-    Ok((key, found.unwrap_or_else(empty)))
+    Ok((key, value.unwrap_or_else(empty)))
 }
 
-fn value(schema: SchemaRef<'_>, wire: Wire<'_>) -> Result<Value, ProtobufError> {
+fn decode_value(schema: SchemaRef<'_>, wire: WireValue<'_>) -> Result<Value, ProtobufError> {
     let node = schema.node();
-    if let (Some(definition), Wire::Bytes(bytes)) = (&node.definition, wire) {
+    if let (Some(definition), WireValue::Bytes(bytes)) = (&node.definition, wire) {
         match definition.rsplit('.').next() {
-            Some("Time") => return time(bytes, 0),
-            Some("MicroTime") => return time(bytes, 6),
-            Some("Quantity") => return text_field(bytes, 1),
-            Some("IntOrString") => return int_or_string(bytes),
-            Some("RawExtension" | "FieldsV1") => return raw_json(bytes),
+            Some("Time") => return decode_time(bytes, 0),
+            Some("MicroTime") => return decode_time(bytes, 6),
+            Some("Quantity") => return decode_quantity(bytes),
+            Some("IntOrString") => return decode_int_or_string(bytes),
+            Some("RawExtension" | "FieldsV1") => return decode_raw_json(bytes),
             _ => {}
         }
     }
     Ok(match (node.ty, wire) {
-        (Type::Boolean, Wire::Number(number)) => (number != 0).into(),
-        (Type::Number, Wire::Fixed(bits)) => f64::from_bits(bits).into(),
-        (_, Wire::Number(number)) => number.cast_signed().into(),
-        (_, Wire::Fixed(bits)) => bits.into(),
-        (Type::String, Wire::Bytes(bytes)) => {
-            let format = node.checks.as_ref().and_then(|checks| checks.format.as_deref());
+        (Type::Boolean, WireValue::Varint(number)) => (number != 0).into(),
+        (Type::Number, WireValue::Fixed(bits)) => f64::from_bits(bits).into(),
+        (_, WireValue::Varint(number)) => number.cast_signed().into(),
+        (_, WireValue::Fixed(bits)) => bits.into(),
+        (Type::String, WireValue::Bytes(bytes)) => {
+            let format = node.validations.as_ref().and_then(|validations| validations.format.as_deref());
             if format == Some("byte") {
                 serde_json::to_value(ByteString(bytes.to_vec())).unwrap_or_default()
             } else {
                 String::from_utf8_lossy(bytes).into()
             }
         }
-        // A list within a map is a message with the items in field 1 (authorization's extra).
-        (Type::Array, Wire::Bytes(bytes)) => {
+        // A list as a map's value is a message with the items in field 1 (`ExtraValue` of SubjectAccessReview).
+        (Type::Array, WireValue::Bytes(bytes)) => {
             let items = fields(bytes, "items").filter_map(|field| match field {
-                Ok((1, Wire::Bytes(text))) => Some(Ok(String::from_utf8_lossy(text).into())),
+                Ok((1, WireValue::Bytes(text))) => Some(Ok(String::from_utf8_lossy(text).into())),
                 Ok(_) => None,
                 Err(error) => Some(Err(error)),
             });
             Value::Array(items.collect::<Result<_, _>>()?)
         }
-        (_, Wire::Bytes(bytes)) => {
+        (_, WireValue::Bytes(bytes)) => {
             let mut object = Map::new();
-            message(schema, bytes, &mut object)?;
+            decode_message(schema, bytes, &mut object)?;
             Value::Object(object)
         }
     })
 }
 
-/// A message of seconds and nanoseconds; null if it is empty, as Go writes the zero time.
-fn time(bytes: &[u8], digits: u8) -> Result<Value, ProtobufError> {
+/// Decodes a message of seconds and nanoseconds to RFC 3339 with 0 or 6 fractional digits; null if it is empty, which
+/// is Go's zero time.
+fn decode_time(bytes: &[u8], digits: u8) -> Result<Value, ProtobufError> {
     let (mut seconds, mut nanos) = (0, 0);
     for field in fields(bytes, "Time") {
         match field? {
-            (1, Wire::Number(number)) => seconds = number.cast_signed(),
-            (2, Wire::Number(number)) => nanos = i32::try_from(number).unwrap_or_default(),
+            (1, WireValue::Varint(number)) => seconds = number.cast_signed(),
+            (2, WireValue::Varint(number)) => nanos = i32::try_from(number).unwrap_or_default(),
             _ => {}
         }
     }
     let Ok(time) = Timestamp::new(seconds, nanos) else { return Ok(Value::Null) };
-    let shown = if digits == 0 { format!("{time:.0}") } else { format!("{time:.6}") };
-    Ok(if seconds == 0 && nanos == 0 { Value::Null } else { shown.into() })
+    let text = if digits == 0 { format!("{time:.0}") } else { format!("{time:.6}") };
+    Ok(if seconds == 0 && nanos == 0 { Value::Null } else { text.into() })
 }
 
-fn text_field(bytes: &[u8], wanted: u64) -> Result<Value, ProtobufError> {
-    for field in fields(bytes, "text") {
-        if let (number, Wire::Bytes(text)) = field?
-            && number == wanted
-        {
+fn decode_quantity(bytes: &[u8]) -> Result<Value, ProtobufError> {
+    for field in fields(bytes, "Quantity") {
+        if let (1, WireValue::Bytes(text)) = field? {
             return Ok(String::from_utf8_lossy(text).into());
         }
     }
     Ok("".into())
 }
 
-fn int_or_string(bytes: &[u8]) -> Result<Value, ProtobufError> {
-    let (mut is_text, mut number, mut text) = (false, 0, String::new());
+fn decode_int_or_string(bytes: &[u8]) -> Result<Value, ProtobufError> {
+    let (mut is_string, mut number, mut text) = (false, 0, String::new());
     for field in fields(bytes, "IntOrString") {
         match field? {
-            (1, Wire::Number(kind)) => is_text = kind == 1,
-            (2, Wire::Number(value)) => number = value.cast_signed(),
-            (3, Wire::Bytes(value)) => text = String::from_utf8_lossy(value).into_owned(),
+            (1, WireValue::Varint(kind)) => is_string = kind == 1,
+            (2, WireValue::Varint(value)) => number = value.cast_signed(),
+            (3, WireValue::Bytes(value)) => text = String::from_utf8_lossy(value).into_owned(),
             _ => {}
         }
     }
-    Ok(if is_text { text.into() } else { number.into() })
+    Ok(if is_string { text.into() } else { number.into() })
 }
 
-fn raw_json(bytes: &[u8]) -> Result<Value, ProtobufError> {
+fn decode_raw_json(bytes: &[u8]) -> Result<Value, ProtobufError> {
     for field in fields(bytes, "RawExtension") {
-        if let (1, Wire::Bytes(text)) = field? {
-            let broken = |_| ProtobufError::Malformed { message: "RawExtension".into() };
-            return serde_json::from_slice(text).map_err(broken);
+        if let (1, WireValue::Bytes(text)) = field? {
+            let malformed = |_| ProtobufError::Malformed { message: "RawExtension".into() };
+            return serde_json::from_slice(text).map_err(malformed);
         }
     }
     Ok(Value::Null)
 }
 
+/// Returns whether a value is Go's zero value of its type.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -301,25 +310,27 @@ mod tests {
 
     use super::*;
 
-    /// A field of bytes.
+    /// Encodes a field of bytes.
     fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
         let mut out = vec![number << 3 | 2, u8::try_from(bytes.len()).expect("tests use short fields")];
         out.extend_from_slice(bytes);
         out
     }
 
+    /// Encodes a varint field.
     fn number(number: u8, value: u8) -> Vec<u8> {
         vec![number << 3, value]
     }
 
+    /// Encodes an object.
     fn object(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
         let type_meta = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
         [MAGIC.to_vec(), field(1, &type_meta), field(2, raw), field(3, b""), field(4, b"")].concat()
     }
 
     #[test]
-    fn a_config_map_as_kubectl_sends_it() {
-        // name, empty generateName to resourceVersion, generation 0, an empty creationTimestamp.
+    fn config_map_of_kubectl_create_is_decoded() {
+        // The name, empty strings, generation 0 and an empty creationTimestamp.
         let metadata = [field(1, b"cm"), field(2, b""), field(3, b""), number(7, 0), field(8, b"")].concat();
         let entry = [field(1, b"a"), field(2, b"b")].concat();
         let raw = [field(1, &metadata), field(2, &entry)].concat();
@@ -332,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn pointers_keep_their_zero_and_inline_messages_their_place() {
+    fn zero_values_of_pointers_are_kept_and_embedded_messages_are_inlined() {
         let volume = [field(1, b"v"), field(2, &field(2, b""))].concat();
         let quantity = field(1, b"100m");
         let limits = [field(1, b"cpu"), field(2, &quantity)].concat();
@@ -352,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_secrets_and_times_have_their_json_form() {
+    fn int_or_strings_bytes_and_times_have_their_json_form() {
         let by_name = [number(1, 1), number(2, 0), field(3, b"http")].concat();
         let by_number = [number(1, 0), number(2, 80), field(3, b"")].concat();
         let ports = [field(1, &field(4, &by_name)), field(1, &field(4, &by_number))].concat();
@@ -368,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_why() {
+    fn errors_name_the_problem() {
         assert_eq!(decode_protobuf(b"{}"), Err(ProtobufError::NoMagic));
         let unknown = decode_protobuf(&object("example.com/v1", "Foo", b""));
         assert!(matches!(unknown, Err(ProtobufError::UnknownKind { ref kind, .. }) if kind == "Foo"));
@@ -377,27 +388,27 @@ mod tests {
     }
 
     #[test]
-    fn every_number_belongs_to_a_field_of_the_schema() {
+    fn every_numbered_field_exists_in_the_schema() {
         let definitions = &crate::schema::definitions().schemas;
-        for (message, fields) in table() {
+        for (message, fields) in field_table() {
             let Some(definition) = definitions.get(*message) else { continue };
             for field in fields.values() {
                 match field {
                     Field::Named { name, .. } => {
                         assert!(definition["properties"].get(*name).is_some(), "{message} has no {name}");
                     }
-                    Field::Inline(inner) => assert!(table().contains_key(inner), "{inner} is missing"),
+                    Field::Inline(inner) => assert!(field_table().contains_key(inner), "{inner} is missing"),
                 }
             }
         }
         for kind in ["io.k8s.api.apps.v1.Deployment", "io.k8s.api.core.v1.Pod", "io.k8s.api.batch.v1.Job"] {
-            assert!(table().contains_key(kind), "{kind}");
+            assert!(field_table().contains_key(kind), "{kind}");
         }
     }
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(raw in proptest::collection::vec(any::<u8>(), 0..120)) {
+        fn arbitrary_bytes_never_panic(raw in proptest::collection::vec(any::<u8>(), 0..120)) {
             let _ = decode_protobuf(&object("apps/v1", "Deployment", &raw));
             let _ = decode_protobuf(&raw);
         }

@@ -1,23 +1,23 @@
-//! Protobuf's wire format: numbered fields, one after the other.
+//! The wire format of protobuf: a sequence of numbered fields.
 
 use super::ProtobufError;
 
-/// A field's value as it stands on the wire.
+/// The value of a field, by wire type.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Wire<'a> {
+pub(super) enum WireValue<'a> {
     /// A varint.
-    Number(u64),
-    /// Four or eight bytes.
+    Varint(u64),
+    /// Four or eight bytes, little-endian.
     Fixed(u64),
-    /// A text, a message, or bytes.
+    /// A length-delimited string, message or byte sequence.
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message in their order, each with its number; ends after the first error.
+/// Iterates over the fields of a message, each with its number. Ends after the first error, which names `message`.
 pub(super) fn fields<'a>(
     bytes: &'a [u8],
     message: &str,
-) -> impl Iterator<Item = Result<(u64, Wire<'a>), ProtobufError>> {
+) -> impl Iterator<Item = Result<(u64, WireValue<'a>), ProtobufError>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -31,16 +31,16 @@ pub(super) fn fields<'a>(
     })
 }
 
-fn next_field<'a>(rest: &mut &'a [u8]) -> Option<(u64, Wire<'a>)> {
+fn next_field<'a>(rest: &mut &'a [u8]) -> Option<(u64, WireValue<'a>)> {
     let tag = varint(rest)?;
     let wire = match tag & 7 {
-        0 => Wire::Number(varint(rest)?),
-        1 => Wire::Fixed(u64::from_le_bytes(*rest.split_off(..8)?.first_chunk()?)),
+        0 => WireValue::Varint(varint(rest)?),
+        1 => WireValue::Fixed(u64::from_le_bytes(*rest.split_off(..8)?.first_chunk()?)),
         2 => {
             let length = usize::try_from(varint(rest)?).ok()?;
-            Wire::Bytes(rest.split_off(..length)?)
+            WireValue::Bytes(rest.split_off(..length)?)
         }
-        5 => Wire::Fixed(u32::from_le_bytes(*rest.split_off(..4)?.first_chunk()?).into()),
+        5 => WireValue::Fixed(u32::from_le_bytes(*rest.split_off(..4)?.first_chunk()?).into()),
         _ => return None,
     };
     Some((tag >> 3, wire))

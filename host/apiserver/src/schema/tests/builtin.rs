@@ -1,3 +1,5 @@
+//! Tests of the schemas of built-in kinds.
+
 use serde_json::{Value, json};
 
 use super::errors;
@@ -32,7 +34,7 @@ fn every_built_in_kind_has_a_schema_with_metadata() {
 }
 
 #[test]
-fn a_deployment_is_defaulted_as_by_kubernetes() {
+fn deployment_gets_kubernetes_defaults() {
     let schema = built_in("apps/v1", "Deployment");
     let mut value = deployment();
     schema.apply_defaults(&mut value);
@@ -58,14 +60,14 @@ fn a_deployment_is_defaulted_as_by_kubernetes() {
             "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"
         })
     );
-    let once = value.clone();
+    let defaulted = value.clone();
     schema.apply_defaults(&mut value);
-    assert_eq!(value, once);
+    assert_eq!(value, defaulted, "defaulting is idempotent");
     assert!(errors(&schema, &value, None).is_empty());
 }
 
 #[test]
-fn the_pull_policy_follows_the_tag() {
+fn image_pull_policy_depends_on_the_tag() {
     let schema = built_in("v1", "Pod");
     for (image, policy) in [
         ("nginx", "Always"),
@@ -82,7 +84,7 @@ fn the_pull_policy_follows_the_tag() {
 }
 
 #[test]
-fn services_and_secrets_are_defaulted() {
+fn services_and_secrets_get_kubernetes_defaults() {
     let mut service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
     let schema = built_in("v1", "Service");
     schema.apply_defaults(&mut service);
@@ -101,7 +103,7 @@ fn services_and_secrets_are_defaulted() {
 }
 
 #[test]
-fn deployments_need_a_selector_that_matches_their_template() {
+fn deployment_selector_must_match_the_template_and_is_immutable() {
     let schema = built_in("apps/v1", "Deployment");
     let mut value = deployment();
     value["spec"]["template"]["metadata"]["labels"] = json!({"app": "other"});
@@ -123,44 +125,44 @@ fn deployments_need_a_selector_that_matches_their_template() {
 }
 
 #[test]
-fn containers_need_a_name_and_an_image() {
+fn containers_require_a_name_and_an_image() {
     let schema = built_in("apps/v1", "Deployment");
     let mut value = deployment();
     value["spec"]["template"]["spec"]["containers"] = json!([{"name": "A b"}, {"image": "x"}]);
-    let wrong = errors(&schema, &value, None);
+    let found = errors(&schema, &value, None);
     assert!(
-        wrong.iter().any(|one| one == "spec.template.spec.containers[0].image: Required value"),
-        "{wrong:?}"
+        found.iter().any(|error| error == "spec.template.spec.containers[0].image: Required value"),
+        "{found:?}"
     );
     assert!(
-        wrong.iter().any(|one| one == "spec.template.spec.containers[1].name: Required value"),
-        "{wrong:?}"
+        found.iter().any(|error| error == "spec.template.spec.containers[1].name: Required value"),
+        "{found:?}"
     );
     assert!(
-        wrong
+        found
             .iter()
-            .any(|one| one.contains("containers[0].name: Invalid value: \"A b\": a lowercase RFC 1123"))
+            .any(|error| error.contains("containers[0].name: Invalid value: \"A b\": a lowercase RFC 1123"))
     );
 }
 
 #[test]
-fn names_labels_and_keys_are_checked() {
+fn names_labels_and_data_keys_are_validated() {
     let schema = built_in("v1", "ConfigMap");
     let value = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "data": {"a/b": "x"},
         "metadata": {"name": "Bad_Name", "labels": {"-k": "v v"}}
     });
-    let wrong = errors(&schema, &value, None);
-    assert_eq!(wrong.len(), 4, "{wrong:?}");
+    let found = errors(&schema, &value, None);
+    assert_eq!(found.len(), 4, "{found:?}");
     assert!(
-        wrong[0].starts_with(r#"metadata.name: Invalid value: "Bad_Name": a lowercase RFC 1123 subdomain"#)
+        found[0].starts_with(r#"metadata.name: Invalid value: "Bad_Name": a lowercase RFC 1123 subdomain"#)
     );
-    assert!(wrong[1].starts_with(r#"metadata.labels: Invalid value: "-k": name part must consist of"#));
-    assert!(wrong[3].starts_with(r#"data[a/b]: Invalid value: "a/b": a valid config key"#));
+    assert!(found[1].starts_with(r#"metadata.labels: Invalid value: "-k": name part must consist of"#));
+    assert!(found[3].starts_with(r#"data[a/b]: Invalid value: "a/b": a valid config key"#));
 }
 
 #[test]
-fn built_in_objects_lose_unknown_fields_nulls_and_empty_collections() {
+fn pruning_built_in_kinds_removes_unknown_fields_nulls_and_empty_collections() {
     let schema = built_in("apps/v1", "Deployment");
     let mut value = deployment();
     value["metadata"]["creationTimestamp"] = Value::Null;
@@ -177,9 +179,9 @@ fn built_in_objects_lose_unknown_fields_nulls_and_empty_collections() {
         ]
     );
     schema.prune(&mut value);
-    let mut wanted = deployment();
-    wanted["spec"]["template"]["spec"]["securityContext"] = json!({});
-    assert_eq!(value, wanted, "structs stay, empty maps and lists go");
+    let mut expected = deployment();
+    expected["spec"]["template"]["spec"]["securityContext"] = json!({});
+    assert_eq!(value, expected, "empty structs stay, empty maps and lists do not");
 }
 
 #[test]
@@ -207,7 +209,7 @@ fn type_errors_of_built_in_kinds_are_decoding_errors() {
 }
 
 #[test]
-fn crds_with_any_schema_shape_decode() {
+fn crds_with_arbitrary_json_in_their_schema_are_decoded() {
     let schema = built_in("apiextensions.k8s.io/v1", "CustomResourceDefinition");
     let mut value = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -231,7 +233,7 @@ fn crds_with_any_schema_shape_decode() {
 }
 
 #[test]
-fn times_quantities_and_bytes_must_be_readable() {
+fn malformed_times_quantities_and_bytes_are_decoding_errors() {
     let pod = |cpu: &str| json!({"spec": {"containers": [{"name": "a", "image": "i", "resources": {"limits": {"cpu": cpu}}}]}});
     let schema = built_in("v1", "Pod");
     assert_eq!(schema.decode_error(&pod("500m")), None);
@@ -251,7 +253,7 @@ fn times_quantities_and_bytes_must_be_readable() {
 }
 
 #[test]
-fn quantities_are_written_back_in_canonical_form() {
+fn defaulting_canonicalizes_quantities() {
     let mut pod = json!({"spec": {"containers": [
         {"name": "a", "image": "i", "resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}, "requests": {"cpu": 0.5}}}
     ]}});

@@ -1,14 +1,16 @@
+//! Tests of the schemas of custom resources.
+
 use serde_json::{Value, json};
 
 use super::{crd, errors, object};
 use crate::schema::Schema;
 
 #[test]
-fn wrong_types_are_reported_as_kubernetes_reports_them() {
+fn wrong_types_and_numbers_out_of_range_have_kubernetes_messages() {
     let schema = crd(&json!({"replicas": {"type": "integer", "minimum": 1, "maximum": 10}}));
-    let wrong = errors(&schema, &object(&json!({"replicas": "string"})), None);
+    let found = errors(&schema, &object(&json!({"replicas": "string"})), None);
     assert_eq!(
-        wrong,
+        found,
         [
             r#"spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer: "string""#
         ]
@@ -25,7 +27,7 @@ fn wrong_types_are_reported_as_kubernetes_reports_them() {
 }
 
 #[test]
-fn limits_of_strings_lists_and_maps_hold() {
+fn value_validations_of_strings_lists_and_maps_are_enforced() {
     let schema = crd(&json!({
         "name": {"type": "string", "minLength": 2, "maxLength": 3, "pattern": "^[a-z]+$"},
         "tier": {"type": "string", "enum": ["gold", "silver"]},
@@ -36,38 +38,38 @@ fn limits_of_strings_lists_and_maps_hold() {
         "maybe": {"type": "string", "nullable": true},
         "count": {"type": "integer", "format": "int32"},
     }));
-    let one = |spec: Value| errors(&schema, &object(&spec), None);
+    let errors_of = |spec: Value| errors(&schema, &object(&spec), None);
     assert_eq!(
-        one(json!({"name": "a"})),
+        errors_of(json!({"name": "a"})),
         [r#"spec.name: Invalid value: "a": spec.name in body should be at least 2 chars long"#]
     );
-    assert_eq!(one(json!({"name": "abcd"})), ["spec.name: Too long: may not be more than 3 bytes"]);
+    assert_eq!(errors_of(json!({"name": "abcd"})), ["spec.name: Too long: may not be more than 3 bytes"]);
     assert_eq!(
-        one(json!({"name": "A1"})),
+        errors_of(json!({"name": "A1"})),
         [r#"spec.name: Invalid value: "A1": spec.name in body should match '^[a-z]+$'"#]
     );
     assert_eq!(
-        one(json!({"tier": "tin"})),
+        errors_of(json!({"tier": "tin"})),
         [r#"spec.tier: Unsupported value: "tin": supported values: "gold", "silver""#]
     );
     assert_eq!(
-        one(json!({"when": "soon"})),
+        errors_of(json!({"when": "soon"})),
         [r#"spec.when: Invalid value: "soon": spec.when in body must be of type date-time: "soon""#]
     );
-    assert_eq!(one(json!({"list": ["a", "b"]})), ["spec.list: Too many: 2: must have at most 1 item"]);
+    assert_eq!(errors_of(json!({"list": ["a", "b"]})), ["spec.list: Too many: 2: must have at most 1 item"]);
     assert_eq!(
-        one(json!({"map": {"a": true}})),
+        errors_of(json!({"map": {"a": true}})),
         [r#"spec.map.a: Invalid value: "boolean": spec.map.a in body must be of type integer: "boolean""#]
     );
-    assert!(one(json!({"port": 80})).is_empty() && one(json!({"port": "http"})).is_empty());
-    assert_eq!(one(json!({"port": true})).len(), 1);
-    assert!(one(json!({"maybe": null})).is_empty());
-    assert_eq!(one(json!({"name": null})).len(), 1, "null is not allowed unless nullable");
-    assert_eq!(one(json!({"count": 3_000_000_000_u64})).len(), 1);
+    assert!(errors_of(json!({"port": 80})).is_empty() && errors_of(json!({"port": "http"})).is_empty());
+    assert_eq!(errors_of(json!({"port": true})).len(), 1);
+    assert!(errors_of(json!({"maybe": null})).is_empty());
+    assert_eq!(errors_of(json!({"name": null})).len(), 1, "null is not allowed unless nullable");
+    assert_eq!(errors_of(json!({"count": 3_000_000_000_u64})).len(), 1);
 }
 
 #[test]
-fn required_fields_and_alternatives_are_checked() {
+fn required_fields_and_one_of_are_checked() {
     let schema = Schema::from_crd(&json!({
         "type": "object", "required": ["spec"],
         "properties": {"spec": {
@@ -91,7 +93,7 @@ fn required_fields_and_alternatives_are_checked() {
 }
 
 #[test]
-fn list_types_demand_unique_items() {
+fn lists_of_type_set_and_map_must_have_unique_items() {
     let schema = crd(&json!({
         "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
         "map": {
@@ -110,7 +112,7 @@ fn list_types_demand_unique_items() {
 }
 
 #[test]
-fn what_was_wrong_before_and_is_unchanged_is_let_through() {
+fn unchanged_value_may_stay_invalid() {
     let schema = crd(&json!({"n": {"type": "integer", "minimum": 5}, "m": {"type": "integer"}}));
     let old = object(&json!({"n": 1, "m": 1}));
     assert!(errors(&schema, &object(&json!({"n": 1, "m": 2})), Some(&old)).is_empty());
@@ -118,26 +120,26 @@ fn what_was_wrong_before_and_is_unchanged_is_let_through() {
 }
 
 #[test]
-fn schemas_that_are_not_structural_are_refused() {
-    let refused = |schema: Value| -> Vec<String> {
+fn schemas_that_are_not_structural_are_rejected() {
+    let violations = |schema: Value| -> Vec<String> {
         let causes = Schema::from_crd_at(&schema, "schema").expect_err("not structural");
         causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
     };
-    assert_eq!(refused(json!({})), ["schema.type: Required value: must not be empty at the root"]);
+    assert_eq!(violations(json!({})), ["schema.type: Required value: must not be empty at the root"]);
     assert_eq!(
-        refused(json!({"type": "object", "properties": {"a": {}}})),
+        violations(json!({"type": "object", "properties": {"a": {}}})),
         ["schema.properties[a].type: Required value: must not be empty for specified object fields"]
     );
     assert_eq!(
-        refused(json!({"type": "object", "properties": {"a": {"type": "array"}}})),
+        violations(json!({"type": "object", "properties": {"a": {"type": "array"}}})),
         ["schema.properties[a].items: Required value: must be specified"]
     );
     assert_eq!(
-        refused(json!({"type": "object", "oneOf": [{"properties": {"b": {"minimum": 1}}}]})),
+        violations(json!({"type": "object", "oneOf": [{"properties": {"b": {"minimum": 1}}}]})),
         ["schema.properties[b]: Required value: because it is defined in schema.oneOf[0].properties[b]"]
     );
     assert_eq!(
-        refused(
+        violations(
             json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}}})
         ),
         [
@@ -145,12 +147,12 @@ fn schemas_that_are_not_structural_are_refused() {
           metadata is implicitly specified"
         ]
     );
-    let rule = refused(json!({"type": "object", "x-kubernetes-validations": [{"rule": "self.a +"}]}));
+    let rule = violations(json!({"type": "object", "x-kubernetes-validations": [{"rule": "self.a +"}]}));
     assert!(
         rule[0].starts_with(r#"schema.x-kubernetes-validations[0].rule: Invalid value: "self.a +""#),
         "{rule:?}"
     );
-    let keys = refused(json!({"type": "object", "properties": {"l": {
+    let keys = violations(json!({"type": "object", "properties": {"l": {
         "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
         "items": {"type": "object", "properties": {"name": {"type": "string"}}}
     }}}));
@@ -162,7 +164,7 @@ fn schemas_that_are_not_structural_are_refused() {
 }
 
 #[test]
-fn pruning_drops_what_the_schema_does_not_know_and_names_it() {
+fn pruning_removes_unknown_fields_and_returns_their_paths() {
     let schema = crd(&json!({
         "known": {"type": "string"},
         "raw": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
@@ -200,7 +202,7 @@ fn pruning_drops_what_the_schema_does_not_know_and_names_it() {
 }
 
 #[test]
-fn defaults_of_custom_resources_fill_gaps_and_nested_objects() {
+fn custom_resources_are_defaulted_recursively() {
     let schema = crd(&json!({
         "replicas": {"type": "integer", "default": 2},
         "nested": {"type": "object", "default": {}, "properties": {"a": {"type": "string", "default": "x"}}},
@@ -210,9 +212,9 @@ fn defaults_of_custom_resources_fill_gaps_and_nested_objects() {
     }));
     let mut value = object(&json!({"replicas": null, "list": [{}], "nullable": null, "plain": null}));
     schema.apply_defaults(&mut value);
-    let wanted =
+    let expected =
         object(&json!({"replicas": 2, "nested": {"a": "x"}, "list": [{"p": "TCP"}], "nullable": null}));
-    assert_eq!(value, wanted);
+    assert_eq!(value, expected);
     schema.apply_defaults(&mut value);
-    assert_eq!(value, wanted, "defaulting twice changes nothing");
+    assert_eq!(value, expected, "defaulting twice changes nothing");
 }

@@ -1,3 +1,5 @@
+//! Tests of schemas: built-in kinds, custom resources and CEL rules.
+
 mod builtin;
 mod custom;
 mod rules;

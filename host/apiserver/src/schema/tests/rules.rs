@@ -1,10 +1,12 @@
+//! Tests of CEL rules.
+
 use serde_json::{Value, json};
 
 use super::{crd, errors, object};
 use crate::schema::Schema;
 
 #[test]
-fn cel_rules_see_self_and_old_self() {
+fn transition_rules_compare_correlated_items_and_skip_creates() {
     let schema = crd(&json!({
         "min": {"type": "integer"}, "max": {"type": "integer"},
         "class": {"type": "string", "x-kubernetes-validations": [
@@ -27,12 +29,12 @@ fn cel_rules_see_self_and_old_self() {
             r#"spec.class: Invalid value: "string": class is immutable"#,
             r#"spec.ports[0]: Invalid value: "object": ports only grow"#
         ],
-        "old and new items are paired by key, not by index"
+        "old and new items are correlated by key, not by index"
     );
 }
 
 #[test]
-fn cel_rules_fail_with_their_message_or_their_text() {
+fn failed_rules_report_their_message_or_their_text() {
     let rule = |rule: Value| {
         let schema = json!({"type": "object", "properties": {"spec": {
             "type": "object", "x-kubernetes-validations": [rule],
@@ -71,21 +73,21 @@ fn optional_old_self_runs_on_create_too() {
 }
 
 #[test]
-fn cel_rules_wait_until_the_shape_is_right() {
+fn rules_are_not_evaluated_while_types_are_wrong() {
     let schema = crd(&json!({
         "n": {"type": "integer"},
         "m": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 5"}]}
     }));
-    let wrong = errors(&schema, &object(&json!({"n": "x", "m": 1})), None);
-    assert_eq!(wrong.len(), 2);
+    let found = errors(&schema, &object(&json!({"n": "x", "m": 1})), None);
+    assert_eq!(found.len(), 2);
     assert!(
-        wrong[1].starts_with("<nil>: Invalid value: null: some validation rules were not checked"),
-        "{wrong:?}"
+        found[1].starts_with("<nil>: Invalid value: null: some validation rules were not checked"),
+        "{found:?}"
     );
 }
 
 #[test]
-fn a_rule_that_failed_before_is_let_through_until_the_value_changes() {
+fn unchanged_value_may_keep_failing_a_rule() {
     let schema = crd(&json!({
         "n": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 5"}]}, "m": {"type": "integer"}
     }));

@@ -1,6 +1,6 @@
 //! Workloads of the apps group.
 
-use super::{AGE, Column, NAME, PLAIN, list, text};
+use super::{AGE, Column, DEFAULT_COLUMNS, NAME, list, text};
 
 const TEMPLATE: &str = "/spec/template/spec";
 const CONTAINERS: Column = Column::wide("Containers", |row| row.containers(TEMPLATE, "name"));
@@ -66,13 +66,13 @@ const CONTROLLER_REVISION: &[Column] = &[
     AGE,
 ];
 
-pub(super) fn of(kind: &str) -> &'static [Column] {
+pub(super) fn for_kind(kind: &str) -> &'static [Column] {
     match kind {
         "Deployment" => DEPLOYMENT,
         "ReplicaSet" => REPLICA_SET,
         "StatefulSet" => STATEFUL_SET,
         "DaemonSet" => DAEMON_SET,
         "ControllerRevision" => CONTROLLER_REVISION,
-        _ => PLAIN,
+        _ => DEFAULT_COLUMNS,
     }
 }

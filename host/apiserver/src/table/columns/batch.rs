@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{AGE, Cell, Column, NAME, PLAIN, count};
+use super::{AGE, Column, DEFAULT_COLUMNS, NAME, Row, count};
 use crate::table::age;
 
 const JOB: &[Column] = &[
@@ -38,9 +38,9 @@ const CRON_JOB: &[Column] = &[
     Column::wide("Selector", |row| row.selector("/spec/jobTemplate/spec/selector")),
 ];
 
-fn status(row: &Cell<'_>) -> Value {
+fn status(row: &Row<'_>) -> Value {
     let is = |ty: &str| row.condition(ty) == "True";
-    let word = if is("Complete") {
+    let status = if is("Complete") {
         "Complete"
     } else if is("Failed") {
         "Failed"
@@ -55,31 +55,31 @@ fn status(row: &Cell<'_>) -> Value {
     } else {
         "Running"
     };
-    word.into()
+    status.into()
 }
 
-fn completions(row: &Cell<'_>) -> Value {
+fn completions(row: &Row<'_>) -> Value {
     let succeeded = row.number("/status/succeeded");
     let text = match row.object.pointer("/spec/completions").and_then(Value::as_i64) {
-        Some(wanted) => format!("{succeeded}/{wanted}"),
+        Some(completions) => format!("{succeeded}/{completions}"),
         None => match row.number("/spec/parallelism") {
-            many @ 2.. => format!("{succeeded}/1 of {many}"),
+            parallelism @ 2.. => format!("{succeeded}/1 of {parallelism}"),
             _ => format!("{succeeded}/1"),
         },
     };
     text.into()
 }
 
-fn duration(row: &Cell<'_>) -> Value {
+fn duration(row: &Row<'_>) -> Value {
     let Ok(start) = row.text("/status/startTime").parse::<Timestamp>() else { return "".into() };
     let end = row.text("/status/completionTime").parse().unwrap_or(row.now);
-    age::human(end.as_second() - start.as_second()).into()
+    age::human_duration(end.as_second() - start.as_second()).into()
 }
 
-pub(super) fn of(kind: &str) -> &'static [Column] {
+pub(super) fn for_kind(kind: &str) -> &'static [Column] {
     match kind {
         "Job" => JOB,
         "CronJob" => CRON_JOB,
-        _ => PLAIN,
+        _ => DEFAULT_COLUMNS,
     }
 }

@@ -1,18 +1,21 @@
-//! Kinds of the core group, except pods and events.
+//! Kinds of the core group other than pods and events.
 
 use serde_json::Value;
 
-use super::{AGE, Cell, Column, NAME, PLAIN, count, join, list, or_none, plain, text};
+use super::{AGE, Column, DEFAULT_COLUMNS, NAME, Row, count, join, list, or_none, scalar, text};
 
 const NAMESPACE: &[Column] = &[NAME, Column::text("Status", |row| row.text("/status/phase").into()), AGE];
 
-const CONFIG_MAP: &[Column] =
-    &[NAME, Column::text("Data", |row| (row.entries("/data") + row.entries("/binaryData")).into()), AGE];
+const CONFIG_MAP: &[Column] = &[
+    NAME,
+    Column::text("Data", |row| (row.entry_count("/data") + row.entry_count("/binaryData")).into()),
+    AGE,
+];
 
 const SECRET: &[Column] = &[
     NAME,
     Column::text("Type", |row| row.text("/type").into()),
-    Column::text("Data", |row| row.entries("/data").into()),
+    Column::text("Data", |row| row.entry_count("/data").into()),
     AGE,
 ];
 
@@ -26,7 +29,7 @@ const SERVICE: &[Column] = &[
     Column::text("External-IP", external_ip),
     Column::text("Port(s)", |row| {
         let ports = row.list("/spec/ports").iter().map(|port| {
-            let (number, protocol) = (plain(port.get("port"), "0"), text(port, "/protocol"));
+            let (number, protocol) = (scalar(port.get("port"), "0"), text(port, "/protocol"));
             match port.get("nodePort").and_then(Value::as_i64).filter(|node| *node > 0) {
                 Some(node) => format!("{number}:{node}/{protocol}"),
                 None => format!("{number}/{protocol}"),
@@ -43,15 +46,15 @@ const ENDPOINTS: &[Column] = &[NAME, Column::text("Endpoints", endpoints), AGE];
 const NODE: &[Column] = &[
     NAME,
     Column::text("Status", |row| {
-        let mut words = vec![match row.condition("Ready") {
+        let mut statuses = vec![match row.condition("Ready") {
             "True" => "Ready",
             "" => "Unknown",
             _ => "NotReady",
         }];
         if row.object.pointer("/spec/unschedulable") == Some(&Value::Bool(true)) {
-            words.push("SchedulingDisabled");
+            statuses.push("SchedulingDisabled");
         }
-        words.join(",").into()
+        statuses.join(",").into()
     }),
     Column::text("Roles", roles),
     AGE,
@@ -123,62 +126,62 @@ const RESOURCE_QUOTA: &[Column] = &[
     AGE,
 ];
 
-fn phase(row: &Cell<'_>) -> Value {
+fn phase(row: &Row<'_>) -> Value {
     if row.is_terminating() { "Terminating".into() } else { row.text("/status/phase").into() }
 }
 
-fn access_modes(row: &Cell<'_>, pointer: &str) -> Value {
-    let has = |mode: &str| row.list(pointer).iter().any(|one| one == mode);
-    let known = [
+fn access_modes(row: &Row<'_>, pointer: &str) -> Value {
+    let has = |mode: &str| row.list(pointer).iter().any(|listed| listed == mode);
+    let modes = [
         ("ReadWriteOnce", "RWO"),
         ("ReadOnlyMany", "ROX"),
         ("ReadWriteMany", "RWX"),
         ("ReadWriteOncePod", "RWOP"),
     ];
-    join(known.iter().filter(|(mode, _)| has(mode)).map(|(_, short)| *short)).into()
+    join(modes.iter().filter(|(mode, _)| has(mode)).map(|(_, short)| *short)).into()
 }
 
-fn external_ip(row: &Cell<'_>) -> Value {
-    let given = join(row.list("/spec/externalIPs").iter().filter_map(Value::as_str));
+fn external_ip(row: &Row<'_>) -> Value {
+    let external_ips = join(row.list("/spec/externalIPs").iter().filter_map(Value::as_str));
     match row.text("/spec/type") {
         "ExternalName" => row.text("/spec/externalName").into(),
         "LoadBalancer" => {
             let ingress = row.list("/status/loadBalancer/ingress").iter();
-            let found = join(ingress.map(|one| match text(one, "/ip") {
-                "" => text(one, "/hostname"),
+            let balancer = join(ingress.map(|entry| match text(entry, "/ip") {
+                "" => text(entry, "/hostname"),
                 ip => ip,
             }));
-            match (found.is_empty(), given.is_empty()) {
+            match (balancer.is_empty(), external_ips.is_empty()) {
                 (true, true) => "<pending>".into(),
-                (true, false) => given.into(),
-                (false, true) => found.into(),
-                (false, false) => format!("{found},{given}").into(),
+                (true, false) => external_ips.into(),
+                (false, true) => balancer.into(),
+                (false, false) => format!("{balancer},{external_ips}").into(),
             }
         }
-        _ => or_none(given).into(),
+        _ => or_none(external_ips).into(),
     }
 }
 
-fn endpoints(row: &Cell<'_>) -> Value {
+fn endpoints(row: &Row<'_>) -> Value {
     const SHOWN: usize = 3;
-    let mut found = Vec::new();
+    let mut endpoints = Vec::new();
     for subset in row.list("/subsets") {
         let ports = list(subset, "/ports");
         for address in list(subset, "/addresses") {
             let ip = text(address, "/ip");
             if ports.is_empty() {
-                found.push(ip.to_owned());
+                endpoints.push(ip.to_owned());
             }
-            found.extend(ports.iter().map(|port| format!("{ip}:{}", plain(port.get("port"), "0"))));
+            endpoints.extend(ports.iter().map(|port| format!("{ip}:{}", scalar(port.get("port"), "0"))));
         }
     }
-    let more = found.len().saturating_sub(SHOWN);
-    found.truncate(SHOWN);
-    let shown = or_none(found.join(","));
+    let more = endpoints.len().saturating_sub(SHOWN);
+    endpoints.truncate(SHOWN);
+    let shown = or_none(endpoints.join(","));
     if more == 0 { shown.into() } else { format!("{shown} + {more} more...").into() }
 }
 
-fn roles(row: &Cell<'_>) -> Value {
+fn roles(row: &Row<'_>) -> Value {
     let labels = row.object.pointer("/metadata/labels").and_then(Value::as_object);
     let mut roles: Vec<&str> = labels
         .into_iter()
@@ -194,25 +197,25 @@ fn roles(row: &Cell<'_>) -> Value {
     or_none(roles.join(",")).into()
 }
 
-fn address(row: &Cell<'_>, ty: &str) -> Value {
+fn address(row: &Row<'_>, ty: &str) -> Value {
     let found = row.list("/status/addresses").iter().find(|address| address["type"] == ty);
     found.map_or("<none>", |address| text(address, "/address")).into()
 }
 
-/// What is used of what is allowed, by resource; limits and requests have a column each.
-fn quota(row: &Cell<'_>, limits: bool) -> Value {
+/// Formats the used and the hard amount of each resource of a quota: of limits, or of everything else.
+fn quota(row: &Row<'_>, limits: bool) -> Value {
     let hard = row.object.pointer("/status/hard").and_then(Value::as_object);
-    let entries = hard.into_iter().flatten().filter(|(name, _)| name.starts_with("limits.") == limits);
-    let texts = entries.map(|(name, hard)| {
+    let resources = hard.into_iter().flatten().filter(|(name, _)| name.starts_with("limits.") == limits);
+    let amounts = resources.map(|(name, hard)| {
         let used = row.object.pointer("/status/used").and_then(|used| used.get(name));
-        format!("{name}: {}/{}", plain(used, "0"), plain(Some(hard), "0"))
+        format!("{name}: {}/{}", scalar(used, "0"), scalar(Some(hard), "0"))
     });
-    let mut texts: Vec<_> = texts.collect();
-    texts.sort();
-    texts.join(", ").into()
+    let mut amounts: Vec<_> = amounts.collect();
+    amounts.sort();
+    amounts.join(", ").into()
 }
 
-pub(super) fn of(kind: &str) -> &'static [Column] {
+pub(super) fn for_kind(kind: &str) -> &'static [Column] {
     match kind {
         "Namespace" => NAMESPACE,
         "ConfigMap" => CONFIG_MAP,
@@ -226,6 +229,6 @@ pub(super) fn of(kind: &str) -> &'static [Column] {
         "PersistentVolumeClaim" => PERSISTENT_VOLUME_CLAIM,
         "PodTemplate" => POD_TEMPLATE,
         "ResourceQuota" => RESOURCE_QUOTA,
-        _ => PLAIN,
+        _ => DEFAULT_COLUMNS,
     }
 }

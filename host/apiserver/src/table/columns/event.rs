@@ -1,8 +1,8 @@
-//! Events, in the names of both `v1` and `events.k8s.io/v1`.
+//! Events. Each column reads the fields of both `v1` and `events.k8s.io/v1`.
 
 use serde_json::Value;
 
-use super::{Cell, Column, NAME};
+use super::{Column, NAME, Row};
 
 pub(super) const EVENT: &[Column] = &[
     Column::text("Last Seen", |row| last_seen(row).into()),
@@ -26,14 +26,15 @@ pub(super) const EVENT: &[Column] = &[
     Column { wide: true, ..NAME },
 ];
 
-fn either<'a>(row: &Cell<'a>, core: &str, events: &str) -> &'a str {
+/// Returns the string at the pointer of `v1`, or else at that of `events.k8s.io/v1`.
+fn either<'a>(row: &Row<'a>, core: &str, events: &str) -> &'a str {
     match row.text(core) {
         "" => row.text(events),
         text => text,
     }
 }
 
-fn first_seen(row: &Cell<'_>) -> String {
+fn first_seen(row: &Row<'_>) -> String {
     let time = match either(row, "/firstTimestamp", "/deprecatedFirstTimestamp") {
         "" => "/eventTime",
         _ if row.text("/firstTimestamp").is_empty() => "/deprecatedFirstTimestamp",
@@ -42,7 +43,7 @@ fn first_seen(row: &Cell<'_>) -> String {
     row.since(time)
 }
 
-fn last_seen(row: &Cell<'_>) -> String {
+fn last_seen(row: &Row<'_>) -> String {
     let times = ["/series/lastObservedTime", "/lastTimestamp", "/deprecatedLastTimestamp"];
     match times.into_iter().find(|pointer| !row.text(pointer).is_empty()) {
         Some(pointer) => row.since(pointer),
@@ -50,22 +51,26 @@ fn last_seen(row: &Cell<'_>) -> String {
     }
 }
 
-fn source(row: &Cell<'_>) -> Value {
-    let first = |pointers: [&str; 4]| {
+fn source(row: &Row<'_>) -> Value {
+    let first_non_empty = |pointers: [&str; 4]| {
         pointers
             .into_iter()
             .map(|pointer| row.text(pointer))
             .find(|text| !text.is_empty())
             .unwrap_or_default()
     };
-    let component = first([
+    let component = first_non_empty([
         "/source/component",
         "/deprecatedSource/component",
         "/reportingComponent",
         "/reportingController",
     ]);
-    let instance =
-        first(["/source/host", "/deprecatedSource/host", "/reportingInstance", "/reportingInstance"]);
+    let instance = first_non_empty([
+        "/source/host",
+        "/deprecatedSource/host",
+        "/reportingInstance",
+        "/reportingInstance",
+    ]);
     match instance {
         "" => component.into(),
         instance => format!("{component}, {instance}").into(),

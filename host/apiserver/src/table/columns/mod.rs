@@ -1,11 +1,11 @@
-//! The columns of built-in kinds: names and contents as in `k8s.io/kubernetes/pkg/printers/internalversion`.
+//! The columns of the built-in kinds, after `k8s.io/kubernetes/pkg/printers/internalversion`.
 
 mod apps;
 mod batch;
-mod cluster;
 mod core;
 mod event;
 mod network;
+mod other;
 mod pod;
 
 use jiff::Timestamp;
@@ -13,40 +13,41 @@ use serde_json::Value;
 
 use super::age;
 
-/// One column.
+/// A column of a built-in kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Column {
     pub(super) name: &'static str,
-    /// The type that clients align by: `string`, `integer` or `boolean`.
+    /// The OpenAPI type of the cells (`string`, `integer`, `boolean` or `date`), which clients use for alignment.
     pub(super) ty: &'static str,
-    /// Shown with `-o wide` only.
+    /// Whether the column is shown with `-o wide` only.
     pub(super) wide: bool,
-    pub(super) show: fn(&Cell<'_>) -> Value,
+    /// Computes the cell of a row.
+    pub(super) render: fn(&Row<'_>) -> Value,
 }
 
 impl Column {
-    const fn text(name: &'static str, show: fn(&Cell<'_>) -> Value) -> Self {
-        Self { name, ty: "string", wide: false, show }
+    const fn text(name: &'static str, render: fn(&Row<'_>) -> Value) -> Self {
+        Self { name, ty: "string", wide: false, render }
     }
 
-    const fn integer(name: &'static str, show: fn(&Cell<'_>) -> Value) -> Self {
-        Self { name, ty: "integer", wide: false, show }
+    const fn integer(name: &'static str, render: fn(&Row<'_>) -> Value) -> Self {
+        Self { name, ty: "integer", wide: false, render }
     }
 
-    const fn boolean(name: &'static str, show: fn(&Cell<'_>) -> Value) -> Self {
-        Self { name, ty: "boolean", wide: false, show }
+    const fn boolean(name: &'static str, render: fn(&Row<'_>) -> Value) -> Self {
+        Self { name, ty: "boolean", wide: false, render }
     }
 
-    const fn wide(name: &'static str, show: fn(&Cell<'_>) -> Value) -> Self {
-        Self { name, ty: "string", wide: true, show }
+    const fn wide(name: &'static str, render: fn(&Row<'_>) -> Value) -> Self {
+        Self { name, ty: "string", wide: true, render }
     }
 }
 
 const NAME: Column = Column::text("Name", |row| row.text("/metadata/name").into());
 const AGE: Column = Column::text("Age", |row| row.since("/metadata/creationTimestamp").into());
 
-/// What a real server shows of kinds without a printer of their own: roles, CRDs and the like.
-const PLAIN: &[Column] = &[
+/// The columns of kinds without a printer of their own, such as roles and CRDs (the default table convertor).
+const DEFAULT_COLUMNS: &[Column] = &[
     NAME,
     Column {
         name: "Created At",
@@ -55,34 +56,35 @@ const PLAIN: &[Column] = &[
     },
 ];
 
-/// The columns of a built-in kind.
-pub(super) fn of(group: &str, kind: &str) -> &'static [Column] {
+/// Returns the columns of a built-in kind.
+pub(super) fn for_kind(group: &str, kind: &str) -> &'static [Column] {
     match (group, kind) {
         ("", "Pod") => pod::POD,
         ("" | "events.k8s.io", "Event") => event::EVENT,
-        ("", _) => core::of(kind),
-        ("apps", _) => apps::of(kind),
-        ("batch", _) => batch::of(kind),
-        ("networking.k8s.io" | "discovery.k8s.io", _) => network::of(kind),
-        _ => cluster::of(group, kind),
+        ("", _) => core::for_kind(kind),
+        ("apps", _) => apps::for_kind(kind),
+        ("batch", _) => batch::for_kind(kind),
+        ("networking.k8s.io" | "discovery.k8s.io", _) => network::for_kind(kind),
+        _ => other::for_kind(group, kind),
     }
 }
 
-/// An object whose row is being made.
-pub(super) struct Cell<'a> {
+/// The object of a row, with accessors for the cells.
+pub(super) struct Row<'a> {
     pub(super) object: &'a Value,
+    /// The time from which ages are computed.
     pub(super) now: Timestamp,
 }
 
-impl<'a> Cell<'a> {
-    /// The text at a JSON pointer, "" if there is none.
+impl<'a> Row<'a> {
+    /// Returns the string at a JSON pointer; empty if there is none.
     pub(super) fn text(&self, pointer: &str) -> &'a str {
         text(self.object, pointer)
     }
 
-    fn text_or(&self, pointer: &str, otherwise: &'static str) -> &'a str {
+    fn text_or(&self, pointer: &str, default: &'static str) -> &'a str {
         match self.text(pointer) {
-            "" => otherwise,
+            "" => default,
             text => text,
         }
     }
@@ -95,8 +97,8 @@ impl<'a> Cell<'a> {
         list(self.object, pointer)
     }
 
-    /// The number of entries of a map.
-    fn entries(&self, pointer: &str) -> i64 {
+    /// Returns the number of entries of a map.
+    fn entry_count(&self, pointer: &str) -> i64 {
         self.object.pointer(pointer).and_then(Value::as_object).map_or(0, |map| count(map.len()))
     }
 
@@ -108,18 +110,18 @@ impl<'a> Cell<'a> {
         !self.text("/metadata/deletionTimestamp").is_empty()
     }
 
-    /// The status of a condition in `/status/conditions`.
+    /// Returns the status of a condition in `/status/conditions`; empty if there is none.
     fn condition(&self, ty: &str) -> &'a str {
         condition(self.list("/status/conditions"), ty)
     }
 
-    /// The `field` of each container of a pod spec, joined.
-    fn containers(&self, pod: &str, field: &str) -> Value {
-        let containers = self.list(&format!("{pod}/containers"));
-        join(containers.iter().map(|one| text(one, &format!("/{field}")))).into()
+    /// Returns the `field` of each container of a pod spec, joined with commas.
+    fn containers(&self, pod_spec: &str, field: &str) -> Value {
+        let containers = self.list(&format!("{pod_spec}/containers"));
+        join(containers.iter().map(|container| text(container, &format!("/{field}")))).into()
     }
 
-    /// A `{matchLabels, matchExpressions}` selector in its text form.
+    /// Formats a label selector with `matchLabels` and `matchExpressions`.
     fn selector(&self, pointer: &str) -> Value {
         let parsed = self.object.pointer(pointer).map(pilothouse_model::LabelSelector::from_json);
         match parsed {
@@ -129,7 +131,7 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// A map of labels in its text form.
+    /// Formats a map of labels.
     fn labels(&self, pointer: &str) -> Value {
         let map = self.object.pointer(pointer).and_then(Value::as_object);
         let mut pairs: Vec<_> = map
@@ -151,11 +153,11 @@ fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
 }
 
 fn condition<'a>(conditions: &'a [Value], ty: &str) -> &'a str {
-    conditions.iter().find(|one| one["type"] == ty).map_or("", |one| text(one, "/status"))
+    conditions.iter().find(|condition| condition["type"] == ty).map_or("", |found| text(found, "/status"))
 }
 
-fn count(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
+fn count(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
 }
 
 fn join<'a>(texts: impl Iterator<Item = &'a str>) -> String {
@@ -166,10 +168,10 @@ fn or_none(text: String) -> String {
     if text.is_empty() { "<none>".into() } else { text }
 }
 
-/// A number or text as it is written; `otherwise` if there is none.
-fn plain(value: Option<&Value>, otherwise: &str) -> String {
+/// Formats a number or string without quotes; `default` if there is none.
+fn scalar(value: Option<&Value>, default: &str) -> String {
     match value {
-        None | Some(Value::Null) => otherwise.into(),
+        None | Some(Value::Null) => default.into(),
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{AGE, Cell, Column, NAME, PLAIN, join, list, or_none, plain, text};
+use super::{AGE, Column, DEFAULT_COLUMNS, NAME, Row, join, list, or_none, scalar, text};
 
 const INGRESS: &[Column] = &[
     NAME,
@@ -10,8 +10,8 @@ const INGRESS: &[Column] = &[
     Column::text("Hosts", hosts),
     Column::text("Address", |row| {
         let ingress = row.list("/status/loadBalancer/ingress").iter();
-        join(ingress.map(|one| match text(one, "/ip") {
-            "" => text(one, "/hostname"),
+        join(ingress.map(|entry| match text(entry, "/ip") {
+            "" => text(entry, "/hostname"),
             ip => ip,
         }))
         .into()
@@ -43,20 +43,21 @@ const ENDPOINT_SLICE: &[Column] = &[
     NAME,
     Column::text("AddressType", |row| row.text("/addressType").into()),
     Column::text("Ports", |row| {
-        let ports = row.list("/ports").iter().map(|port| plain(port.get("port"), "*"));
-        shortened(&ports.collect::<Vec<_>>(), "<unset>")
+        let ports = row.list("/ports").iter().map(|port| scalar(port.get("port"), "*"));
+        first_three(&ports.collect::<Vec<_>>(), "<unset>")
     }),
     Column::text("Endpoints", |row| {
-        let all = row.list("/endpoints").iter().flat_map(|endpoint| list(endpoint, "/addresses"));
-        shortened(&all.map(|address| plain(Some(address), "")).collect::<Vec<_>>(), "<unset>")
+        let addresses = row.list("/endpoints").iter().flat_map(|endpoint| list(endpoint, "/addresses"));
+        first_three(&addresses.map(|address| scalar(Some(address), "")).collect::<Vec<_>>(), "<unset>")
     }),
     AGE,
 ];
 
-fn shortened(all: &[String], none: &str) -> Value {
+/// Joins the first three texts and adds the number of the others; `empty` if there are none.
+fn first_three(all: &[String], empty: &str) -> Value {
     const SHOWN: usize = 3;
     if all.is_empty() {
-        return none.into();
+        return empty.into();
     }
     let shown = all[..all.len().min(SHOWN)].join(",");
     match all.len().saturating_sub(SHOWN) {
@@ -65,7 +66,7 @@ fn shortened(all: &[String], none: &str) -> Value {
     }
 }
 
-fn hosts(row: &Cell<'_>) -> Value {
+fn hosts(row: &Row<'_>) -> Value {
     const SHOWN: usize = 3;
     let rules = row.list("/spec/rules");
     let hosts: Vec<&str> =
@@ -80,12 +81,12 @@ fn hosts(row: &Cell<'_>) -> Value {
     }
 }
 
-pub(super) fn of(kind: &str) -> &'static [Column] {
+pub(super) fn for_kind(kind: &str) -> &'static [Column] {
     match kind {
         "Ingress" => INGRESS,
         "IngressClass" => INGRESS_CLASS,
         "NetworkPolicy" => NETWORK_POLICY,
         "EndpointSlice" => ENDPOINT_SLICE,
-        _ => PLAIN,
+        _ => DEFAULT_COLUMNS,
     }
 }

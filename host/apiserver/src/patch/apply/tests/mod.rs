@@ -1,3 +1,5 @@
+//! Tests of server-side apply.
+
 mod properties;
 
 use serde_json::{Value, json};
@@ -24,7 +26,7 @@ fn widgets() -> Schema {
         }},
         "status": {"type": "object", "properties": {"ready": {"type": "boolean"}}}
     }}))
-    .expect("structural")
+    .expect("the schema is structural")
 }
 
 fn writer(manager: &str) -> Writer<'_> {
@@ -54,7 +56,7 @@ fn owned(object: &Value, manager: &str) -> Value {
 }
 
 #[test]
-fn an_apply_that_creates_owns_what_it_sets() {
+fn apply_that_creates_an_object_owns_the_fields_it_sets() {
     let object =
         apply_as("a", None, json!({"size": 1, "parts": [{"name": "x", "weight": 2}], "tags": ["t"]}));
     let object = object.expect("no conflict");
@@ -85,7 +87,7 @@ fn managers_of_different_fields_share_an_object() {
 }
 
 #[test]
-fn another_managers_field_is_a_conflict_unless_equal_or_forced() {
+fn changing_another_managers_field_conflicts_unless_equal_or_forced() {
     let live = apply_as("a", None, json!({"size": 1, "color": "red"})).expect("creates");
     let equal = apply_as("b", Some(&live), json!({"size": 1})).expect("equal values are shared");
     assert_eq!(owned(&equal, "a"), json!({"f:spec": {"f:color": {}, "f:size": {}}}));
@@ -125,7 +127,7 @@ fn several_conflicts_are_listed_by_manager() {
 }
 
 #[test]
-fn what_a_manager_stops_applying_disappears_unless_another_owns_it() {
+fn fields_no_longer_applied_are_removed_unless_another_manager_owns_them() {
     let parts = json!([{"name": "x", "weight": 1}, {"name": "y", "weight": 1}]);
     let live = apply_as(
         "a",
@@ -143,7 +145,7 @@ fn what_a_manager_stops_applying_disappears_unless_another_owns_it() {
 }
 
 #[test]
-fn metadata_stays_when_the_labels_in_it_are_withdrawn() {
+fn metadata_stays_when_its_labels_are_no_longer_applied() {
     let mut labelled = widget(json!({"size": 1}));
     labelled["metadata"]["labels"] = json!({"a": "b"});
     let mut live = apply(&widgets(), None, &labelled, &writer("a"), false).expect("creates");
@@ -155,7 +157,7 @@ fn metadata_stays_when_the_labels_in_it_are_withdrawn() {
 }
 
 #[test]
-fn fields_that_nobody_owns_go_with_the_item_that_holds_them() {
+fn unowned_fields_are_removed_with_their_list_item() {
     let mut live = apply_as("a", None, json!({"size": 1, "parts": [{"name": "x"}]})).expect("creates");
     live["spec"]["parts"][0]["weight"] = json!(7);
     live["spec"]["color"] = json!("defaulted");
@@ -174,7 +176,7 @@ fn atomic_lists_and_maps_are_owned_as_a_whole() {
 }
 
 #[test]
-fn an_update_takes_what_it_changes_and_gives_up_what_it_removes() {
+fn update_owns_changed_fields_and_releases_removed_ones() {
     let mut live = widget(json!({"size": 1, "color": "red"}));
     track_update(&widgets(), None, &mut live, &writer("creator"));
     assert_eq!(owned(&live, "creator"), json!({"f:spec": {".": {}, "f:color": {}, "f:size": {}}}));
@@ -187,7 +189,7 @@ fn an_update_takes_what_it_changes_and_gives_up_what_it_removes() {
 }
 
 #[test]
-fn an_update_without_change_keeps_times() {
+fn update_without_changes_keeps_the_entries_times() {
     let mut live = widget(json!({"size": 1}));
     track_update(&widgets(), None, &mut live, &writer("creator"));
     let mut new = live.clone();
@@ -201,7 +203,7 @@ fn an_update_without_change_keeps_times() {
 }
 
 #[test]
-fn an_update_may_clear_managed_fields() {
+fn update_can_clear_managed_fields() {
     let mut live = widget(json!({"size": 1}));
     track_update(&widgets(), None, &mut live, &writer("creator"));
     let mut new = live.clone();
@@ -211,14 +213,14 @@ fn an_update_may_clear_managed_fields() {
 }
 
 #[test]
-fn subresources_have_managers_of_their_own() {
+fn subresources_have_separate_managers() {
     let mut live = widget(json!({"size": 1}));
     live["status"] = json!({"ready": false});
     track_update(&widgets(), None, &mut live, &writer("c"));
     assert_eq!(
         owned(&live, "c"),
         json!({"f:spec": {".": {}, "f:size": {}}}),
-        "status is not the main resource's"
+        "a write to the main resource does not own status"
     );
     let mut new = live.clone();
     new["status"] = json!({"ready": true});
@@ -237,14 +239,14 @@ fn subresources_have_managers_of_their_own() {
 }
 
 #[test]
-fn an_object_from_before_tracking_belongs_to_its_past() {
+fn object_without_managed_fields_belongs_to_before_first_apply() {
     let live = widget(json!({"size": 1}));
-    let error = apply_as("a", Some(&live), json!({"size": 2})).expect_err("somebody set the size");
+    let error = apply_as("a", Some(&live), json!({"size": 2})).expect_err("before-first-apply owns the size");
     assert!(error.to_string().contains("before-first-apply"), "{error}");
 }
 
 #[test]
-fn kubectl_moves_from_client_side_to_server_side_apply() {
+fn kubectl_migrates_from_client_side_to_server_side_apply() {
     let schema = deployments();
     let manifest = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
@@ -255,15 +257,15 @@ fn kubectl_moves_from_client_side_to_server_side_apply() {
         json!({"kubectl.kubernetes.io/last-applied-configuration": manifest.to_string()});
     let apps = |manager| Writer { api_version: "apps/v1", ..writer(manager) };
     track_update(&schema, None, &mut live, &apps("kubectl-client-side-apply"));
-    let mut wanted = manifest;
-    wanted["spec"]["replicas"] = json!(3);
-    let moved = apply(&schema, Some(&live), &wanted, &apps("kubectl"), false).expect("its own fields");
-    assert_eq!(moved["spec"]["replicas"], 3);
-    assert!(apply(&schema, Some(&live), &wanted, &apps("somebody"), false).is_err());
+    let mut config = manifest;
+    config["spec"]["replicas"] = json!(3);
+    let migrated = apply(&schema, Some(&live), &config, &apps("kubectl"), false).expect("its own fields");
+    assert_eq!(migrated["spec"]["replicas"], 3);
+    assert!(apply(&schema, Some(&live), &config, &apps("somebody"), false).is_err());
 }
 
 #[test]
-fn ports_are_told_apart_by_number_and_default_protocol() {
+fn ports_are_identified_by_number_and_defaulted_protocol() {
     let schema = Schema::builtin("", "v1", "Service").expect("built in");
     let service = |ports: Value| json!({"metadata": {"name": "s"}, "spec": {"ports": ports}});
     let writer = Writer { api_version: "v1", ..writer("a") };
@@ -284,7 +286,7 @@ fn ports_are_told_apart_by_number_and_default_protocol() {
 }
 
 #[test]
-fn equal_quantities_are_equal_however_they_are_written() {
+fn quantities_are_compared_in_canonical_form() {
     let schema = Schema::builtin("", "v1", "Pod").expect("built in");
     let pod = |cpu: &str| {
         let limits = json!({"limits": {"cpu": cpu}});
@@ -297,14 +299,15 @@ fn equal_quantities_are_equal_however_they_are_written() {
 }
 
 #[test]
-fn items_without_keys_and_twins_are_refused() {
+fn items_without_keys_duplicates_and_managed_fields_are_rejected() {
     let missing = apply_as("a", None, json!({"parts": [{"weight": 1}]})).expect_err("no name");
     assert!(missing.to_string().contains(r#"omits key field "name""#), "{missing}");
-    let twins = apply_as("a", None, json!({"parts": [{"name": "x"}, {"name": "x"}]})).expect_err("twice");
-    assert!(twins.to_string().contains("duplicate entries for key"), "{twins}");
-    let mut own = widget(json!({}));
-    own["metadata"]["managedFields"] = json!([{"manager": "x"}]);
-    let error = apply(&widgets(), None, &own, &writer("a"), false).expect_err("managed fields");
+    let duplicate =
+        apply_as("a", None, json!({"parts": [{"name": "x"}, {"name": "x"}]})).expect_err("duplicate items");
+    assert!(duplicate.to_string().contains("duplicate entries for key"), "{duplicate}");
+    let mut config = widget(json!({}));
+    config["metadata"]["managedFields"] = json!([{"manager": "x"}]);
+    let error = apply(&widgets(), None, &config, &writer("a"), false).expect_err("managed fields");
     assert_eq!(error.to_string(), "metadata.managedFields must be nil");
 }
 

@@ -1,4 +1,4 @@
-//! What holds for all configurations, not only for those of the examples.
+//! Property tests: invariants that hold for arbitrary configurations.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -32,8 +32,8 @@ fn specs() -> impl Strategy<Value = Value> {
     )
 }
 
-/// The same fields under names that no other manager uses.
-fn apart(spec: &Value, suffix: &str) -> Value {
+/// Returns the parts and tags of `spec` with `suffix` appended to their names.
+fn with_name_suffix(spec: &Value, suffix: &str) -> Value {
     let rename = |list: &Value| -> Vec<Value> {
         let parts = list.as_array().into_iter().flatten().cloned();
         parts
@@ -59,19 +59,19 @@ proptest! {
 
     #[test]
     fn managers_of_disjoint_fields_never_conflict(one in specs(), two in specs(), three in specs()) {
-        let live = apply_as("a", None, apart(&one, "-a")).expect("creates");
-        let live = apply_as("b", Some(&live), apart(&two, "-b"));
+        let live = apply_as("a", None, with_name_suffix(&one, "-a")).expect("creates");
+        let live = apply_as("b", Some(&live), with_name_suffix(&two, "-b"));
         prop_assert!(live.is_ok(), "{:?}", live);
-        let live = apply_as("a", live.as_ref().ok(), apart(&three, "-a"));
+        let live = apply_as("a", live.as_ref().ok(), with_name_suffix(&three, "-a"));
         prop_assert!(live.is_ok(), "{:?}", live);
     }
 
     #[test]
-    fn the_only_manager_gets_exactly_what_it_applies(one in specs(), two in specs()) {
+    fn object_of_a_single_manager_equals_its_configuration(one in specs(), two in specs()) {
         let live = apply_as("a", None, one).expect("creates");
         let after = apply_as("a", Some(&live), two.clone()).expect("own fields");
         let alone = apply_as("a", None, two).expect("creates");
-        // The order of items may come from the live object, and a list that lost its last item stays as an empty one.
+        // Items may have the order of the live object, and a list whose last item was removed stays as an empty list.
         let sorted = |object: &Value, list: &str| -> Vec<String> {
             let items = object["spec"][list].as_array().into_iter().flatten();
             let mut texts: Vec<_> = items.map(Value::to_string).collect();
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn what_changed_is_owned_by_the_updater_alone(one in specs(), two in specs()) {
+    fn changed_fields_are_owned_by_the_updater_alone(one in specs(), two in specs()) {
         let live = apply_as("a", None, one).expect("creates");
         let mut new = live.clone();
         new["spec"] = two;
@@ -98,7 +98,7 @@ proptest! {
     }
 
     #[test]
-    fn field_sets_keep_the_laws_of_sets(one in specs(), two in specs()) {
+    fn field_sets_satisfy_the_laws_of_sets(one in specs(), two in specs()) {
         let schema = widgets();
         let a = diff::fields_of(schema.root(), &widget(one));
         let b = diff::fields_of(schema.root(), &widget(two));

@@ -1,32 +1,35 @@
-//! HorizontalPodAutoscalers are stored as autoscaling/v2 has them and also served as autoscaling/v1, which knows the use
-//! of CPU only. What else there is goes into the annotations in which Kubernetes carries it, in the form of v2.
+//! HorizontalPodAutoscalers are stored as autoscaling/v2 and also served as autoscaling/v1.
+//!
+//! v1 has fields for CPU utilization only. As in Kubernetes, everything else is converted to annotations that hold the
+//! JSON of the v2 fields.
 
 use k8s_openapi::api::autoscaling::v2;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::meta;
+use crate::meta;
 
-/// What v1 carries in an annotation: where v2 has it, and the annotation.
-const CARRIED: [(&str, &str, &str); 4] = [
+/// The parent and name of each v2 field that v1 holds in an annotation, and the annotation.
+const ANNOTATED_FIELDS: [(&str, &str, &str); 4] = [
     ("spec", "metrics", "autoscaling.alpha.kubernetes.io/metrics"),
     ("spec", "behavior", "autoscaling.alpha.kubernetes.io/behavior"),
     ("status", "currentMetrics", "autoscaling.alpha.kubernetes.io/current-metrics"),
     ("status", "conditions", "autoscaling.alpha.kubernetes.io/conditions"),
 ];
 
-/// The percentage of requested CPU that v2 has by default.
-const DEFAULT_CPU: i64 = 80;
+/// The default target CPU utilization of v2, in percent of the requested CPU.
+const DEFAULT_CPU_UTILIZATION: i64 = 80;
 
-/// From autoscaling/v2 to autoscaling/v1.
+/// Converts from autoscaling/v2 to autoscaling/v1.
 pub(crate) fn to_v1(autoscaler: &mut Value) {
     let target = take_cpu(autoscaler.pointer_mut("/spec/metrics"), "target");
     let current = take_cpu(autoscaler.pointer_mut("/status/currentMetrics"), "current");
-    for (part, field, annotation) in CARRIED {
+    for (parent, field, annotation) in ANNOTATED_FIELDS {
         let found =
-            autoscaler.get_mut(part).and_then(Value::as_object_mut).and_then(|part| part.remove(field));
+            autoscaler.get_mut(parent).and_then(Value::as_object_mut).and_then(|parent| parent.remove(field));
         if let Some(value) = found.filter(|value| !is_empty(value)) {
-            let annotations = meta::of(autoscaler).entry("annotations").or_insert_with(|| json!({}));
+            let annotations =
+                meta::metadata_mut(autoscaler).entry("annotations").or_insert_with(|| json!({}));
             annotations[annotation] = value.to_string().into();
         }
     }
@@ -40,34 +43,34 @@ pub(crate) fn to_v1(autoscaler: &mut Value) {
     }
 }
 
-/// From autoscaling/v1 to autoscaling/v2.
+/// Converts from autoscaling/v1 to autoscaling/v2.
 pub(crate) fn to_v2(autoscaler: &mut Value) {
-    for (part, field, annotation) in CARRIED {
+    for (parent, field, annotation) in ANNOTATED_FIELDS {
         let Some(Value::Object(annotations)) = autoscaler.pointer_mut("/metadata/annotations") else { break };
         let parsed = annotations.get(annotation).and_then(Value::as_str).map(serde_json::from_str::<Value>);
-        // Anybody can write annotations: what is not of the field's type stays one.
+        // Clients can write any annotation: a value that is not of the field's type stays an annotation.
         if let Some(Ok(value)) = parsed
-            && fits(field, &value)
+            && is_valid(field, &value)
         {
             annotations.remove(annotation);
-            autoscaler[part][field] = value;
+            autoscaler[parent][field] = value;
         }
     }
     if autoscaler["metadata"]["annotations"].as_object().is_some_and(Map::is_empty) {
-        meta::of(autoscaler).remove("annotations");
+        meta::metadata_mut(autoscaler).remove("annotations");
     }
-    let mut take = |part: &str, field: &str| {
-        autoscaler.get_mut(part).and_then(Value::as_object_mut).and_then(|part| part.remove(field))
+    let mut take = |parent: &str, field: &str| {
+        autoscaler.get_mut(parent).and_then(Value::as_object_mut).and_then(|parent| parent.remove(field))
     };
     let target = take("spec", "targetCPUUtilizationPercentage");
     let current = take("status", "currentCPUUtilizationPercentage");
     let metrics = &mut autoscaler["spec"]["metrics"];
-    let target = target.or_else(|| is_empty(metrics).then(|| json!(DEFAULT_CPU)));
+    let target = target.or_else(|| is_empty(metrics).then(|| json!(DEFAULT_CPU_UTILIZATION)));
     if let Some(target) = target {
         put_cpu(metrics, "target", &json!({"type": "Utilization", "averageUtilization": target}));
     }
     if let Some(status) = autoscaler.get_mut("status").filter(|status| status.is_object()) {
-        // It has no `omitempty` in v2.
+        // `currentMetrics` has no `omitempty` in v2: it is null when absent.
         let metrics = &mut status["currentMetrics"];
         if let Some(current) = current {
             put_cpu(metrics, "current", &json!({"averageUtilization": current}));
@@ -75,8 +78,8 @@ pub(crate) fn to_v2(autoscaler: &mut Value) {
     }
 }
 
-/// Whether a value can be read as that field of v2.
-fn fits(field: &str, value: &Value) -> bool {
+/// Whether a value has the type of the v2 field.
+fn is_valid(field: &str, value: &Value) -> bool {
     fn reads<T: DeserializeOwned>(value: &Value) -> bool {
         T::deserialize(value).is_ok()
     }
@@ -89,18 +92,20 @@ fn fits(field: &str, value: &Value) -> bool {
     }
 }
 
-/// Takes the percentage of CPU out of a list of metrics, if it has one.
+/// Removes the CPU utilization from a list of metrics and returns it.
 fn take_cpu(metrics: Option<&mut Value>, side: &str) -> Option<Value> {
     let list = metrics?.as_array_mut()?;
-    let share = |metric: &Value| {
+    let utilization = |metric: &Value| {
         let is_cpu = metric["type"] == "Resource" && metric["resource"]["name"] == "cpu";
         metric["resource"][side].get("averageUtilization").filter(|_| is_cpu).cloned()
     };
-    let (at, value) = list.iter().enumerate().find_map(|(at, metric)| Some((at, share(metric)?)))?;
-    list.remove(at);
+    let (index, value) =
+        list.iter().enumerate().find_map(|(index, metric)| Some((index, utilization(metric)?)))?;
+    list.remove(index);
     Some(value)
 }
 
+/// Inserts the CPU utilization at the start of a list of metrics.
 fn put_cpu(metrics: &mut Value, side: &str, value: &Value) {
     let metric = json!({"type": "Resource", "resource": {"name": "cpu", side: value}});
     match metrics.as_array_mut() {
@@ -122,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_autoscaler_survives_the_way_to_v1_and_back() {
+    fn converting_to_v1_and_back_preserves_the_autoscaler() {
         let memory = json!({"type": "Resource", "resource": {
             "name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"},
         }});
@@ -149,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_metric_the_default_of_v2_holds() {
+    fn v1_without_a_target_gets_the_default_of_v2() {
         let mut value = json!({"metadata": {"name": "h"}, "spec": {"maxReplicas": 3}});
         to_v2(&mut value);
         assert_eq!(value["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 80);
     }
 
     #[test]
-    fn an_annotation_that_cannot_be_read_is_kept() {
+    fn annotation_of_the_wrong_type_stays_an_annotation() {
         let annotation = "autoscaling.alpha.kubernetes.io/metrics";
         for text in ["{", "\"cpu\"", "[1]"] {
             let mut value = json!({"metadata": {"annotations": {annotation: text}}, "spec": {}});

@@ -1,4 +1,7 @@
-//! Answers in the form that the client asked for.
+//! Responses, in the representation that the client asked for.
+
+mod body;
+mod listing;
 
 use std::sync::Arc;
 
@@ -6,29 +9,30 @@ use http::{Response, StatusCode, header};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::list::Listing;
+pub use body::ResponseBody;
+pub(crate) use listing::Listing;
+
 use crate::registry::Endpoint;
 use crate::request::{Form, View};
-use crate::server::ResponseBody;
 use crate::status::Status;
-use crate::storage::Stored;
+use crate::storage::StoredObject;
 
-/// An answer of the server.
+/// A response of the server.
 pub(crate) type Answer = Response<ResponseBody>;
 
 const JSON: &str = "application/json";
 
-/// An answer with JSON text.
+/// Returns a response with JSON text.
 pub(crate) fn json_text(code: StatusCode, body: impl Into<bytes::Bytes>) -> Answer {
     with_body(code, JSON, ResponseBody::full(body))
 }
 
-/// An answer with a JSON value.
+/// Returns a response with a JSON value.
 pub(crate) fn json_value(code: StatusCode, value: &Value) -> Answer {
     json_text(code, value.to_string())
 }
 
-/// An answer with any body.
+/// Returns a response with any body.
 pub(crate) fn with_body(code: StatusCode, content_type: &'static str, body: ResponseBody) -> Answer {
     let mut response = Response::new(body);
     *response.status_mut() = code;
@@ -38,7 +42,7 @@ pub(crate) fn with_body(code: StatusCode, content_type: &'static str, body: Resp
     response
 }
 
-/// A failure.
+/// Returns the response for a failed request.
 pub(crate) fn failure(status: &Status) -> Answer {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json_value(code, &status.to_value());
@@ -48,10 +52,10 @@ pub(crate) fn failure(status: &Status) -> Answer {
     response
 }
 
-/// One object, with warnings.
+/// Returns the response with one object, and a `Warning` header for each warning.
 pub(crate) fn object(
     endpoint: &Endpoint,
-    stored: &Stored,
+    stored: &StoredObject,
     view: View,
     now: Timestamp,
     code: StatusCode,
@@ -59,7 +63,7 @@ pub(crate) fn object(
 ) -> Answer {
     let mut response = match view.form {
         Form::Plain => json_text(code, endpoint.object_bytes(stored)),
-        Form::Table | Form::Metadata => json_value(code, &shown(endpoint, stored, view, now, true)),
+        Form::Table | Form::Metadata => json_value(code, &render_object(endpoint, stored, view, now, true)),
     };
     for warning in warnings.iter().chain(&endpoint.deprecation) {
         let text: String = warning.chars().filter(|c| !c.is_control()).collect();
@@ -71,25 +75,32 @@ pub(crate) fn object(
     response
 }
 
-/// An object as a table of one row, or as its metadata alone.
-pub(crate) fn shown(endpoint: &Endpoint, stored: &Stored, view: View, now: Timestamp, headed: bool) -> Value {
-    let object = endpoint.serve(stored);
+/// Returns an object as JSON: whole, as a table of one row, or as its metadata alone. `with_columns` says whether a table
+/// includes the column definitions.
+pub(crate) fn render_object(
+    endpoint: &Endpoint,
+    stored: &StoredObject,
+    view: View,
+    now: Timestamp,
+    with_columns: bool,
+) -> Value {
+    let object = endpoint.served_value(stored);
     match view.form {
         Form::Plain => object,
         Form::Metadata => metadata_only(object),
-        Form::Table => endpoint.columns.event(&object, headed, view.include, now),
+        Form::Table => endpoint.columns.event_table(&object, with_columns, view.include, now),
     }
 }
 
-/// A list.
+/// Returns the response with a list.
 pub(crate) fn list(endpoint: &Arc<Endpoint>, listing: Listing, view: View, now: Timestamp) -> Answer {
     if view.form == Form::Plain {
         let body = ResponseBody::chunks(listing.into_chunks(Arc::clone(endpoint)));
         return with_body(StatusCode::OK, JSON, body);
     }
     let metadata = listing.metadata();
-    let objects: Vec<Value> = listing.objects.iter().map(|stored| endpoint.serve(stored)).collect();
-    let shown = if view.form == Form::Table {
+    let objects: Vec<Value> = listing.objects.iter().map(|stored| endpoint.served_value(stored)).collect();
+    let list = if view.form == Form::Table {
         endpoint.columns.table(&objects, metadata, view.include, now)
     } else {
         let items: Vec<Value> = objects.into_iter().map(metadata_only).collect();
@@ -97,7 +108,7 @@ pub(crate) fn list(endpoint: &Arc<Endpoint>, listing: Listing, view: View, now: 
             "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items,
         })
     };
-    json_value(StatusCode::OK, &shown)
+    json_value(StatusCode::OK, &list)
 }
 
 fn metadata_only(mut object: Value) -> Value {
@@ -106,9 +117,9 @@ fn metadata_only(mut object: Value) -> Value {
     })
 }
 
-/// `Status` of a deletion that is complete.
-pub(crate) fn deleted(endpoint: &Endpoint, last: &Stored) -> Answer {
-    let about = endpoint.about();
+/// Returns the response with the `Status` of a completed deletion.
+pub(crate) fn deletion_status(endpoint: &Endpoint, last: &StoredObject) -> Answer {
+    let about = endpoint.resource_ref();
     let mut details = json!({"name": &*last.name, "kind": about.plural, "uid": &*last.uid});
     if !about.group.is_empty() {
         details["group"] = about.group.into();

@@ -1,15 +1,16 @@
-//! Kinds of the smaller groups: leases, disruption budgets, role bindings, storage and scheduling classes, webhooks.
+//! Kinds of the smaller groups: leases, disruption budgets, role bindings, autoscalers, storage and scheduling classes,
+//! webhooks.
 
 use serde_json::Value;
 
-use super::{AGE, Cell, Column, NAME, PLAIN, count, join, plain, text};
+use super::{AGE, Column, DEFAULT_COLUMNS, NAME, Row, count, join, scalar, text};
 
 const LEASE: &[Column] = &[NAME, Column::text("Holder", |row| row.text("/spec/holderIdentity").into()), AGE];
 
 const DISRUPTION_BUDGET: &[Column] = &[
     NAME,
-    Column::text("Min Available", |row| plain(row.object.pointer("/spec/minAvailable"), "N/A").into()),
-    Column::text("Max Unavailable", |row| plain(row.object.pointer("/spec/maxUnavailable"), "N/A").into()),
+    Column::text("Min Available", |row| scalar(row.object.pointer("/spec/minAvailable"), "N/A").into()),
+    Column::text("Max Unavailable", |row| scalar(row.object.pointer("/spec/maxUnavailable"), "N/A").into()),
     Column::integer("Allowed Disruptions", |row| row.number("/status/disruptionsAllowed").into()),
     AGE,
 ];
@@ -29,7 +30,7 @@ const AUTOSCALER: &[Column] = &[
         format!("{}/{}", row.text("/spec/scaleTargetRef/kind"), row.text("/spec/scaleTargetRef/name")).into()
     }),
     Column::text("Targets", targets),
-    Column::text("MinPods", |row| plain(row.object.pointer("/spec/minReplicas"), "<unset>").into()),
+    Column::text("MinPods", |row| scalar(row.object.pointer("/spec/minReplicas"), "<unset>").into()),
     Column::text("MaxPods", |row| row.number("/spec/maxReplicas").into()),
     Column::text("Replicas", |row| row.number("/status/currentReplicas").into()),
     AGE,
@@ -38,8 +39,8 @@ const AUTOSCALER: &[Column] = &[
 const STORAGE_CLASS: &[Column] = &[
     Column::text("Name", |row| {
         let default = "/metadata/annotations/storageclass.kubernetes.io~1is-default-class";
-        let mark = if row.text(default) == "true" { " (default)" } else { "" };
-        format!("{}{mark}", row.text("/metadata/name")).into()
+        let suffix = if row.text(default) == "true" { " (default)" } else { "" };
+        format!("{}{suffix}", row.text("/metadata/name")).into()
     }),
     Column::text("Provisioner", |row| row.text("/provisioner").into()),
     Column::text("ReclaimPolicy", |row| row.text("/reclaimPolicy").into()),
@@ -72,15 +73,17 @@ const API_SERVICE: &[Column] = &[
         "True" => "True".into(),
         other => {
             let conditions = row.list("/status/conditions").iter();
-            let reason =
-                conditions.filter(|one| one["type"] == "Available").map(|one| text(one, "/reason")).next();
+            let reason = conditions
+                .filter(|condition| condition["type"] == "Available")
+                .map(|condition| text(condition, "/reason"))
+                .next();
             format!("{other} ({})", reason.unwrap_or_default()).into()
         }
     }),
     AGE,
 ];
 
-fn subjects(row: &Cell<'_>, kind: &str) -> Value {
+fn subjects(row: &Row<'_>, kind: &str) -> Value {
     let of_kind = row.list("/subjects").iter().filter(|subject| subject["kind"] == kind);
     let names = of_kind.map(|subject| match (kind, text(subject, "/namespace")) {
         ("ServiceAccount", namespace) => format!("{namespace}/{}", text(subject, "/name")),
@@ -89,32 +92,34 @@ fn subjects(row: &Cell<'_>, kind: &str) -> Value {
     names.collect::<Vec<_>>().join(", ").into()
 }
 
-/// Metrics of the usual kind, a share of what pods request; others by their type alone.
-fn targets(row: &Cell<'_>) -> Value {
-    let shown = row.list("/spec/metrics").iter().map(|metric| {
+/// Formats the metrics of an autoscaler: resource utilization as current and target percentage, other metrics by their
+/// type.
+fn targets(row: &Row<'_>) -> Value {
+    let metrics = row.list("/spec/metrics").iter().map(|metric| {
         let name = text(metric, "/resource/name");
         let current =
-            row.list("/status/currentMetrics").iter().find(|one| text(one, "/resource/name") == name);
-        let share = |value: Option<&Value>| value.map_or("<unknown>".into(), |value| format!("{value}%"));
+            row.list("/status/currentMetrics").iter().find(|metric| text(metric, "/resource/name") == name);
+        let percent = |value: Option<&Value>| value.map_or("<unknown>".into(), |value| format!("{value}%"));
         match metric.pointer("/resource/target/averageUtilization") {
             Some(target) => {
-                let current = current.and_then(|one| one.pointer("/resource/current/averageUtilization"));
-                format!("{name}: {}/{}", share(current), share(Some(target)))
+                let current =
+                    current.and_then(|metric| metric.pointer("/resource/current/averageUtilization"));
+                format!("{name}: {}/{}", percent(current), percent(Some(target)))
             }
             None => text(metric, "/type").to_owned(),
         }
     });
-    let mut shown: Vec<_> = shown.collect();
-    // autoscaling/v1 has this one metric.
+    let mut metrics: Vec<_> = metrics.collect();
+    // The only metric of autoscaling/v1.
     if let Some(target) = row.object.pointer("/spec/targetCPUUtilizationPercentage") {
-        let current = plain(row.object.pointer("/status/currentCPUUtilizationPercentage"), "<unknown>");
+        let current = scalar(row.object.pointer("/status/currentCPUUtilizationPercentage"), "<unknown>");
         let unit = if current == "<unknown>" { "" } else { "%" };
-        shown.push(format!("cpu: {current}{unit}/{target}%"));
+        metrics.push(format!("cpu: {current}{unit}/{target}%"));
     }
-    if shown.is_empty() { "<none>".into() } else { join(shown.iter().map(String::as_str)).into() }
+    if metrics.is_empty() { "<none>".into() } else { join(metrics.iter().map(String::as_str)).into() }
 }
 
-pub(super) fn of(group: &str, kind: &str) -> &'static [Column] {
+pub(super) fn for_kind(group: &str, kind: &str) -> &'static [Column] {
     match (group, kind) {
         ("coordination.k8s.io", "Lease") => LEASE,
         ("policy", "PodDisruptionBudget") => DISRUPTION_BUDGET,
@@ -128,6 +133,6 @@ pub(super) fn of(group: &str, kind: &str) -> &'static [Column] {
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
         ) => WEBHOOKS,
         ("apiregistration.k8s.io", "APIService") => API_SERVICE,
-        _ => PLAIN,
+        _ => DEFAULT_COLUMNS,
     }
 }

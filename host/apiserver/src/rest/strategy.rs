@@ -1,13 +1,14 @@
-//! What kube-apiserver's registry strategies do for single kinds, beyond their schemas.
+//! Rules of single kinds beyond their schemas, as in the registry strategies of kube-apiserver.
 
 use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
 
-use super::update::Part;
-use super::{meta, pods};
+use super::pods;
+use super::update::UpdateTarget;
 use crate::crd;
+use crate::meta;
 use crate::registry::Endpoint;
-use crate::server::State;
+use crate::state::State;
 use crate::status::{Cause, Status};
 
 /// Namespaces that cannot be deleted.
@@ -27,11 +28,11 @@ pub(crate) fn is_crd(endpoint: &Endpoint) -> bool {
     is(endpoint, "apiextensions.k8s.io", "customresourcedefinitions")
 }
 
-/// Sets what the kind's strategy sets on a new object, its first status included.
+/// Sets the fields that the kind's strategy sets on a new object, including the initial status.
 pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Value, now: &str) {
-    if endpoint.status {
+    if endpoint.has_status {
         let status = match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
-            // The kubelet and test set-ups report a node's status with its creation.
+            // The kubelet and test setups create a node with its status.
             ("", "nodes") => value.get("status").cloned().unwrap_or_else(|| json!({})),
             ("", "pods") => json!({"phase": "Pending", "qosClass": qos_class(&value["spec"])}),
             ("", "namespaces") => json!({"phase": "Active"}),
@@ -76,22 +77,22 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
     }
 }
 
-/// Sets what the kind's strategy sets on an update, and says what is wrong with it.
+/// Sets the fields that the kind's strategy sets on an update. Returns what is invalid.
 pub(crate) fn prepare_update(
     state: &State,
     endpoint: &Endpoint,
-    part: Part,
+    target: UpdateTarget,
     old: &Value,
     new: &mut Value,
 ) -> Vec<Cause> {
     match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
-        ("", "namespaces") if part == Part::Main => {
+        ("", "namespaces") if target == UpdateTarget::Object => {
             new["spec"] = old["spec"].clone();
             label_with_name(new);
         }
-        ("", "pods") if part == Part::Main => return pods::changes(old, new),
+        ("", "pods") if target == UpdateTarget::Object => return pods::validate_update(old, new),
         ("", "secrets") => encode_string_data(new),
-        ("", "services") if part == Part::Main => {
+        ("", "services") if target == UpdateTarget::Object => {
             for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]
             {
                 let absent = new["spec"][field].as_str().is_none_or(str::is_empty)
@@ -101,30 +102,30 @@ pub(crate) fn prepare_update(
                 }
             }
         }
-        ("apiextensions.k8s.io", _) if part == Part::Main => {
+        ("apiextensions.k8s.io", _) if target == UpdateTarget::Object => {
             crd::prepare(state, new, Some(old), &state.now());
-            return crd::check(new, Some(old));
+            return crd::validate(new, Some(old));
         }
         _ => {}
     }
     Vec::new()
 }
 
-/// What is wrong with a new object beyond its schema.
-pub(crate) fn causes_on_create(value: &Value, endpoint: &Endpoint) -> Vec<Cause> {
-    if is_crd(endpoint) { crd::check(value, None) } else { Vec::new() }
+/// Returns what is invalid in a new object beyond its schema.
+pub(crate) fn validate_create(value: &Value, endpoint: &Endpoint) -> Vec<Cause> {
+    if is_crd(endpoint) { crd::validate(value, None) } else { Vec::new() }
 }
 
-/// Refuses to delete what must stay.
-pub(crate) fn may_delete(endpoint: &Endpoint, name: &str) -> Result<(), Status> {
+/// Errors with 403 for objects that cannot be deleted.
+pub(crate) fn check_deletable(endpoint: &Endpoint, name: &str) -> Result<(), Status> {
     if is_namespace(endpoint) && PERMANENT_NAMESPACES.contains(&name) {
-        return Err(Status::forbidden(endpoint.about(), name, "this namespace may not be deleted"));
+        return Err(Status::forbidden(endpoint.resource_ref(), name, "this namespace may not be deleted"));
     }
     Ok(())
 }
 
-/// The grace period of a deletion in seconds. Only pods have one, and only while a kubelet may run them.
-pub(crate) fn grace_period(endpoint: &Endpoint, value: &Value, asked: Option<i64>) -> i64 {
+/// Returns the grace period of a deletion in seconds. Only pods have one, and only while a kubelet may run them.
+pub(crate) fn grace_period(endpoint: &Endpoint, value: &Value, requested: Option<i64>) -> i64 {
     if !is(endpoint, "", "pods") {
         return 0;
     }
@@ -133,10 +134,10 @@ pub(crate) fn grace_period(endpoint: &Endpoint, value: &Value, asked: Option<i64
     if !scheduled || ended {
         return 0;
     }
-    asked.or_else(|| value["spec"]["terminationGracePeriodSeconds"].as_i64()).unwrap_or(30).max(0)
+    requested.or_else(|| value["spec"]["terminationGracePeriodSeconds"].as_i64()).unwrap_or(30).max(0)
 }
 
-/// What else changes when a deletion begins.
+/// Sets the further fields that change when a deletion begins.
 pub(crate) fn mark_deleting(state: &State, endpoint: &Endpoint, value: &mut Value) {
     if is_namespace(endpoint) {
         value["status"]["phase"] = json!("Terminating");
@@ -147,7 +148,7 @@ pub(crate) fn mark_deleting(state: &State, endpoint: &Endpoint, value: &mut Valu
 
 fn label_with_name(namespace: &mut Value) {
     let name = meta::text(namespace, "name").to_owned();
-    let labels = meta::of(namespace).entry("labels").or_insert_with(|| Value::Object(Map::new()));
+    let labels = meta::metadata_mut(namespace).entry("labels").or_insert_with(|| Value::Object(Map::new()));
     labels["kubernetes.io/metadata.name"] = name.into();
 }
 
@@ -160,14 +161,14 @@ fn encode_string_data(secret: &mut Value) {
     }
 }
 
-/// Gives a Service the cluster IP that follows from its revision-independent UID, unless it has or wants none.
+/// Assigns a cluster IP to a Service, unless it already has one or is of type ExternalName.
 fn assign_cluster_ip(state: &State, service: &mut Value) {
     let spec = &mut service["spec"];
     if spec["type"] == "ExternalName" {
         return;
     }
     if spec["clusterIP"].as_str().is_none_or(str::is_empty) {
-        // 10.96.0.0/12 as kubeadm has it; the number of writes so far makes collisions rare.
+        // From 10.96.0.0/12, kubeadm's default. The number of writes so far makes collisions rare.
         let number = state.storage.revision() % 0xF_FFFE + 1;
         spec["clusterIP"] =
             format!("10.{}.{}.{}", 96 + (number >> 16), (number >> 8) & 0xFF, number & 0xFF).into();
@@ -181,7 +182,7 @@ fn assign_cluster_ip(state: &State, service: &mut Value) {
     }
 }
 
-/// The quality-of-service class: `Guaranteed` where every container's limits equal its requests, `BestEffort` where
+/// Returns the quality-of-service class: `Guaranteed` if every container's limits equal its requests, `BestEffort` if
 /// there are none, else `Burstable`.
 fn qos_class(spec: &Value) -> &'static str {
     let containers: Vec<&Value> = ["containers", "initContainers"]
@@ -214,14 +215,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn string_data_becomes_data() {
+    fn string_data_is_encoded_into_data() {
         let mut secret = json!({"stringData": {"a": "hello"}, "data": {"b": "eA=="}});
         encode_string_data(&mut secret);
         assert_eq!(secret, json!({"data": {"a": "aGVsbG8=", "b": "eA=="}}));
     }
 
     #[test]
-    fn quality_of_service_follows_the_resources() {
+    fn qos_class_depends_on_requests_and_limits() {
         let pod = |resources: Value| json!({"containers": [{"resources": resources}]});
         assert_eq!(qos_class(&pod(json!({}))), "BestEffort");
         assert_eq!(qos_class(&pod(json!({"requests": {"cpu": "1"}}))), "Burstable");

@@ -1,3 +1,5 @@
+//! Serializes the events of one watch.
+
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -5,42 +7,41 @@ use serde_json::{Value, json};
 
 use crate::clock::Clock;
 use crate::registry::Endpoint;
-use crate::request::{Form, View};
-use crate::rest::respond;
-use crate::rest::selection::Selection;
+use crate::request::{Form, Selection, View};
+use crate::respond;
 use crate::status::Status;
-use crate::storage::{Draft, Event, EventKind, Stored};
+use crate::storage::{Draft, Event, EventKind, StoredObject};
 
-/// Marks the bookmark after the initial events.
+/// The annotation of the bookmark after the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Turns events into the lines that one watch sends.
-pub(crate) struct Frames {
+/// Serializes the events of one watch, each as a line of JSON.
+pub(crate) struct EventEncoder {
     endpoint: Arc<Endpoint>,
     selection: Selection,
     view: View,
     clock: Arc<dyn Clock>,
-    /// Whether a table's columns have been sent: only the first table of a watch has them.
-    headed: bool,
+    /// Whether the column definitions of a table were sent; only the first table of a watch has them.
+    columns_sent: bool,
 }
 
-impl Frames {
+impl EventEncoder {
     pub(crate) fn new(
         endpoint: Arc<Endpoint>,
         selection: Selection,
         view: View,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { endpoint, selection, view, clock, headed: false }
+        Self { endpoint, selection, view, clock, columns_sent: false }
     }
 
-    /// The line for an object that is there at the start, if it is selected.
-    pub(crate) fn initial(&mut self, object: &Stored) -> Option<Bytes> {
+    /// Returns the ADDED event for an object that exists when the watch starts, if it is selected.
+    pub(crate) fn initial(&mut self, object: &StoredObject) -> Option<Bytes> {
         self.selection.matches(object).then(|| self.line(EventKind::Added, object))
     }
 
-    /// The line for an event, if it concerns the selection: an object that enters it is added, one that leaves it is
-    /// deleted.
+    /// Returns the line for an event, or `None` if it does not affect the selection. An object that enters the selection
+    /// is ADDED, one that leaves it is DELETED.
     pub(crate) fn event(&mut self, event: &Event) -> Option<Bytes> {
         let before = event.previous.as_ref().is_some_and(|object| self.selection.matches(object));
         let after = event.kind != EventKind::Deleted && self.selection.matches(&event.object);
@@ -55,24 +56,25 @@ impl Frames {
             return Some(self.line(kind, &last));
         }
         if kind == event.kind && self.view.form == Form::Plain {
-            return Some(event.frame(self.endpoint.id, || plain(&self.endpoint, kind, &event.object)));
+            return Some(event.frame(self.endpoint.id, || plain_line(&self.endpoint, kind, &event.object)));
         }
         Some(self.line(kind, &event.object))
     }
 
-    fn line(&mut self, kind: EventKind, object: &Stored) -> Bytes {
+    fn line(&mut self, kind: EventKind, object: &StoredObject) -> Bytes {
         if self.view.form == Form::Plain {
-            return plain(&self.endpoint, kind, object);
+            return plain_line(&self.endpoint, kind, object);
         }
-        let headed = std::mem::replace(&mut self.headed, true);
-        let shown = respond::shown(&self.endpoint, object, self.view, self.clock.now(), !headed);
-        json_line(kind.as_str(), &shown)
+        let with_columns = !std::mem::replace(&mut self.columns_sent, true);
+        let now = self.clock.now();
+        let object = respond::render_object(&self.endpoint, object, self.view, now, with_columns);
+        json_line(kind.as_str(), &object)
     }
 
-    /// A bookmark at `revision`.
-    pub(crate) fn bookmark(&self, revision: u64, initial_end: bool) -> Bytes {
+    /// Returns a bookmark at `revision`; `ends_initial_events` marks the end of the initial events.
+    pub(crate) fn bookmark(&self, revision: u64, ends_initial_events: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
-        if initial_end {
+        if ends_initial_events {
             metadata["annotations"] = json!({INITIAL_EVENTS_END: "true"});
         }
         let (kind, api_version) = match self.view.form {
@@ -89,7 +91,7 @@ impl Frames {
     }
 }
 
-/// The line that tells a client what went wrong with its watch.
+/// Returns the ERROR event with a status.
 pub(super) fn error_line(status: &Status) -> Bytes {
     json_line("ERROR", &status.to_value())
 }
@@ -98,7 +100,8 @@ fn json_line(kind: &str, object: &Value) -> Bytes {
     Bytes::from(format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n"))
 }
 
-fn plain(endpoint: &Endpoint, kind: EventKind, object: &Stored) -> Bytes {
+/// Returns the line for an event with a whole object.
+fn plain_line(endpoint: &Endpoint, kind: EventKind, object: &StoredObject) -> Bytes {
     let mut out = BytesMut::with_capacity(object.body().len() + 128);
     out.put_slice(b"{\"type\":\"");
     out.put_slice(kind.as_str().as_bytes());
@@ -108,9 +111,10 @@ fn plain(endpoint: &Endpoint, kind: EventKind, object: &Stored) -> Bytes {
     out.freeze()
 }
 
-/// The object with another resourceVersion: what left a selection has the revision of the change.
-fn at_revision(object: &Stored, revision: u64) -> Stored {
+/// Returns the object with another resourceVersion. An object that left the selection is sent with the revision of the
+/// change.
+fn at_revision(object: &StoredObject, revision: u64) -> StoredObject {
     let mut value = object.value();
     value["metadata"]["resourceVersion"] = revision.to_string().into();
-    Stored::unwritten(Draft { value, fields: object.fields.clone() })
+    StoredObject::unwritten(Draft { value, fields: object.fields.clone() })
 }

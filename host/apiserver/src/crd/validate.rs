@@ -1,22 +1,22 @@
-//! What is wrong with a CRD, after `k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation`.
+//! Validation of CRDs, after `k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation`.
 
 use pilothouse_model::names::is_dns_1035_label;
 use serde_json::Value;
 
-use crate::rest::meta;
+use crate::meta;
 use crate::schema::{Schema, field};
 use crate::status::Cause;
 use crate::table::Columns;
 
-/// What is wrong with a CRD beyond its own schema.
-pub(crate) fn check(crd: &Value, old: Option<&Value>) -> Vec<Cause> {
+/// Returns what is wrong with a CRD beyond what the schema of CRDs expresses. `old` is the stored CRD on updates.
+pub(crate) fn validate(crd: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = &crd["spec"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (group, plural) = (text(&spec["group"]), text(&spec["names"]["plural"]));
     let name = meta::text(crd, "name");
-    let wanted = format!("{plural}.{group}");
-    if name != wanted {
+    let expected = format!("{plural}.{group}");
+    if name != expected {
         let detail = "must be spec.names.plural+\".\"+spec.group";
         causes.push(field::invalid("metadata.name", &Value::from(name), detail));
     }
@@ -31,42 +31,43 @@ pub(crate) fn check(crd: &Value, old: Option<&Value>) -> Vec<Cause> {
         "" => causes.push(field::required("spec.scope", "")),
         _ => causes.push(field::not_supported("spec.scope", &spec["scope"], &["Cluster", "Namespaced"])),
     }
-    names(spec, &mut causes);
-    versions(spec, &mut causes);
+    validate_names(spec, &mut causes);
+    validate_versions(spec, &mut causes);
     match spec["conversion"]["strategy"].as_str().unwrap_or("None") {
         "None" => {}
         "Webhook" => {
-            let detail = "this server converts by strategy None only";
+            let detail = "this server supports only the strategy None";
             causes.push(field::forbidden("spec.conversion.strategy", detail));
         }
         _ => {
-            let known = ["None", "Webhook"];
+            let strategies = ["None", "Webhook"];
             causes.push(field::not_supported(
                 "spec.conversion.strategy",
                 &spec["conversion"]["strategy"],
-                &known,
+                &strategies,
             ));
         }
     }
-    protected_group(crd, &group, &mut causes);
+    validate_protected_group(crd, &group, &mut causes);
     if let Some(old) = old {
-        changes(crd, old, &mut causes);
+        validate_update(crd, old, &mut causes);
     }
     causes
 }
 
-fn names(spec: &Value, causes: &mut Vec<Cause>) {
+fn validate_names(spec: &Value, causes: &mut Vec<Cause>) {
     let names = &spec["names"];
-    for part in ["plural", "singular", "kind", "listKind"] {
-        let at = format!("spec.names.{part}");
-        let name = names[part].as_str().unwrap_or_default();
+    for property in ["plural", "singular", "kind", "listKind"] {
+        let path = format!("spec.names.{property}");
+        let name = names[property].as_str().unwrap_or_default();
         if name.is_empty() {
-            causes.push(field::required(&at, ""));
+            causes.push(field::required(&path, ""));
             continue;
         }
-        let folded = if part == "kind" || part == "listKind" { name.to_lowercase() } else { name.to_owned() };
-        if !is_dns_1035_label(&folded) {
-            causes.push(field::invalid(&at, &names[part], DNS_1035));
+        let is_kind = property == "kind" || property == "listKind";
+        let label = if is_kind { name.to_lowercase() } else { name.to_owned() };
+        if !is_dns_1035_label(&label) {
+            causes.push(field::invalid(&path, &names[property], DNS_1035));
         }
     }
     for list in ["shortNames", "categories"] {
@@ -86,9 +87,9 @@ const DNS_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric
                         alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', \
                         regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
-fn versions(spec: &Value, causes: &mut Vec<Cause>) {
+fn validate_versions(spec: &Value, causes: &mut Vec<Cause>) {
     let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
-    let mut seen: Vec<&str> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
     for (index, version) in versions.iter().enumerate() {
         let at = format!("spec.versions[{index}]");
         let name = version["name"].as_str().unwrap_or_default();
@@ -97,20 +98,20 @@ fn versions(spec: &Value, causes: &mut Vec<Cause>) {
         } else if !is_dns_1035_label(name) {
             causes.push(field::invalid(&format!("{at}.name"), &version["name"], DNS_1035));
         }
-        if seen.contains(&name) {
+        if names.contains(&name) {
             let detail = "must be unique";
             causes.push(field::invalid(&format!("{at}.name"), &version["name"], detail));
         }
-        seen.push(name);
-        schema(version, &at, causes);
+        names.push(name);
+        validate_schema(version, &at, causes);
         if let Err(problem) = Columns::custom(&version["additionalPrinterColumns"]) {
             let path = format!("{at}.additionalPrinterColumns");
             causes.push(field::invalid(&path, &version["additionalPrinterColumns"], &problem));
         }
-        scale(version, &at, causes);
+        validate_scale(version, &at, causes);
     }
-    let storing = versions.iter().filter(|version| version["storage"] == true).count();
-    if storing != 1 {
+    let storage_versions = versions.iter().filter(|version| version["storage"] == true).count();
+    if storage_versions != 1 {
         let detail = "must have exactly one version marked as storage version";
         causes.push(field::invalid("spec.versions", &spec["versions"], detail));
     }
@@ -120,19 +121,19 @@ fn versions(spec: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-fn schema(version: &Value, at: &str, causes: &mut Vec<Cause>) {
+fn validate_schema(version: &Value, at: &str, causes: &mut Vec<Cause>) {
     let path = format!("{at}.schema.openAPIV3Schema");
     match version["schema"].get("openAPIV3Schema") {
         None | Some(Value::Null) => causes.push(field::required(&path, "schemas are required")),
         Some(schema) => {
-            if let Err(found) = Schema::from_crd_at(schema, &path) {
-                causes.extend(found);
+            if let Err(errors) = Schema::from_crd_at(schema, &path) {
+                causes.extend(errors);
             }
         }
     }
 }
 
-fn scale(version: &Value, at: &str, causes: &mut Vec<Cause>) {
+fn validate_scale(version: &Value, at: &str, causes: &mut Vec<Cause>) {
     let Some(scale) = version["subresources"].get("scale").filter(|scale| !scale.is_null()) else { return };
     for (name, prefix) in [("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")] {
         let path = format!("{at}.subresources.scale.{name}");
@@ -152,8 +153,9 @@ fn scale(version: &Value, at: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Groups below k8s.io and kubernetes.io are Kubernetes' own.
-fn protected_group(crd: &Value, group: &str, causes: &mut Vec<Cause>) {
+/// Requires the approval annotation of CRDs in the groups of the Kubernetes project: k8s.io, kubernetes.io and their
+/// subdomains.
+fn validate_protected_group(crd: &Value, group: &str, causes: &mut Vec<Cause>) {
     const APPROVED: &str = "api-approved.kubernetes.io";
     let protected = ["k8s.io", "kubernetes.io"]
         .iter()
@@ -166,11 +168,13 @@ fn protected_group(crd: &Value, group: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// What may not change once a CRD is there.
-fn changes(crd: &Value, old: &Value, causes: &mut Vec<Cause>) {
-    let (new, before) = (&crd["spec"], &old["spec"]);
+/// Checks that immutable fields are unchanged and that every stored version is still listed.
+fn validate_update(crd: &Value, old: &Value, causes: &mut Vec<Cause>) {
+    let (new_spec, old_spec) = (&crd["spec"], &old["spec"]);
     for pointer in ["/group", "/scope", "/names/plural", "/names/kind"] {
-        let (Some(value), Some(previous)) = (new.pointer(pointer), before.pointer(pointer)) else { continue };
+        let (Some(value), Some(previous)) = (new_spec.pointer(pointer), old_spec.pointer(pointer)) else {
+            continue;
+        };
         if value != previous {
             let path = format!("spec{}", pointer.replace('/', "."));
             causes.push(field::invalid(&path, value, "field is immutable"));
@@ -178,8 +182,8 @@ fn changes(crd: &Value, old: &Value, causes: &mut Vec<Cause>) {
     }
     let stored = crd["status"]["storedVersions"].as_array().into_iter().flatten();
     for (index, version) in stored.enumerate() {
-        let known = new["versions"].as_array().into_iter().flatten().any(|one| one["name"] == *version);
-        if !known {
+        let mut listed = new_spec["versions"].as_array().into_iter().flatten();
+        if !listed.any(|candidate| candidate["name"] == *version) {
             let path = format!("status.storedVersions[{index}]");
             causes.push(field::invalid(&path, version, "missing from spec.versions"));
         }

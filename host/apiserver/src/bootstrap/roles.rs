@@ -1,14 +1,17 @@
-//! The roles and bindings that every cluster has, after `k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy`:
-//! those for people. Those of the control plane's own parts have nobody here to hold them.
+//! The default roles and bindings for users, after
+//! `k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy`.
+//!
+//! The roles of control plane components are left out, because no such components run here.
 
 use serde_json::{Map, Value, json};
 
-use super::GROUP;
-use super::user::{AUTHENTICATED, MASTERS, UNAUTHENTICATED};
+use super::MANAGER;
+use crate::access::GROUP;
 use crate::controllers::aggregation;
 use crate::request::options::WriteOptions;
 use crate::rest::create::create;
-use crate::server::State;
+use crate::state::State;
+use crate::user::{AUTHENTICATED, MASTERS, UNAUTHENTICATED};
 
 const API_VERSION: &str = "rbac.authorization.k8s.io/v1";
 const READ: &[&str] = &["get", "list", "watch"];
@@ -16,11 +19,11 @@ const WRITE: &[&str] = &["create", "delete", "deletecollection", "patch", "updat
 const CREATE: &[&str] = &["create"];
 const ALL: &[&str] = &["*"];
 
-/// What may be done to some resources of a group.
-type Row = (&'static [&'static str], &'static str, &'static [&'static str]);
+/// Verbs on some resources of a group: one rule of a role.
+type RuleRow = (&'static [&'static str], &'static str, &'static [&'static str]);
 
-/// The roles that a namespace's roles `view`, `edit` and `admin` are made of.
-const PARTS: [(&str, &[Row]); 3] = [
+/// The rules of `system:aggregate-to-view`, `-edit` and `-admin`, from which `view`, `edit` and `admin` are aggregated.
+const AGGREGATED_ROLES: [(&str, &[RuleRow]); 3] = [
     (
         "view",
         &[
@@ -140,8 +143,8 @@ const PARTS: [(&str, &[Row]); 3] = [
     ),
 ];
 
-/// Roles of their own.
-const OTHERS: [(&str, &[Row]); 2] = [
+/// Cluster roles that are not aggregated.
+const OTHER_ROLES: [(&str, &[RuleRow]); 2] = [
     (
         "system:basic-user",
         &[
@@ -158,8 +161,8 @@ const OTHERS: [(&str, &[Row]); 2] = [
     ),
 ];
 
-/// Roles to read paths that are no resources.
-const PATHS: [(&str, &[&str]); 2] = [
+/// Roles to read non-resource paths.
+const NON_RESOURCE_ROLES: [(&str, &[&str]); 2] = [
     (
         "system:discovery",
         &[
@@ -179,7 +182,7 @@ const PATHS: [(&str, &[&str]); 2] = [
     ("system:public-info-viewer", &["/healthz", "/livez", "/readyz", "/version", "/version/"]),
 ];
 
-/// Who has which role from the beginning.
+/// The roles that groups are bound to.
 const BINDINGS: [(&str, &[&str]); 4] = [
     ("cluster-admin", &[MASTERS]),
     ("system:discovery", &[AUTHENTICATED]),
@@ -187,38 +190,47 @@ const BINDINGS: [(&str, &[&str]); 4] = [
     ("system:public-info-viewer", &[AUTHENTICATED, UNAUTHENTICATED]),
 ];
 
-/// Creates them.
-pub(crate) fn bootstrap(state: &State) {
+/// Creates the default roles and bindings.
+pub(super) fn create_roles_and_bindings(state: &State) {
     let everything = json!([
         {"apiGroups": ALL, "resources": ALL, "verbs": ALL}, {"nonResourceURLs": ALL, "verbs": ALL},
     ]);
-    put(state, role("cluster-admin", None, &json!({"rules": everything})));
-    for (name, rows) in PARTS {
-        put(state, role(&format!("system:aggregate-to-{name}"), Some(name), &json!({"rules": rules(rows)})));
+    create_object(state, role("cluster-admin", None, &json!({"rules": everything})));
+    for (name, rows) in AGGREGATED_ROLES {
+        create_object(
+            state,
+            role(&format!("system:aggregate-to-{name}"), Some(name), &json!({"rules": rules(rows)})),
+        );
     }
-    // An administrator may do what an editor may, and an editor what a viewer may.
+    // `admin` includes `edit`, and `edit` includes `view`.
     for (name, part_of) in [("view", Some("edit")), ("edit", Some("admin")), ("admin", None)] {
         let selectors = json!([{"matchLabels": {aggregate_to(name): "true"}}]);
-        put(state, role(name, part_of, &json!({"aggregationRule": {"clusterRoleSelectors": selectors}})));
+        create_object(
+            state,
+            role(name, part_of, &json!({"aggregationRule": {"clusterRoleSelectors": selectors}})),
+        );
     }
-    for (name, rows) in OTHERS {
-        put(state, role(name, None, &json!({"rules": rules(rows)})));
+    for (name, rows) in OTHER_ROLES {
+        create_object(state, role(name, None, &json!({"rules": rules(rows)})));
     }
-    for (name, paths) in PATHS {
-        put(state, role(name, None, &json!({"rules": [{"nonResourceURLs": paths, "verbs": ["get"]}]})));
+    for (name, paths) in NON_RESOURCE_ROLES {
+        create_object(
+            state,
+            role(name, None, &json!({"rules": [{"nonResourceURLs": paths, "verbs": ["get"]}]})),
+        );
     }
     for (name, groups) in BINDINGS {
         let subjects: Vec<Value> =
             groups.iter().map(|group| json!({"kind": "Group", "apiGroup": GROUP, "name": group})).collect();
         let reference = json!({"apiGroup": GROUP, "kind": "ClusterRole", "name": name});
         let parts = json!({"roleRef": reference, "subjects": subjects});
-        put(state, object("ClusterRoleBinding", name, None, &parts));
+        create_object(state, object("ClusterRoleBinding", name, None, &parts));
     }
-    // The first request may come before the controllers run.
+    // Aggregated here, because the first request may arrive before the controllers run.
     while aggregation::aggregate(state) {}
 }
 
-fn rules(rows: &[Row]) -> Vec<Value> {
+fn rules(rows: &[RuleRow]) -> Vec<Value> {
     let rules = rows.iter();
     rules
         .map(
@@ -231,7 +243,7 @@ fn aggregate_to(role: &str) -> String {
     format!("rbac.authorization.k8s.io/aggregate-to-{role}")
 }
 
-/// A ClusterRole; `part_of` is the role that it is to be gathered into.
+/// Returns a ClusterRole; `part_of` is the role that it is aggregated into.
 fn role(name: &str, part_of: Option<&str>, parts: &Value) -> Value {
     object("ClusterRole", name, part_of, parts)
 }
@@ -255,12 +267,12 @@ fn object(kind: &str, name: &str, part_of: Option<&str>, parts: &Value) -> Value
     object
 }
 
-fn put(state: &State, object: Value) {
+fn create_object(state: &State, object: Value) {
     let registry = state.registry();
     let kind = object["kind"].as_str().unwrap_or_default();
     let Some(endpoint) = registry.by_kind(API_VERSION, kind) else { return };
     let name = object["metadata"]["name"].to_string();
-    if let Err(error) = create(state, endpoint, None, object, &WriteOptions::internal("kube-apiserver")) {
-        tracing::error!(%error, name, "a standard role or binding could not be created");
+    if let Err(error) = create(state, endpoint, None, object, &WriteOptions::internal(MANAGER)) {
+        tracing::error!(%error, name, "cannot create a default role or binding");
     }
 }

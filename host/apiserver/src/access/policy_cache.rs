@@ -1,16 +1,20 @@
+//! Keeps the RBAC policy consistent with the stored roles and bindings.
+
 use std::sync::Arc;
 
 use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::GROUP;
 use super::policy::Policy;
-use crate::storage::{EventKind, Storage, Stored, Table};
+use crate::storage::{EventKind, Storage, StoredObject, Table};
 
-/// The policy of what is stored now. Whoever asks brings it up to date first, so that no answer grants a right that was
-/// revoked before the question; and only by what changed, so that a change among many roles costs no more than among few.
-pub(super) struct Live {
+/// The RBAC policy of the stored roles and bindings.
+///
+/// Each read first applies all earlier writes, so that no request is allowed by a right that was revoked before it. Only
+/// changed roles and bindings are applied, so the cost of a change does not depend on their number.
+pub(super) struct PolicyCache {
     sources: [Source; 4],
-    known: RwLock<Known>,
+    cached: RwLock<CachedPolicy>,
 }
 
 struct Source {
@@ -25,21 +29,21 @@ enum Kind {
 }
 
 #[derive(Default)]
-struct Known {
+struct CachedPolicy {
     policy: Policy,
-    /// Of each source.
+    /// How much of each source the policy contains.
     positions: [Position; 4],
 }
 
 #[derive(Clone, Copy, Default)]
 struct Position {
-    /// The table's last change before it was read; 0 if there was none.
+    /// The revision of the table's last change when it was read; 0 if there was none.
     change: u64,
-    /// The policy has every event up to here.
+    /// The policy contains every event up to this revision.
     revision: u64,
 }
 
-impl Live {
+impl PolicyCache {
     pub(super) fn new(storage: &Storage) -> Self {
         let source = |plural: &str, kind| Source { table: storage.table(GROUP, plural), kind };
         Self {
@@ -49,32 +53,32 @@ impl Live {
                 source("clusterrolebindings", Kind::Binding),
                 source("rolebindings", Kind::Binding),
             ],
-            known: RwLock::default(),
+            cached: RwLock::default(),
         }
     }
 
-    /// The policy with every write that was done before this call.
+    /// Returns the policy, which contains every write that completed before this call.
     pub(super) fn read(&self) -> MappedRwLockReadGuard<'_, Policy> {
-        let known = self.known.read();
-        if self.is_current(&known) {
-            return RwLockReadGuard::map(known, |known| &known.policy);
+        let cached = self.cached.read();
+        if self.is_current(&cached) {
+            return RwLockReadGuard::map(cached, |cached| &cached.policy);
         }
-        drop(known);
-        let mut known = self.known.write();
-        if !self.is_current(&known) && !self.follow(&mut known) {
-            self.rebuild(&mut known);
+        drop(cached);
+        let mut cached = self.cached.write();
+        if !self.is_current(&cached) && !self.apply_events(&mut cached) {
+            self.rebuild(&mut cached);
         }
-        RwLockReadGuard::map(RwLockWriteGuard::downgrade(known), |known| &known.policy)
+        RwLockReadGuard::map(RwLockWriteGuard::downgrade(cached), |cached| &cached.policy)
     }
 
-    fn is_current(&self, known: &Known) -> bool {
-        let mut sources = self.sources.iter().zip(&known.positions);
+    fn is_current(&self, cached: &CachedPolicy) -> bool {
+        let mut sources = self.sources.iter().zip(&cached.positions);
         sources.all(|(source, position)| source.table.last_change() == position.change)
     }
 
-    /// Applies what changed. False when some of that is forgotten.
-    fn follow(&self, known: &mut Known) -> bool {
-        let Known { policy, positions } = known;
+    /// Applies the events since the last read. Returns false if the history no longer contains all of them.
+    fn apply_events(&self, cached: &mut CachedPolicy) -> bool {
+        let CachedPolicy { policy, positions } = cached;
         for (source, position) in self.sources.iter().zip(positions) {
             let change = source.table.last_change();
             if change == position.change {
@@ -89,13 +93,14 @@ impl Live {
         true
     }
 
-    fn rebuild(&self, known: &mut Known) {
-        *known = Known::default();
-        for (source, position) in self.sources.iter().zip(&mut known.positions) {
+    /// Builds the policy from all stored roles and bindings.
+    fn rebuild(&self, cached: &mut CachedPolicy) {
+        *cached = CachedPolicy::default();
+        for (source, position) in self.sources.iter().zip(&mut cached.positions) {
             let change = source.table.last_change();
             let (objects, revision) = source.table.list(None);
             for object in &objects {
-                source.apply(&mut known.policy, object, true);
+                source.apply(&mut cached.policy, object, true);
             }
             *position = Position { change, revision };
         }
@@ -103,8 +108,8 @@ impl Live {
 }
 
 impl Source {
-    fn apply(&self, policy: &mut Policy, object: &Stored, present: bool) {
-        let Stored { namespace, name, .. } = object;
+    fn apply(&self, policy: &mut Policy, object: &StoredObject, present: bool) {
+        let StoredObject { namespace, name, .. } = object;
         match (self.kind, present) {
             (Kind::Role, true) => policy.put_role(namespace, name, &object.value()),
             (Kind::Role, false) => policy.remove_role(namespace, name),
@@ -119,26 +124,27 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::access::Attributes;
     use crate::access::policy::Decision;
-    use crate::access::{Question, User};
     use crate::storage::{Draft, HistoryLimits};
+    use crate::user::User;
 
     fn draft(value: Value) -> Draft {
         Draft { value, fields: Box::default() }
     }
 
-    fn may_list(live: &Live) -> bool {
+    fn may_list(cache: &PolicyCache) -> bool {
         let user = User::new("x", &[]);
-        matches!(live.read().decide(&user, &Question::resource("list", "", "pods")), Decision::Allowed(_))
+        matches!(cache.read().decide(&user, &Attributes::resource("list", "", "pods")), Decision::Allowed(_))
     }
 
-    /// With a history of one event every second change makes it begin anew.
+    /// With a history of one event, every second change leads to a rebuild.
     #[test]
-    fn every_write_counts_at_once_however_short_the_history() {
+    fn every_write_takes_effect_at_once_even_with_a_short_history() {
         for events in [1, 100] {
             let storage = Storage::new(HistoryLimits { events, bytes: usize::MAX }, 7);
-            let live = Live::new(&storage);
-            assert!(!may_list(&live));
+            let cache = PolicyCache::new(&storage);
+            assert!(!may_list(&cache));
             let rules = |verb: &str| json!([{"verbs": [verb], "apiGroups": [""], "resources": ["pods"]}]);
             let role = |verb: &str| draft(json!({"metadata": {"name": "r"}, "rules": rules(verb)}));
             let roles = storage.table(GROUP, "clusterroles");
@@ -149,16 +155,16 @@ mod tests {
                 "subjects": [{"kind": "User", "name": "x"}],
             });
             let bound = bindings.create(draft(binding.clone())).expect("new");
-            assert!(!may_list(&live));
+            assert!(!may_list(&cache));
             let second = roles.update(&first, role("list")).expect("unchanged");
-            assert!(may_list(&live));
+            assert!(may_list(&cache));
             bindings.delete(&bound, draft(binding.clone())).expect("unchanged");
-            assert!(!may_list(&live));
+            assert!(!may_list(&cache));
             bindings.create(draft(binding)).expect("new");
-            assert!(may_list(&live));
+            assert!(may_list(&cache));
             let third = roles.update(&second, role("get")).expect("unchanged");
             roles.delete(&third, role("get")).expect("unchanged");
-            assert!(!may_list(&live));
+            assert!(!may_list(&cache));
         }
     }
 }

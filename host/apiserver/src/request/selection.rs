@@ -1,44 +1,47 @@
-//! Which objects of a collection a request is about.
+//! The objects of a collection that a request selects.
 
 use std::borrow::Cow;
 
 use pilothouse_model::{FieldSelector, LabelSelector};
 
-use crate::registry::{Conversion, Endpoint, select};
+use crate::registry::{Conversion, Endpoint, field_selector_value};
 use crate::request::Query;
 use crate::status::Status;
-use crate::storage::Stored;
+use crate::storage::StoredObject;
 
-/// A namespace, a name and selectors, any of which may be absent.
+/// Selects objects by namespace, name, labels and fields, each of which is optional.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     pub namespace: Option<String>,
     name: Option<String>,
     labels: LabelSelector,
     fields: FieldSelector,
+    /// The selectable fields of the resource, in the order in which stored objects hold their values.
     selectable: Vec<String>,
 }
 
 impl Selection {
-    /// Reads `labelSelector` and `fieldSelector`; 400 for a field that the kind cannot be selected by.
-    pub(crate) fn read(
+    /// Parses `labelSelector` and `fieldSelector`; 400 for a field that is not selectable.
+    pub(crate) fn parse(
         endpoint: &Endpoint,
         namespace: Option<&str>,
         name: Option<&str>,
         query: &Query,
     ) -> Result<Self, Status> {
-        let bad = |parameter: &str, error: &dyn std::fmt::Display| {
+        let parse_error = |parameter: &str, error: &dyn std::fmt::Display| {
             Status::bad_request(format!("unable to parse {parameter}: {error}"))
         };
         let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default())
-            .map_err(|error| bad("labelSelector", &error))?;
-        let text = renamed(endpoint, query.get("fieldSelector").unwrap_or_default());
-        let fields = FieldSelector::parse(&text).map_err(|error| bad("fieldSelector", &error))?;
+            .map_err(|error| parse_error("labelSelector", &error))?;
+        let field_selector = stored_field_names(endpoint, query.get("fieldSelector").unwrap_or_default());
+        let fields =
+            FieldSelector::parse(&field_selector).map_err(|error| parse_error("fieldSelector", &error))?;
         let resource = &endpoint.resource;
         for requirement in fields.requirements() {
             let path = requirement.path.as_str();
-            let everywhere = path == "metadata.name" || (path == "metadata.namespace" && resource.namespaced);
-            if !everywhere && !resource.selectable.iter().any(|known| known == path) {
+            let is_metadata =
+                path == "metadata.name" || (path == "metadata.namespace" && resource.namespaced);
+            if !is_metadata && !resource.selectable.iter().any(|known| known == path) {
                 return Err(Status::bad_request(format!("field label not supported: {path}")));
             }
         }
@@ -51,37 +54,38 @@ impl Selection {
         })
     }
 
-    /// Whether nothing but the namespace restricts it.
-    pub(crate) fn is_whole(&self) -> bool {
+    /// Whether the selection contains all objects of its namespace or, without a namespace, all objects.
+    pub(crate) fn is_unrestricted(&self) -> bool {
         self.name.is_none() && self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// Whether an object belongs to it.
-    pub(crate) fn matches(&self, object: &Stored) -> bool {
+    /// Whether an object is selected.
+    pub(crate) fn matches(&self, object: &StoredObject) -> bool {
         self.namespace.as_deref().is_none_or(|namespace| namespace == &*object.namespace)
             && self.name.as_deref().is_none_or(|name| name == &*object.name)
             && (self.labels.is_empty() || self.labels.matches(|key| object.labels.get(key)))
             && (self.fields.is_empty() || self.fields.matches(|path| self.field(object, path)))
     }
 
-    fn field<'a>(&self, object: &'a Stored, path: &str) -> Cow<'a, str> {
+    /// Returns the value of a selectable field.
+    fn field<'a>(&self, object: &'a StoredObject, path: &str) -> Cow<'a, str> {
         match path {
             "metadata.name" => Cow::Borrowed(&object.name),
             "metadata.namespace" => Cow::Borrowed(&object.namespace),
             path => {
-                let at = self.selectable.iter().position(|known| known == path);
-                match at.and_then(|at| object.fields.get(at)) {
+                let index = self.selectable.iter().position(|known| known == path);
+                match index.and_then(|index| object.fields.get(index)) {
                     Some(value) => Cow::Borrowed(value),
-                    // Stored before the CRD made the field selectable.
-                    None => Cow::Owned(select(&object.value(), path)),
+                    // The object was stored before the CRD made the field selectable.
+                    None => Cow::Owned(field_selector_value(&object.value(), path)),
                 }
             }
         }
     }
 }
 
-/// The stored names of the fields that events.k8s.io calls otherwise.
-fn renamed(endpoint: &Endpoint, text: &str) -> String {
+/// Replaces the field names of events.k8s.io by those of core/v1, in which Events are stored.
+fn stored_field_names(endpoint: &Endpoint, text: &str) -> String {
     if endpoint.conversion == Conversion::Events {
         text.replace("regarding.", "involvedObject.").replace("reportingController", "reportingComponent")
     } else {

@@ -1,3 +1,5 @@
+//! The body of a response.
+
 use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
@@ -7,7 +9,7 @@ use bytes::Bytes;
 use futures::stream::{BoxStream, Stream};
 use http_body::{Frame, SizeHint};
 
-/// The body of an answer: bytes, a long list made piece by piece while it is sent, or an endless watch.
+/// The body of a response: bytes, a list that is serialized in chunks while it is sent, or the events of a watch.
 pub struct ResponseBody(Inner);
 
 enum Inner {

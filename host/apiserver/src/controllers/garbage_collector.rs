@@ -1,7 +1,7 @@
-//! The garbage collector: what an owner's end means for its dependents.
+//! The garbage collector, after `k8s.io/kubernetes/pkg/controller/garbagecollector`.
 //!
-//! It follows `k8s.io/kubernetes/pkg/controller/garbagecollector`: owners are known by UID; one whose kind is served but
-//! which cannot be found under that UID is absent, and an object all of whose owners are absent is deleted.
+//! Owners are identified by UID. A reference to an owner whose kind is served but that does not exist under that UID is
+//! dangling, and an object with only dangling references is deleted.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Change, Controller, MANAGER};
+use crate::meta;
 use crate::registry::{Endpoint, Registry};
 use crate::request::options::WriteOptions;
 use crate::rest::delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation, delete};
-use crate::rest::meta;
-use crate::rest::update::{self, Part};
-use crate::server::State;
+use crate::rest::update::{self, UpdateTarget};
+use crate::state::State;
 use crate::status::Status;
-use crate::storage::{Owner, Stored};
+use crate::storage::{Owner, StoredObject};
 
 type Uid = Box<str>;
 
 /// The graph of owners and dependents.
 #[derive(Default)]
-pub(super) struct Collector {
+pub(super) struct GarbageCollector {
     nodes: HashMap<Uid, Node>,
     dependents: HashMap<Uid, HashSet<Uid>>,
     queue: BTreeSet<Uid>,
-    /// What is served; when that changes, owners that could not be looked up may be found absent.
+    /// The last registry. When it changes, owners of kinds that were not served before can be looked up.
     registry: Option<Arc<Registry>>,
 }
 
@@ -37,25 +37,26 @@ struct Node {
     owners: Box<[Owner]>,
 }
 
-/// The owners of an object by what they mean for it.
+/// The owners of an object, classified as in Kubernetes.
 #[derive(Default)]
 struct Owners {
-    /// They are there, or cannot be looked up.
+    /// The number of owners that exist, or whose kind is not served.
     solid: usize,
-    absent: Vec<Uid>,
-    /// They wait for this object to go before they do.
-    waiting: Vec<Uid>,
+    /// Owners that do not exist.
+    dangling: Vec<Uid>,
+    /// Owners in a foreground deletion that this object blocks.
+    waiting_for_dependents: Vec<Uid>,
 }
 
-impl Controller for Collector {
+impl Controller for GarbageCollector {
     fn observe(&mut self, endpoint: &Arc<Endpoint>, change: Change<'_>) {
         match change {
-            Change::Present(object) => self.present(endpoint, object),
-            Change::Gone(object) => self.gone(object),
+            Change::Applied(object) => self.apply(endpoint, object),
+            Change::Deleted(object) => self.remove(object),
         }
     }
 
-    fn act(&mut self, state: &State) {
+    fn reconcile(&mut self, state: &State) {
         let registry = state.registry();
         if self.registry.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &registry)) {
             let owned = self.nodes.iter().filter(|(_, node)| !node.owners.is_empty());
@@ -64,7 +65,7 @@ impl Controller for Collector {
         }
         for uid in std::mem::take(&mut self.queue) {
             if let Err(error) = self.process(state, &registry, &uid) {
-                tracing::debug!(%error, %uid, "garbage collection");
+                tracing::debug!(%error, %uid, "cannot collect an object");
                 if error.code == 409 {
                     self.queue.insert(uid);
                 }
@@ -73,15 +74,15 @@ impl Controller for Collector {
     }
 }
 
-impl Collector {
-    fn present(&mut self, endpoint: &Arc<Endpoint>, object: &Stored) {
+impl GarbageCollector {
+    fn apply(&mut self, endpoint: &Arc<Endpoint>, object: &StoredObject) {
         let owners_before = self.nodes.get(&object.uid).map(|node| node.owners.clone());
         if owners_before.as_ref() != Some(&object.owners) {
             self.unlink(&object.uid, owners_before.as_deref().unwrap_or_default());
             for owner in &object.owners {
                 self.dependents.entry(owner.uid.clone()).or_default().insert(object.uid.clone());
             }
-            // Owners that wait for their dependents may wait no longer.
+            // Earlier owners may no longer be blocked by this object.
             self.queue.extend(owners_before.iter().flatten().map(|owner| owner.uid.clone()));
         }
         let node = Node {
@@ -91,15 +92,15 @@ impl Collector {
             owners: object.owners.clone(),
         };
         self.nodes.insert(object.uid.clone(), node);
-        let waits = object.deleting
+        let needs_processing = object.deleting
             && object.finalizers.iter().any(|name| &**name == FOREGROUND || &**name == ORPHAN);
-        if waits || (!object.owners.is_empty() && !object.deleting) {
+        if needs_processing || (!object.owners.is_empty() && !object.deleting) {
             self.queue.insert(object.uid.clone());
         }
         self.queue.extend(object.owners.iter().map(|owner| owner.uid.clone()).filter(|_| object.deleting));
     }
 
-    fn gone(&mut self, object: &Stored) {
+    fn remove(&mut self, object: &StoredObject) {
         let Some(node) = self.nodes.remove(&object.uid) else { return };
         self.unlink(&object.uid, &node.owners);
         self.queue.extend(self.dependents.get(&object.uid).into_iter().flatten().cloned());
@@ -124,7 +125,7 @@ impl Collector {
         let has = |name: &str| current.finalizers.iter().any(|finalizer| &**finalizer == name);
         if current.deleting && has(ORPHAN) {
             for dependent in self.dependents_of(uid) {
-                forget_owners(state, dependent, &[uid])?;
+                remove_owner_references(state, dependent, &[uid])?;
             }
             return remove_finalizer(state, node, ORPHAN);
         }
@@ -135,22 +136,24 @@ impl Collector {
             return Ok(());
         }
         let owners = classify(registry, &node.endpoint, &current);
-        let ended: Vec<&str> = owners.absent.iter().chain(&owners.waiting).map(|uid| &**uid).collect();
-        if ended.is_empty() {
+        let obsolete = owners.dangling.iter().chain(&owners.waiting_for_dependents);
+        let obsolete: Vec<&str> = obsolete.map(|uid| &**uid).collect();
+        if obsolete.is_empty() {
             return Ok(());
         }
         if owners.solid > 0 {
-            return forget_owners(state, node, &ended);
+            return remove_owner_references(state, node, &obsolete);
         }
-        let propagation =
-            if (!owners.waiting.is_empty() && self.dependents.contains_key(uid)) || has(FOREGROUND) {
-                Propagation::Foreground
-            } else if has(ORPHAN) {
-                Propagation::Orphan
-            } else {
-                Propagation::Background
-            };
-        let options = DeleteOptions::of_uid(uid, propagation);
+        let propagation = if (!owners.waiting_for_dependents.is_empty() && self.dependents.contains_key(uid))
+            || has(FOREGROUND)
+        {
+            Propagation::Foreground
+        } else if has(ORPHAN) {
+            Propagation::Orphan
+        } else {
+            Propagation::Background
+        };
+        let options = DeleteOptions::for_uid(uid, propagation);
         delete(state, &node.endpoint, (&node.namespace, &node.name), &options).map(drop)
     }
 
@@ -159,8 +162,8 @@ impl Collector {
         uids.filter_map(|dependent| self.nodes.get(dependent)).collect()
     }
 
-    /// Has the dependents of an owner that is deleted in the foreground deleted; when none of those that block it are
-    /// left, the owner goes.
+    /// Deletes the dependents of an owner in a foreground deletion. When no blocking dependents are left, removes the
+    /// owner's finalizer.
     fn delete_dependents(&self, state: &State, owner: &Node, uid: &str) -> Result<(), Status> {
         let mut blocked = false;
         for dependent in self.dependents_of(uid) {
@@ -171,7 +174,7 @@ impl Collector {
             let registry = state.registry();
             let owners = classify(&registry, &dependent.endpoint, &current);
             if owners.solid > usize::from(!blocks) {
-                forget_owners(state, dependent, &[uid])?;
+                remove_owner_references(state, dependent, &[uid])?;
                 continue;
             }
             let propagation = if self.dependents.contains_key(&current.uid) {
@@ -179,22 +182,22 @@ impl Collector {
             } else {
                 Propagation::Background
             };
-            let options = DeleteOptions::of_uid(&current.uid, propagation);
+            let options = DeleteOptions::for_uid(&current.uid, propagation);
             delete(state, &dependent.endpoint, (&dependent.namespace, &dependent.name), &options)?;
         }
         if blocked { Ok(()) } else { remove_finalizer(state, owner, FOREGROUND) }
     }
 }
 
-/// Looks up the owners of an object.
-fn classify(registry: &Registry, endpoint: &Endpoint, object: &Stored) -> Owners {
+/// Looks up and classifies the owners of an object.
+fn classify(registry: &Registry, endpoint: &Endpoint, object: &StoredObject) -> Owners {
     let mut owners = Owners::default();
     for owner in &object.owners {
         let Some(kind) = registry.by_kind(&owner.api_version, &owner.kind) else {
             owners.solid += 1;
             continue;
         };
-        // A cluster-scoped object cannot have an owner in a namespace; Kubernetes reports that and leaves it alone.
+        // A cluster-scoped object cannot have a namespaced owner; Kubernetes reports this and does not delete the object.
         if kind.resource.namespaced && !endpoint.resource.namespaced {
             owners.solid += 1;
             continue;
@@ -202,12 +205,12 @@ fn classify(registry: &Registry, endpoint: &Endpoint, object: &Stored) -> Owners
         let namespace = if kind.resource.namespaced { &*object.namespace } else { "" };
         let found = kind.resource.table.get(namespace, &owner.name).filter(|found| found.uid == owner.uid);
         match found {
-            None => owners.absent.push(owner.uid.clone()),
+            None => owners.dangling.push(owner.uid.clone()),
             Some(found) => {
                 let foreground =
                     found.deleting && found.finalizers.iter().any(|finalizer| &**finalizer == FOREGROUND);
                 if foreground && owner.blocks_deletion {
-                    owners.waiting.push(owner.uid.clone());
+                    owners.waiting_for_dependents.push(owner.uid.clone());
                 } else {
                     owners.solid += 1;
                 }
@@ -217,10 +220,10 @@ fn classify(registry: &Registry, endpoint: &Endpoint, object: &Stored) -> Owners
     owners
 }
 
-/// Takes the references to some owners from an object.
-fn forget_owners(state: &State, node: &Node, uids: &[&str]) -> Result<(), Status> {
-    change(state, node, |value| {
-        let metadata = meta::of(value);
+/// Removes the references to these owners from an object.
+fn remove_owner_references(state: &State, node: &Node, uids: &[&str]) -> Result<(), Status> {
+    edit_object(state, node, |value| {
+        let metadata = meta::metadata_mut(value);
         let references = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut);
         if let Some(references) = references {
             references.retain(|owner| !uids.iter().any(|uid| owner["uid"] == *uid));
@@ -232,22 +235,22 @@ fn forget_owners(state: &State, node: &Node, uids: &[&str]) -> Result<(), Status
 }
 
 fn remove_finalizer(state: &State, node: &Node, name: &str) -> Result<(), Status> {
-    change(state, node, |value| {
+    edit_object(state, node, |value| {
         let rest = meta::finalizers(value).into_iter().filter(|finalizer| finalizer != name).collect();
         meta::set_finalizers(value, rest);
     })
 }
 
-fn change(state: &State, node: &Node, edit: impl Fn(&mut Value)) -> Result<(), Status> {
+fn edit_object(state: &State, node: &Node, edit: impl Fn(&mut Value)) -> Result<(), Status> {
     let key = (&*node.namespace, &*node.name);
     let options = WriteOptions::internal(MANAGER);
-    let done = update::update(state, &node.endpoint, key, Part::Main, &options, |old| {
+    let result = update::update(state, &node.endpoint, key, UpdateTarget::Object, &options, |old| {
         let mut value = old.clone();
         edit(&mut value);
-        Ok(update::Change { value, applied: false, retry: true })
+        Ok(update::ProposedUpdate { value, applied: false, retry: true })
     });
-    match done {
-        // What is gone needs no change.
+    match result {
+        // The object was deleted concurrently.
         Err(status) if status.code == 404 => Ok(()),
         other => other.map(drop),
     }

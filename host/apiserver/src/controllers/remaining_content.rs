@@ -1,4 +1,4 @@
-//! What a namespace that is being deleted still waits for, in the conditions of
+//! The remaining content of a namespace that is being deleted, and the status conditions that report it, as in
 //! `k8s.io/kubernetes/pkg/controller/namespace/deletion`.
 
 use std::collections::BTreeMap;
@@ -6,23 +6,23 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::rest::meta;
-use crate::storage::Stored;
+use crate::meta;
+use crate::storage::StoredObject;
 
-/// What is left after an attempt to empty a namespace.
+/// What remains in a namespace after its objects were deleted.
 #[derive(Debug, Default)]
-pub(super) struct Remaining {
-    /// How many objects, by `PLURAL.GROUP`.
+pub(super) struct RemainingContent {
+    /// The number of objects by `PLURAL.GROUP`.
     objects: BTreeMap<String, usize>,
-    /// How many objects have which finalizer.
+    /// The number of objects by finalizer.
     finalizers: BTreeMap<String, usize>,
-    /// Why something could not be deleted.
+    /// The errors of failed deletions.
     pub failures: Vec<String>,
 }
 
-impl Remaining {
-    /// Adds the objects of one resource that are still there.
-    pub(super) fn count(&mut self, resource: String, objects: &[Arc<Stored>]) {
+impl RemainingContent {
+    /// Adds the remaining objects of one resource.
+    pub(super) fn add(&mut self, resource: String, objects: &[Arc<StoredObject>]) {
         if objects.is_empty() {
             return;
         }
@@ -32,11 +32,12 @@ impl Remaining {
         }
     }
 
-    pub(super) fn is_nothing(&self) -> bool {
+    /// Whether no objects remain.
+    pub(super) fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
-    /// Sets the conditions of a namespace's status; `now` is when those that turned did so.
+    /// Sets the conditions of a namespace's status; `now` is the transition time of those that change.
     pub(super) fn set_conditions(&self, status: &mut Value, now: &str) {
         let list = |counts: &BTreeMap<String, usize>, verb: &str| {
             let counts = counts.iter();
@@ -45,7 +46,7 @@ impl Remaining {
                 .collect::<Vec<_>>()
                 .join(", ")
         };
-        set(
+        set_condition(
             status,
             now,
             "NamespaceDeletionContentFailure",
@@ -57,7 +58,7 @@ impl Remaining {
             }),
             ("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
         );
-        set(
+        set_condition(
             status,
             now,
             "NamespaceContentRemaining",
@@ -69,7 +70,7 @@ impl Remaining {
             }),
             ("ContentRemoved", "All content successfully removed"),
         );
-        set(
+        set_condition(
             status,
             now,
             "NamespaceFinalizersRemaining",
@@ -85,26 +86,26 @@ impl Remaining {
     }
 }
 
-/// Sets one condition: true with the given reason and message, or false.
-fn set(
+/// Sets one condition: true with the reason and message of `problem`, or false with those of `ok`.
+fn set_condition(
     status: &mut Value,
     now: &str,
     kind: &str,
     problem: Option<(&'static str, String)>,
-    fine: (&'static str, &'static str),
+    ok: (&'static str, &'static str),
 ) {
     let state = if problem.is_some() { "True" } else { "False" };
-    let (reason, message) = problem.unwrap_or_else(|| (fine.0, fine.1.to_owned()));
+    let (reason, message) = problem.unwrap_or_else(|| (ok.0, ok.1.to_owned()));
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);
     }
     let Some(conditions) = status["conditions"].as_array_mut() else { return };
     let found = conditions.iter().position(|condition| condition["type"] == kind);
-    let at = found.unwrap_or_else(|| {
+    let index = found.unwrap_or_else(|| {
         conditions.push(json!({"type": kind}));
         conditions.len() - 1
     });
-    let condition = &mut conditions[at];
+    let condition = &mut conditions[index];
     if condition["status"] != state {
         condition["status"] = state.into();
         condition["lastTransitionTime"] = now.into();
@@ -123,8 +124,8 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_keeps_its_time_until_it_turns() {
-        let mut remaining = Remaining::default();
+    fn condition_keeps_its_transition_time_until_its_status_changes() {
+        let mut remaining = RemainingContent::default();
         remaining.objects.insert("pods.".into(), 2);
         remaining.finalizers.insert("a.io/b".into(), 1);
         remaining.failures.push("no".into());

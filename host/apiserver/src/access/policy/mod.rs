@@ -1,34 +1,37 @@
+//! The RBAC policy: the roles and bindings of a cluster, and what they allow.
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::question::{Question, Topic};
-use super::user::{User, account_name};
-use super::{GROUP, Rule};
+use super::attributes::{Attributes, RequestKind};
+use super::{GROUP, PolicyRule};
+use crate::user::{User, account_name};
 
-/// The roles and bindings of a cluster, so that what holds for one user is found without looking at the others'.
+/// The roles and bindings of a cluster, indexed by subject so that a decision for one user does not read the bindings of
+/// others.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
-    /// By namespace and name; cluster roles are under "".
+    /// By namespace; ClusterRoles are under "".
     roles: HashMap<Box<str>, Roles>,
-    /// By namespace; cluster role bindings are under "".
+    /// By namespace; ClusterRoleBindings are under "".
     bindings: HashMap<Box<str>, Bindings>,
 }
 
 /// The rules of roles, by name.
-type Roles = HashMap<Box<str>, Arc<[Rule]>>;
+type Roles = HashMap<Box<str>, Arc<[PolicyRule]>>;
 
 #[derive(Debug, Default)]
 struct Bindings {
     by_name: HashMap<Box<str>, Arc<Binding>>,
-    by_user: Held,
-    by_group: Held,
+    by_user: BindingsByPrincipal,
+    by_group: BindingsByPrincipal,
 }
 
-/// The bindings whose subjects somebody is among, by the name of the user or group.
-type Held = HashMap<Box<str>, Vec<Arc<Binding>>>;
+/// The bindings of users or groups, by their name.
+type BindingsByPrincipal = HashMap<Box<str>, Vec<Arc<Binding>>>;
 
 /// A RoleBinding or a ClusterRoleBinding.
 #[derive(Debug)]
@@ -40,7 +43,7 @@ struct Binding {
     subjects: Vec<Subject>,
 }
 
-/// Which role a binding grants.
+/// The role that a binding grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RoleRef {
     /// Whether it is a ClusterRole.
@@ -50,24 +53,24 @@ pub(super) struct RoleRef {
 
 #[derive(Debug)]
 struct Subject {
-    holder: Holder,
-    /// As reviews show it: `ServiceAccount "name/namespace"`.
-    shown: String,
+    principal: Principal,
+    /// The subject as reviews show it: `ServiceAccount "name/namespace"`.
+    description: String,
 }
 
-/// Who a subject is, as users are compared with it. A service account is the user of its name.
+/// The user or group that a subject refers to. A service account is a user with its account name.
 #[derive(Debug)]
-enum Holder {
+enum Principal {
     User(Box<str>),
     Group(Box<str>),
 }
 
-/// The answer to a question.
+/// The decision on a request.
 #[derive(Debug)]
 pub(super) enum Decision<'a> {
-    /// By a binding, or because the user may do everything.
+    /// Allowed by a binding, or, with `None`, because the user may do everything.
     Allowed(Option<Grant<'a>>),
-    /// Nothing allows it. Roles that the user's bindings name and that are not there may be why.
+    /// No rule allows the request. Lists the roles that the user's bindings refer to but that do not exist.
     Denied(Vec<MissingRole>),
 }
 
@@ -78,14 +81,14 @@ pub(super) struct Grant<'a> {
     subject: &'a Subject,
 }
 
-/// A binding's role that is not there.
+/// A role that a binding refers to but that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MissingRole(RoleRef);
 
 impl Policy {
-    /// Puts a role in place of one of the same name.
+    /// Adds a role, or replaces the one of the same name.
     pub(super) fn put_role(&mut self, namespace: &str, name: &str, role: &Value) {
-        let rules = Rule::read_all(&role["rules"]).into();
+        let rules = PolicyRule::parse_all(&role["rules"]).into();
         self.roles.entry(namespace.into()).or_default().insert(name.into(), rules);
     }
 
@@ -98,14 +101,14 @@ impl Policy {
         }
     }
 
-    /// Puts a binding in place of one of the same name.
+    /// Adds a binding, or replaces the one of the same name.
     pub(super) fn put_binding(&mut self, namespace: &str, name: &str, binding: &Value) {
         self.remove_binding(namespace, name);
-        let binding = Arc::new(Binding::read(namespace, name, binding));
+        let binding = Arc::new(Binding::parse(namespace, name, binding));
         let bindings = self.bindings.entry(namespace.into()).or_default();
         for subject in &binding.subjects {
-            let (held, holder) = bindings.held(&subject.holder);
-            let held = held.entry(holder.into()).or_default();
+            let (index, principal) = bindings.index_of(&subject.principal);
+            let held = index.entry(principal.into()).or_default();
             if !held.iter().any(|known| Arc::ptr_eq(known, &binding)) {
                 held.push(Arc::clone(&binding));
             }
@@ -115,13 +118,13 @@ impl Policy {
 
     pub(super) fn remove_binding(&mut self, namespace: &str, name: &str) {
         let Some(bindings) = self.bindings.get_mut(namespace) else { return };
-        let Some(gone) = bindings.by_name.remove(name) else { return };
-        for subject in &gone.subjects {
-            let (held, holder) = bindings.held(&subject.holder);
-            if let Some(bindings) = held.get_mut(holder) {
-                bindings.retain(|known| !Arc::ptr_eq(known, &gone));
+        let Some(removed) = bindings.by_name.remove(name) else { return };
+        for subject in &removed.subjects {
+            let (index, principal) = bindings.index_of(&subject.principal);
+            if let Some(bindings) = index.get_mut(principal) {
+                bindings.retain(|known| !Arc::ptr_eq(known, &removed));
                 if bindings.is_empty() {
-                    held.remove(holder);
+                    index.remove(principal);
                 }
             }
         }
@@ -130,64 +133,67 @@ impl Policy {
         }
     }
 
-    /// Whether a user may do what the question asks for.
-    pub(super) fn decide<'a>(&'a self, user: &'a User, question: &'a Question<'_>) -> Decision<'a> {
+    /// Decides whether a user may make a request with these attributes.
+    pub(super) fn decide<'a>(&'a self, user: &'a User, attributes: &'a Attributes<'_>) -> Decision<'a> {
         if user.is_superuser() {
             return Decision::Allowed(None);
         }
-        let namespace = match &question.topic {
-            Topic::Resource(target) => &*target.namespace,
-            Topic::Path(_) => "",
+        let namespace = match &attributes.kind {
+            RequestKind::Resource(target) => &*target.namespace,
+            RequestKind::NonResource(_) => "",
         };
         let mut missing = Vec::new();
         for grant in self.grants(user, namespace) {
             match self.role(&grant.binding.role, &grant.binding.namespace) {
-                Some(rules) if rules.iter().any(|rule| rule.allows(question)) => {
+                Some(rules) if rules.iter().any(|rule| rule.allows(attributes)) => {
                     return Decision::Allowed(Some(grant));
                 }
                 Some(_) => {}
-                None => note(&mut missing, &grant.binding.role),
+                None => add_missing(&mut missing, &grant.binding.role),
             }
         }
         Decision::Denied(missing)
     }
 
-    /// All rules that hold for a user in a namespace ("" for none) and in the cluster, each binding's once.
-    pub(super) fn rules(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<MissingRole>) {
-        let mut seen: Vec<*const Binding> = Vec::new();
+    /// Returns the rules that apply to a user in a namespace ("" for none) and in the cluster. A binding with several
+    /// matching subjects counts once.
+    pub(super) fn rules(&self, user: &User, namespace: &str) -> (Vec<PolicyRule>, Vec<MissingRole>) {
+        let mut visited: Vec<*const Binding> = Vec::new();
         let (mut rules, mut missing) = (Vec::new(), Vec::new());
         for grant in self.grants(user, namespace) {
             let identity = std::ptr::from_ref(grant.binding);
-            if seen.contains(&identity) {
+            if visited.contains(&identity) {
                 continue;
             }
-            seen.push(identity);
+            visited.push(identity);
             match self.role(&grant.binding.role, &grant.binding.namespace) {
                 Some(found) => rules.extend(found.iter().cloned()),
-                None => note(&mut missing, &grant.binding.role),
+                None => add_missing(&mut missing, &grant.binding.role),
             }
         }
         (rules, missing)
     }
 
-    /// The rules of the role that a binding in a namespace refers to.
-    pub(super) fn role(&self, role: &RoleRef, namespace: &str) -> Option<&[Rule]> {
+    /// Returns the rules of the role that a binding in a namespace refers to.
+    pub(super) fn role(&self, role: &RoleRef, namespace: &str) -> Option<&[PolicyRule]> {
         if !role.cluster && namespace.is_empty() {
             return None;
         }
-        let place = if role.cluster { "" } else { namespace };
-        self.roles.get(place)?.get(&role.name).map(|rules| &**rules)
+        let namespace = if role.cluster { "" } else { namespace };
+        self.roles.get(namespace)?.get(&role.name).map(|rules| &**rules)
     }
 
-    /// The bindings of the cluster, and then those of the namespace, whose subjects the user is among.
+    /// Returns the bindings of the cluster, and then those of the namespace, that apply to a user.
     fn grants<'a>(&'a self, user: &'a User, namespace: &'a str) -> impl Iterator<Item = Grant<'a>> {
-        let places = [Some(""), (!namespace.is_empty()).then_some(namespace)];
-        places.into_iter().flatten().filter_map(|place| self.bindings.get(place)).flat_map(|bindings| {
+        let scopes = [Some(""), (!namespace.is_empty()).then_some(namespace)];
+        scopes.into_iter().flatten().filter_map(|scope| self.bindings.get(scope)).flat_map(|bindings| {
             let own = bindings.by_user.get(&*user.name).into_iter().flatten();
-            let own = own.filter_map(|binding| Grant::of(binding, |holder| holder.is_user(&user.name)));
+            let own = own.filter_map(|binding| {
+                Grant::from_binding(binding, |principal| principal.is_user(&user.name))
+            });
             let groups = user.groups.iter().flat_map(|group| {
                 let held = bindings.by_group.get(&**group).into_iter().flatten();
-                held.filter_map(|binding| Grant::of(binding, |holder| holder.is_group(group)))
+                held.filter_map(|binding| Grant::from_binding(binding, |principal| principal.is_group(group)))
             });
             own.chain(groups)
         })
@@ -195,16 +201,16 @@ impl Policy {
 }
 
 impl Bindings {
-    /// Where the bindings of a holder are, and under which name.
-    fn held<'a>(&mut self, holder: &'a Holder) -> (&mut Held, &'a str) {
-        match holder {
-            Holder::User(name) => (&mut self.by_user, name),
-            Holder::Group(name) => (&mut self.by_group, name),
+    /// Returns the index that contains the bindings of a principal, and the principal's name.
+    fn index_of<'a>(&mut self, principal: &'a Principal) -> (&mut BindingsByPrincipal, &'a str) {
+        match principal {
+            Principal::User(name) => (&mut self.by_user, name),
+            Principal::Group(name) => (&mut self.by_group, name),
         }
     }
 }
 
-impl Holder {
+impl Principal {
     fn is_user(&self, user: &str) -> bool {
         matches!(self, Self::User(name) if **name == *user)
     }
@@ -215,33 +221,34 @@ impl Holder {
 }
 
 impl<'a> Grant<'a> {
-    /// The binding, by the subject that makes it apply.
-    fn of(binding: &'a Binding, applies: impl Fn(&Holder) -> bool) -> Option<Self> {
-        let subject = binding.subjects.iter().find(|subject| applies(&subject.holder))?;
+    /// Returns the grant of a binding by its first subject that applies.
+    fn from_binding(binding: &'a Binding, applies: impl Fn(&Principal) -> bool) -> Option<Self> {
+        let subject = binding.subjects.iter().find(|subject| applies(&subject.principal))?;
         Some(Self { binding, subject })
     }
 }
 
-fn note(missing: &mut Vec<MissingRole>, role: &RoleRef) {
+/// Adds a role to `missing` unless it is there.
+fn add_missing(missing: &mut Vec<MissingRole>, role: &RoleRef) {
     if !missing.iter().any(|known| known.0 == *role) {
         missing.push(MissingRole(role.clone()));
     }
 }
 
 impl Binding {
-    fn read(namespace: &str, name: &str, binding: &Value) -> Self {
+    fn parse(namespace: &str, name: &str, binding: &Value) -> Self {
         let subjects = binding["subjects"].as_array().into_iter().flatten();
         Self {
             name: name.into(),
             namespace: namespace.into(),
-            role: RoleRef::read(&binding["roleRef"]),
-            subjects: subjects.filter_map(|subject| Subject::read(subject, namespace)).collect(),
+            role: RoleRef::parse(&binding["roleRef"]),
+            subjects: subjects.filter_map(|subject| Subject::parse(subject, namespace)).collect(),
         }
     }
 }
 
 impl RoleRef {
-    pub(super) fn read(reference: &Value) -> Self {
+    pub(super) fn parse(reference: &Value) -> Self {
         Self {
             cluster: reference["kind"] != "Role",
             name: reference["name"].as_str().unwrap_or_default().into(),
@@ -250,17 +257,19 @@ impl RoleRef {
 }
 
 impl Subject {
-    fn read(subject: &Value, binding_namespace: &str) -> Option<Self> {
+    fn parse(subject: &Value, binding_namespace: &str) -> Option<Self> {
         let name = subject["name"].as_str()?;
         Some(match subject["kind"].as_str()? {
-            "User" => Self { holder: Holder::User(name.into()), shown: format!("User {name:?}") },
-            "Group" => Self { holder: Holder::Group(name.into()), shown: format!("Group {name:?}") },
+            "User" => Self { principal: Principal::User(name.into()), description: format!("User {name:?}") },
+            "Group" => {
+                Self { principal: Principal::Group(name.into()), description: format!("Group {name:?}") }
+            }
             "ServiceAccount" => {
                 let own = subject["namespace"].as_str().filter(|namespace| !namespace.is_empty());
                 let namespace = own.unwrap_or(binding_namespace);
                 Self {
-                    holder: Holder::User(account_name(namespace, name).into()),
-                    shown: format!("ServiceAccount {:?}", format!("{name}/{namespace}")),
+                    principal: Principal::User(account_name(namespace, name).into()),
+                    description: format!("ServiceAccount {:?}", format!("{name}/{namespace}")),
                 }
             }
             _ => return None,
@@ -277,7 +286,7 @@ impl fmt::Display for Grant<'_> {
         } else {
             write!(f, "RoleBinding {:?}", format!("{name}/{namespace}"))?;
         }
-        write!(f, " of {kind} {:?} to {}", role.name, self.subject.shown)
+        write!(f, " of {kind} {:?} to {}", role.name, self.subject.description)
     }
 }
 
@@ -288,7 +297,7 @@ impl fmt::Display for MissingRole {
     }
 }
 
-/// What is missing, as a refusal says it; "" if nothing is.
+/// Describes missing roles for a denial; "" if there are none.
 pub(super) fn describe(missing: &[MissingRole]) -> String {
     match missing {
         [] => String::new(),

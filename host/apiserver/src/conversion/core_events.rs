@@ -1,8 +1,8 @@
-//! Events are stored as core/v1 has them and also served as events.k8s.io/v1.
+//! Events are stored as core/v1 and also served as events.k8s.io/v1.
 
 use serde_json::{Map, Value, json};
 
-/// What core/v1 calls a field, and what events.k8s.io/v1 calls it.
+/// The name of a field in core/v1, and its name in events.k8s.io/v1.
 const RENAMED: [(&str, &str); 6] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -13,7 +13,7 @@ const RENAMED: [(&str, &str); 6] = [
 ];
 const CONTROLLER: (&str, &str) = ("reportingComponent", "reportingController");
 
-/// From core/v1 to events.k8s.io/v1.
+/// Converts an Event from core/v1 to events.k8s.io/v1.
 pub(crate) fn to_events_v1(event: &mut Value) {
     let Some(object) = event.as_object_mut() else { return };
     for (core, events) in RENAMED.iter().chain([&CONTROLLER]) {
@@ -25,7 +25,7 @@ pub(crate) fn to_events_v1(event: &mut Value) {
     object.entry("eventTime").or_insert(Value::Null);
 }
 
-/// From events.k8s.io/v1 to core/v1.
+/// Converts an Event from events.k8s.io/v1 to core/v1.
 pub(crate) fn to_core(event: &mut Value) {
     let Some(object) = event.as_object_mut() else { return };
     for (core, events) in RENAMED.iter().chain([&CONTROLLER]) {
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_survives_the_way_there_and_back() {
+    fn converting_to_events_v1_and_back_preserves_the_event() {
         let core = json!({
             "involvedObject": {"kind": "Pod"}, "message": "m", "source": {"component": "c"}, "count": 2,
             "reportingComponent": "c", "reason": "r", "eventTime": null,

@@ -1,10 +1,10 @@
-//! Access to `metadata`, and the parts of it that only the server writes.
+//! Reads and writes an object's `metadata`, including the fields that only the server sets.
 
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-/// `metadata`, made if it is absent or not an object.
-pub(crate) fn of(value: &mut Value) -> &mut Map<String, Value> {
+/// Returns `metadata`, which is replaced by an empty object if it is absent or not an object.
+pub(crate) fn metadata_mut(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
@@ -15,25 +15,25 @@ pub(crate) fn of(value: &mut Value) -> &mut Map<String, Value> {
     metadata.as_object_mut().expect("it was made an object")
 }
 
-/// A text in `metadata`, "" if it is absent.
+/// Returns a text field of `metadata`, "" if it is absent.
 pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value["metadata"][field].as_str().unwrap_or_default()
 }
 
-/// `metadata.generation`, 0 if it is absent.
+/// Returns `metadata.generation`, 0 if it is absent.
 pub(crate) fn generation(value: &Value) -> i64 {
     value["metadata"]["generation"].as_i64().unwrap_or(0)
 }
 
-/// The finalizers.
+/// Returns the finalizers.
 pub(crate) fn finalizers(value: &Value) -> Vec<String> {
     let list = value["metadata"]["finalizers"].as_array().into_iter().flatten();
     list.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Sets the finalizers; none at all leave no field.
+/// Sets the finalizers, or removes the field if there are none.
 pub(crate) fn set_finalizers(value: &mut Value, finalizers: Vec<String>) {
-    let metadata = of(value);
+    let metadata = metadata_mut(value);
     if finalizers.is_empty() {
         metadata.remove("finalizers");
     } else {
@@ -41,13 +41,13 @@ pub(crate) fn set_finalizers(value: &mut Value, finalizers: Vec<String>) {
     }
 }
 
-/// A new UID.
+/// Returns a new UID.
 pub(crate) fn new_uid() -> String {
     Uuid::new_v4().to_string()
 }
 
-/// A name from `generateName`: at most 58 characters of it and five random ones, without vowels and lookalikes, as
-/// `k8s.io/apiserver/pkg/storage/names` makes them.
+/// Returns a name for `generateName`: at most 58 characters of `base` and five random characters, without vowels and
+/// lookalikes, as in `k8s.io/apiserver/pkg/storage/names`.
 pub(crate) fn generate_name(base: &str) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut random = Uuid::new_v4().as_u128();
@@ -60,10 +60,10 @@ pub(crate) fn generate_name(base: &str) -> String {
     name
 }
 
-/// Takes over from `old` what a client may leave out of an update, and what it cannot change.
+/// Copies from `old` the fields that a client may omit in an update or cannot change.
 pub(crate) fn keep_server_fields(old: &Value, new: &mut Value) {
     let old = &old["metadata"];
-    let metadata = of(new);
+    let metadata = metadata_mut(new);
     for field in ["uid", "creationTimestamp", "generation", "namespace", "resourceVersion", "generateName"] {
         match old.get(field) {
             Some(value) => drop(metadata.insert(field.into(), value.clone())),
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn generated_names_are_short_enough() {
+    fn generated_name_has_at_most_63_characters() {
         let name = generate_name(&"a".repeat(80));
         assert_eq!(name.len(), 63);
         assert_ne!(generate_name("x-"), generate_name("x-"));

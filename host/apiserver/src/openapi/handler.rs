@@ -1,0 +1,118 @@
+//! Handles requests below `/openapi/`.
+
+use http::{HeaderValue, Method, StatusCode, header};
+
+use super::{Document, DocumentCache, ServedResource};
+use crate::registry::{Endpoint, GroupVersion, Registry};
+use crate::request::Request;
+use crate::request::accept::{MediaRange, ranges};
+use crate::respond::{self, Answer, ResponseBody};
+use crate::status::Status;
+
+/// The media type with which clients request OpenAPI v2 as protobuf, up to the version (which follows `@` or `.`).
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2";
+/// The content type of OpenAPI v2 as protobuf. client-go cannot parse a content type with an `@` in it.
+const V2_PROTOBUF_CONTENT_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// A `gnostic` Document of version "2.0" without paths and definitions.
+const EMPTY_V2_PROTOBUF: &[u8] = b"\x0a\x032.0";
+
+/// Handles a request for `/openapi/v2`, `/openapi/v3` or a document below it.
+///
+/// Documents are served as JSON. kubectl reads v3 as JSON. If v3 lacks a kind, kubectl requests v2, as protobuf only.
+/// v2 describes the same kinds as v3, so the protobuf response is an empty document: it makes kubectl report that the
+/// kind does not exist and what to do about it, whereas after an error kubectl only reports that it could not validate.
+pub(crate) fn handle(
+    documents: &DocumentCache,
+    registry: &Registry,
+    path: &str,
+    request: &Request,
+) -> Result<Answer, Status> {
+    if request.method != Method::GET {
+        return Err(Status::method_not_allowed(request.method.as_str()));
+    }
+    let accepted = ranges(request.header("accept"));
+    let path = path.trim_end_matches('/');
+    let takes_json = accepted.is_empty() || accepted.iter().any(MediaRange::takes_json);
+    if path == "/openapi/v2"
+        && !takes_json
+        && accepted.iter().any(|range| range.kind.starts_with(V2_PROTOBUF))
+    {
+        let empty = ResponseBody::full(EMPTY_V2_PROTOBUF);
+        return Ok(respond::with_body(StatusCode::OK, V2_PROTOBUF_CONTENT_TYPE, empty));
+    }
+    if !takes_json {
+        return Err(Status::not_acceptable(&["application/json"]));
+    }
+    let rest = path.trim_start_matches("/openapi/");
+    match rest.split('/').collect::<Vec<_>>().as_slice() {
+        ["v2"] => {
+            let served: Vec<_> =
+                registry.endpoints().map(|endpoint| served_resource(endpoint.as_ref())).collect();
+            Ok(document_response(documents.v2(&served), request))
+        }
+        ["v3"] => {
+            let versions = registry.groups().iter().flat_map(|(name, group)| {
+                group
+                    .versions
+                    .iter()
+                    .map(move |version| (name.as_str(), version.version.as_str(), served_by(version)))
+            });
+            Ok(respond::json_value(StatusCode::OK, &documents.index(versions)))
+        }
+        ["v3", "api", version] => v3_document(documents, registry, "", version, request),
+        ["v3", "apis", group, version] => v3_document(documents, registry, group, version, request),
+        _ => Err(Status::no_such_resource()),
+    }
+}
+
+fn v3_document(
+    documents: &DocumentCache,
+    registry: &Registry,
+    group: &str,
+    version: &str,
+    request: &Request,
+) -> Result<Answer, Status> {
+    let group_version = registry.group_version(group, version).ok_or_else(Status::no_such_resource)?;
+    Ok(document_response(documents.v3(group, version, &served_by(group_version)), request))
+}
+
+fn served_by(version: &GroupVersion) -> Vec<ServedResource<'_>> {
+    version.endpoints.values().map(|endpoint| served_resource(endpoint.as_ref())).collect()
+}
+
+fn served_resource(endpoint: &Endpoint) -> ServedResource<'_> {
+    let resource = &endpoint.resource;
+    ServedResource {
+        group: &endpoint.group,
+        version: &endpoint.version,
+        kind: &resource.names.kind,
+        list_kind: &resource.names.list_kind,
+        plural: &resource.names.plural,
+        namespaced: resource.namespaced,
+        has_status: endpoint.has_status,
+        has_scale: endpoint.scale.is_some(),
+        create_only: resource.strategy.is_review,
+        crd_schema: endpoint.open_api.as_ref(),
+        is_custom: resource.custom.is_some(),
+    }
+}
+
+/// Returns the response with a document, its entity tag and, if the URL has the document's hash, permission to cache it
+/// forever.
+fn document_response(document: Document, request: &Request) -> Answer {
+    let tag = format!("\"{}\"", document.hash);
+    let mut answer = if request.header("if-none-match") == tag {
+        respond::json_text(StatusCode::NOT_MODIFIED, "")
+    } else {
+        respond::json_text(StatusCode::OK, document.body)
+    };
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        answer.headers_mut().insert(header::ETAG, tag);
+    }
+    if request.query.get("hash") == Some(document.hash.as_str()) {
+        let immutable = HeaderValue::from_static("public, immutable");
+        answer.headers_mut().insert(header::CACHE_CONTROL, immutable);
+    }
+    answer
+}

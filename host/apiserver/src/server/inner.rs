@@ -1,0 +1,19 @@
+//! The state of a server beyond that of the cluster it simulates.
+
+use std::sync::Arc;
+
+use super::transport::Transport;
+use super::{Faults, RequestLog};
+use crate::openapi::DocumentCache;
+use crate::state::State;
+
+/// What all clones of an [`super::ApiServer`] and its services share.
+pub(super) struct ServerInner {
+    pub state: Arc<State>,
+    pub transport: Transport,
+    pub documents: DocumentCache,
+    pub faults: Faults,
+    pub log: RequestLog,
+    /// Whether `/debug/faults` is served.
+    pub faults_over_http: bool,
+}

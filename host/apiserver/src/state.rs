@@ -1,0 +1,77 @@
+//! The state that all requests and controllers of one server share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::access::{Access, Authorization};
+use crate::clock::{self, Clock};
+use crate::registry::Registry;
+use crate::storage::{HistoryLimits, Storage, Table};
+
+/// The state of the simulated cluster: its objects, the resources it serves, and who may do what.
+pub(crate) struct State {
+    pub storage: Storage,
+    registry: RwLock<Arc<Registry>>,
+    /// Held while a new registry is built from the current one, so that concurrent CRD writes do not lose each
+    /// other's changes.
+    pub crd_changes: Mutex<()>,
+    /// The table of Namespaces, which every creation of a namespaced object reads.
+    pub namespaces: Arc<Table>,
+    pub clock: Arc<dyn Clock>,
+    pub access: Access,
+    /// The interval between the bookmarks of a watch.
+    pub bookmark_interval: Duration,
+}
+
+/// The parameters of [`State::new`].
+pub(crate) struct StateOptions {
+    pub clock: Arc<dyn Clock>,
+    pub history: HistoryLimits,
+    /// The resourceVersion before the first write.
+    pub first_revision: u64,
+    pub bookmark_interval: Duration,
+    pub authorization: Authorization,
+    /// Whether requests over sockets may come without credentials.
+    pub allow_anonymous: bool,
+}
+
+impl State {
+    pub(crate) fn new(options: StateOptions) -> Self {
+        let StateOptions {
+            clock,
+            history,
+            first_revision,
+            bookmark_interval,
+            authorization,
+            allow_anonymous,
+        } = options;
+        let storage = Storage::new(history, first_revision);
+        let registry = Registry::built_in(&storage);
+        Self {
+            namespaces: storage.table("", "namespaces"),
+            registry: RwLock::new(Arc::new(registry)),
+            crd_changes: Mutex::new(()),
+            access: Access::new(authorization, allow_anonymous, &storage, Arc::clone(&clock)),
+            storage,
+            clock,
+            bookmark_interval,
+        }
+    }
+
+    /// Returns a snapshot of the resources that are served now.
+    pub(crate) fn registry(&self) -> Arc<Registry> {
+        Arc::clone(&self.registry.read())
+    }
+
+    /// Replaces the registry. The caller holds `crd_changes`.
+    pub(crate) fn set_registry(&self, registry: Registry) {
+        *self.registry.write() = Arc::new(registry);
+    }
+
+    /// Returns the current time in the format of `metav1.Time`.
+    pub(crate) fn now(&self) -> String {
+        clock::rfc3339_seconds(self.clock.now())
+    }
+}
