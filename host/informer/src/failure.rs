@@ -115,7 +115,7 @@ impl Failure {
         Self {
             kind,
             code: None,
-            message: cut(message.into()),
+            message: truncate_message(message.into()),
             retry_after: None,
             request: None,
             source: None,
@@ -198,7 +198,7 @@ impl Failure {
         Self {
             kind,
             code: status.code,
-            message: cut(status.message.or(status.reason).unwrap_or_default()),
+            message: truncate_message(status.message.or(status.reason).unwrap_or_default()),
             retry_after: details
                 .retry_after_seconds
                 .and_then(|seconds| seconds.as_u64())
@@ -233,7 +233,7 @@ impl Failure {
 }
 
 /// A server's message as it is kept and logged: an ERROR event could bring megabytes.
-fn cut(mut message: String) -> String {
+fn truncate_message(mut message: String) -> String {
     if message.len() > MAX_MESSAGE_BYTES {
         message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
         message.push('…');

@@ -113,13 +113,13 @@ impl InformerKey {
             restriction.label_selector = narrower.label_selector.clone();
         }
         if self.field_selector != narrower.field_selector {
-            let judged_here = |path: &str| matches!(path, "metadata.name" | "metadata.namespace");
-            let all_judged = narrower
+            let can_evaluate = |path: &str| matches!(path, "metadata.name" | "metadata.namespace");
+            let can_evaluate_all = narrower
                 .field_selector
                 .requirements()
                 .iter()
-                .all(|requirement| judged_here(&requirement.path));
-            if !self.field_selector.is_empty() || !all_judged {
+                .all(|requirement| can_evaluate(&requirement.path));
+            if !self.field_selector.is_empty() || !can_evaluate_all {
                 return None;
             }
             restriction.field_selector = narrower.field_selector.clone();

@@ -61,11 +61,11 @@
 //!
 //! | what | where | what it protects | ordering, and why that suffices |
 //! |---|---|---|---|
-//! | an `ArcSwap` over a reader's store and restriction | `Outlet::source`, read by [`StoreReader`] | nothing but itself: the pair is one immutable value, so a reader has the old pair or the new, never half of each | `ArcSwap`'s own (`SeqCst` on the swap, acquire on the load): what was written before the swap, the new store's objects and indexes, is seen after the load. One writer: the informer's task, with `Outlet::indexes` locked, so that an index that is added meanwhile goes to the store that is read afterwards. A reader that loaded the old pair reads the old store, which its `Arc` keeps alive: older, but consistent, and no older than what it was told, because the difference is told only after the swap |
+//! | an `ArcSwap` over a reader's store and restriction | `Subscriber::source`, read by [`StoreReader`] | nothing but itself: the pair is one immutable value, so a reader has the old pair or the new, never half of each | `ArcSwap`'s own (`SeqCst` on the swap, acquire on the load): what was written before the swap, the new store's objects and indexes, is seen after the load. One writer: the informer's task, with `Subscriber::indexes` locked, so that an index that is added meanwhile goes to the store that is read afterwards. A reader that loaded the old pair reads the old store, which its `Arc` keeps alive: older, but consistent, and no older than what it was told, because the difference is told only after the swap |
 //! | counters and histograms | `metrics` | nothing: numbers that are only added to and read | `Relaxed`: no other memory is published by them, each is exact by itself, and a snapshot promises no single moment |
 //! | the next scope | `InformerRegistry` | that no two subscribers get one number | `Relaxed`: an atomic addition never gives two callers the same value, in any ordering; the number reaches other threads through locks |
 //! | the stop signal | a cancellation token of each informer | nothing but itself | its own. It only begins the end: `stopped`, under the lock of the seats, decides whether somebody can still join |
-//! | a subscriber has to be woken | `Outlet` | that nobody sleeps while something waits: it is set with the backlog locked, and whoever offered looks at it before it leaves the hub's lock or, the informer's task, at the end of its turn | `Relaxed`: who sets it and who looks hold the hub's lock, or are one thread. The subscriber clears it with the backlog locked when it has taken what waits, or has passed its own wake-up on; a clear that comes late loses nothing, since it looks at the backlog before it sleeps |
+//! | a subscriber has to be woken | `Subscriber` | that nobody sleeps while something waits: it is set with the backlog locked, and whoever offered looks at it before it leaves the hub's lock or, the informer's task, at the end of its turn | `Relaxed`: who sets it and who looks hold the hub's lock, or are one thread. The subscriber clears it with the backlog locked when it has taken what waits, or has passed its own wake-up on; a clear that comes late loses nothing, since it looks at the backlog before it sleeps |
 //! | wake-ups | `Notify` of the queues and backlogs | nothing: what to do is always looked up under the lock | a waiter registers (`enable`) before it looks, and who changes something notifies after unlocking: whatever a waiter did not see wakes it. A woken waiter that leaves something behind passes the wake-up on |
 //!
 //! None of these is a protocol of several atomic steps, so there is no interleaving of them to explore with loom; the
@@ -82,7 +82,7 @@ pub mod metrics;
 mod options;
 pub mod reflector;
 #[cfg(test)]
-mod scripted;
+mod scripted_server;
 mod shared;
 mod status;
 mod store;

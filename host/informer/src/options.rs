@@ -38,12 +38,12 @@ pub struct InformerOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compression {
     /// Bytes of objects, in JSON, that a dictionary is made of. A cache with fewer stays as it is.
-    pub learn_from: usize,
+    pub training_bytes: usize,
 }
 
 impl Default for Compression {
     fn default() -> Self {
-        Self { learn_from: 1024 * 1024 }
+        Self { training_bytes: 1024 * 1024 }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Starts a task again that panicked: a defect in one place costs a pause, not the work of the process.
 //!
-//! [`Restarts`] decides when and is pure; [`supervise`] contains the panic, waits and starts the task again.
+//! [`RestartBackoff`] decides when and is pure; [`supervise`] contains the panic, waits and starts the task again.
 
 use std::any::Any;
 use std::fmt;
@@ -16,30 +16,30 @@ const FIRST: Duration = Duration::from_millis(100);
 /// The longest wait.
 const LONGEST: Duration = Duration::from_secs(60);
 /// A task that ran this long without a panic begins with the shortest wait again.
-const FORGIVEN: Duration = Duration::from_secs(120);
+const RESET_AFTER: Duration = Duration::from_secs(120);
 
 /// Counts the panics of one task and says how long it waits before it is started again: 100 ms · 2ⁿ up to 60 s.
 ///
 /// ```
 /// use std::time::Duration;
-/// use pilothouse_informer::supervise::Restarts;
+/// use pilothouse_informer::supervise::RestartBackoff;
 /// use tokio::time::Instant;
 ///
-/// let (mut restarts, now) = (Restarts::default(), Instant::now());
-/// assert_eq!(restarts.panicked(now), Duration::from_millis(100));
-/// assert_eq!(restarts.panicked(now), Duration::from_millis(200));
-/// assert_eq!(restarts.panicked(now + Duration::from_secs(600)), Duration::from_millis(100));
+/// let (mut restarts, now) = (RestartBackoff::default(), Instant::now());
+/// assert_eq!(restarts.record_panic(now), Duration::from_millis(100));
+/// assert_eq!(restarts.record_panic(now), Duration::from_millis(200));
+/// assert_eq!(restarts.record_panic(now + Duration::from_secs(600)), Duration::from_millis(100));
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Restarts {
+pub struct RestartBackoff {
     panics: u32,
     next_start: Option<Instant>,
 }
 
-impl Restarts {
+impl RestartBackoff {
     /// The task panicked at this time. Returns how long it has to wait.
-    pub fn panicked(&mut self, now: Instant) -> Duration {
-        let ran_well = self.next_start.is_some_and(|start| now.saturating_duration_since(start) >= FORGIVEN);
+    pub fn record_panic(&mut self, now: Instant) -> Duration {
+        let ran_well = self.next_start.is_some_and(|start| now.saturating_duration_since(start) >= RESET_AFTER);
         self.panics = if ran_well { 1 } else { self.panics.saturating_add(1) };
         let wait = 2_u32.checked_pow(self.panics - 1).and_then(|factor| FIRST.checked_mul(factor));
         let wait = wait.unwrap_or(LONGEST).min(LONGEST);
@@ -56,7 +56,7 @@ impl Restarts {
 
 /// A panic of a supervised task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Panic {
+pub struct TaskPanic {
     /// What the panic said.
     pub message: String,
     /// Panics of this task in a row, this one included.
@@ -65,7 +65,7 @@ pub struct Panic {
     pub wait: Duration,
 }
 
-impl fmt::Display for Panic {
+impl fmt::Display for TaskPanic {
     /// What happened and what comes next, in one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "panicked: {}; started again in {:?}", self.message, self.wait)?;
@@ -78,7 +78,7 @@ impl fmt::Display for Panic {
 
 /// The text of a panic's payload, of bounded length.
 #[must_use]
-pub fn message(payload: &(dyn Any + Send)) -> String {
+pub fn panic_message(payload: &(dyn Any + Send)) -> String {
     const LONGEST: usize = 500;
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
@@ -102,7 +102,7 @@ pub fn message(payload: &(dyn Any + Send)) -> String {
 ///     assert!(*tries > 1, "not at the first try");
 ///     "done"
 /// }
-/// let report = |panic: &pilothouse_informer::supervise::Panic| told.push(panic.message.clone());
+/// let report = |panic: &pilothouse_informer::supervise::TaskPanic| told.push(panic.message.clone());
 /// let outcome = supervise(&mut tries, |tries| Box::pin(task(tries)), report).await;
 /// assert_eq!((outcome, told), ("done", vec!["not at the first try".to_owned()]));
 /// # });
@@ -110,16 +110,16 @@ pub fn message(payload: &(dyn Any + Send)) -> String {
 pub async fn supervise<S: ?Sized, T>(
     state: &mut S,
     mut task: impl for<'a> FnMut(&'a mut S) -> BoxFuture<'a, T>,
-    mut report: impl FnMut(&Panic),
+    mut report: impl FnMut(&TaskPanic),
 ) -> T {
-    let mut restarts = Restarts::default();
+    let mut restarts = RestartBackoff::default();
     loop {
         let payload = match AssertUnwindSafe(task(state)).catch_unwind().await {
             Ok(outcome) => return outcome,
             Err(payload) => payload,
         };
-        let wait = restarts.panicked(Instant::now());
-        let panic = Panic { message: message(&*payload), panics: restarts.panics(), wait };
+        let wait = restarts.record_panic(Instant::now());
+        let panic = TaskPanic { message: panic_message(&*payload), panics: restarts.panics(), wait };
         drop(payload);
         report(&panic);
         sleep(wait).await;
@@ -132,19 +132,19 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_a_minute() {
-        let (mut restarts, now) = (Restarts::default(), Instant::now());
-        let waits: Vec<_> = (0..12).map(|_| restarts.panicked(now).as_millis()).collect();
+        let (mut restarts, now) = (RestartBackoff::default(), Instant::now());
+        let waits: Vec<_> = (0..12).map(|_| restarts.record_panic(now).as_millis()).collect();
         assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600, 51200, 60000, 60000]);
         assert_eq!(restarts.panics(), 12);
     }
 
     #[test]
     fn a_task_that_ran_well_for_two_minutes_begins_anew() {
-        let (mut restarts, now) = (Restarts::default(), Instant::now());
-        restarts.panicked(now);
-        restarts.panicked(now);
-        assert_eq!(restarts.panicked(now + FORGIVEN), FIRST * 4, "it ran less than that since its start");
-        assert_eq!(restarts.panicked(now + 3 * FORGIVEN), FIRST);
+        let (mut restarts, now) = (RestartBackoff::default(), Instant::now());
+        restarts.record_panic(now);
+        restarts.record_panic(now);
+        assert_eq!(restarts.record_panic(now + RESET_AFTER), FIRST * 4, "it ran less than that since its start");
+        assert_eq!(restarts.record_panic(now + 3 * RESET_AFTER), FIRST);
     }
 
     #[tokio::test(start_paused = true)]
@@ -158,7 +158,7 @@ mod tests {
             assert!(*state > 2, "panic {state}");
             *state
         }
-        let report = |panic: &Panic| told.push(panic.to_string());
+        let report = |panic: &TaskPanic| told.push(panic.to_string());
         let outcome = supervise(&mut state, |state| Box::pin(task(state)), report).await;
         assert_eq!(outcome, 3);
         assert_eq!(start.elapsed().as_millis(), 300);

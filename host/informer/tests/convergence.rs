@@ -60,7 +60,7 @@ async fn converge(seed: u64) -> Counts {
         // From the first object on, or from the second list.
         compression: seed
             .is_multiple_of(4)
-            .then_some(Compression { learn_from: if seed.is_multiple_of(8) { 1 } else { 700 } }),
+            .then_some(Compression { training_bytes: if seed.is_multiple_of(8) { 1 } else { 700 } }),
         ..InformerOptions::default()
     };
     let registry = InformerRegistry::new(factory, options);

@@ -58,7 +58,7 @@ pub(crate) struct EventDecoder<'a> {
 impl EventDecoder<'_> {
     /// Reads one line.
     pub(crate) fn decode(&mut self, line: &[u8]) -> Result<WatchEvent, DecodeError> {
-        if let Some((kind, object)) = split_usual_form(line)
+        if let Some((kind, object)) = split_canonical_form(line)
             && let Ok(event) = self.event(kind, object)
         {
             return Ok(event);
@@ -71,7 +71,7 @@ impl EventDecoder<'_> {
     /// version that can be read by comparing it with the stored one.
     pub(crate) fn decode_first(&mut self, text: &str) -> Option<(WatchEvent, usize)> {
         let (event, object) = first_event(text)?;
-        let (version, len) = self.format.version(object, self.reader, |key| self.store.get_plain(key))?;
+        let (version, len) = self.format.updated_object(object, self.reader, |key| self.store.get_if_plain(key))?;
         let end = object.get(len..)?.strip_prefix('}')?;
         let rest = end.strip_prefix('\n').or_else(|| end.strip_prefix("\r\n"))?;
         (1..=MAX_VERSION_BYTES)
@@ -85,7 +85,7 @@ impl EventDecoder<'_> {
     }
 
     fn object(&mut self, object: &[u8]) -> Result<Object, DecodeError> {
-        let object = self.format.object(object, self.reader, |key| self.store.get_plain(key))?;
+        let object = self.format.object(object, self.reader, |key| self.store.get_if_plain(key))?;
         if object.resource_version().is_empty() {
             return Err(DecodeError::NoResourceVersion(object.key().to_string()));
         }
@@ -118,11 +118,11 @@ fn bookmark(object: &[u8]) -> Result<WatchEvent, DecodeError> {
 }
 
 /// Makes an event of its object.
-type Kind = fn(Object) -> WatchEvent;
+type EventConstructor = fn(Object) -> WatchEvent;
 
 /// What event `text` starts with, and the text from its object on, of an event with an object that is written as Kubernetes writes it.
-fn first_event(text: &str) -> Option<(Kind, &str)> {
-    const KINDS: [(&str, Kind); 3] =
+fn first_event(text: &str) -> Option<(EventConstructor, &str)> {
+    const KINDS: [(&str, EventConstructor); 3] =
         [("MODIFIED", WatchEvent::Modified), ("ADDED", WatchEvent::Added), ("DELETED", WatchEvent::Deleted)];
     let rest = text.strip_prefix(r#"{"type":""#)?;
     let after = |kind: &str| rest.strip_prefix(kind)?.strip_prefix(r#"","object":"#);
@@ -131,7 +131,7 @@ fn first_event(text: &str) -> Option<(Kind, &str)> {
 
 /// The type and the object of an event written as Kubernetes writes it, found without a parse of the whole line: the
 /// object's own parser validates it anyway. When more follows the object, that parser fails, and the line is read anew.
-fn split_usual_form(line: &[u8]) -> Option<(&str, &[u8])> {
+fn split_canonical_form(line: &[u8]) -> Option<(&str, &[u8])> {
     let rest = line.strip_prefix(br#"{"type":""#)?;
     let end = rest.iter().take(10).position(|byte| *byte == b'"')?;
     let kind = std::str::from_utf8(&rest[..end]).ok()?;
@@ -142,7 +142,7 @@ fn split_usual_form(line: &[u8]) -> Option<(&str, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::tests_support::{pod_format, pod_item};
+    use crate::decode::test_support::{pod_format, pod_item};
 
     fn read(line: &str) -> Result<WatchEvent, DecodeError> {
         let (format, mut reader, store) = (pod_format(), ObjectReader::default(), Store::new());
@@ -170,14 +170,14 @@ mod tests {
     #[test]
     fn the_usual_form_is_split_without_a_parse_and_any_other_left_to_it() {
         let usual = br#"{"type":"ADDED","object":{"a":"}"} }  "#;
-        assert_eq!(split_usual_form(usual), Some(("ADDED", br#"{"a":"}"} "#.as_slice())));
+        assert_eq!(split_canonical_form(usual), Some(("ADDED", br#"{"a":"}"} "#.as_slice())));
         for other in [
             br#"{ "type":"ADDED","object":{}}"#.as_slice(),
             br#"{"type":"ADDED", "object":{}}"#,
             br#"{"type":"A name that is far too long","object":{}}"#,
             br#"{"type":"ADDED","object":{}} ;"#,
         ] {
-            assert_eq!(split_usual_form(other), None);
+            assert_eq!(split_canonical_form(other), None);
         }
     }
 

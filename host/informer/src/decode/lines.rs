@@ -1,5 +1,5 @@
 use super::DecodeError;
-use super::text::text_of;
+use super::utf8::utf8_part;
 
 /// Cuts a body into lines. A line inside one chunk is not copied; only what a chunk's end cuts is kept, up to a limit.
 pub(crate) struct LineSplitter {
@@ -9,16 +9,16 @@ pub(crate) struct LineSplitter {
 }
 
 /// Who reads the lines of a body.
-pub(crate) trait ReadLines {
+pub(crate) trait LineHandler {
     /// Why no more is read.
     type Error: From<DecodeError>;
 
     /// Reads the line that `text` starts with, if it takes no search for the end of the line to do so; returns its length, the end
     /// included.
-    fn first(&mut self, text: &str) -> Result<Option<usize>, Self::Error>;
+    fn read_prefix(&mut self, text: &str) -> Result<Option<usize>, Self::Error>;
 
     /// Reads a line, which comes without its end.
-    fn line(&mut self, line: &[u8]) -> Result<(), Self::Error>;
+    fn read_line(&mut self, line: &[u8]) -> Result<(), Self::Error>;
 }
 
 impl LineSplitter {
@@ -27,17 +27,17 @@ impl LineSplitter {
     }
 
     /// Has `lines` read each line that `chunk` completes; empty lines are skipped. Stops early at an error.
-    pub(crate) fn feed<R: ReadLines>(&mut self, chunk: &[u8], lines: &mut R) -> Result<(), R::Error> {
+    pub(crate) fn feed<R: LineHandler>(&mut self, chunk: &[u8], lines: &mut R) -> Result<(), R::Error> {
         let mut at = 0;
         let mut text = None;
         while at < chunk.len() {
             if self.carry.is_empty() {
                 let (start, text) = *text.get_or_insert_with(|| {
-                    let (start, text) = text_of(&chunk[at..]);
+                    let (start, text) = utf8_part(&chunk[at..]);
                     (at + start, text)
                 });
                 let text = at.checked_sub(start).and_then(|at| text.get(at..));
-                let first = text.map_or(Ok(None), |text| lines.first(text))?;
+                let first = text.map_or(Ok(None), |text| lines.read_prefix(text))?;
                 if let Some(len) = first {
                     at += len;
                     continue;
@@ -63,9 +63,9 @@ impl LineSplitter {
         Ok(())
     }
 
-    fn emit<R: ReadLines>(line: &[u8], lines: &mut R) -> Result<(), R::Error> {
+    fn emit<R: LineHandler>(line: &[u8], lines: &mut R) -> Result<(), R::Error> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if line.iter().all(u8::is_ascii_whitespace) { Ok(()) } else { lines.line(line) }
+        if line.iter().all(u8::is_ascii_whitespace) { Ok(()) } else { lines.read_line(line) }
     }
 }
 
@@ -82,10 +82,10 @@ mod tests {
         first: usize,
     }
 
-    impl ReadLines for Reader {
+    impl LineHandler for Reader {
         type Error = DecodeError;
 
-        fn first(&mut self, text: &str) -> Result<Option<usize>, DecodeError> {
+        fn read_prefix(&mut self, text: &str) -> Result<Option<usize>, DecodeError> {
             let line = text.split_inclusive('\n').next().unwrap_or_default();
             if !line.starts_with(SHORT) || !line.ends_with('\n') {
                 return Ok(None);
@@ -95,7 +95,7 @@ mod tests {
             Ok(Some(line.len()))
         }
 
-        fn line(&mut self, line: &[u8]) -> Result<(), DecodeError> {
+        fn read_line(&mut self, line: &[u8]) -> Result<(), DecodeError> {
             self.lines.push(String::from_utf8_lossy(line).into_owned());
             Ok(())
         }

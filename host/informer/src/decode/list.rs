@@ -1,7 +1,7 @@
 use pilothouse_model::{Object, ObjectReader};
 use serde::Deserialize;
 
-use super::text::text_of;
+use super::utf8::utf8_part;
 use super::{DecodeError, ObjectFormat, checked_version};
 
 /// The metadata of one page of a list.
@@ -28,19 +28,19 @@ pub(crate) struct ListDecoder {
     /// The last string in `envelope`: where it starts and ends, without quotes.
     string_start: usize,
     last_name: (usize, usize),
-    place: Place,
+    state: ScanState,
     limit: usize,
     reader: ObjectReader,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ScanState {
     /// Around the items.
     Envelope,
     /// In the list, between two items.
-    Between,
+    BetweenItems,
     /// In an item.
-    Item,
+    InItem,
 }
 
 #[derive(Deserialize)]
@@ -71,7 +71,7 @@ impl ListDecoder {
             escaped: false,
             string_start: 0,
             last_name: (0, 0),
-            place: Place::Envelope,
+            state: ScanState::Envelope,
             limit,
             reader: ObjectReader::default(),
         }
@@ -86,17 +86,17 @@ impl ListDecoder {
     ) -> Result<(), DecodeError> {
         // Where the current item starts in this chunk.
         let mut start = 0;
-        let (text_start, text) = text_of(chunk);
+        let (text_start, text) = utf8_part(chunk);
         let mut next = 0;
         while let Some(&byte) = chunk.get(next) {
             let at = next;
             next += 1;
-            match self.place {
-                Place::Envelope => {
+            match self.state {
+                ScanState::Envelope => {
                     self.envelope.push(byte);
                     self.scan_envelope(byte);
                 }
-                Place::Between => match byte {
+                ScanState::BetweenItems => match byte {
                     b'{' => {
                         // Nearly always the item ends in this chunk, and one pass finds its end and reads it.
                         let rest = at.checked_sub(text_start).and_then(|at| text.get(at..));
@@ -107,19 +107,19 @@ impl ListDecoder {
                             next = at + len;
                             continue;
                         }
-                        self.place = Place::Item;
+                        self.state = ScanState::InItem;
                         self.depth = 1;
                         start = at;
                     }
                     b']' => {
                         self.envelope.push(byte);
-                        self.place = Place::Envelope;
+                        self.state = ScanState::Envelope;
                         self.depth = 1;
                     }
                     b',' | b' ' | b'\n' | b'\r' | b'\t' => {}
                     _ => return Err(DecodeError::NotAList("an item is not an object")),
                 },
-                Place::Item => {
+                ScanState::InItem => {
                     if self.scan_item(byte) {
                         let tail = &chunk[start..=at];
                         if self.item.is_empty() {
@@ -129,12 +129,12 @@ impl ListDecoder {
                             items.push(format.object(&self.item, &mut self.reader, |_| None)?);
                             self.item.clear();
                         }
-                        self.place = Place::Between;
+                        self.state = ScanState::BetweenItems;
                     }
                 }
             }
         }
-        if self.place == Place::Item {
+        if self.state == ScanState::InItem {
             self.item.extend_from_slice(&chunk[start..]);
         }
         if self.item.len().max(self.envelope.len()) > self.limit {
@@ -145,7 +145,7 @@ impl ListDecoder {
 
     /// Ends the body.
     pub(crate) fn finish(self) -> Result<ListPage, DecodeError> {
-        if self.place != Place::Envelope || self.depth != 0 {
+        if self.state != ScanState::Envelope || self.depth != 0 {
             return Err(DecodeError::NotAList("the body ends early"));
         }
         let envelope: Envelope = serde_json::from_slice(&self.envelope)?;
@@ -183,7 +183,7 @@ impl ListDecoder {
                 self.in_string = true;
                 self.string_start = self.envelope.len();
             }
-            b'[' if self.depth == 1 && self.is_value_of_items() => self.place = Place::Between,
+            b'[' if self.depth == 1 && self.is_value_of_items() => self.state = ScanState::BetweenItems,
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => self.depth = self.depth.saturating_sub(1),
             _ => {}
@@ -228,7 +228,7 @@ impl ListDecoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::tests_support::{pod_format, pod_item};
+    use crate::decode::test_support::{pod_format, pod_item};
 
     fn decode(chunks: &[&[u8]]) -> Result<(Vec<String>, ListPage), DecodeError> {
         let mut decoder = ListDecoder::new(4096);

@@ -1,14 +1,14 @@
 //! From the bytes of a response body to objects, as the bytes arrive.
 
-mod ahead;
+mod prefetch;
 mod event;
 mod lines;
 mod list;
-mod text;
+mod utf8;
 
-pub(crate) use ahead::Ahead;
+pub(crate) use prefetch::Prefetcher;
 pub(crate) use event::{EventDecoder, WatchEvent};
-pub(crate) use lines::{LineSplitter, ReadLines};
+pub(crate) use lines::{LineSplitter, LineHandler};
 pub(crate) use list::{ListDecoder, ListPage};
 
 use pilothouse_model::{Object, ObjectError, ObjectKey, ObjectReader, ParseOptions, Transform};
@@ -88,7 +88,7 @@ impl ObjectFormat {
 
     /// As [`object`](Self::object), of the version that `text` starts with of a stored object, and its length; see
     /// [`ObjectReader::read_version`]. Its type is that of the stored one.
-    pub(crate) fn version(
+    pub(crate) fn updated_object(
         &self,
         text: &str,
         reader: &mut ObjectReader,
@@ -129,7 +129,7 @@ impl ObjectFormat {
 }
 
 #[cfg(test)]
-pub(crate) mod tests_support {
+pub(crate) mod test_support {
     use super::ObjectFormat;
     use pilothouse_model::Transform;
 

@@ -134,7 +134,7 @@ impl DeltaQueue {
     ///
     /// # Cancellation safety
     /// A call that is dropped has appended some of the deltas, and drops the others.
-    pub(crate) async fn push_held_back(&self, deltas: impl Iterator<Item = Delta>) {
+    pub(crate) async fn push_with_backpressure(&self, deltas: impl Iterator<Item = Delta>) {
         let mut deltas = deltas.peekable();
         while deltas.peek().is_some() {
             self.ready().await;
@@ -200,7 +200,7 @@ impl DeltaQueue {
         let was_full = inner.len >= self.capacity;
         let delta = inner.pop()?;
         let replaced = matches!(delta, Delta::Replaced(_));
-        self.store.hold_version(inner.is_merging());
+        self.store.freeze_version(inner.is_merging());
         let result = process(delta);
         inner.synced |= replaced;
         if inner.len == 0

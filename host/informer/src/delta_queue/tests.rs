@@ -4,7 +4,7 @@ use pilothouse_model::{Deletion, Delta, Replacement};
 use tokio_test::{assert_pending, assert_ready_eq, task};
 
 use super::DeltaQueue;
-use crate::scripted::{Pod, pod};
+use crate::scripted_server::{Pod, pod};
 use crate::store::Store;
 
 const ROOMY: usize = 1000;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::scripted::pod;
+use crate::scripted_server::pod;
 
 fn added(name: &str, version: u64) -> Notification {
     Notification::Added { object: pod(name, version).object(), initial: false }
@@ -14,10 +14,10 @@ fn names(batch: Option<&[Notification]>) -> Vec<String> {
 }
 
 /// Fails until something else happens than a further try.
-fn fail(redelivery: &mut Redelivery) -> AfterFailure {
+fn fail(redelivery: &mut Redelivery) -> FailureOutcome {
     loop {
         match redelivery.failed().expect("something is pending") {
-            AfterFailure::Again { failures } => assert!(failures < ATTEMPTS),
+            FailureOutcome::Retry { failures } => assert!(failures < MAX_ATTEMPTS),
             other => return other,
         }
     }
@@ -27,17 +27,17 @@ fn fail(redelivery: &mut Redelivery) -> AfterFailure {
 fn b38_a_batch_is_delivered_again_then_split_and_the_breaking_event_parks_its_object() {
     let mut redelivery = Redelivery::default();
     redelivery.push(vec![added("a", 1), added("bad", 2), added("c", 3)]);
-    for failures in 1..ATTEMPTS {
+    for failures in 1..MAX_ATTEMPTS {
         let again = redelivery.failed();
-        assert!(matches!(again, Some(AfterFailure::Again { failures: f }) if f == failures), "{again:?}");
+        assert!(matches!(again, Some(FailureOutcome::Retry { failures: f }) if f == failures), "{again:?}");
         assert_eq!(names(redelivery.current()), ["a", "bad", "c"], "the whole batch again");
     }
-    assert!(matches!(redelivery.failed(), Some(AfterFailure::Split)));
+    assert!(matches!(redelivery.failed(), Some(FailureOutcome::Split)));
     assert_eq!(names(redelivery.current()), ["a"]);
     redelivery.succeeded();
     assert_eq!(names(redelivery.current()), ["bad"]);
     let parked = fail(&mut redelivery);
-    assert!(matches!(&parked, AfterFailure::Parked(n) if n.key().name() == "bad"), "{parked:?}");
+    assert!(matches!(&parked, FailureOutcome::Parked(n) if n.key().name() == "bad"), "{parked:?}");
     assert_eq!(names(redelivery.current()), ["c"], "the others go on");
     redelivery.succeeded();
     assert!(redelivery.current().is_none() && redelivery.failed().is_none());
@@ -75,16 +75,16 @@ fn deleted(name: &str, version: u64) -> Notification {
 fn b38_a_deletion_that_was_given_up_is_tried_again_and_not_parked_for_ever() {
     let mut redelivery = Redelivery::default();
     redelivery.push(vec![deleted("bad", 2)]);
-    assert_eq!(redelivery.deletion_retry(), None);
+    assert_eq!(redelivery.deletion_retry_delay(), None);
     for minutes in [5, 10, 20, 40, 60, 60] {
         fail(&mut redelivery);
         assert!(redelivery.current().is_none());
-        assert_eq!(redelivery.deletion_retry(), Some(Duration::from_secs(60 * minutes)));
+        assert_eq!(redelivery.deletion_retry_delay(), Some(Duration::from_secs(60 * minutes)));
         redelivery.retry_deletions();
         assert_eq!(names(redelivery.current()), ["bad"]);
     }
     redelivery.succeeded();
-    assert_eq!((redelivery.deletion_retry(), redelivery.parked().count()), (None, 0));
+    assert_eq!((redelivery.deletion_retry_delay(), redelivery.parked().count()), (None, 0));
 }
 
 #[test]
@@ -103,8 +103,8 @@ fn b38_a_deletion_that_was_given_up_comes_before_an_object_of_the_same_name() {
 fn b38_a_change_that_waits_in_the_same_batch_is_delivered_though_the_first_event_was_given_up() {
     let mut redelivery = Redelivery::default();
     redelivery.push(vec![added("bad", 2), updated("bad", 2, 3)]);
-    assert!(matches!(fail(&mut redelivery), AfterFailure::Split));
-    assert!(matches!(fail(&mut redelivery), AfterFailure::Parked(_)));
+    assert!(matches!(fail(&mut redelivery), FailureOutcome::Split));
+    assert!(matches!(fail(&mut redelivery), FailureOutcome::Parked(_)));
     assert_eq!(redelivery.current().expect("the change").len(), 1);
     assert_eq!(redelivery.parked().count(), 0);
 }
@@ -116,7 +116,7 @@ fn b38_a_version_that_is_left_out_is_not_delivered_but_another_and_the_end_are()
     redelivery.push(vec![added("a", 1), updated("a", 1, 2), added("b", 2), gone]);
     redelivery.push(vec![added("a", 2)]);
     redelivery.push(vec![updated("a", 2, 3)]);
-    redelivery.leave_out(pod("a", 2).object().key(), "2");
+    redelivery.discard_version(pod("a", 2).object().key(), "2");
     let left: Vec<_> = redelivery.current().unwrap_or_default().to_vec();
     let [Notification::Added { object: first, .. }, Notification::Added { object: other, .. }, last] =
         &left[..]

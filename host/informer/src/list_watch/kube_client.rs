@@ -38,25 +38,25 @@ impl ListWatchFactory for KubeListWatches {
     }
 
     fn probe(&self) -> Option<Arc<dyn ServerProbe>> {
-        Some(Arc::new(Readiness { client: self.client.clone() }))
+        Some(Arc::new(ReadyzProbe { client: self.client.clone() }))
     }
 }
 
 /// Asks for `/readyz`, which everybody may read unless the cluster's roles were changed.
-struct Readiness {
+struct ReadyzProbe {
     client: kube::Client,
 }
 
 #[async_trait]
-impl ServerProbe for Readiness {
+impl ServerProbe for ReadyzProbe {
     async fn is_ready(&self) -> bool {
         let Ok(request) = http::Request::get("/readyz").body(Body::empty()) else { return false };
         // A refusal comes from a server that is there; its lists and watches say the rest.
-        self.client.send(request).await.is_ok_and(|response| is_answer_of_a_ready_server(response.status()))
+        self.client.send(request).await.is_ok_and(|response| indicates_ready(response.status()))
     }
 }
 
-fn is_answer_of_a_ready_server(status: http::StatusCode) -> bool {
+fn indicates_ready(status: http::StatusCode) -> bool {
     !status.is_server_error() && status != http::StatusCode::TOO_MANY_REQUESTS
 }
 
@@ -77,12 +77,12 @@ impl KubeListWatch {
         if head.status.is_success() {
             return Ok(body.into_data_stream().map_err(Failure::transport).boxed());
         }
-        Err(refusal(&head, body).await)
+        Err(error_response(&head, body).await)
     }
 }
 
 /// What the server says in an answer that is no success.
-async fn refusal(head: &http::response::Parts, body: Body) -> Failure {
+async fn error_response(head: &http::response::Parts, body: Body) -> Failure {
     let retry_after = head.headers.get(http::header::RETRY_AFTER).and_then(|value| value.to_str().ok());
     let body = match Limited::new(body, MAX_ERROR_BODY).collect().await {
         Ok(body) => body.to_bytes(),
@@ -112,7 +112,7 @@ mod tests {
             [(200, true), (401, true), (403, true), (404, true), (429, false), (500, false), (503, false)]
         {
             let status = http::StatusCode::from_u16(code).expect("a status");
-            assert_eq!(is_answer_of_a_ready_server(status), is_ready, "{code}");
+            assert_eq!(indicates_ready(status), is_ready, "{code}");
         }
     }
 
@@ -122,7 +122,7 @@ mod tests {
             let body = format!(r#"{{"kind":"Status","message":"{}"}}"#, "x".repeat(length));
             let response = http::Response::builder().status(503).header("retry-after", "7");
             let (head, ()) = response.body(()).expect("a response").into_parts();
-            refusal(&head, Body::from(body.into_bytes())).await
+            error_response(&head, Body::from(body.into_bytes())).await
         };
         let failure = refused(64_000).await;
         assert_eq!((failure.code, failure.message.trim_end_matches('…')), (Some(503), &*"x".repeat(4096)));

@@ -10,7 +10,7 @@
 //! need not be of one moment, so `Relaxed` suffices for every access.
 
 mod histogram;
-mod measured;
+mod measured_list_watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use pilothouse_model::{Projection, Transform};
 
 use histogram::Histogram;
 pub use histogram::HistogramSnapshot;
-pub(crate) use measured::Measured;
+pub(crate) use measured_list_watch::MeasuredListWatch;
 
 use crate::key::InformerKey;
 
@@ -184,7 +184,7 @@ pub(crate) struct Counter(AtomicU64);
 
 /// The counters of each pair of labels. There are as many as kinds were ever watched, times a few names.
 #[derive(Debug, Default)]
-pub(crate) struct Families(Mutex<BTreeMap<Labels, Arc<Counters>>>);
+pub(crate) struct CountersByLabels(Mutex<BTreeMap<Labels, Arc<Counters>>>);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Labels {
@@ -245,7 +245,7 @@ impl Counters {
     }
 }
 
-impl Families {
+impl CountersByLabels {
     /// The counters of an informer with this key.
     pub(crate) fn counters(&self, key: &InformerKey) -> Arc<Counters> {
         Arc::clone(self.0.lock().entry(Labels::of(key)).or_insert_with(|| Arc::new(Counters::new())))
@@ -279,7 +279,7 @@ impl Labels {
             (true, true) => "namespaced-selected",
         };
         let Transform { projection, keep, .. } = &key.transform;
-        let kept = match (projection, keep.is_empty()) {
+        let suffix = match (projection, keep.is_empty()) {
             (Projection::Metadata, _) => "-metadata",
             (Projection::Full, false) => "-trimmed",
             (Projection::Full, true) => "",
@@ -287,7 +287,7 @@ impl Labels {
         let resource = &key.resource;
         Self {
             resource: format!("{}/{}", resource.api_version(), resource.plural),
-            name: format!("{scope}{kept}"),
+            name: format!("{scope}{suffix}"),
         }
     }
 }

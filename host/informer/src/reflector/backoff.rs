@@ -10,11 +10,11 @@ const BASE: Duration = Duration::from_millis(800);
 const MAX: Duration = Duration::from_secs(30);
 /// No server is waited for longer than this at a time, whatever it asks for: a mistaken or hostile `Retry-After` must not silence an
 /// informer for ever.
-const MAX_ASKED: Duration = Duration::from_secs(60);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// How far informers spread that resume when the server is back.
-const SPREAD: Duration = Duration::from_millis(750);
+const RESUME_JITTER: Duration = Duration::from_millis(750);
 /// The least silence after which a watch that follows a lost connection is verified.
-const VERIFY: Duration = Duration::from_secs(2);
+const MIN_VERIFICATION_DELAY: Duration = Duration::from_secs(2);
 /// After this long without a failure the next wait is the shortest again.
 const RESET_AFTER: Duration = Duration::from_secs(120);
 
@@ -45,18 +45,18 @@ impl Backoff {
 
     /// How long to wait when the server asks for `asked` (`Retry-After`): that long, but at most a minute. `None` below the shortest wait, 0
     /// included: then the wait is that of [`next`](Self::next), which grows.
-    pub(super) fn asked(asked: Duration) -> Option<Duration> {
-        (asked >= BASE).then(|| asked.min(MAX_ASKED))
+    pub(super) fn bounded_retry_after(requested: Duration) -> Option<Duration> {
+        (requested >= BASE).then(|| requested.min(MAX_RETRY_AFTER))
     }
 
     /// How long informers that resume together spread: drawn from [0, 750) ms.
-    pub(super) fn spread(&mut self) -> Duration {
-        self.rng.random_range(Duration::ZERO..SPREAD)
+    pub(super) fn resume_jitter(&mut self) -> Duration {
+        self.rng.random_range(Duration::ZERO..RESUME_JITTER)
     }
 
     /// After how much silence a watch that follows a lost connection is verified: drawn from [2, 6) s.
     pub(super) fn verification_delay(&mut self) -> Duration {
-        self.rng.random_range(VERIFY..VERIFY * 3)
+        self.rng.random_range(MIN_VERIFICATION_DELAY..MIN_VERIFICATION_DELAY * 3)
     }
 
     /// The server's time-out of a watch, in seconds: drawn from [5, 10) minutes (B02), so that watches that began together

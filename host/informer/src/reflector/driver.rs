@@ -7,13 +7,13 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::idle::{IdleTimer, silent};
-use super::machine::{Action, Input, Machine};
-use super::recovery::Recovery;
-use super::share::share_with;
+use super::idle::{IdleTimer, idle_failure};
+use super::state_machine::{Action, Input, StateMachine};
+use super::recovery::ServerRecovery;
+use super::reuse::reuse_unchanged;
 use crate::InformerKey;
 use crate::decode::{
-    Ahead, DecodeError, EventDecoder, LineSplitter, ListDecoder, ObjectFormat, ReadLines, WatchEvent,
+    Prefetcher, DecodeError, EventDecoder, LineSplitter, ListDecoder, ObjectFormat, LineHandler, WatchEvent,
 };
 use crate::delta_queue::DeltaQueue;
 use crate::failure::{Failure, FailureKind, RequestName};
@@ -66,10 +66,10 @@ pub struct Reflector {
     reader: ObjectReader,
     options: InformerOptions,
     status: watch::Sender<InformerStatus>,
-    machine: Machine,
+    machine: StateMachine,
     /// Deltas of the chunk being read.
     deltas: Vec<Delta>,
-    recovery: Option<Arc<Recovery>>,
+    recovery: Option<Arc<ServerRecovery>>,
     list_name: Arc<RequestName>,
     watch_name: Arc<RequestName>,
 }
@@ -95,7 +95,7 @@ impl Reflector {
             reader: ObjectReader::default(),
             options: options.clone(),
             status,
-            machine: Machine::new(options, seed, Arc::clone(&watch_name)),
+            machine: StateMachine::new(options, seed, Arc::clone(&watch_name)),
             deltas: Vec::new(),
             recovery: None,
             list_name: name("list"),
@@ -104,12 +104,12 @@ impl Reflector {
     }
 
     /// Shares the probe of the server with other reflectors.
-    pub(crate) fn with_recovery(self, recovery: Option<Arc<Recovery>>) -> Self {
+    pub(crate) fn with_recovery(self, recovery: Option<Arc<ServerRecovery>>) -> Self {
         Self { recovery, ..self }
     }
 
     /// The same, going on after another reflector that reported this status: its first list is not older.
-    pub(crate) fn after(mut self, status: &InformerStatus) -> Self {
+    pub(crate) fn resuming_from(mut self, status: &InformerStatus) -> Self {
         self.machine.resume_after(status.resource_version.clone(), status.failures);
         self
     }
@@ -158,13 +158,13 @@ impl Reflector {
 
     /// Waits, but after a connection failure only until the server is back, and a drawn moment that spreads the informers.
     async fn wait(&mut self, wait: Duration) {
-        let spread = self.machine.spread();
-        match self.recovery.as_ref().filter(|_| self.machine.misses_server()) {
+        let resume_jitter = self.machine.resume_jitter();
+        match self.recovery.as_ref().filter(|_| self.machine.is_server_unavailable()) {
             None => sleep(wait).await,
             Some(recovery) => {
                 let is_back = async {
-                    recovery.server_is_back().await;
-                    sleep(spread).await;
+                    recovery.wait_until_back().await;
+                    sleep(resume_jitter).await;
                 };
                 // Whichever comes first.
                 let _ = timeout(wait, is_back).await;
@@ -182,17 +182,17 @@ impl Reflector {
 
     async fn read_list(&self, params: &ListParams) -> Result<Input, Failure> {
         let idle = self.options.idle_timeout;
-        let mut body = timeout(idle, self.list_watch.list(params)).await.map_err(|_| silent(idle))??;
+        let mut body = timeout(idle, self.list_watch.list(params)).await.map_err(|_| idle_failure(idle))??;
         let mut decoder = ListDecoder::new(self.options.max_object_bytes);
         let mut items = Vec::new();
-        while let Some(chunk) = timeout(idle, body.next()).await.map_err(|_| silent(idle))? {
+        while let Some(chunk) = timeout(idle, body.next()).await.map_err(|_| idle_failure(idle))? {
             let known = items.len();
             decoder.feed(&chunk?, &self.format, &mut items)?;
             let limit = self.options.max_list_items;
             if items.len() > limit {
                 return Err(DecodeError::TooMany { limit }.into());
             }
-            share_with(self.queue.store(), &mut items[known..]);
+            reuse_unchanged(self.queue.store(), &mut items[known..]);
         }
         Ok(Input::Page { page: decoder.finish()?, items })
     }
@@ -200,7 +200,7 @@ impl Reflector {
     async fn watch(&mut self, params: &WatchParams) -> Action {
         let idle = self.opening_timeout();
         let opened = timeout(idle, self.list_watch.watch(params)).await;
-        let mut body = match opened.unwrap_or_else(|_| Err(silent(idle))) {
+        let mut body = match opened.unwrap_or_else(|_| Err(idle_failure(idle))) {
             Ok(body) => body,
             Err(failure) => return self.watch_failed(failure),
         };
@@ -216,9 +216,9 @@ impl Reflector {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => return self.step(Input::Ended),
                 Err(failure)
-                    if failure.kind == FailureKind::TimedOut && self.machine.verifies_after().is_some() =>
+                    if failure.kind == FailureKind::TimedOut && self.machine.verification_timeout().is_some() =>
                 {
-                    return self.step(Input::Unverified);
+                    return self.step(Input::VerificationDue);
                 }
                 Err(failure) => return self.watch_failed(failure),
             };
@@ -236,7 +236,7 @@ impl Reflector {
     /// What was read so far is in the queue: with that, the store is at the last version seen, bookmarks included.
     fn advance(&self) {
         if !self.machine.is_streaming()
-            && let Some(version) = &self.machine.observed().last_version
+            && let Some(version) = &self.machine.reported().last_version
         {
             self.queue.advance_to(version);
         }
@@ -245,14 +245,14 @@ impl Reflector {
     /// Steps through the events that the chunk completes; stops at the first that ends the watch.
     fn read_chunk(&mut self, chunk: &[u8], lines: &mut LineSplitter) -> Result<Action, Failure> {
         let store = self.queue.store();
-        let mut events = Events {
+        let mut events = ChunkEvents {
             decoder: EventDecoder { format: &self.format, reader: &mut self.reader, store },
             machine: &mut self.machine,
             deltas: &mut self.deltas,
             request: &self.watch_name,
             now: Instant::now(),
             count: 0,
-            ahead: Ahead::default(),
+            prefetcher: Prefetcher::default(),
         };
         let result = lines.feed(chunk, &mut events);
         let count = events.count;
@@ -262,8 +262,8 @@ impl Reflector {
         });
         match result {
             Ok(()) => Ok(Action::Read),
-            Err(Stop::Action(action)) => Ok(action),
-            Err(Stop::Failure(error)) => Err(error.into()),
+            Err(StopReading::Action(action)) => Ok(action),
+            Err(StopReading::Failure(error)) => Err(error.into()),
         }
     }
 
@@ -287,7 +287,7 @@ impl Reflector {
 
     /// How long the body of a watch may be silent.
     fn idle_timeout(&self) -> Duration {
-        match self.machine.verifies_after() {
+        match self.machine.verification_timeout() {
             Some(silence) => silence.min(self.opening_timeout()),
             None => self.opening_timeout(),
         }
@@ -309,16 +309,16 @@ impl Reflector {
     /// Backpressure: nothing more is read until the queue has had room for what was. Nothing is merged there either, which
     /// would give the store the changes in another order than the server made them.
     async fn flush(&mut self) {
-        self.queue.push_held_back(self.deltas.drain(..)).await;
+        self.queue.push_with_backpressure(self.deltas.drain(..)).await;
     }
 
     fn report(&self, phase: InformerPhase, count: impl FnOnce(&mut InformerStatus)) {
-        let observed = self.machine.observed();
+        let reported = self.machine.reported();
         self.status.send_modify(|status| {
             status.phase = phase;
-            status.resource_version.clone_from(&observed.last_version);
-            status.error.clone_from(&observed.error);
-            status.failures = observed.failures;
+            status.resource_version.clone_from(&reported.last_version);
+            status.error.clone_from(&reported.error);
+            status.failures = reported.failures;
             count(status);
         });
     }
@@ -327,50 +327,50 @@ impl Reflector {
     fn report_state(&self) {
         let phase =
             if self.machine.is_streaming() { InformerPhase::Listing } else { InformerPhase::Watching };
-        let observed = self.machine.observed();
+        let reported = self.machine.reported();
         self.status.send_if_modified(|status| {
             let changed = status.phase != phase
-                || status.failures != observed.failures
-                || status.error.is_some() != observed.error.is_some();
+                || status.failures != reported.failures
+                || status.error.is_some() != reported.error.is_some();
             status.phase = phase;
-            status.failures = observed.failures;
-            status.resource_version.clone_from(&observed.last_version);
-            status.error.clone_from(&observed.error);
+            status.failures = reported.failures;
+            status.resource_version.clone_from(&reported.last_version);
+            status.error.clone_from(&reported.error);
             changed
         });
     }
 }
 
 /// Steps through the events of a chunk.
-struct Events<'a> {
+struct ChunkEvents<'a> {
     decoder: EventDecoder<'a>,
-    machine: &'a mut Machine,
+    machine: &'a mut StateMachine,
     deltas: &'a mut Vec<Delta>,
     request: &'a Arc<RequestName>,
     now: Instant,
     /// How many were read.
     count: u64,
-    ahead: Ahead,
+    prefetcher: Prefetcher,
 }
 
 /// Why no more events of a chunk are read.
-enum Stop {
+enum StopReading {
     Action(Action),
     Failure(DecodeError),
 }
 
-impl From<DecodeError> for Stop {
+impl From<DecodeError> for StopReading {
     fn from(error: DecodeError) -> Self {
         Self::Failure(error)
     }
 }
 
-impl Events<'_> {
-    fn step(&mut self, mut event: WatchEvent) -> Result<(), Stop> {
+impl ChunkEvents<'_> {
+    fn step(&mut self, mut event: WatchEvent) -> Result<(), StopReading> {
         if let WatchEvent::Added(object) = &mut event
             && self.machine.is_streaming()
         {
-            share_with(self.decoder.store, std::slice::from_mut(object));
+            reuse_unchanged(self.decoder.store, std::slice::from_mut(object));
         }
         if let WatchEvent::Error(failure) = event {
             let failure = failure.in_request(self.request);
@@ -379,24 +379,24 @@ impl Events<'_> {
         }
         match self.machine.step(Input::Event(event), self.now, self.deltas) {
             Action::Read => Ok(()),
-            action => Err(Stop::Action(action)),
+            action => Err(StopReading::Action(action)),
         }
     }
 }
 
-impl ReadLines for Events<'_> {
-    type Error = Stop;
+impl LineHandler for ChunkEvents<'_> {
+    type Error = StopReading;
 
-    fn first(&mut self, text: &str) -> Result<Option<usize>, Stop> {
-        self.ahead.look(text, &self.decoder);
+    fn read_prefix(&mut self, text: &str) -> Result<Option<usize>, StopReading> {
+        self.prefetcher.prefetch(text, &self.decoder);
         let Some((event, len)) = self.decoder.decode_first(text) else { return Ok(None) };
-        self.ahead.was(len);
+        self.prefetcher.record_length(len);
         self.count += 1;
         self.step(event)?;
         Ok(Some(len))
     }
 
-    fn line(&mut self, line: &[u8]) -> Result<(), Stop> {
+    fn read_line(&mut self, line: &[u8]) -> Result<(), StopReading> {
         self.count += 1;
         let event = self.decoder.decode(line)?;
         self.step(event)

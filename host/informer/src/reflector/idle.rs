@@ -42,7 +42,7 @@ impl IdleTimer {
                 () = self.timer.as_mut() => {
                     let due = self.last + limit;
                     if due <= Instant::now() {
-                        return Err(silent(limit));
+                        return Err(idle_failure(limit));
                     }
                     self.timer.as_mut().reset(due);
                 }
@@ -51,7 +51,7 @@ impl IdleTimer {
     }
 }
 
-pub(super) fn silent(limit: Duration) -> Failure {
+pub(super) fn idle_failure(limit: Duration) -> Failure {
     Failure::new(FailureKind::TimedOut, format!("nothing came for {} s", limit.as_secs()))
 }
 

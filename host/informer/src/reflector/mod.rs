@@ -82,15 +82,15 @@
 mod backoff;
 mod driver;
 mod idle;
-mod machine;
-mod order;
+mod state_machine;
+mod version_order;
 mod phase;
 mod recovery;
-mod share;
+mod reuse;
 mod streaming;
 #[cfg(test)]
 mod tests;
 mod verify;
 
 pub use driver::Reflector;
-pub(crate) use recovery::Recovery;
+pub(crate) use recovery::ServerRecovery;

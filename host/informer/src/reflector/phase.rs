@@ -12,26 +12,26 @@ use crate::list_watch::ListParams;
 #[derive(Debug)]
 pub(super) enum Phase {
     Idle,
-    Listing(Listing),
+    Listing(PartialList),
     /// Reading the initial events of a streaming list.
-    Streaming(Collected),
-    Watching(Watching),
+    Streaming(InitialEvents),
+    Watching(WatchState),
     /// Asking for one item, because a watch said nothing at all: does the server know the last version?
     Probing,
-    Waiting(Next),
+    Waiting(AfterWait),
 }
 
 /// What follows a wait.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(super) enum AfterWait {
     List,
     /// The same page of a list that is under way.
-    Page(Listing),
+    Page(PartialList),
     Watch,
 }
 
 #[derive(Debug)]
-pub(super) struct Listing {
+pub(super) struct PartialList {
     pub(super) params: ListParams,
     /// The version of the first page.
     pub(super) version: Option<String>,
@@ -43,13 +43,13 @@ pub(super) struct Listing {
 /// No server sends so many pages without an item in one list.
 const MAX_EMPTY_PAGES: u32 = 100;
 
-impl Listing {
+impl PartialList {
     pub(super) fn new(params: ListParams) -> Self {
         Self { params, version: None, items: Vec::new(), empty_pages: 0 }
     }
 
     /// Errors if a list with one more such page goes on for ever, or would be too large.
-    pub(super) fn admits(
+    pub(super) fn check_page(
         &mut self,
         page: &ListPage,
         items: usize,
@@ -71,34 +71,34 @@ impl Listing {
 
 /// Objects of initial events, in order of arrival.
 #[derive(Debug, Default)]
-pub(super) struct Collected {
+pub(super) struct InitialEvents {
     pub(super) items: Vec<Option<Object>>,
-    pub(super) places: HashMap<ObjectKey, usize, FastHash>,
+    pub(super) positions: HashMap<ObjectKey, usize, FastHash>,
 }
 
 #[derive(Debug)]
-pub(super) struct Watching {
+pub(super) struct WatchState {
     pub(super) opened_at: Option<Instant>,
     /// Whether it moved the last version.
     pub(super) progressed: bool,
     /// Whether it told anything, new or not.
-    pub(super) spoke: bool,
+    pub(super) received_any: bool,
 }
 
-impl Collected {
-    pub(super) fn put(&mut self, object: Object) {
-        match self.places.get(object.key()) {
-            Some(place) => self.items[*place] = Some(object),
+impl InitialEvents {
+    pub(super) fn insert(&mut self, object: Object) {
+        match self.positions.get(object.key()) {
+            Some(position) => self.items[*position] = Some(object),
             None => {
-                self.places.insert(object.key().clone(), self.items.len());
+                self.positions.insert(object.key().clone(), self.items.len());
                 self.items.push(Some(object));
             }
         }
     }
 
     pub(super) fn remove(&mut self, key: &ObjectKey) {
-        if let Some(place) = self.places.remove(key) {
-            self.items[place] = None;
+        if let Some(position) = self.positions.remove(key) {
+            self.items[position] = None;
         }
     }
 }

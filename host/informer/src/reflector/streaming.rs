@@ -5,15 +5,15 @@ use std::time::Duration;
 use pilothouse_model::Delta;
 use tokio::time::Instant;
 
-use super::machine::{Action, Machine};
-use super::phase::{Collected, Next, Phase, Watching};
+use super::state_machine::{Action, StateMachine};
+use super::phase::{AfterWait, InitialEvents, Phase, WatchState};
 use crate::decode::{DecodeError, WatchEvent};
 use crate::failure::{Failure, FailureKind};
 
 /// After so many streaming lists in a row that failed, they are left alone for a while (B07).
-const TRIES: u32 = 2;
+const MAX_FAILURES: u32 = 2;
 /// For how long. Some failures cost time: a server that does not know the parameter is silent at the end of what it sends.
-const PAUSE: Duration = Duration::from_secs(600);
+const STREAMING_PAUSE: Duration = Duration::from_secs(600);
 
 /// Whether the next list is a streaming one.
 #[derive(Debug)]
@@ -40,43 +40,43 @@ impl Streaming {
 
     fn failed(&mut self, now: Instant) {
         self.failures += 1;
-        if self.failures >= TRIES {
-            self.paused_until = Some(now + PAUSE);
+        if self.failures >= MAX_FAILURES {
+            self.paused_until = Some(now + STREAMING_PAUSE);
         }
     }
 }
 
-impl Machine {
+impl StateMachine {
     pub(super) fn initial_event(
         &mut self,
-        mut collected: Collected,
+        mut initial_events: InitialEvents,
         event: WatchEvent,
         now: Instant,
         deltas: &mut Vec<Delta>,
     ) -> Action {
         match event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => collected.put(object),
-            WatchEvent::Deleted(object) => collected.remove(object.key()),
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => initial_events.insert(object),
+            WatchEvent::Deleted(object) => initial_events.remove(object.key()),
             WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
                 self.streaming.succeeded();
-                self.replace(collected.items.into_iter().flatten().collect(), resource_version, deltas);
+                self.replace(initial_events.items.into_iter().flatten().collect(), resource_version, deltas);
                 self.phase =
-                    Phase::Watching(Watching { opened_at: Some(now), progressed: true, spoke: true });
+                    Phase::Watching(WatchState { opened_at: Some(now), progressed: true, received_any: true });
                 return Action::Read;
             }
             // The versions of initial events are not in order, so nothing can be resumed from them (B04).
             WatchEvent::Bookmark { .. } => {}
             WatchEvent::Error(failure) => {
-                self.note_failure(failure.clone());
+                self.record_failure(failure.clone());
                 return self.streaming_failed(&failure, now);
             }
         }
-        if collected.items.len() > self.max_list_items {
+        if initial_events.items.len() > self.max_list_items {
             let failure = Failure::from(DecodeError::TooMany { limit: self.max_list_items });
-            self.note_failure(failure.clone());
+            self.record_failure(failure.clone());
             return self.streaming_failed(&failure, now);
         }
-        self.phase = Phase::Streaming(collected);
+        self.phase = Phase::Streaming(initial_events);
         Action::Read
     }
 
@@ -87,12 +87,12 @@ impl Machine {
                 self.start_list(now)
             }
             // Neither says anything about streaming lists, and a plain list would fare no better.
-            FailureKind::TooManyRequests => self.wait_for_server(Next::List, failure, now),
-            FailureKind::ConnectionRefused => self.back_off(Next::List, now),
+            FailureKind::TooManyRequests => self.wait_retry_after(AfterWait::List, failure, now),
+            FailureKind::ConnectionRefused => self.back_off(AfterWait::List, now),
             kind => {
                 if kind == FailureKind::Rejected {
                     // A server without streaming lists is no fault to show.
-                    self.observed.error = None;
+                    self.reported.error = None;
                 }
                 self.streaming_ended(now)
             }

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::machine::{Action, Machine};
-use super::order::Step;
-use super::phase::{Next, Phase};
+use super::state_machine::{Action, StateMachine};
+use super::version_order::VersionStep;
+use super::phase::{AfterWait, Phase};
 use crate::failure::{Failure, FailureKind};
 use crate::list_watch::ListParams;
 
-impl Machine {
+impl StateMachine {
     /// After how much silence the watch under way must be verified, if it must.
-    pub(crate) fn verifies_after(&self) -> Option<Duration> {
+    pub(crate) fn verification_timeout(&self) -> Option<Duration> {
         match self.phase {
             Phase::Watching(_) => self.verify_after,
             _ => None,
@@ -24,17 +24,17 @@ impl Machine {
     }
 
     /// Whether what it waits for is a server that cannot be reached or does not serve.
-    pub(crate) fn misses_server(&self) -> bool {
-        self.observed.error.as_ref().is_some_and(|failure| failure.kind.is_lost_server())
+    pub(crate) fn is_server_unavailable(&self) -> bool {
+        self.reported.error.as_ref().is_some_and(|failure| failure.kind.is_lost_server())
     }
 
     /// A moment by which informers that resume together are spread.
-    pub(crate) fn spread(&mut self) -> Duration {
-        self.backoff.spread()
+    pub(crate) fn resume_jitter(&mut self) -> Duration {
+        self.backoff.resume_jitter()
     }
 
     /// The state of the server is in doubt after a failure of its connection.
-    pub(super) fn doubt_after(&mut self, failure: &Failure) {
+    pub(super) fn schedule_verification(&mut self, failure: &Failure) {
         if failure.kind.is_lost_server() && self.verify_after.is_none() {
             self.verify_after = Some(self.backoff.verification_delay());
         }
@@ -42,12 +42,12 @@ impl Machine {
 
     /// Asks for one item at the last version or later: a server that is not there yet says so.
     pub(super) fn probe(&mut self) -> Action {
-        let last = self.observed.last_version.clone();
+        let last = self.reported.last_version.clone();
         self.probe_at(last)
     }
 
     /// Asks for one item as the server has it now. Unlike [`probe`](Self::probe), it is never refused as too old, and answered at once.
-    pub(super) fn verify(&mut self) -> Action {
+    pub(super) fn start_verification(&mut self) -> Action {
         self.probe_at(None)
     }
 
@@ -56,8 +56,8 @@ impl Machine {
         Action::List(ListParams { resource_version, limit: Some(1), continue_token: None })
     }
 
-    pub(super) fn probed(&mut self, version: &str, now: Instant) -> Action {
-        if self.order.step(self.observed.last_version.as_deref(), version) == Step::Backward {
+    pub(super) fn on_probe_page(&mut self, version: &str, now: Instant) -> Action {
+        if self.order.classify(self.reported.last_version.as_deref(), version) == VersionStep::Backward {
             self.suspect_restore(version);
             return self.start_list(now);
         }
@@ -71,8 +71,8 @@ impl Machine {
                 self.version_unavailable = true;
                 self.start_list(now)
             }
-            FailureKind::TooManyRequests => self.wait_for_server(Next::Watch, failure, now),
-            _ => self.back_off(Next::Watch, now),
+            FailureKind::TooManyRequests => self.wait_retry_after(AfterWait::Watch, failure, now),
+            _ => self.back_off(AfterWait::Watch, now),
         }
     }
 }

@@ -17,7 +17,7 @@ impl Backlog {
     }
 
     /// Appends a notification; returns whether there was none before.
-    pub(super) fn offer(&mut self, notification: Notification) -> bool {
+    pub(super) fn push(&mut self, notification: Notification) -> bool {
         if self.closed {
             return false;
         }
@@ -28,18 +28,18 @@ impl Backlog {
     }
 
     /// All notifications of the initial list have been offered.
-    pub(super) fn end_initial(&mut self) {
+    pub(super) fn finish_initial_list(&mut self) {
         if self.initial_end.is_none() {
             self.initial_end = Some(self.queue.next_position());
         }
     }
 
     /// Whether the whole initial list has been taken (B36), or cancelled out, since the last call.
-    pub(super) fn just_synced(&mut self) -> bool {
+    pub(super) fn newly_synced(&mut self) -> bool {
         let taken = |end: u64| self.queue.first_position().is_none_or(|first| first >= end);
-        let just_synced = !self.synced && self.initial_end.is_some_and(taken);
-        self.synced |= just_synced;
-        just_synced
+        let newly_synced = !self.synced && self.initial_end.is_some_and(taken);
+        self.synced |= newly_synced;
+        newly_synced
     }
 
     pub(super) fn take(&mut self, limit: usize) -> Vec<Notification> {
@@ -126,16 +126,16 @@ fn better_deletion(first: Notification, second: Notification) -> Notification {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scripted::pod;
+    use crate::scripted_server::pod;
 
     #[test]
     fn b36_the_end_of_the_initial_list_is_told_once() {
         let mut backlog = Backlog::new(8);
-        backlog.offer(Notification::Added { object: pod("a", 1).object(), initial: true });
-        backlog.end_initial();
-        assert!(!backlog.just_synced(), "it waits");
+        backlog.push(Notification::Added { object: pod("a", 1).object(), initial: true });
+        backlog.finish_initial_list();
+        assert!(!backlog.newly_synced(), "it waits");
         backlog.take(1);
-        assert!(backlog.just_synced());
-        assert!(!backlog.just_synced());
+        assert!(backlog.newly_synced());
+        assert!(!backlog.newly_synced());
     }
 }

@@ -23,26 +23,26 @@ pub(super) enum Change<'a> {
 }
 
 /// What a list says of objects that were known.
-pub(super) struct Difference<'a> {
+pub(super) struct ListDifference<'a> {
     /// Those that are not in it, by key.
-    pub(super) gone: Vec<Object>,
+    pub(super) removed: Vec<Object>,
     /// Those that are in it, in its order, each with what was known of it.
     pub(super) present: Vec<(Option<Object>, &'a Object)>,
 }
 
-impl Difference<'_> {
+impl ListDifference<'_> {
     /// Tombstones first, then the items (B14, B32).
     pub(super) fn changes(&self, initial: bool) -> impl Iterator<Item = Change<'_>> {
-        let gone = self.gone.iter();
-        let gone = gone.map(|last| Change::Deleted { stored: last, last, final_state_unknown: true });
+        let removed = self.removed.iter();
+        let removed = removed.map(|last| Change::Deleted { stored: last, last, final_state_unknown: true });
         let present = self.present.iter();
-        gone.chain(present.flat_map(move |(old, new)| transition(old.as_ref(), new, initial)))
+        removed.chain(present.flat_map(move |(old, new)| transition(old.as_ref(), new, initial)))
     }
 }
 
 impl Change<'_> {
     /// What a subscriber is told: an object that leaves its restriction is deleted for it, one that enters is added (B30).
-    pub(super) fn seen_through(&self, restriction: Option<&Restriction>) -> Option<Notification> {
+    pub(super) fn notification_for(&self, restriction: Option<&Restriction>) -> Option<Notification> {
         // What looking unpacks is not to wait in a backlog.
         let sees =
             |object: &Object| restriction.is_none_or(|restriction| restriction.matches(&object.closed()));
@@ -100,12 +100,12 @@ mod tests {
 
     use super::*;
     use crate::options::Compression;
-    use crate::scripted::{pod, pods_key};
+    use crate::scripted_server::{pod, pods_key};
     use crate::store::Store;
 
     #[test]
     fn what_waits_for_a_narrowed_subscriber_is_packed() {
-        let store = Store::compressed(Compression { learn_from: 1 });
+        let store = Store::compressed(Compression { training_bytes: 1 });
         let mut objects: Vec<_> = (1..4).map(|i| pod("a", i).app(&"web".repeat(20)).object()).collect();
         store.pack(&mut objects);
         let object = objects.pop().expect("three");
@@ -113,7 +113,7 @@ mod tests {
         let before = object.memory_size();
         let wanted = LabelSelector::parse(&format!("app={}", "web".repeat(20))).expect("labels");
         let restriction = pods_key().restriction_for(&pods_key().with_labels(wanted));
-        let told = Change::Added { object: &object, initial: true }.seen_through(restriction.as_ref());
+        let told = Change::Added { object: &object, initial: true }.notification_for(restriction.as_ref());
         let told = told.expect("it has the label");
         assert_eq!((told.object().memory_size(), object.memory_size()), (before, before));
         assert!(told.object().json().contains("webweb") && told.object().memory_size() > before);

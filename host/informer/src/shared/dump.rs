@@ -1,7 +1,7 @@
 use serde::Serialize;
 
 use super::informer::Informer;
-use super::seat::Seat;
+use super::registration::Registration;
 use crate::failure::FailureKind;
 use crate::status::InformerPhase;
 
@@ -97,7 +97,7 @@ impl InformerDump {
     pub(super) fn of(informer: &Informer) -> Self {
         let status = informer.status();
         let mut subscribers = Vec::new();
-        informer.visit_subscribers(|seat| subscribers.push(SubscriberDump::of(seat)));
+        informer.visit_subscribers(|registration| subscribers.push(SubscriberDump::of(registration)));
         let transform = &informer.key.transform;
         Self {
             key: informer.key.to_string(),
@@ -134,15 +134,15 @@ impl InformerDump {
 }
 
 impl SubscriberDump {
-    fn of(seat: &Seat) -> Self {
-        let outlet = &seat.outlet;
+    fn of(registration: &Registration) -> Self {
+        let subscriber = &registration.subscriber;
         Self {
-            key: outlet.key.to_string(),
-            narrowed: seat.is_narrowed(),
-            backlog: outlet.backlog_len(),
-            synced: outlet.has_synced(),
-            resync_seconds: seat.resync.as_ref().map(|resync| resync.period.as_secs()),
-            indexes: outlet.index_names(),
+            key: subscriber.key.to_string(),
+            narrowed: registration.is_restricted(),
+            backlog: subscriber.backlog_len(),
+            synced: subscriber.has_synced(),
+            resync_seconds: registration.resync.as_ref().map(|resync| resync.period.as_secs()),
+            indexes: subscriber.index_names(),
         }
     }
 }

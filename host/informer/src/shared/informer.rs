@@ -7,20 +7,20 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::change::{Change, Difference, is_stale, same_uid, transition};
-use super::index_handle::HeldIndex;
-use super::outlet::Outlet;
-use super::restart::Round;
-use super::seat::{Knowledge, Luggage, Seat};
+use super::change::{Change, ListDifference, is_stale, same_uid, transition};
+use super::index_handle::SubscriberIndex;
+use super::subscriber::Subscriber;
+use super::run::InformerRun;
+use super::registration::{KnownObjects, TransferState, Registration};
 use crate::delta_queue::DeltaQueue;
 use crate::failure::FailureKind;
 use crate::key::{InformerKey, Restriction};
 use crate::list_watch::ListWatch;
 use crate::metrics::Counters;
 use crate::options::InformerOptions;
-use crate::reflector::Recovery;
+use crate::reflector::ServerRecovery;
 use crate::status::{InformerPhase, InformerStatus};
-use crate::store::{Kept, Objects, Scope, Store};
+use crate::store::{StoredObject, ObjectMap, StoreView, Store};
 use crate::supervise::supervise;
 
 /// After so many deltas without a wait, other tasks get their turn and subscribers are woken, though more deltas wait.
@@ -28,14 +28,14 @@ const DELTAS_PER_TURN: usize = 256;
 
 /// One reflector, its cache, and those who are told of its changes. One task runs it all.
 ///
-/// Lock order: the registry, `Outlet::home`, the delta queue, `hub`, then the store or a backlog. `hub` is held while a
+/// Lock order: the registry, `Subscriber::home`, the delta queue, `hub`, then the store or a backlog. `hub` is held while a
 /// delta is applied to the store and offered to all, so whoever joins does so between two deltas: it is told of each
 /// object once, by its initial notification or by a live one (B34).
 pub(crate) struct Informer {
     pub(crate) key: InformerKey,
     pub(crate) store: Arc<Store>,
     pub(super) queue: Arc<DeltaQueue>,
-    pub(super) hub: Mutex<Hub>,
+    pub(super) subscribers: Mutex<Subscribers>,
     pub(super) status: watch::Sender<InformerStatus>,
     pub(super) stop: CancellationToken,
     resyncs_changed: Notify,
@@ -43,8 +43,8 @@ pub(crate) struct Informer {
 }
 
 #[derive(Default)]
-pub(super) struct Hub {
-    pub(super) seats: Vec<Seat>,
+pub(super) struct Subscribers {
+    pub(super) registrations: Vec<Registration>,
     synced: bool,
     stopped: bool,
     next_tick: Option<Instant>,
@@ -65,7 +65,7 @@ impl Informer {
             key,
             queue: Arc::new(DeltaQueue::new(Arc::clone(&store), options.delta_capacity)),
             store,
-            hub: Mutex::new(Hub::default()),
+            subscribers: Mutex::new(Subscribers::default()),
             status: watch::Sender::new(InformerStatus::default()),
             stop: CancellationToken::new(),
             resyncs_changed: Notify::new(),
@@ -80,16 +80,16 @@ impl Informer {
     pub(super) async fn run(
         self: Arc<Self>,
         list_watch: Arc<dyn ListWatch>,
-        recovery: Option<Arc<Recovery>>,
+        recovery: Option<Arc<ServerRecovery>>,
         options: InformerOptions,
         forbidden: impl Fn(&Arc<Self>) + Send + Sync,
     ) {
         let _stopped = StopOnDrop(&self);
-        let mut round = Round { informer: Arc::clone(&self), list_watch, recovery, options, forbidden };
+        let mut run = InformerRun { informer: Arc::clone(&self), list_watch, recovery, options, forbidden };
         tokio::select! {
             biased;
             () = self.stop.cancelled() => {}
-            () = supervise(&mut round, |round| Box::pin(round.run()), |panic| self.panicked(panic)) => {}
+            () = supervise(&mut run, |run| Box::pin(run.run()), |panic| self.panicked(panic)) => {}
         }
     }
 
@@ -98,12 +98,12 @@ impl Informer {
         self.stop.cancel();
         self.queue.close();
         self.count_merged();
-        let mut hub = self.hub.lock();
-        hub.stopped = true;
-        for seat in hub.seats.drain(..) {
-            seat.outlet.close();
+        let mut subscribers = self.subscribers.lock();
+        subscribers.stopped = true;
+        for registration in subscribers.registrations.drain(..) {
+            registration.subscriber.close();
         }
-        drop(hub);
+        drop(subscribers);
         self.status.send_modify(|status| status.phase = InformerPhase::Stopped);
     }
 
@@ -112,84 +112,84 @@ impl Informer {
     }
 
     pub(super) fn is_unused(&self) -> bool {
-        self.hub.lock().seats.is_empty()
+        self.subscribers.lock().registrations.is_empty()
     }
 
     /// The subscriber's view of this informer's cache.
-    pub(super) fn scope(&self, id: u64, restriction: Option<Restriction>) -> Scope {
-        Scope { store: Arc::clone(&self.store), restriction, id }
+    pub(super) fn view(&self, id: u64, restriction: Option<Restriction>) -> StoreView {
+        StoreView { store: Arc::clone(&self.store), restriction, id }
     }
 
     /// Adds a subscriber: it is told of every object in the cache, then of every change (B34).
-    pub(super) fn join(
+    pub(super) fn add_subscriber(
         &self,
-        outlet: &Arc<Outlet>,
+        subscriber: &Arc<Subscriber>,
         restriction: Option<Restriction>,
         resync: Option<Duration>,
     ) -> Result<(), Stopped> {
-        let mut hub = self.hub.lock();
-        if hub.stopped {
+        let mut subscribers = self.subscribers.lock();
+        if subscribers.stopped {
             return Err(Stopped);
         }
         let objects = self.store.list();
         let initial = objects.iter().map(|object| Change::Added { object, initial: true });
-        outlet.offer(initial, restriction.as_ref());
-        if hub.synced {
-            outlet.end_initial();
+        subscriber.push(initial, restriction.as_ref());
+        if subscribers.synced {
+            subscriber.finish_initial_list();
         }
-        outlet.wake();
-        self.take_seat(&mut hub, Seat::new(outlet, restriction, resync));
+        subscriber.wake();
+        self.register(&mut subscribers, Registration::new(subscriber, restriction, resync));
         Ok(())
     }
 
     /// Adds a subscriber that was served by another cache: it is told of the difference, now or when this one is synced.
-    pub(super) fn join_from(&self, outlet: &Arc<Outlet>, luggage: Luggage) -> Result<(), Stopped> {
-        let mut hub = self.hub.lock();
-        if hub.stopped {
+    pub(super) fn add_transferred(&self, subscriber: &Arc<Subscriber>, transfer: TransferState) -> Result<(), Stopped> {
+        let mut subscribers = self.subscribers.lock();
+        if subscribers.stopped {
             return Err(Stopped);
         }
-        let mut seat = Seat::new(outlet, None, luggage.resync);
-        if hub.synced {
-            self.move_in(&mut seat, &luggage.knowledge, &self.store.list());
-            outlet.wake();
+        let mut registration = Registration::new(subscriber, None, transfer.resync);
+        if subscribers.synced {
+            self.attach(&mut registration, &transfer.known_objects, &self.store.list());
+            subscriber.wake();
         } else {
-            seat.moved_from = Some(luggage.knowledge);
+            registration.pending_transfer = Some(transfer.known_objects);
         }
-        self.take_seat(&mut hub, seat);
+        self.register(&mut subscribers, registration);
         Ok(())
     }
 
-    fn take_seat(&self, hub: &mut Hub, seat: Seat) {
-        if let Some(resync) = &seat.resync {
-            hub.next_tick = Some(hub.next_tick.map_or(resync.due, |tick| tick.min(resync.due)));
+    fn register(&self, subscribers: &mut Subscribers, registration: Registration) {
+        if let Some(resync) = &registration.resync {
+            subscribers.next_tick = Some(subscribers.next_tick.map_or(resync.due, |tick| tick.min(resync.due)));
             self.resyncs_changed.notify_one();
         }
-        hub.seats.push(seat);
+        subscribers.registrations.push(registration);
     }
 
     /// Removes a subscriber; nothing is delivered to it afterwards (B34).
-    pub(super) fn leave(&self, outlet: &Arc<Outlet>) {
-        self.hub.lock().seats.retain(|seat| !Arc::ptr_eq(&seat.outlet, outlet));
+    pub(super) fn remove_subscriber(&self, subscriber: &Arc<Subscriber>) {
+        self.subscribers.lock().registrations.retain(|registration| !Arc::ptr_eq(&registration.subscriber, subscriber));
         // Its indexes are where it reads: in another cache still, if it left before it was moved.
-        outlet.source.load().store.drop_scope(outlet.id);
+        subscriber.source.load().store.drop_scope(subscriber.id);
     }
 
     /// Takes out the subscribers that are served from this cache with a restriction, for narrower informers to serve.
-    pub(super) fn evict_narrowed(&self) -> Vec<(Arc<Outlet>, Luggage)> {
+    pub(super) fn take_restricted(&self) -> Vec<(Arc<Subscriber>, TransferState)> {
         self.count_merged();
-        let mut hub = self.hub.lock();
-        let (evicted, kept) = std::mem::take(&mut hub.seats).into_iter().partition(Seat::is_narrowed);
-        hub.seats = kept;
+        let mut subscribers = self.subscribers.lock();
+        let (evicted, stored) = std::mem::take(&mut subscribers.registrations).into_iter().partition(Registration::is_restricted);
+        subscribers.registrations = stored;
         let objects = self.store.list();
-        let synced = hub.synced;
-        let luggage = |seat: Seat| {
+        let synced = subscribers.synced;
+        let transfer = |registration: Registration| {
             // Nobody here will, once it is gone.
-            seat.outlet.wake();
-            let objects = objects.iter().filter(|object| seat.sees(object)).cloned().map(Kept::of).collect();
-            let resync = seat.resync.map(|resync| resync.period);
-            (seat.outlet, Luggage { knowledge: Knowledge { objects, synced }, resync })
+            registration.subscriber.wake();
+            let objects = objects.iter().filter(|object| registration.sees(object)).cloned().map(StoredObject::new).collect();
+            let resync = registration.resync.map(|resync| resync.period);
+            (registration.subscriber, TransferState { known_objects: KnownObjects { objects, synced }, resync })
         };
-        Vec::into_iter(evicted).map(luggage).collect()
+        Vec::into_iter(evicted).map(transfer).collect()
     }
 
     /// Applies deltas and tells everybody.
@@ -198,16 +198,16 @@ impl Informer {
     /// wake a thread for each chunk of a watch costs more than to read what is in it.
     pub(super) async fn process(&self) {
         while self.queue.pop(|delta| self.apply(delta)).await.is_some() {
-            let mut untold = 1 + self.apply_waiting(DELTAS_PER_TURN - 1);
-            while untold < DELTAS_PER_TURN {
+            let mut applied = 1 + self.apply_waiting(DELTAS_PER_TURN - 1);
+            while applied < DELTAS_PER_TURN {
                 tokio::task::yield_now().await;
-                match self.apply_waiting(DELTAS_PER_TURN - untold) {
+                match self.apply_waiting(DELTAS_PER_TURN - applied) {
                     0 => break,
-                    more => untold += more,
+                    more => applied += more,
                 }
             }
-            self.hub.lock().wake();
-            if untold == DELTAS_PER_TURN {
+            self.subscribers.lock().wake();
+            if applied == DELTAS_PER_TURN {
                 tokio::task::yield_now().await;
             }
         }
@@ -220,18 +220,18 @@ impl Informer {
 
     /// Applies one delta to the store, then offers it to everybody.
     pub(super) fn apply(&self, delta: Delta) {
-        let mut hub = self.hub.lock();
+        let mut subscribers = self.subscribers.lock();
         match delta {
-            Delta::Added(object) | Delta::Updated(object) => self.apply_present(&hub, &object),
-            Delta::Deleted(deletion) => self.apply_deletion(&mut hub, deletion),
-            Delta::Sync(object) => self.apply_sync(&hub, &object),
-            Delta::Replaced(replacement) => self.apply_replacement(&mut hub, replacement),
+            Delta::Added(object) | Delta::Updated(object) => self.apply_present(&subscribers, &object),
+            Delta::Deleted(deletion) => self.apply_deletion(&mut subscribers, deletion),
+            Delta::Sync(object) => self.apply_sync(&subscribers, &object),
+            Delta::Replaced(replacement) => self.apply_replacement(&mut subscribers, replacement),
         }
     }
 
-    fn apply_present(&self, hub: &Hub, object: &Object) {
+    fn apply_present(&self, subscribers: &Subscribers, object: &Object) {
         match self.store.update_unless(object.clone(), is_stale) {
-            Ok(old) => hub.tell(|| transition(old.as_ref(), object, false)),
+            Ok(old) => subscribers.push_to_all(|| transition(old.as_ref(), object, false)),
             Err(_) => {
                 // Repeated by the server: the cache has this or something newer.
                 tracing::debug!(?object, "an event older than the cached object was passed over");
@@ -244,87 +244,87 @@ impl Informer {
         }
     }
 
-    fn apply_deletion(&self, hub: &mut Hub, deletion: Deletion) {
+    fn apply_deletion(&self, subscribers: &mut Subscribers, deletion: Deletion) {
         let last = &deletion.last;
         let Some(stored) = self.store.get(last.key()) else { return };
         if !same_uid(&stored, last) {
             // The end of an earlier object of this name, which was told already.
             return;
         }
-        let (stored, deletion) = hub.deletion.insert((stored, deletion));
+        let (stored, deletion) = subscribers.deletion.insert((stored, deletion));
         let Deletion { last, final_state_unknown } = deletion;
         self.store.delete(last.key(), Some(last.resource_version()));
-        for seat in &hub.seats {
+        for registration in &subscribers.registrations {
             let change = Change::Deleted { stored, last, final_state_unknown: *final_state_unknown };
-            seat.outlet.offer([change], seat.restriction.as_ref());
+            registration.subscriber.push([change], registration.restriction.as_ref());
         }
-        hub.deletion = None;
+        subscribers.deletion = None;
     }
 
-    fn apply_sync(&self, hub: &Hub, object: &Object) {
+    fn apply_sync(&self, subscribers: &Subscribers, object: &Object) {
         let Some(stored) = self.store.get(object.key()) else { return };
-        for seat in hub.seats.iter().filter(|seat| seat.resync.as_ref().is_some_and(|resync| resync.running))
+        for registration in subscribers.registrations.iter().filter(|registration| registration.resync.as_ref().is_some_and(|resync| resync.running))
         {
-            seat.outlet.offer([Change::Updated { old: &stored, new: &stored }], seat.restriction.as_ref());
+            registration.subscriber.push([Change::Updated { old: &stored, new: &stored }], registration.restriction.as_ref());
         }
     }
 
-    fn apply_replacement(&self, hub: &mut Hub, mut replacement: Replacement) {
+    fn apply_replacement(&self, subscribers: &mut Subscribers, mut replacement: Replacement) {
         self.counters.items_per_list.observe_items(replacement.items.len() as u64);
-        let initial = !hub.synced;
+        let initial = !subscribers.synced;
         // Those that were read before the store knew how.
         self.store.pack(&mut replacement.items);
         let previous = self.store.replace(&replacement.items, &replacement.resource_version);
-        for seat in &mut hub.seats {
-            match seat.moved_from.take() {
-                Some(knowledge) => self.move_in(seat, &knowledge, &replacement.items),
+        for registration in &mut subscribers.registrations {
+            match registration.pending_transfer.take() {
+                Some(known_objects) => self.attach(registration, &known_objects, &replacement.items),
                 None => {
                     let difference = self.difference(&previous, &replacement.items);
-                    seat.outlet.offer(difference.changes(initial), seat.restriction.as_ref());
+                    registration.subscriber.push(difference.changes(initial), registration.restriction.as_ref());
                 }
             }
-            seat.outlet.end_initial();
+            registration.subscriber.finish_initial_list();
         }
-        hub.synced = true;
+        subscribers.synced = true;
         self.status.send_if_modified(|status| !std::mem::replace(&mut status.synced, true));
     }
 
     /// Gives a subscriber that came from another cache this one, and tells it what is different.
-    fn move_in(&self, seat: &mut Seat, knowledge: &Knowledge, items: &[Object]) {
-        let outlet = &seat.outlet;
+    fn attach(&self, registration: &mut Registration, known_objects: &KnownObjects, items: &[Object]) {
+        let subscriber = &registration.subscriber;
         {
             // Held until the reader sees the new cache: an index that is added meanwhile must not go to the old one.
-            let indexes = outlet.indexes.lock();
-            for HeldIndex { name, function, .. } in indexes.iter() {
-                if let Err(error) = self.store.add_scoped_index(outlet.id, name, function.clone()) {
+            let indexes = subscriber.indexes.lock();
+            for SubscriberIndex { name, function, .. } in indexes.iter() {
+                if let Err(error) = self.store.add_scoped_index(subscriber.id, name, function.clone()) {
                     tracing::error!(%error, "an index was not carried over to another cache");
                 }
             }
-            let old = outlet.source.swap(Arc::new(self.scope(outlet.id, None)));
-            old.store.drop_scope(outlet.id);
+            let old = subscriber.source.swap(Arc::new(self.view(subscriber.id, None)));
+            old.store.drop_scope(subscriber.id);
         }
-        outlet.offer(self.difference(&knowledge.objects, items).changes(!knowledge.synced), None);
-        outlet.end_initial();
+        subscriber.push(self.difference(&known_objects.objects, items).changes(!known_objects.synced), None);
+        subscriber.finish_initial_list();
     }
 
     /// From `previous` to `items`, which the store holds now.
-    fn difference<'a>(&self, previous: &Objects, items: &'a [Object]) -> Difference<'a> {
-        let gone = previous.iter().filter(|kept| !self.store.contains(kept.key()));
-        let mut gone: Vec<_> = gone.map(Kept::object).collect();
-        gone.sort_unstable_by(|left, right| left.key().cmp(right.key()));
+    fn difference<'a>(&self, previous: &ObjectMap, items: &'a [Object]) -> ListDifference<'a> {
+        let removed = previous.iter().filter(|stored| !self.store.contains(stored.key()));
+        let mut removed: Vec<_> = removed.map(StoredObject::object).collect();
+        removed.sort_unstable_by(|left, right| left.key().cmp(right.key()));
         let before = |new: &Object| {
-            let kept = previous.get(new.key())?;
-            Some(if kept.is(new) { new.clone() } else { kept.object() })
+            let stored = previous.get(new.key())?;
+            Some(if stored.is(new) { new.clone() } else { stored.object() })
         };
         // Of two items with one key the later counts.
-        let present = items.iter().filter(|new| self.store.holds(new)).map(|new| (before(new), new));
-        Difference { gone, present: present.collect() }
+        let present = items.iter().filter(|new| self.store.contains_exact(new)).map(|new| (before(new), new));
+        ListDifference { removed, present: present.collect() }
     }
 
     /// Starts resyncs: ticks at the smallest period, for those that are due (B35).
     pub(super) async fn tick(&self) {
         loop {
-            let next = self.hub.lock().next_tick;
+            let next = self.subscribers.lock().next_tick;
             match next {
                 None => self.resyncs_changed.notified().await,
                 Some(at) => tokio::select! {
@@ -337,11 +337,11 @@ impl Informer {
 
     fn resync(&self, now: Instant) {
         let due = {
-            let mut hub = self.hub.lock();
-            let synced = hub.synced;
+            let mut subscribers = self.subscribers.lock();
+            let synced = subscribers.synced;
             let mut due = false;
             let mut smallest: Option<Duration> = None;
-            for resync in hub.seats.iter_mut().filter_map(|seat| seat.resync.as_mut()) {
+            for resync in subscribers.registrations.iter_mut().filter_map(|registration| registration.resync.as_mut()) {
                 resync.running = synced && resync.due <= now;
                 if resync.due <= now {
                     resync.due = now + resync.period;
@@ -349,7 +349,7 @@ impl Informer {
                 due |= resync.running;
                 smallest = Some(smallest.map_or(resync.period, |period| period.min(resync.period)));
             }
-            hub.next_tick = smallest.map(|period| now + period);
+            subscribers.next_tick = smallest.map(|period| now + period);
             due
         };
         if due {
@@ -357,7 +357,7 @@ impl Informer {
         }
     }
 
-    pub(super) async fn watch_rights(self: &Arc<Self>, forbidden: &impl Fn(&Arc<Self>)) {
+    pub(super) async fn watch_for_forbidden(self: &Arc<Self>, forbidden: &impl Fn(&Arc<Self>)) {
         let mut status = self.status.subscribe();
         while status.changed().await.is_ok() {
             let is_forbidden =
@@ -369,19 +369,19 @@ impl Informer {
     }
 }
 
-impl Hub {
+impl Subscribers {
     #[cfg(test)]
-    pub(super) fn leave_untold(&mut self, stored: Object, deletion: Deletion) {
+    pub(super) fn set_pending_deletion(&mut self, stored: Object, deletion: Deletion) {
         self.deletion = Some((stored, deletion));
     }
 
     pub(super) fn wake(&self) {
-        self.seats.iter().for_each(|seat| seat.outlet.wake());
+        self.registrations.iter().for_each(|registration| registration.subscriber.wake());
     }
 
-    pub(super) fn tell<'a, C: IntoIterator<Item = Change<'a>>>(&self, changes: impl Fn() -> C) {
-        for seat in &self.seats {
-            seat.outlet.offer(changes(), seat.restriction.as_ref());
+    pub(super) fn push_to_all<'a, C: IntoIterator<Item = Change<'a>>>(&self, changes: impl Fn() -> C) {
+        for registration in &self.registrations {
+            registration.subscriber.push(changes(), registration.restriction.as_ref());
         }
     }
 }

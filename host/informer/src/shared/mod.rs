@@ -8,10 +8,10 @@ mod informer;
 #[cfg(test)]
 mod model_tests;
 mod observe;
-mod outlet;
+mod subscriber;
 mod registry;
-mod restart;
-mod seat;
+mod run;
+mod registration;
 mod subscription;
 #[cfg(test)]
 mod tests;

@@ -7,10 +7,10 @@ use pilothouse_model::{Deletion, Delta, LabelSelector, Notification, Object, Obj
 use proptest::prelude::*;
 
 use super::informer::Informer;
-use super::outlet::Outlet;
+use super::subscriber::Subscriber;
 use crate::metrics::Counters;
 use crate::options::{Compression, InformerOptions};
-use crate::scripted::{pod, pods_key};
+use crate::scripted_server::{pod, pods_key};
 
 const NAMES: u8 = 5;
 
@@ -74,8 +74,8 @@ struct World {
     last_event: Option<Delta>,
 }
 
-struct Subscriber {
-    outlet: Arc<Outlet>,
+struct Replayer {
+    subscriber: Arc<Subscriber>,
     app: Option<u8>,
     backlog: usize,
     /// What it was told of, by replaying.
@@ -137,17 +137,17 @@ impl World {
     }
 }
 
-impl Subscriber {
-    fn join(informer: &Arc<Informer>, id: u64, app: u8, backlog: usize) -> Self {
+impl Replayer {
+    fn subscribe(informer: &Arc<Informer>, id: u64, app: u8, backlog: usize) -> Self {
         let app = (app < 2).then_some(app);
         let key = app.map_or_else(pods_key, |app| {
             pods_key().with_labels(LabelSelector::parse(&format!("app=app{app}")).expect("labels"))
         });
         let restriction = informer.key.restriction_for(&key).filter(|restriction| !restriction.is_empty());
-        let scope = informer.scope(id, restriction.clone());
-        let outlet = Arc::new(Outlet::new(id, key, 3, backlog, scope, informer));
-        informer.join(&outlet, restriction, None).expect("the informer runs");
-        Self { outlet, app, backlog, view: BTreeMap::new() }
+        let view = informer.view(id, restriction.clone());
+        let subscriber = Arc::new(Subscriber::new(id, key, 3, backlog, view, informer));
+        informer.add_subscriber(&subscriber, restriction, None).expect("the informer runs");
+        Self { subscriber, app, backlog, view: BTreeMap::new() }
     }
 
     fn sees(&self, object: &Object) -> bool {
@@ -185,7 +185,7 @@ impl Subscriber {
 
     fn take(&mut self, informer: &Informer, count: usize) {
         for _ in 0..count {
-            let mut next = tokio_test::task::spawn(self.outlet.next_batch());
+            let mut next = tokio_test::task::spawn(self.subscriber.next_batch());
             let std::task::Poll::Ready(batch) = next.poll() else { return };
             drop(next);
             for notification in batch.expect("the informer runs") {
@@ -199,7 +199,7 @@ impl Subscriber {
             informer.store.list().into_iter().filter(|object| self.sees(object)).map(|o| o.key().clone());
         let keys: std::collections::BTreeSet<_> = live.chain(self.view.keys().cloned()).collect();
         let bound = self.backlog.max(2 * keys.len());
-        assert!(self.outlet.backlog_len() <= bound, "{} waiting, bound {bound}", self.outlet.backlog_len());
+        assert!(self.subscriber.backlog_len() <= bound, "{} waiting, bound {bound}", self.subscriber.backlog_len());
     }
 }
 
@@ -211,7 +211,7 @@ fn run(ops: Vec<Op>, delta_capacity: usize, compression: Option<Compression>) {
     let options = InformerOptions { delta_capacity, compression, ..InformerOptions::default() };
     let informer = Arc::new(Informer::new(pods_key(), &options, Arc::new(Counters::new())));
     let mut world = World::default();
-    let mut subscribers = vec![Subscriber::join(&informer, 1, 2, 4)];
+    let mut replayers = vec![Replayer::subscribe(&informer, 1, 2, 4)];
     let mut ids = 2..;
     world.relist(&informer);
     for op in ops {
@@ -244,19 +244,19 @@ fn run(ops: Vec<Op>, delta_capacity: usize, compression: Option<Compression>) {
                 }
             }
             Op::Subscribe { app, backlog } => {
-                subscribers.push(Subscriber::join(&informer, ids.next().expect("more"), app, backlog));
+                replayers.push(Replayer::subscribe(&informer, ids.next().expect("more"), app, backlog));
             }
-            Op::Unsubscribe(who) if subscribers.len() > 1 => {
-                let gone = subscribers.remove(who % subscribers.len());
-                informer.leave(&gone.outlet);
+            Op::Unsubscribe(who) if replayers.len() > 1 => {
+                let gone = replayers.remove(who % replayers.len());
+                informer.remove_subscriber(&gone.subscriber);
             }
             Op::Unsubscribe(_) => {}
             Op::Take { who, count } => {
-                let who = who % subscribers.len();
-                subscribers[who].take(&informer, count);
+                let who = who % replayers.len();
+                replayers[who].take(&informer, count);
             }
         }
-        subscribers.iter().for_each(|subscriber| subscriber.check_bound(&informer));
+        replayers.iter().for_each(|replayer| replayer.check_bound(&informer));
     }
     if world.lost_any || world.losing > 0 {
         world.relist(&informer);
@@ -264,15 +264,15 @@ fn run(ops: Vec<Op>, delta_capacity: usize, compression: Option<Compression>) {
     while informer.queue.try_pop(|delta| informer.apply(delta)).is_some() {}
     let expected: Vec<_> = world.objects.values().map(|(object, _)| object.clone()).collect();
     assert_eq!(informer.store.list(), expected, "the store is the server's state");
-    for subscriber in &mut subscribers {
-        subscriber.take(&informer, 1000);
-        let expected: Vec<_> = expected.iter().filter(|object| subscriber.sees(object)).cloned().collect();
+    for replayer in &mut replayers {
+        replayer.take(&informer, 1000);
+        let expected: Vec<_> = expected.iter().filter(|object| replayer.sees(object)).cloned().collect();
         assert_eq!(
-            subscriber.view.values().cloned().collect::<Vec<_>>(),
+            replayer.view.values().cloned().collect::<Vec<_>>(),
             expected,
             "the replayed view is the store"
         );
-        assert!(subscriber.outlet.has_synced());
+        assert!(replayer.subscriber.has_synced());
     }
 }
 
@@ -293,9 +293,9 @@ proptest! {
     fn b33_a_compressed_cache_is_told_of_as_any_other(
         ops in proptest::collection::vec(op(), 1..120),
         delta_capacity in 2..20_usize,
-        learn_from in 0..1000_usize,
+        training_bytes in 0..1000_usize,
     ) {
-        run(ops, delta_capacity, Some(Compression { learn_from }));
+        run(ops, delta_capacity, Some(Compression { training_bytes }));
     }
 }
 
@@ -307,8 +307,8 @@ const MANY: u32 = if cfg!(debug_assertions) { 50_000 } else { 1_000_000 };
 fn b19_a_stuck_subscriber_stays_within_its_bound() {
     let counters = Arc::new(Counters::new());
     let informer = Arc::new(Informer::new(pods_key(), &InformerOptions::default(), counters));
-    let stuck = Subscriber::join(&informer, 1, 2, 256);
-    let mut lively = Subscriber::join(&informer, 2, 2, 256);
+    let stuck = Replayer::subscribe(&informer, 1, 2, 256);
+    let mut lively = Replayer::subscribe(&informer, 2, 2, 256);
     let templates: Vec<_> = (0..1000_u64).map(|i| pod(&format!("p{i}"), i + 1).object()).collect();
     let items = templates.clone();
     informer.apply(Delta::Replaced(Replacement { items, resource_version: "1".into() }));
@@ -321,7 +321,7 @@ fn b19_a_stuck_subscriber_stays_within_its_bound() {
             stuck.check_bound(&informer);
         }
     }
-    assert_eq!(stuck.outlet.backlog_len(), 1000, "one addition for each object");
+    assert_eq!(stuck.subscriber.backlog_len(), 1000, "one addition for each object");
     let pair = |object: &Object| {
         informer.apply(Delta::Added(object.clone()));
         informer.apply(Delta::Deleted(Deletion::observed(object.clone())));
@@ -333,7 +333,7 @@ fn b19_a_stuck_subscriber_stays_within_its_bound() {
             lively.take(&informer, 1000);
         }
     }
-    assert_eq!(stuck.outlet.backlog_len(), 1000);
+    assert_eq!(stuck.subscriber.backlog_len(), 1000);
     for i in 0..MANY {
         let text = format!(
             r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"d{i}","uid":"u{i}","resourceVersion":"9"}}}}"#
@@ -343,6 +343,6 @@ fn b19_a_stuck_subscriber_stays_within_its_bound() {
             lively.take(&informer, 1000);
         }
     }
-    assert_eq!(stuck.outlet.backlog_len(), 1000);
+    assert_eq!(stuck.subscriber.backlog_len(), 1000);
     assert_eq!(lively.view.len(), 1000);
 }

@@ -3,7 +3,7 @@
 use tokio::sync::watch;
 
 use super::informer::Informer;
-use super::seat::Seat;
+use super::registration::Registration;
 use crate::delta_queue::Counts;
 use crate::failure::FailureKind;
 use crate::metrics::InformerMetrics;
@@ -24,14 +24,14 @@ impl Informer {
 
     /// Collects what the queues and the reflector counted for themselves. Called before any of them goes away.
     pub(super) fn count_merged(&self) {
-        let mut hub = self.hub.lock();
-        for seat in &hub.seats {
-            self.counters.merged_notifications.add(seat.outlet.take_merged());
+        let mut subscribers = self.subscribers.lock();
+        for registration in &subscribers.registrations {
+            self.counters.merged_notifications.add(registration.subscriber.take_merged());
         }
         let failures = self.status.borrow().failures;
-        self.counters.failures.add(failures.saturating_sub(hub.counted_failures));
-        hub.counted_failures = failures;
-        drop(hub);
+        self.counters.failures.add(failures.saturating_sub(subscribers.counted_failures));
+        subscribers.counted_failures = failures;
+        drop(subscribers);
         let Counts { merged, dropped } = self.queue.take_counts();
         self.counters.merged_deltas.add(merged);
         self.counters.dropped_deltas.add(dropped);
@@ -52,8 +52,8 @@ impl Informer {
         metrics.queue_depth += self.queue.len();
         metrics.store_objects += self.store.len();
         metrics.store_bytes += self.store.memory_size();
-        self.visit_subscribers(|seat| {
-            let backlog = seat.outlet.backlog_len();
+        self.visit_subscribers(|registration| {
+            let backlog = registration.subscriber.backlog_len();
             metrics.subscribers += 1;
             metrics.backlog += backlog;
             metrics.longest_backlog = metrics.longest_backlog.max(backlog);
@@ -61,7 +61,7 @@ impl Informer {
     }
 
     /// Calls `visit` for each subscriber, while none can join or leave.
-    pub(super) fn visit_subscribers(&self, visit: impl FnMut(&Seat)) {
-        self.hub.lock().seats.iter().for_each(visit);
+    pub(super) fn visit_subscribers(&self, visit: impl FnMut(&Registration)) {
+        self.subscribers.lock().registrations.iter().for_each(visit);
     }
 }

@@ -9,15 +9,15 @@ use tokio_util::task::TaskTracker;
 
 use super::dump::InformerDump;
 use super::informer::Informer;
-use super::outlet::Outlet;
+use super::subscriber::Subscriber;
 use super::subscription::{SubscribeOptions, Subscription};
 use crate::key::InformerKey;
 use crate::list_watch::ListWatchFactory;
-use crate::metrics::{Families, InformerMetrics, Measured};
+use crate::metrics::{CountersByLabels, InformerMetrics, MeasuredListWatch};
 use crate::options::InformerOptions;
-use crate::reflector::Recovery;
+use crate::reflector::ServerRecovery;
 
-const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
+const MIN_RESYNC_PERIOD: Duration = Duration::from_secs(1);
 
 /// Shared informers: one for each distinct [`InformerKey`], started by its first subscriber and stopped by its last (B30).
 /// Cloning makes another handle.
@@ -49,22 +49,22 @@ const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
 /// ```
 #[derive(Clone)]
 pub struct InformerRegistry {
-    shared: Arc<Shared>,
+    inner: Arc<RegistryInner>,
 }
 
-pub(super) struct Shared {
+pub(super) struct RegistryInner {
     factory: Box<dyn ListWatchFactory>,
-    recovery: Option<Arc<Recovery>>,
+    recovery: Option<Arc<ServerRecovery>>,
     options: InformerOptions,
-    running: Mutex<Running>,
+    running: Mutex<RunningInformers>,
     tasks: TaskTracker,
     /// Hands out scopes. Only that no two are equal matters, so `Relaxed` suffices.
     next_id: AtomicU64,
-    counters: Families,
+    counters: CountersByLabels,
 }
 
 #[derive(Default)]
-struct Running {
+struct RunningInformers {
     informers: Vec<Arc<Informer>>,
     stopped: bool,
 }
@@ -86,15 +86,15 @@ impl InformerRegistry {
     #[must_use]
     pub fn new(factory: impl ListWatchFactory, options: InformerOptions) -> Self {
         Self {
-            shared: Arc::new(Shared {
-                recovery: factory.probe().map(|probe| Arc::new(Recovery::new(probe))),
+            inner: Arc::new(RegistryInner {
+                recovery: factory.probe().map(|probe| Arc::new(ServerRecovery::new(probe))),
                 factory: Box::new(factory),
                 options,
-                running: Mutex::new(Running::default()),
+                running: Mutex::new(RunningInformers::default()),
                 tasks: TaskTracker::new(),
                 // 0 is the scope of a store's own indexes.
                 next_id: AtomicU64::new(1),
-                counters: Families::default(),
+                counters: CountersByLabels::default(),
             }),
         }
     }
@@ -108,36 +108,36 @@ impl InformerRegistry {
         key: InformerKey,
         options: SubscribeOptions,
     ) -> Result<Subscription, SubscribeError> {
-        let runtime = match &self.shared.options.runtime {
+        let runtime = match &self.inner.options.runtime {
             Some(runtime) => runtime.clone(),
             None => Handle::try_current().map_err(|_| SubscribeError::NoRuntime)?,
         };
-        let shared = &self.shared;
+        let inner = &self.inner;
         let resync = options.resync.map(|period| {
-            if period < SHORTEST_RESYNC {
+            if period < MIN_RESYNC_PERIOD {
                 tracing::warn!(%key, ?period, "a resync period below one second was raised to one");
             }
-            period.max(SHORTEST_RESYNC)
+            period.max(MIN_RESYNC_PERIOD)
         });
-        let mut running = shared.running.lock();
+        let mut running = inner.running.lock();
         if running.stopped {
             return Err(SubscribeError::Stopped);
         }
         let informer =
-            running.find(&key).unwrap_or_else(|| shared.start(&mut running, key.clone(), &runtime));
+            running.find(&key).unwrap_or_else(|| inner.start(&mut running, key.clone(), &runtime));
         let restriction = informer.key.restriction_for(&key).filter(|restriction| !restriction.is_empty());
-        let id = shared.next_id.fetch_add(1, Ordering::Relaxed);
-        let scope = informer.scope(id, restriction.clone());
-        let outlet = Arc::new(Outlet::new(id, key, options.batch, options.backlog, scope, &informer));
+        let id = inner.next_id.fetch_add(1, Ordering::Relaxed);
+        let view = informer.view(id, restriction.clone());
+        let subscriber = Arc::new(Subscriber::new(id, key, options.batch, options.backlog, view, &informer));
         // The informer cannot stop meanwhile: only its last subscriber, the registry or a defect stops it.
-        informer.join(&outlet, restriction, resync).map_err(|_| SubscribeError::Stopped)?;
-        Ok(Subscription::new(outlet, Arc::clone(shared)))
+        informer.add_subscriber(&subscriber, restriction, resync).map_err(|_| SubscribeError::Stopped)?;
+        Ok(Subscription::new(subscriber, Arc::clone(inner)))
     }
 
     /// The state of all informers, for a bug report.
     #[must_use]
     pub fn informers(&self) -> Vec<InformerDump> {
-        let informers = self.shared.running.lock().informers.clone();
+        let informers = self.inner.running.lock().informers.clone();
         informers.iter().map(|informer| InformerDump::of(informer)).collect()
     }
 
@@ -145,10 +145,10 @@ impl InformerRegistry {
     /// that was ever watched. Takes as long as it takes to look at each subscriber, not at each object.
     #[must_use]
     pub fn metrics(&self) -> Vec<InformerMetrics> {
-        let informers = self.shared.running.lock().informers.clone();
+        let informers = self.inner.running.lock().informers.clone();
         informers.iter().for_each(|informer| informer.count_merged());
         let keys = informers.iter().map(|informer| &informer.key);
-        self.shared.counters.snapshot(keys, |position, metrics| informers[position].add_gauges(metrics))
+        self.inner.counters.snapshot(keys, |position, metrics| informers[position].add_gauges(metrics))
     }
 
     /// Stops all informers and waits for their tasks. Nothing is delivered afterwards; subscriptions end. Idempotent.
@@ -157,19 +157,19 @@ impl InformerRegistry {
     /// Dropping the future ends the wait, not the stop.
     pub async fn stop(&self) {
         let informers = {
-            let mut running = self.shared.running.lock();
+            let mut running = self.inner.running.lock();
             running.stopped = true;
             std::mem::take(&mut running.informers)
         };
         for informer in informers {
             informer.stop();
         }
-        self.shared.tasks.close();
-        self.shared.tasks.wait().await;
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
     }
 }
 
-impl Running {
+impl RunningInformers {
     /// An informer that can serve the request: its own, or a wider one that is allowed to watch.
     fn find(&self, key: &InformerKey) -> Option<Arc<Informer>> {
         let live = || self.informers.iter().filter(|informer| !informer.is_stopped());
@@ -181,17 +181,17 @@ impl Running {
     }
 }
 
-impl Shared {
-    fn start(self: &Arc<Self>, running: &mut Running, key: InformerKey, runtime: &Handle) -> Arc<Informer> {
+impl RegistryInner {
+    fn start(self: &Arc<Self>, running: &mut RunningInformers, key: InformerKey, runtime: &Handle) -> Arc<Informer> {
         tracing::debug!(%key, "starting an informer");
         let counters = self.counters.counters(&key);
         let informer = Arc::new(Informer::new(key, &self.options, Arc::clone(&counters)));
         let status = informer.status.subscribe();
-        let list_watch = Measured { list_watch: self.factory.list_watch(&informer.key), counters, status };
+        let list_watch = MeasuredListWatch { list_watch: self.factory.list_watch(&informer.key), counters, status };
         let registry = Arc::downgrade(self);
         let forbidden = move |informer: &Arc<Informer>| {
             if let Some(registry) = registry.upgrade() {
-                registry.rehouse_narrowed(informer);
+                registry.move_restricted(informer);
             }
         };
         self.tasks.spawn_on(
@@ -209,40 +209,40 @@ impl Shared {
     }
 
     /// The server forbids this informer's watch: those who asked for less get informers of their own (B30).
-    fn rehouse_narrowed(self: &Arc<Self>, wide: &Arc<Informer>) {
+    fn move_restricted(self: &Arc<Self>, wide: &Arc<Informer>) {
         let Ok(runtime) = Handle::try_current() else { return };
         let mut running = self.running.lock();
         if running.stopped {
             return;
         }
-        for (outlet, luggage) in wide.evict_narrowed() {
+        for (subscriber, transfer) in wide.take_restricted() {
             let own = running
                 .informers
                 .iter()
-                .find(|informer| informer.key == outlet.key && !informer.is_stopped());
+                .find(|informer| informer.key == subscriber.key && !informer.is_stopped());
             let own = match own {
                 Some(informer) => Arc::clone(informer),
-                None => self.start(&mut running, outlet.key.clone(), &runtime),
+                None => self.start(&mut running, subscriber.key.clone(), &runtime),
             };
             tracing::info!(wide = %wide.key, own = %own.key, "the wider watch is forbidden; watching the narrower");
-            *outlet.home.lock() = Arc::clone(&own);
-            if own.join_from(&outlet, luggage).is_err() {
-                outlet.close();
+            *subscriber.informer.lock() = Arc::clone(&own);
+            if own.add_transferred(&subscriber, transfer).is_err() {
+                subscriber.close();
             }
         }
         Self::stop_unused(&mut running, wide);
     }
 
-    pub(super) fn unsubscribe(&self, outlet: &Arc<Outlet>) {
+    pub(super) fn unsubscribe(&self, subscriber: &Arc<Subscriber>) {
         let mut running = self.running.lock();
-        let informer = Arc::clone(&outlet.home.lock());
+        let informer = Arc::clone(&subscriber.informer.lock());
         informer.count_merged();
-        outlet.close();
-        informer.leave(outlet);
+        subscriber.close();
+        informer.remove_subscriber(subscriber);
         Self::stop_unused(&mut running, &informer);
     }
 
-    fn stop_unused(running: &mut Running, informer: &Arc<Informer>) {
+    fn stop_unused(running: &mut RunningInformers, informer: &Arc<Informer>) {
         if informer.is_unused() {
             tracing::debug!(key = %informer.key, "stopping an informer that nobody uses");
             running.informers.retain(|other| !Arc::ptr_eq(other, informer));

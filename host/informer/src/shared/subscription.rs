@@ -6,8 +6,8 @@ use pilothouse_model::Notification;
 use tokio::sync::watch;
 
 use super::index_handle::IndexHandle;
-use super::outlet::Outlet;
-use super::registry::Shared;
+use super::subscriber::Subscriber;
+use super::registry::RegistryInner;
 use crate::key::InformerKey;
 use crate::status::InformerStatus;
 use crate::store::{IndexError, IndexFn, StoreReader};
@@ -67,21 +67,21 @@ impl Default for SubscribeOptions {
 /// # });
 /// ```
 pub struct Subscription {
-    pub(super) outlet: Arc<Outlet>,
-    registry: Arc<Shared>,
+    pub(super) subscriber: Arc<Subscriber>,
+    registry: Arc<RegistryInner>,
     store: StoreReader,
 }
 
 impl Subscription {
-    pub(super) fn new(outlet: Arc<Outlet>, registry: Arc<Shared>) -> Self {
-        let store = StoreReader::new(Arc::clone(&outlet.source));
-        Self { outlet, registry, store }
+    pub(super) fn new(subscriber: Arc<Subscriber>, registry: Arc<RegistryInner>) -> Self {
+        let store = StoreReader::new(Arc::clone(&subscriber.source));
+        Self { subscriber, registry, store }
     }
 
     /// What was asked for.
     #[must_use]
     pub fn key(&self) -> &InformerKey {
-        &self.outlet.key
+        &self.subscriber.key
     }
 
     /// Waits for notifications; `None` once the informer has stopped.
@@ -89,14 +89,14 @@ impl Subscription {
     /// # Cancellation safety
     /// A call that is dropped has taken nothing. A batch that was returned is not returned again.
     pub async fn next_batch(&self) -> Option<Vec<Notification>> {
-        self.outlet.next_batch().await
+        self.subscriber.next_batch().await
     }
 
     /// Takes all notifications that wait, without waiting for more; none once the informer has stopped. For a subscriber
     /// that is about to end, or that has to count as told of what waits.
     #[must_use]
-    pub fn take_waiting(&self) -> Vec<Notification> {
-        self.outlet.take_waiting()
+    pub fn take_pending(&self) -> Vec<Notification> {
+        self.subscriber.take_pending()
     }
 
     /// The cache, restricted to what was asked for.
@@ -108,7 +108,7 @@ impl Subscription {
     /// Whether the whole initial list has been taken by [`next_batch`](Self::next_batch) (B36).
     #[must_use]
     pub fn has_synced(&self) -> bool {
-        self.outlet.has_synced()
+        self.subscriber.has_synced()
     }
 
     /// Waits for [`has_synced`](Self::has_synced). `false` when the informer stopped before.
@@ -116,20 +116,20 @@ impl Subscription {
     /// # Cancellation safety
     /// Safe.
     pub async fn synced(&self) -> bool {
-        self.outlet.synced().await
+        self.subscriber.synced().await
     }
 
     /// What the informer behind this subscription is doing, and what keeps it from doing so.
     #[must_use]
     pub fn status(&self) -> InformerStatus {
-        self.outlet.home.lock().status()
+        self.subscriber.informer.lock().status()
     }
 
     /// Changes of [`status`](Self::status). It ends when the informer stops or when the subscription is moved to another
     /// informer: then ask again.
     #[must_use]
     pub fn status_changes(&self) -> watch::Receiver<InformerStatus> {
-        self.outlet.home.lock().status_changes()
+        self.subscriber.informer.lock().status_changes()
     }
 
     /// Adds an index over the cached objects, complete when the call returns (B22). Its name is this subscriber's own.
@@ -137,7 +137,7 @@ impl Subscription {
     /// # Errors
     /// When this subscriber has an index of that name.
     pub fn add_index(&self, name: &str, function: IndexFn) -> Result<(), IndexError> {
-        self.outlet.add_index(name, function)
+        self.subscriber.add_index(name, function)
     }
 
     /// As [`add_index`](Self::add_index), for as long as the handle lives. Where this subscription has an index of that name and function
@@ -145,21 +145,21 @@ impl Subscription {
     ///
     /// # Errors
     /// When this subscriber has another index of that name.
-    pub fn hold_index(&self, name: &str, function: IndexFn) -> Result<IndexHandle, IndexError> {
-        self.outlet.hold_index(name, function)
+    pub fn acquire_index(&self, name: &str, function: IndexFn) -> Result<IndexHandle, IndexError> {
+        self.subscriber.acquire_index(name, function)
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.registry.unsubscribe(&self.outlet);
+        self.registry.unsubscribe(&self.subscriber);
     }
 }
 
 impl fmt::Debug for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Subscription")
-            .field("key", &self.outlet.key.to_string())
+            .field("key", &self.subscriber.key.to_string())
             .field("store", &self.store)
             .field("synced", &self.has_synced())
             .finish_non_exhaustive()

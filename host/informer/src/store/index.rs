@@ -24,7 +24,7 @@ pub struct IndexFn {
     identity: Option<Arc<str>>,
     function: Arc<Function>,
     /// Whether two versions of one object are sure to have the same values, without finding them.
-    same: fn(&Object, &Object) -> bool,
+    unchanged: fn(&Object, &Object) -> bool,
 }
 
 /// Why an index could not be added or read.
@@ -32,7 +32,7 @@ pub struct IndexFn {
 #[non_exhaustive]
 pub enum IndexError {
     /// No index has this name.
-    #[error("there is no index {name:?}; {}", known(.indexes))]
+    #[error("there is no index {name:?}; {}", available(.indexes))]
     Unknown {
         /// The name that was asked for.
         name: String,
@@ -47,7 +47,7 @@ pub enum IndexError {
     },
 }
 
-fn known(indexes: &[String]) -> String {
+fn available(indexes: &[String]) -> String {
     if indexes.is_empty() {
         "none was added".to_owned()
     } else {
@@ -56,18 +56,18 @@ fn known(indexes: &[String]) -> String {
 }
 
 impl IndexFn {
-    fn declared(
+    fn with_identity(
         identity: String,
-        same: fn(&Object, &Object) -> bool,
+        unchanged: fn(&Object, &Object) -> bool,
         function: impl Fn(&Object) -> Vec<String> + Send + Sync + 'static,
     ) -> Self {
-        Self { identity: Some(identity.into()), function: Arc::new(function), same }
+        Self { identity: Some(identity.into()), function: Arc::new(function), unchanged }
     }
 
     /// By namespace. Cluster-scoped objects have no value.
     #[must_use]
     pub fn namespace() -> Self {
-        Self::declared(
+        Self::with_identity(
             "namespace".to_owned(),
             |_, _| true,
             |object| {
@@ -81,7 +81,7 @@ impl IndexFn {
     #[must_use]
     pub fn label(key: impl Into<String>) -> Self {
         let key = key.into();
-        Self::declared(format!("label:{key}"), Object::same_labels, move |object| {
+        Self::with_identity(format!("label:{key}"), Object::same_labels, move |object| {
             object.label(&key).map(std::borrow::Cow::into_owned).into_iter().collect()
         })
     }
@@ -90,7 +90,7 @@ impl IndexFn {
     #[must_use]
     pub fn annotation(key: impl Into<String>) -> Self {
         let key = key.into();
-        Self::declared(format!("annotation:{key}"), Object::same_annotations, move |object| {
+        Self::with_identity(format!("annotation:{key}"), Object::same_annotations, move |object| {
             object.annotation(&key).map(std::borrow::Cow::into_owned).into_iter().collect()
         })
     }
@@ -98,7 +98,7 @@ impl IndexFn {
     /// By the UID of every owner.
     #[must_use]
     pub fn owner_uid() -> Self {
-        Self::declared("owner-uid".to_owned(), Object::same_owner_references, |object| {
+        Self::with_identity("owner-uid".to_owned(), Object::same_owner_references, |object| {
             object.owner_references().into_iter().map(|owner| owner.uid).collect()
         })
     }
@@ -110,7 +110,7 @@ impl IndexFn {
     /// Says where the path is malformed.
     pub fn field(path: &str) -> Result<Self, JsonPathError> {
         let path = JsonPath::parse(path)?;
-        Ok(Self::declared(format!("field:{path}"), Object::ptr_eq, move |object| path.values(object)))
+        Ok(Self::with_identity(format!("field:{path}"), Object::ptr_eq, move |object| path.values(object)))
     }
 
     /// By a function. It runs for every change of every object, on the informer's task: it should take microseconds. If
@@ -127,7 +127,7 @@ impl IndexFn {
                 Vec::new()
             }
         };
-        Self { identity: None, function: Arc::new(guarded), same: |_, _| false }
+        Self { identity: None, function: Arc::new(guarded), unchanged: |_, _| false }
     }
 
     /// The values of one object, sorted, each once.
@@ -141,11 +141,11 @@ impl IndexFn {
 
     /// Whether two versions of one object are sure to have the same values.
     pub(super) fn is_unchanged(&self, old: &Object, new: &Object) -> bool {
-        (self.same)(old, new)
+        (self.unchanged)(old, new)
     }
 
     /// Whether both are known to give the same values.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
+    pub(crate) fn is_equivalent(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.function, &other.function)
             || (self.identity.is_some() && self.identity == other.identity)
     }

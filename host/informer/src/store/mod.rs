@@ -13,8 +13,8 @@
 //! unpacks nothing.
 
 mod index;
-mod kept;
-mod objects;
+mod stored;
+mod object_map;
 mod packing;
 mod reader;
 mod state;
@@ -29,11 +29,11 @@ use pilothouse_model::{Object, ObjectKey};
 
 use crate::options::Compression;
 pub use index::{IndexError, IndexFn};
-pub(crate) use kept::Kept;
-pub(crate) use objects::{Coming, Objects};
-use packing::Packing;
+pub(crate) use stored::StoredObject;
+pub(crate) use object_map::{PrefetchPipeline, ObjectMap};
+use packing::Packer;
 pub use reader::StoreReader;
-pub(crate) use reader::{ReaderSource, Scope};
+pub(crate) use reader::{ReaderSource, StoreView};
 use state::{IndexId, State};
 
 /// Whose index names are meant: each subscriber of a shared informer has its own.
@@ -59,8 +59,8 @@ const OWN_SCOPE: ScopeId = 0;
 pub struct Store {
     state: RwLock<State>,
     /// Set while changes come in another order than that of their versions. Only the writer reads it.
-    holds_version: AtomicBool,
-    packing: Option<Packing>,
+    version_frozen: AtomicBool,
+    packer: Option<Packer>,
 }
 
 impl Store {
@@ -73,7 +73,7 @@ impl Store {
     /// An empty store without indexes, whose objects are packed while nobody reads them.
     #[must_use]
     pub fn compressed(compression: Compression) -> Self {
-        Self { packing: Some(Packing::new(compression)), ..Self::default() }
+        Self { packer: Some(Packer::new(compression)), ..Self::default() }
     }
 
     /// Puts an object in, and returns the one that it replaces. Also what client-go calls `Add`.
@@ -91,21 +91,21 @@ impl Store {
         refuses: impl FnOnce(&Object, &Object) -> bool,
     ) -> Result<Option<Object>, Object> {
         let state = self.state.upgradable_read();
-        let old = state.get(object.key()).map(Kept::object);
+        let old = state.get(object.key()).map(StoredObject::object);
         if old.as_ref().is_some_and(|old| refuses(&object, old)) {
             return Err(object);
         }
-        let has_learnt = self.packing.as_ref().is_some_and(|packing| packing.learn_from_store(&state));
+        let trained = self.packer.as_ref().is_some_and(|packer| packer.train_from_store(&state));
         let changes = state.index_changes(old.as_ref(), Some(&object));
-        let kept = match &self.packing {
-            None => Kept::of(object),
-            Some(packing) => packing.keep(object),
+        let stored = match &self.packer {
+            None => StoredObject::new(object),
+            Some(packer) => packer.pack(object),
         };
         let mut state = RwLockUpgradableReadGuard::upgrade(state);
-        state.apply_index_changes(kept.key(), changes);
-        state.insert(kept, old.is_none(), self.moves_version());
-        if let Some(packing) = self.packing.as_ref().filter(|_| has_learnt) {
-            state.keep_anew(|object| packing.keep(object));
+        state.apply_index_changes(stored.key(), changes);
+        state.insert(stored, old.is_none(), self.advances_version());
+        if let Some(packer) = self.packer.as_ref().filter(|_| trained) {
+            state.repack(|object| packer.pack(object));
         }
         drop(state);
         Ok(old)
@@ -118,7 +118,7 @@ impl Store {
         let changes = state.index_changes(Some(&old), None);
         let mut state = RwLockUpgradableReadGuard::upgrade(state);
         state.apply_index_changes(key, changes);
-        state.remove(key, resource_version.filter(|_| self.moves_version()));
+        state.remove(key, resource_version.filter(|_| self.advances_version()));
         drop(state);
         Some(old)
     }
@@ -126,9 +126,9 @@ impl Store {
     /// Swaps the whole content for `items` in one step: a reader sees all of the old state or all of the new, indexes
     /// included, and never waits for the building of the new. Returns the old objects. Of two items with one key the
     /// later counts. Items are kept as they are: [`pack`](Self::pack) them before.
-    pub(crate) fn replace(&self, items: &[Object], resource_version: &str) -> Objects {
-        if let Some(packing) = &self.packing {
-            packing.end_list();
+    pub(crate) fn replace(&self, items: &[Object], resource_version: &str) -> ObjectMap {
+        if let Some(packer) = &self.packer {
+            packer.end_list();
         }
         let state = self.state.upgradable_read();
         let mut fresh = state.rebuilt(items, resource_version);
@@ -141,7 +141,7 @@ impl Store {
 
     /// Swaps the whole content for `items` in one step (B20).
     pub fn replace_all(&self, items: &[Object], resource_version: &str) {
-        if self.packing.is_none() {
+        if self.packer.is_none() {
             drop(self.replace(items, resource_version));
             return;
         }
@@ -153,25 +153,25 @@ impl Store {
     /// Puts packed objects in the place of those that the store, if it compresses, would pack; others stay as they are. For a
     /// list as it is read, so that it is never there plain as a whole.
     pub(crate) fn pack(&self, objects: &mut [Object]) {
-        if let Some(packing) = &self.packing {
-            packing.pack_listed(objects);
+        if let Some(packer) = &self.packer {
+            packer.pack_listed(objects);
         }
     }
 
     /// The object with this key.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Object> {
-        self.state.read().get(key).map(Kept::object)
+        self.state.read().get(key).map(StoredObject::object)
     }
 
     /// The object with this key, if it is not packed: for those who would not have it unpacked.
-    pub(crate) fn get_plain(&self, key: &ObjectKey) -> Option<Object> {
-        self.state.read().get(key).filter(|kept| !kept.is_packed()).map(Kept::object)
+    pub(crate) fn get_if_plain(&self, key: &ObjectKey) -> Option<Object> {
+        self.state.read().get(key).filter(|stored| !stored.is_packed()).map(StoredObject::object)
     }
 
     /// As [`Objects::fetch`].
-    pub(crate) fn fetch(&self, coming: &mut Coming, last: Option<(&str, &str)>) {
-        self.state.read().fetch(coming, last);
+    pub(crate) fn prefetch(&self, pipeline: &mut PrefetchPipeline, last: Option<(&str, &str)>) {
+        self.state.read().prefetch(pipeline, last);
     }
 
     /// Whether there is an object with this key.
@@ -180,17 +180,17 @@ impl Store {
     }
 
     /// Whether the store has that very object, not one that is merely equal.
-    pub(crate) fn holds(&self, object: &Object) -> bool {
-        self.state.read().get(object.key()).is_some_and(|kept| kept.is(object))
+    pub(crate) fn contains_exact(&self, object: &Object) -> bool {
+        self.state.read().get(object.key()).is_some_and(|stored| stored.is(object))
     }
 
     /// The stored object, if it has the same bytes.
-    pub(crate) fn same(&self, object: &Object) -> Option<Object> {
-        let kept = self.state.read().get(object.key())?.clone();
+    pub(crate) fn get_identical(&self, object: &Object) -> Option<Object> {
+        let stored = self.state.read().get(object.key())?.clone();
         // Most that differ do so in their version, which is there without unpacking.
-        let same = kept.resource_version() == object.resource_version() && kept.object() == *object;
+        let same = stored.resource_version() == object.resource_version() && stored.object() == *object;
         // A second view: the text that the comparison unpacked is not kept.
-        same.then(|| kept.object())
+        same.then(|| stored.object())
     }
 
     /// All objects, by key.
@@ -208,7 +208,7 @@ impl Store {
     /// Up to `limit` objects, by key, of one namespace or all, after the key `after`. One snapshot.
     #[must_use]
     pub fn page(&self, namespace: Option<&str>, after: Option<&ObjectKey>, limit: usize) -> Vec<Object> {
-        self.state.read().range(namespace, after).take(limit).map(Kept::object).collect()
+        self.state.read().range(namespace, after).take(limit).map(StoredObject::object).collect()
     }
 
     /// How many objects there are.
@@ -227,15 +227,15 @@ impl Store {
     /// counted.
     #[must_use]
     pub fn memory_size(&self) -> usize {
-        self.state.read().bytes() + self.packing.as_ref().map_or(0, Packing::memory_size)
+        self.state.read().bytes() + self.packer.as_ref().map_or(0, Packer::memory_size)
     }
 
     /// How many objects are packed. Looks at each.
     #[must_use]
     pub fn packed(&self) -> usize {
-        match self.packing {
+        match self.packer {
             None => 0,
-            Some(_) => self.state.read().objects().filter(|kept| kept.is_packed()).count(),
+            Some(_) => self.state.read().objects().filter(|stored| stored.is_packed()).count(),
         }
     }
 
@@ -252,12 +252,12 @@ impl Store {
 
     /// While it is held, the version does not move with the objects: those that are put in may be newer than others that
     /// are still to come, and the version says that nothing is.
-    pub(crate) fn hold_version(&self, held: bool) {
-        self.holds_version.store(held, Ordering::Relaxed);
+    pub(crate) fn freeze_version(&self, held: bool) {
+        self.version_frozen.store(held, Ordering::Relaxed);
     }
 
-    fn moves_version(&self) -> bool {
-        !self.holds_version.load(Ordering::Relaxed)
+    fn advances_version(&self) -> bool {
+        !self.version_frozen.load(Ordering::Relaxed)
     }
 
     /// Adds an index, complete when the call returns (B22).
@@ -273,7 +273,7 @@ impl Store {
     /// # Errors
     /// When there is no such index; the error names those there are.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Object>, IndexError> {
-        self.with_index(OWN_SCOPE, name, |state, id| state.indexed(id, value).map(Kept::object).collect())
+        self.with_index(OWN_SCOPE, name, |state, id| state.objects_with_value(id, value).map(StoredObject::object).collect())
     }
 
     /// The keys that have this value in an index, in order.
@@ -282,7 +282,7 @@ impl Store {
     /// As [`by_index`](Self::by_index).
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
         self.with_index(OWN_SCOPE, name, |state, id| {
-            state.indexed(id, value).map(|o| o.key().clone()).collect()
+            state.objects_with_value(id, value).map(|o| o.key().clone()).collect()
         })
     }
 
@@ -300,7 +300,7 @@ impl Store {
     /// As [`by_index`](Self::by_index).
     pub fn index(&self, name: &str, object: &Object) -> Result<Vec<Object>, IndexError> {
         self.with_index(OWN_SCOPE, name, |state, id| {
-            state.similar(id, object).into_iter().map(Kept::object).collect()
+            state.objects_sharing_value(id, object).into_iter().map(StoredObject::object).collect()
         })
     }
 

@@ -6,14 +6,14 @@ use pilothouse_model::{Object, ObjectKey};
 use tokio::time::Instant;
 
 use super::state::{IndexId, State};
-use super::{IndexError, Kept, ScopeId, Store};
+use super::{IndexError, StoredObject, ScopeId, Store};
 use crate::key::Restriction;
 
 /// Which store a reader reads; an informer swaps it when it moves a subscriber to another cache.
-pub(crate) type ReaderSource = ArcSwap<Scope>;
+pub(crate) type ReaderSource = ArcSwap<StoreView>;
 
 /// A store as one subscriber sees it.
-pub(crate) struct Scope {
+pub(crate) struct StoreView {
     pub(crate) store: Arc<Store>,
     /// What the subscriber's request leaves of a wider store.
     pub(crate) restriction: Option<Restriction>,
@@ -53,19 +53,19 @@ pub struct StoreReader {
     source: Arc<ReaderSource>,
 }
 
-impl Scope {
-    fn sees(&self, object: &Object) -> bool {
+impl StoreView {
+    fn includes(&self, object: &Object) -> bool {
         self.restriction.as_ref().is_none_or(|restriction| restriction.matches(object))
     }
 
     /// The same of a kept object, which needs no unpacking where nothing is restricted.
-    fn sees_kept(&self, kept: &Kept) -> bool {
-        self.restriction.is_none() || self.sees(&kept.object())
+    fn includes_stored(&self, stored: &StoredObject) -> bool {
+        self.restriction.is_none() || self.includes(&stored.object())
     }
 
     /// The object, if it is seen.
-    fn seen(&self, kept: &Kept) -> Option<Object> {
-        Some(kept.object()).filter(|object| self.sees(object))
+    fn visible(&self, stored: &StoredObject) -> Option<Object> {
+        Some(stored.object()).filter(|object| self.includes(object))
     }
 }
 
@@ -77,8 +77,8 @@ impl StoreReader {
     /// The object with this key.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Object> {
-        let scope = self.source.load();
-        scope.store.get(key).filter(|object| scope.sees(object))
+        let view = self.source.load();
+        view.store.get(key).filter(|object| view.includes(object))
     }
 
     /// All objects, by key.
@@ -97,25 +97,25 @@ impl StoreReader {
     /// changes between two calls may show in either.
     #[must_use]
     pub fn page(&self, namespace: Option<&str>, after: Option<&ObjectKey>, limit: usize) -> Vec<Object> {
-        let scope = self.source.load();
-        let own = scope.restriction.as_ref().and_then(|restriction| restriction.namespace.as_deref());
+        let view = self.source.load();
+        let own = view.restriction.as_ref().and_then(|restriction| restriction.namespace.as_deref());
         if own.is_some() && namespace.is_some() && own != namespace {
             return Vec::new();
         }
-        scope.store.read(|state| {
-            state.range(namespace.or(own), after).filter_map(|kept| scope.seen(kept)).take(limit).collect()
+        view.store.read(|state| {
+            state.range(namespace.or(own), after).filter_map(|stored| view.visible(stored)).take(limit).collect()
         })
     }
 
     /// All keys, in order.
     #[must_use]
     pub fn list_keys(&self) -> Vec<ObjectKey> {
-        let scope = self.source.load();
-        scope.store.read(|state| {
+        let view = self.source.load();
+        view.store.read(|state| {
             state
                 .range(None, None)
-                .filter(|kept| scope.sees_kept(kept))
-                .map(|kept| kept.key().clone())
+                .filter(|stored| view.includes_stored(stored))
+                .map(|stored| stored.key().clone())
                 .collect()
         })
     }
@@ -123,11 +123,11 @@ impl StoreReader {
     /// How many objects there are. Counts them one by one in a restricted view.
     #[must_use]
     pub fn len(&self) -> usize {
-        let scope = self.source.load();
-        match scope.restriction {
-            None => scope.store.len(),
+        let view = self.source.load();
+        match view.restriction {
+            None => view.store.len(),
             Some(_) => {
-                scope.store.read(|state| state.range(None, None).filter(|kept| scope.sees_kept(kept)).count())
+                view.store.read(|state| state.range(None, None).filter(|stored| view.includes_stored(stored)).count())
             }
         }
     }
@@ -143,8 +143,8 @@ impl StoreReader {
     /// # Errors
     /// When there is no such index; the error names those there are.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Object>, IndexError> {
-        self.with_index(name, |scope, state, id| {
-            state.indexed(id, value).filter_map(|kept| scope.seen(kept)).collect()
+        self.with_index(name, |view, state, id| {
+            state.objects_with_value(id, value).filter_map(|stored| view.visible(stored)).collect()
         })
     }
 
@@ -153,9 +153,9 @@ impl StoreReader {
     /// # Errors
     /// As [`by_index`](Self::by_index).
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
-        self.with_index(name, |scope, state, id| {
-            let seen = state.indexed(id, value).filter(|kept| scope.sees_kept(kept));
-            seen.map(|kept| kept.key().clone()).collect()
+        self.with_index(name, |view, state, id| {
+            let visible = state.objects_with_value(id, value).filter(|stored| view.includes_stored(stored));
+            visible.map(|stored| stored.key().clone()).collect()
         })
     }
 
@@ -164,9 +164,9 @@ impl StoreReader {
     /// # Errors
     /// As [`by_index`](Self::by_index).
     pub fn index_values(&self, name: &str) -> Result<Vec<String>, IndexError> {
-        self.with_index(name, |scope, state, id| {
-            let seen = |value: &&str| state.indexed(id, value).any(|kept| scope.sees_kept(kept));
-            state.index_values(id).filter(seen).map(str::to_owned).collect()
+        self.with_index(name, |view, state, id| {
+            let visible = |value: &&str| state.objects_with_value(id, value).any(|stored| view.includes_stored(stored));
+            state.index_values(id).filter(visible).map(str::to_owned).collect()
         })
     }
 
@@ -175,16 +175,16 @@ impl StoreReader {
     /// # Errors
     /// As [`by_index`](Self::by_index).
     pub fn index(&self, name: &str, object: &Object) -> Result<Vec<Object>, IndexError> {
-        self.with_index(name, |scope, state, id| {
-            state.similar(id, object).into_iter().filter_map(|kept| scope.seen(kept)).collect()
+        self.with_index(name, |view, state, id| {
+            state.objects_sharing_value(id, object).into_iter().filter_map(|stored| view.visible(stored)).collect()
         })
     }
 
     /// The names of this subscriber's indexes, sorted.
     #[must_use]
     pub fn index_names(&self) -> Vec<String> {
-        let scope = self.source.load();
-        scope.store.index_names(scope.id)
+        let view = self.source.load();
+        view.store.index_names(view.id)
     }
 
     /// An informer that moves the subscriber to another cache takes its indexes out of the old one: whoever had just begun
@@ -192,13 +192,13 @@ impl StoreReader {
     fn with_index<R>(
         &self,
         name: &str,
-        read: impl Fn(&Scope, &State, IndexId) -> R,
+        read: impl Fn(&StoreView, &State, IndexId) -> R,
     ) -> Result<R, IndexError> {
         loop {
-            let scope = self.source.load();
-            let found = scope.store.with_index(scope.id, name, |state, id| read(&scope, state, id));
-            if found.is_ok() || Arc::ptr_eq(&*scope, &*self.source.load()) {
-                return found;
+            let view = self.source.load();
+            let result = view.store.with_index(view.id, name, |state, id| read(&view, state, id));
+            if result.is_ok() || Arc::ptr_eq(&*view, &*self.source.load()) {
+                return result;
             }
         }
     }
@@ -219,10 +219,10 @@ impl StoreReader {
 
 impl fmt::Debug for StoreReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scope = self.source.load();
+        let view = self.source.load();
         f.debug_struct("StoreReader")
-            .field("store", &scope.store)
-            .field("restriction", &scope.restriction)
+            .field("store", &view.store)
+            .field("restriction", &view.restriction)
             .finish()
     }
 }

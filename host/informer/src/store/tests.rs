@@ -6,13 +6,13 @@ use std::time::Duration;
 use pilothouse_model::{Object, ObjectKey};
 use proptest::prelude::*;
 
-use super::{IndexError, IndexFn, ReaderSource, Scope, Store, StoreReader};
+use super::{IndexError, IndexFn, ReaderSource, StoreView, Store, StoreReader};
 use crate::options::Compression;
-use crate::scripted::{Pod, pod};
+use crate::scripted_server::{Pod, pod};
 
 /// One that keeps objects as they are, and one that packs all but the first.
 fn stores() -> [Store; 2] {
-    [Store::new(), Store::compressed(Compression { learn_from: 1 })]
+    [Store::new(), Store::compressed(Compression { training_bytes: 1 })]
 }
 
 fn key(name: &str) -> ObjectKey {
@@ -194,7 +194,7 @@ fn b22_equal_declared_indexes_are_kept_once_and_dropped_with_their_last_name() {
     assert_eq!(store.index_count(), 1);
     store.drop_scope(1);
     assert_eq!(store.index_names(1), [""; 0]);
-    assert_eq!(store.with_index(2, "y", |state, id| state.indexed(id, "web").count()), Ok(1));
+    assert_eq!(store.with_index(2, "y", |state, id| state.objects_with_value(id, "web").count()), Ok(1));
     store.drop_scope(2);
     assert_eq!(store.index_count(), 0);
 }
@@ -204,7 +204,7 @@ fn a_reader_that_is_moved_to_another_cache_finds_its_index_at_any_moment() {
     let cache = || {
         let store = Arc::new(Store::new());
         store.add_scoped_index(7, "app", IndexFn::label("app")).expect("new");
-        Arc::new(Scope { store, restriction: None, id: 7 })
+        Arc::new(StoreView { store, restriction: None, id: 7 })
     };
     let source = Arc::new(ReaderSource::new(cache()));
     let reader = StoreReader::new(Arc::clone(&source));
@@ -256,8 +256,8 @@ fn an_index_function_that_panics_gives_no_value() {
 #[tokio::test(start_paused = true)]
 async fn the_last_list_began_after_the_one_before_it_was_put_in() {
     let store = Arc::new(Store::new());
-    let scope = Scope { store: Arc::clone(&store), restriction: None, id: 1 };
-    let reader = StoreReader::new(Arc::new(ReaderSource::from_pointee(scope)));
+    let view = StoreView { store: Arc::clone(&store), restriction: None, id: 1 };
+    let reader = StoreReader::new(Arc::new(ReaderSource::from_pointee(view)));
     store.replace_all(&[], "1");
     let first = tokio::time::Instant::now();
     assert_eq!(reader.last_list_began_after(), None, "when it began, nobody noted");
@@ -272,8 +272,8 @@ fn debug_texts_count_the_objects_and_do_not_show_them() {
     store.replace_all(&objects(&[pod("secret", 1)]), "5");
     let counts = "Store { objects: 1, resource_version: \"5\", .. }";
     assert_eq!(format!("{store:?}"), counts);
-    let scope = Scope { store, restriction: None, id: 1 };
-    let reader = StoreReader::new(Arc::new(ReaderSource::from_pointee(scope)));
+    let view = StoreView { store, restriction: None, id: 1 };
+    let reader = StoreReader::new(Arc::new(ReaderSource::from_pointee(view)));
     assert_eq!(format!("{reader:?}"), format!("StoreReader {{ store: {counts}, restriction: None }}"));
     assert_eq!(format!("{:?}", IndexFn::label("app")), "IndexFn(label:app)");
     assert_eq!(format!("{:?}", IndexFn::computed(|_| Vec::new())), "IndexFn(computed)");
@@ -314,9 +314,9 @@ proptest! {
     fn b22_store_and_indexes_agree_with_a_naive_model(
         ops in proptest::collection::vec(op(), 1..60),
         compressed in any::<bool>(),
-        learn_from in 0..2000_usize,
+        training_bytes in 0..2000_usize,
     ) {
-        let store = if compressed { Store::compressed(Compression { learn_from }) } else { Store::new() };
+        let store = if compressed { Store::compressed(Compression { training_bytes }) } else { Store::new() };
         let mut model: BTreeMap<ObjectKey, Object> = BTreeMap::new();
         let functions = [IndexFn::label("app"), IndexFn::computed(|o| {
             let app = o.label("app").map(std::borrow::Cow::into_owned).unwrap_or_default();

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until};
 
 pub use metrics::{NoMetrics, QueueMetrics, QueueSnapshot, names};
 pub use rate_limit::{RateLimit, TokenBucket};
-use state::{Mode, Popped, State};
+use state::{Mode, PoppedItem, State};
 
 /// How urgent a key is (B45).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -120,7 +120,7 @@ pub struct WorkItem<K: Clone + Eq + Hash, N: Note = ()> {
     priority: Priority,
     attempts: u32,
     /// Whether its retries are forgotten when it is let go.
-    forgets: bool,
+    forget_on_drop: bool,
     shared: Arc<Shared<K, N>>,
 }
 
@@ -133,17 +133,17 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 
     /// Makes a key ready now. A key that is queued with a lower priority is raised. Returns `false` after a shutdown.
     pub fn add(&self, key: K, priority: Priority) -> bool {
-        self.add_noted(key, (), priority)
+        self.add_with_note(key, (), priority)
     }
 
     /// Makes a key ready after `delay`, unless it is ready before that anyway. Returns `false` after a shutdown.
     pub fn add_after(&self, key: K, delay: Duration, priority: Priority) -> bool {
-        self.add_noted_after(key, (), delay, priority)
+        self.add_with_note_after(key, (), delay, priority)
     }
 
     /// Makes a key ready after the wait that its retries have earned, and returns that wait; `None` after a shutdown.
     pub fn add_rate_limited(&self, key: K, priority: Priority) -> Option<Duration> {
-        self.add_noted_rate_limited(key, (), priority)
+        self.add_with_note_rate_limited(key, (), priority)
     }
 }
 
@@ -161,14 +161,14 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
     }
 
     /// [`add`](WorkQueue::add) with a note.
-    pub fn add_noted(&self, key: K, note: N, priority: Priority) -> bool {
+    pub fn add_with_note(&self, key: K, note: N, priority: Priority) -> bool {
         let added = self.shared.state.lock().add(key, note, priority, Instant::now());
         self.shared.work.notify_one();
         added
     }
 
     /// [`add_after`](WorkQueue::add_after) with a note, which counts also where the key is ready before that.
-    pub fn add_noted_after(&self, key: K, note: N, delay: Duration, priority: Priority) -> bool {
+    pub fn add_with_note_after(&self, key: K, note: N, delay: Duration, priority: Priority) -> bool {
         let now = Instant::now();
         let added = self.shared.state.lock().add_at(key, note, priority, now + delay, now);
         self.shared.work.notify_one();
@@ -176,7 +176,7 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
     }
 
     /// [`add_rate_limited`](WorkQueue::add_rate_limited) with a note.
-    pub fn add_noted_rate_limited(&self, key: K, note: N, priority: Priority) -> Option<Duration> {
+    pub fn add_with_note_rate_limited(&self, key: K, note: N, priority: Priority) -> Option<Duration> {
         let wait = self.shared.state.lock().add_rate_limited(key, note, priority, Instant::now());
         self.shared.work.notify_one();
         wait
@@ -243,11 +243,11 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
     }
 
     fn take(&self, state: &mut State<K, N>) -> Option<WorkItem<K, N>> {
-        let Popped { key, note, priority, attempts } = state.pop(Instant::now())?;
+        let PoppedItem { key, note, priority, attempts } = state.pop(Instant::now())?;
         if state.has_more() {
             self.shared.work.notify_one();
         }
-        Some(WorkItem { key, note, priority, attempts, forgets: false, shared: Arc::clone(&self.shared) })
+        Some(WorkItem { key, note, priority, attempts, forget_on_drop: false, shared: Arc::clone(&self.shared) })
     }
 
     /// Refuses new keys and ends all waiters at once. What was pending can still be [exported](Self::export). Idempotent.
@@ -358,7 +358,7 @@ impl<K: Clone + Eq + Hash, N: Note> WorkItem<K, N> {
 
     /// Ends the count of the key's retries when it is let go: as [`forget`](WorkQueue::forget), without a further look at the queue.
     pub fn forget(&mut self) {
-        self.forgets = true;
+        self.forget_on_drop = true;
     }
 
     /// Lets go of the key. If it was added meanwhile, it is ready again.
@@ -369,7 +369,7 @@ impl<K: Clone + Eq + Hash, N: Note> Drop for WorkItem<K, N> {
     fn drop(&mut self) {
         let (ready, draining) = {
             let mut state = self.shared.state.lock();
-            state.done(&self.key, self.forgets, Instant::now());
+            state.done(&self.key, self.forget_on_drop, Instant::now());
             (state.depth() > 0, state.mode() == Mode::Draining && state.is_drained())
         };
         if ready {

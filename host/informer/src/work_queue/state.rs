@@ -11,9 +11,9 @@ use super::{Note, PendingItem, Priority, QueueMetrics, QueueSnapshot, RateLimit}
 use crate::key::FastHash;
 
 /// A table that once held a whole list is given back when the keys are gone; one for so many is not worth it.
-const SMALL: usize = 32;
+const MIN_SHRINK_ENTRIES: usize = 32;
 /// How much larger a table may be than what is in it.
-const SPARE: usize = 8;
+const MAX_SPARE_FACTOR: usize = 8;
 
 /// One pop in this many takes the oldest low-priority key while both kinds wait (B45).
 const LOW_PRIORITY_TURN: u32 = 10;
@@ -58,7 +58,7 @@ struct Delayed {
     priority: Priority,
 }
 
-pub(super) struct Popped<K, N> {
+pub(super) struct PoppedItem<K, N> {
     pub(super) key: K,
     pub(super) note: N,
     pub(super) priority: Priority,
@@ -164,7 +164,7 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
     }
 
     /// Hands out the next key, or `None` when none is ready now.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<Popped<K, N>> {
+    pub(super) fn pop(&mut self, now: Instant) -> Option<PoppedItem<K, N>> {
         if self.mode == Mode::Closed {
             return None;
         }
@@ -176,7 +176,7 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         entry.held_since = Some(now);
         self.held += 1;
         self.metrics.waited(now.saturating_duration_since(ready.since));
-        Some(Popped { attempts: entry.failures, note: std::mem::take(&mut entry.note), key, priority })
+        Some(PoppedItem { attempts: entry.failures, note: std::mem::take(&mut entry.note), key, priority })
     }
 
     /// Ends the hold on a key, and the count of its retries where it is to be forgotten; it becomes ready when it was added meanwhile.
@@ -189,7 +189,7 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         }
         self.metrics.worked(now.saturating_duration_since(since));
         if let Some((since, priority)) = entry.dirty.take() {
-            self.place_ready(key.clone(), priority, since);
+            self.insert_ready(key.clone(), priority, since);
         } else if entry.is_idle() {
             self.remove(key);
         }
@@ -274,13 +274,13 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
 
     /// Forgets all that is pending, apart from the keys that workers hold. What was forgotten is for the caller to drop, without the
     /// lock.
-    pub(super) fn discard(&mut self) -> Discarded<K, N> {
+    pub(super) fn discard(&mut self) -> DiscardedEntries<K, N> {
         let held = |entry: &Entry<N>| Entry { held_since: entry.held_since, ..Entry::new() };
-        let kept = self.entries.iter().filter(|(_, entry)| entry.held_since.is_some());
-        let kept: HashMap<K, Entry<N>, FastHash> =
-            kept.map(|(key, entry)| (key.clone(), held(entry))).collect();
-        Discarded {
-            _entries: std::mem::replace(&mut self.entries, kept),
+        let held_entries = self.entries.iter().filter(|(_, entry)| entry.held_since.is_some());
+        let held_entries: HashMap<K, Entry<N>, FastHash> =
+            held_entries.map(|(key, entry)| (key.clone(), held(entry))).collect();
+        DiscardedEntries {
+            _entries: std::mem::replace(&mut self.entries, held_entries),
             _ready: std::mem::take(&mut self.ready),
             _delayed: std::mem::take(&mut self.delayed),
         }
@@ -316,16 +316,16 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
             Some(ready) if ready.priority >= priority => {}
             Some(ready) => {
                 self.ready[ready.priority as usize].remove(&ready.position);
-                self.place_ready(key, priority, ready.since);
+                self.insert_ready(key, priority, ready.since);
             }
             None => {
                 self.metrics.added();
-                self.place_ready(key, priority, since);
+                self.insert_ready(key, priority, since);
             }
         }
     }
 
-    fn place_ready(&mut self, key: K, priority: Priority, since: Instant) {
+    fn insert_ready(&mut self, key: K, priority: Priority, since: Instant) {
         let position = self.next_position;
         self.next_position += 1;
         if let Some(entry) = self.entries.get_mut(&key) {
@@ -373,8 +373,8 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
 
     fn remove(&mut self, key: &K) {
         self.entries.remove(key);
-        let most = self.entries.len().max(SMALL);
-        if self.entries.capacity() > SPARE * most {
+        let most = self.entries.len().max(MIN_SHRINK_ENTRIES);
+        if self.entries.capacity() > MAX_SPARE_FACTOR * most {
             // Room to grow again, so that each shrinking is paid by the removals before it.
             self.entries.shrink_to(2 * most);
         }
@@ -382,7 +382,7 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
 }
 
 /// What a queue has forgotten.
-pub(super) struct Discarded<K, N> {
+pub(super) struct DiscardedEntries<K, N> {
     _entries: HashMap<K, Entry<N>, FastHash>,
     _ready: [BTreeMap<u64, K>; 2],
     _delayed: BTreeMap<(Instant, u64), K>,

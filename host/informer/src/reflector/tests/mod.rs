@@ -18,12 +18,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Recovery, Reflector};
+use super::{ServerRecovery, Reflector};
 use crate::delta_queue::DeltaQueue;
 use crate::failure::Failure;
 use crate::key::InformerKey;
 use crate::options::InformerOptions;
-use crate::scripted::{Pod, Server, pod, pods_key, scripted, within_patience};
+use crate::scripted_server::{Pod, Server, pod, pods_key, scripted_server, with_timeout};
 use crate::status::{InformerPhase, InformerStatus};
 use crate::store::Store;
 
@@ -45,8 +45,8 @@ fn start_for(key: &InformerKey, options: &InformerOptions) -> Running {
     start_with(key, options, None)
 }
 
-fn start_with(key: &InformerKey, options: &InformerOptions, recovery: Option<Arc<Recovery>>) -> Running {
-    let (server, list_watch) = scripted();
+fn start_with(key: &InformerKey, options: &InformerOptions, recovery: Option<Arc<ServerRecovery>>) -> Running {
+    let (server, list_watch) = scripted_server();
     let store = Arc::new(Store::new());
     let queue = Arc::new(DeltaQueue::new(Arc::clone(&store), options.delta_capacity));
     let (sender, status) = watch::channel(InformerStatus::default());
@@ -73,7 +73,7 @@ impl Running {
     async fn deltas(&self, count: usize) -> Vec<String> {
         let mut words = Vec::new();
         while words.len() < count {
-            let popped = within_patience(self.queue.pop(|delta| self.apply(delta))).await;
+            let popped = with_timeout(self.queue.pop(|delta| self.apply(delta))).await;
             words.push(popped.expect("an open queue"));
         }
         words

@@ -22,7 +22,7 @@ fn refused() -> Failure {
 
 fn informers(count: u64) -> (Arc<AtomicBool>, Vec<Running>) {
     let ready = Arc::new(AtomicBool::new(false));
-    let recovery = Arc::new(Recovery::new(Arc::new(Probed(Arc::clone(&ready)))));
+    let recovery = Arc::new(ServerRecovery::new(Arc::new(Probed(Arc::clone(&ready)))));
     let start = |seed| {
         start_with(&pods_key(), &InformerOptions { seed: Some(seed), ..plain() }, Some(Arc::clone(&recovery)))
     };
@@ -45,13 +45,13 @@ async fn b06_an_informer_resumes_within_two_seconds_of_the_servers_return() {
             request.fail(refused());
         }
     });
-    let returns = async {
+    let recoveries = async {
         // Long enough that each would wait for 15 to 30 s between two tries.
         tokio::time::sleep(Duration::from_secs(100)).await;
         is_ready.store(true, Ordering::Relaxed);
         Instant::now()
     };
-    let (served, returned_at) = tokio::join!(futures::future::join_all(served), returns);
+    let (served, returned_at) = tokio::join!(futures::future::join_all(served), recoveries);
     let mut after: Vec<_> = served.iter().map(|(at, _)| *at - returned_at).collect();
     after.sort_unstable();
     assert!(after[19] <= Duration::from_secs(2), "{after:?}");

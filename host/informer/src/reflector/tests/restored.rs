@@ -174,7 +174,7 @@ async fn b02_a_server_that_was_not_restored_is_asked_once_and_the_watch_goes_on(
     let (resumed, request) = r.server.watch().await;
     assert_eq!(resumed.resource_version.as_deref(), Some("900"), "what the probe brought is not used");
     let body = request.open();
-    assert!(r.server.is_quiet_for(Duration::from_secs(100)).await, "nothing more is asked");
+    assert!(r.server.is_quiet_for(Duration::from_secs(100)).await, "nothing more is requested");
     assert_eq!(r.status.borrow().failures, 1, "the cut: a probe is no failure");
     body.added(&pod("b", 901));
     assert_eq!(r.deltas(2).await, ["=900[]", "+b@901"]);

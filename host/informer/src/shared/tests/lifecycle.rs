@@ -210,7 +210,7 @@ impl ListWatch for Defective {
 
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_panics_says_so_and_is_started_again_for_its_subscribers() {
-    let (mut server, sound) = scripted();
+    let (mut server, sound) = scripted_server();
     let factory = move |_: &InformerKey| -> Arc<dyn ListWatch> {
         let sound: Arc<dyn ListWatch> = sound.clone();
         Arc::new(Defective { panics: 2.into(), sound })
@@ -239,12 +239,12 @@ async fn a_deletion_that_a_panic_kept_from_a_subscriber_is_told_after_the_restar
     let _body = server.serve("5", &[pod("a", 1)]).await;
     assert_eq!(words(&subscription, 1).await, ["*+a@1"]);
     // As a panic leaves it that came after the object was taken out of the cache, and before anybody was told.
-    let informer = Arc::clone(&subscription.outlet.home.lock());
+    let informer = Arc::clone(&subscription.subscriber.informer.lock());
     let key = pod("a", 1).object().key().clone();
     let stored = informer.store.get(&key).expect("it is there");
     informer.store.delete(&key, Some("6"));
     let deletion = pilothouse_model::Deletion { last: pod("a", 6).object(), final_state_unknown: false };
-    informer.hub.lock().leave_untold(stored, deletion);
+    informer.subscribers.lock().set_pending_deletion(stored, deletion);
     informer.finish_deletion();
     assert_eq!(words(&subscription, 1).await, ["-a@6"]);
     informer.finish_deletion();

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::key::InformerKey;
 use crate::list_watch::ListWatch;
 use crate::options::InformerOptions;
-use crate::scripted::{Pod, Server, pod, pods_key, scripted, within_patience};
+use crate::scripted_server::{Pod, Server, pod, pods_key, scripted_server, with_timeout};
 use crate::store::{IndexError, IndexFn};
 
 /// A registry whose informers each talk to a server of the test.
@@ -31,7 +31,7 @@ impl Cluster {
         let factory = {
             let servers = Arc::clone(&servers);
             move |_: &InformerKey| -> Arc<dyn ListWatch> {
-                let (server, list_watch) = scripted();
+                let (server, list_watch) = scripted_server();
                 servers.lock().push(Some(server));
                 list_watch
             }
@@ -78,7 +78,7 @@ fn word(notification: &Notification) -> String {
 async fn words(subscription: &Subscription, count: usize) -> Vec<String> {
     let mut words = Vec::new();
     while words.len() < count {
-        let batch = within_patience(subscription.next_batch()).await.expect("an open subscription");
+        let batch = with_timeout(subscription.next_batch()).await.expect("an open subscription");
         words.extend(batch.iter().map(word));
     }
     words

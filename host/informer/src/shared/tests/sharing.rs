@@ -137,8 +137,8 @@ async fn b30_a_right_that_is_lost_later_moves_the_narrowed_with_what_they_know()
     let wide = cluster.subscribe(pods_key());
     let narrow = cluster.subscribe(pods_key().in_namespace("ns"));
     narrow.add_index("app", IndexFn::label("app")).expect("new");
-    let scope = narrow.outlet.source.load_full();
-    let old_indexes = || scope.store.index_names(scope.id).len();
+    let view = narrow.subscriber.source.load_full();
+    let old_indexes = || view.store.index_names(view.id).len();
     assert_eq!(old_indexes(), 1);
     let mut server = cluster.server(0);
     let body = server
@@ -185,24 +185,24 @@ async fn a_held_index_is_dropped_with_the_last_of_its_handles() {
     let other = cluster.subscribe(pods_key());
     let _body = cluster.server(0).serve("5", &[pod("a", 1)]).await;
     words(&subscription, 1).await;
-    let store = &subscription.outlet.source.load_full().store;
+    let store = &subscription.subscriber.source.load_full().store;
     let by_app = || IndexFn::label("app");
 
     // What a plugin's version holds, then the next one beside it, which drops one index and keeps the other.
     let old = [
-        subscription.hold_index("app", by_app()).expect("new"),
-        subscription.hold_index("team", IndexFn::label("team")).expect("new"),
+        subscription.acquire_index("app", by_app()).expect("new"),
+        subscription.acquire_index("team", IndexFn::label("team")).expect("new"),
     ];
-    let new = subscription.hold_index("app", by_app()).expect("the same");
+    let new = subscription.acquire_index("app", by_app()).expect("the same");
     assert_eq!(subscription.store().index_names(), ["app", "team"]);
-    let changed = subscription.hold_index("app", IndexFn::namespace()).expect_err("another function");
+    let changed = subscription.acquire_index("app", IndexFn::namespace()).expect_err("another function");
     assert_eq!(changed, IndexError::Exists { name: "app".into() });
     drop(old);
     assert_eq!((subscription.store().index_names(), store.index_count()), (vec!["app".to_owned()], 1));
     assert_eq!(subscription.store().index_values("app").expect("it goes on"), ["web"]);
 
     // Another subscriber's index of the same function is the same index, and outlives this one's name.
-    let others = other.hold_index("by-app", by_app()).expect("new");
+    let others = other.acquire_index("by-app", by_app()).expect("new");
     drop(new);
     assert!(subscription.store().index_names().is_empty());
     assert_eq!(other.store().index_values("by-app").expect("it goes on"), ["web"]);
@@ -212,7 +212,7 @@ async fn a_held_index_is_dropped_with_the_last_of_its_handles() {
 
     // One that was added for good stays, whoever holds it besides.
     subscription.add_index("app", by_app()).expect("new");
-    drop(subscription.hold_index("app", by_app()).expect("the same"));
+    drop(subscription.acquire_index("app", by_app()).expect("the same"));
     assert_eq!(subscription.store().index_names(), ["app"]);
 }
 
@@ -221,7 +221,7 @@ async fn a_held_index_moves_along_to_another_informer_and_is_dropped_there() {
     let cluster = Cluster::new();
     let _wide = cluster.subscribe(pods_key());
     let narrow = cluster.subscribe(pods_key().in_namespace("ns"));
-    let handle = narrow.hold_index("app", IndexFn::label("app")).expect("new");
+    let handle = narrow.acquire_index("app", IndexFn::label("app")).expect("new");
     let mut server = cluster.server(0);
     let body = server.serve("5", &[pod("a", 1)]).await;
     words(&narrow, 1).await;
@@ -233,7 +233,7 @@ async fn a_held_index_moves_along_to_another_informer_and_is_dropped_there() {
     assert_eq!(narrow.store().index_values("app").expect("it came along"), ["web"]);
     drop(handle);
     assert!(narrow.store().index_names().is_empty());
-    assert_eq!(narrow.outlet.source.load().store.index_count(), 0);
+    assert_eq!(narrow.subscriber.source.load().store.index_count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,10 +249,10 @@ async fn b30_a_subscriber_that_moves_to_another_informer_is_woken_for_what_it_wa
     });
     settle().await;
     // Applied as `process` does, which has yet to wake anybody.
-    let informer = Arc::clone(&narrow.outlet.home.lock());
+    let informer = Arc::clone(&narrow.subscriber.informer.lock());
     informer.apply(Delta::Added(pod("a", 6).object()));
     settle().await;
     assert!(!waiting.is_finished());
-    assert_eq!(informer.evict_narrowed().len(), 1);
-    assert_eq!(within_patience(waiting).await.expect("no panic"), 1);
+    assert_eq!(informer.take_restricted().len(), 1);
+    assert_eq!(with_timeout(waiting).await.expect("no panic"), 1);
 }

@@ -1,7 +1,7 @@
 use pilothouse_model::{Object, ObjectKey, PackedObject};
 
 use crate::options::Compression;
-use crate::scripted::pod;
+use crate::scripted_server::pod;
 use crate::store::state::State;
 use crate::store::{IndexFn, Store};
 
@@ -12,7 +12,7 @@ fn alike(count: u64) -> Vec<Object> {
 
 #[test]
 fn a_list_is_packed_as_it_is_read_but_for_what_was_learnt_from() {
-    let store = Store::compressed(Compression { learn_from: 2_000 });
+    let store = Store::compressed(Compression { training_bytes: 2_000 });
     let mut listed = alike(50);
     for chunk in listed.chunks_mut(3) {
         store.pack(chunk);
@@ -27,7 +27,7 @@ fn a_list_is_packed_as_it_is_read_but_for_what_was_learnt_from() {
 
 #[test]
 fn a_store_that_grows_by_events_is_packed_when_there_is_enough() {
-    let store = Store::compressed(Compression { learn_from: 8_000 });
+    let store = Store::compressed(Compression { training_bytes: 8_000 });
     let mut packed = Vec::new();
     for object in alike(50) {
         store.update(object);
@@ -49,14 +49,14 @@ fn a_small_cache_stays_as_it_is() {
 
 #[test]
 fn the_memory_size_of_a_compressed_store_is_that_of_what_it_holds() {
-    let store = Store::compressed(Compression { learn_from: 1 });
+    let store = Store::compressed(Compression { training_bytes: 1 });
     store.replace_all(&alike(1), "1");
     let dictionary = store.memory_size() - store.read(State::bytes);
     assert!(dictionary > 0);
     let objects = alike(400);
     store.replace_all(&objects, "400");
-    let kept = |object: &Object| PackedObject::of(object).expect("packed").memory_size();
-    let sum = |store: &Store| store.list().iter().map(kept).sum::<usize>() + dictionary;
+    let packed_size = |object: &Object| PackedObject::of(object).expect("packed").memory_size();
+    let sum = |store: &Store| store.list().iter().map(packed_size).sum::<usize>() + dictionary;
     assert_eq!(store.memory_size(), sum(&store));
     store.list().iter().for_each(|object| assert!(!object.json().is_empty()));
     assert_eq!(store.memory_size(), sum(&store), "what readers unpack is not kept");
@@ -70,7 +70,7 @@ fn the_memory_size_of_a_compressed_store_is_that_of_what_it_holds() {
 
 #[test]
 fn an_index_of_a_compressed_store_leaves_nothing_unpacked_behind() {
-    let store = Store::compressed(Compression { learn_from: 1 });
+    let store = Store::compressed(Compression { training_bytes: 1 });
     let items: Vec<_> = {
         store.replace_all(&alike(1), "1");
         let mut items = alike(20);

@@ -19,67 +19,67 @@ use crate::status::InformerStatus;
 /// A watch that ends sooner, without an event, is counted as short (B05).
 const VERY_SHORT_WATCH: Duration = Duration::from_secs(1);
 
-pub(crate) struct Measured {
+pub(crate) struct MeasuredListWatch {
     pub(crate) list_watch: Arc<dyn ListWatch>,
     pub(crate) counters: Arc<Counters>,
     /// Has how many events the reflector has read: to count them in the bytes would be to read these once more.
     pub(crate) status: watch::Receiver<InformerStatus>,
 }
 
-impl Measured {
-    fn body(&self, body: ByteStream, kind: Kind, begun: Instant) -> ByteStream {
+impl MeasuredListWatch {
+    fn body(&self, body: ByteStream, kind: RequestKind, started_at: Instant) -> ByteStream {
         let (counters, status) = (Arc::clone(&self.counters), self.status.clone());
-        let before = status.borrow().events;
-        Body { body, counters, status, kind, begun, before, counted: before, whole: false }.boxed()
+        let events_before = status.borrow().events;
+        MeasuredBody { body, counters, status, kind, started_at, events_before, events_counted: events_before, read_to_end: false }.boxed()
     }
 }
 
 #[async_trait]
-impl ListWatch for Measured {
+impl ListWatch for MeasuredListWatch {
     async fn list(&self, params: &ListParams) -> Result<ByteStream, Failure> {
         self.counters.lists.add(1);
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let body = self.list_watch.list(params).await?;
-        Ok(self.body(body, Kind::List, begun))
+        Ok(self.body(body, RequestKind::List, started_at))
     }
 
     async fn watch(&self, params: &WatchParams) -> Result<ByteStream, Failure> {
         self.counters.watches.add(1);
         let body = self.list_watch.watch(params).await?;
-        Ok(self.body(body, Kind::Watch, Instant::now()))
+        Ok(self.body(body, RequestKind::Watch, Instant::now()))
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum RequestKind {
     List,
     Watch,
 }
 
 /// A body that is observed when it is dropped: that is how reading ends, whoever ended it.
-struct Body {
+struct MeasuredBody {
     body: ByteStream,
     counters: Arc<Counters>,
     status: watch::Receiver<InformerStatus>,
-    kind: Kind,
-    begun: Instant,
+    kind: RequestKind,
+    started_at: Instant,
     /// Events that were read of earlier watches.
-    before: u64,
+    events_before: u64,
     /// Those, and what has been counted of this one.
-    counted: u64,
-    whole: bool,
+    events_counted: u64,
+    read_to_end: bool,
 }
 
-impl Body {
+impl MeasuredBody {
     /// The next chunk is asked for when all of the last has been read.
     fn count_events(&mut self) {
         let events = self.status.borrow().events;
-        self.counters.events.add(events - self.counted);
-        self.counted = events;
+        self.counters.events.add(events - self.events_counted);
+        self.events_counted = events;
     }
 }
 
-impl Stream for Body {
+impl Stream for MeasuredBody {
     type Item = Result<Bytes, Failure>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -87,24 +87,24 @@ impl Stream for Body {
         let polled = self.body.poll_next_unpin(context);
         match &polled {
             Poll::Ready(Some(Ok(chunk))) => self.counters.received_bytes.add(chunk.len() as u64),
-            Poll::Ready(None) => self.whole = true,
+            Poll::Ready(None) => self.read_to_end = true,
             _ => {}
         }
         polled
     }
 }
 
-impl Drop for Body {
+impl Drop for MeasuredBody {
     fn drop(&mut self) {
         self.count_events();
-        let (lasted, events) = (self.begun.elapsed(), self.counted - self.before);
+        let (duration, events) = (self.started_at.elapsed(), self.events_counted - self.events_before);
         match self.kind {
-            Kind::List if self.whole => self.counters.list_duration.observe_duration(lasted),
-            Kind::List => {}
-            Kind::Watch => {
-                self.counters.watch_duration.observe_duration(lasted);
+            RequestKind::List if self.read_to_end => self.counters.list_duration.observe_duration(duration),
+            RequestKind::List => {}
+            RequestKind::Watch => {
+                self.counters.watch_duration.observe_duration(duration);
                 self.counters.items_per_watch.observe_items(events);
-                if events == 0 && lasted < VERY_SHORT_WATCH {
+                if events == 0 && duration < VERY_SHORT_WATCH {
                     self.counters.short_watches.add(1);
                 }
             }

@@ -13,10 +13,10 @@ use pilothouse_model::Object;
 use crate::store::Store;
 
 /// Puts the stored object in the place of each that has the same bytes, and packs the others if the store does.
-pub(super) fn share_with(store: &Store, objects: &mut [Object]) {
+pub(super) fn reuse_unchanged(store: &Store, objects: &mut [Object]) {
     if !store.is_empty() {
         for object in &mut *objects {
-            if let Some(stored) = store.same(object) {
+            if let Some(stored) = store.get_identical(object) {
                 *object = stored;
             }
         }
@@ -28,11 +28,11 @@ pub(super) fn share_with(store: &Store, objects: &mut [Object]) {
 mod tests {
     use super::*;
     use crate::options::Compression;
-    use crate::scripted::pod;
+    use crate::scripted_server::pod;
 
     #[test]
     fn an_object_with_the_same_bytes_is_the_stored_one_and_another_is_not() {
-        for store in [Store::new(), Store::compressed(Compression { learn_from: 1 })] {
+        for store in [Store::new(), Store::compressed(Compression { training_bytes: 1 })] {
             check(&store);
         }
     }
@@ -49,11 +49,11 @@ mod tests {
         let other = Object::from_json(other).expect("an object");
         assert_ne!(restored, other, "the same version of the same object, in other bytes");
         store.update(restored);
-        let mut listed = [pod("same", 1).object(), pod("newer", 2).object(), other, pod("new", 3).object()];
-        let before = listed.clone();
-        share_with(store, &mut listed);
-        let shared = listed.iter().map(|object| store.list().iter().any(|stored| stored.ptr_eq(object)));
+        let mut resolve = [pod("same", 1).object(), pod("newer", 2).object(), other, pod("new", 3).object()];
+        let before = resolve.clone();
+        reuse_unchanged(store, &mut resolve);
+        let shared = resolve.iter().map(|object| store.list().iter().any(|stored| stored.ptr_eq(object)));
         assert_eq!(shared.collect::<Vec<_>>(), [true, false, false, false]);
-        assert_eq!(listed, before, "nothing but the allocation changes");
+        assert_eq!(resolve, before, "nothing but the allocation changes");
     }
 }

@@ -14,22 +14,22 @@ use crate::shared::Subscription;
 use crate::work_queue::RateLimit;
 
 /// How often a batch, and then a single event, is tried.
-pub const ATTEMPTS: u32 = 5;
+pub const MAX_ATTEMPTS: u32 = 5;
 
 /// The wait before a deletion that was given up is tried again, and the longest such wait.
-const DELETION_RETRY: Duration = Duration::from_secs(5 * 60);
-const LONGEST_DELETION_RETRY: Duration = Duration::from_secs(60 * 60);
+const FIRST_DELETION_RETRY: Duration = Duration::from_secs(5 * 60);
+const MAX_DELETION_RETRY: Duration = Duration::from_secs(60 * 60);
 
 /// What is delivered next to a handler that may fail. Nothing here waits or calls anything: a driver delivers
 /// [`current`](Self::current) and says how it went.
 ///
-/// A batch that fails is delivered again. After [`ATTEMPTS`] failures it is split into its events. A single event that
+/// A batch that fails is delivered again. After [`MAX_ATTEMPTS`] failures it is split into its events. A single event that
 /// fails as often parks its object: nothing about that object is delivered until it changes. A deletion is followed by no
 /// change, so one that is parked is tried again later ([`retry_deletions`](Self::retry_deletions)), and before an object of
 /// that name is delivered again.
 ///
 /// ```
-/// use pilothouse_informer::handler::{ATTEMPTS, Redelivery};
+/// use pilothouse_informer::handler::{MAX_ATTEMPTS, Redelivery};
 /// use pilothouse_model::{Notification, Object};
 ///
 /// let pod = |name: &str| Object::from_json(format!(
@@ -65,9 +65,9 @@ struct Delivery {
 
 /// What a failure led to.
 #[derive(Clone, Debug)]
-pub enum AfterFailure {
+pub enum FailureOutcome {
     /// The same batch is tried again.
-    Again {
+    Retry {
         /// How often it has failed.
         failures: u32,
     },
@@ -112,18 +112,18 @@ impl Redelivery {
     }
 
     /// The handler failed at the current batch. `None` when there is none.
-    pub fn failed(&mut self) -> Option<AfterFailure> {
+    pub fn failed(&mut self) -> Option<FailureOutcome> {
         let delivery = self.pending.front_mut()?;
         delivery.failures += 1;
-        if delivery.failures < ATTEMPTS {
-            return Some(AfterFailure::Again { failures: delivery.failures });
+        if delivery.failures < MAX_ATTEMPTS {
+            return Some(FailureOutcome::Retry { failures: delivery.failures });
         }
         let mut batch = self.pending.pop_front()?.batch;
         if batch.len() > 1 {
             for notification in batch.into_iter().rev() {
                 self.pending.push_front(Delivery { batch: vec![notification], failures: 0 });
             }
-            return Some(AfterFailure::Split);
+            return Some(FailureOutcome::Split);
         }
         let notification = batch.pop()?;
         let key = notification.key().clone();
@@ -136,12 +136,12 @@ impl Redelivery {
             }
             self.parked.insert(key, notification.object().resource_version().to_owned());
         }
-        Some(AfterFailure::Parked(notification))
+        Some(FailureOutcome::Parked(notification))
     }
 
     /// Takes out what waits about an object in this version: the handler has failed at that otherwise, and the version
     /// is what it would be told once more.
-    pub fn leave_out(&mut self, key: &ObjectKey, resource_version: &str) {
+    pub fn discard_version(&mut self, key: &ObjectKey, resource_version: &str) {
         for delivery in &mut self.pending {
             delivery.batch.retain(|notification| {
                 let is_gone = matches!(notification, Notification::Deleted { .. });
@@ -156,10 +156,10 @@ impl Redelivery {
     /// After how long [`retry_deletions`](Self::retry_deletions) is to be called; `None` while no deletion is parked. The wait
     /// doubles from 5 minutes to an hour.
     #[must_use]
-    pub fn deletion_retry(&self) -> Option<Duration> {
+    pub fn deletion_retry_delay(&self) -> Option<Duration> {
         let factor = 1_u32.checked_shl(self.deletion_retries).unwrap_or(u32::MAX);
-        let wait = DELETION_RETRY.checked_mul(factor).unwrap_or(LONGEST_DELETION_RETRY);
-        (!self.deletions.is_empty()).then(|| wait.min(LONGEST_DELETION_RETRY))
+        let wait = FIRST_DELETION_RETRY.checked_mul(factor).unwrap_or(MAX_DELETION_RETRY);
+        (!self.deletions.is_empty()).then(|| wait.min(MAX_DELETION_RETRY))
     }
 
     /// Has the deletions that are parked delivered again.
@@ -253,7 +253,7 @@ pub async fn run_handler(subscription: &Subscription, handler: &mut dyn Handler)
     let mut retry_at = None;
     loop {
         // Set when the first of them is parked, whatever comes meanwhile.
-        retry_at = redelivery.deletion_retry().map(|wait| retry_at.unwrap_or_else(|| Instant::now() + wait));
+        retry_at = redelivery.deletion_retry_delay().map(|wait| retry_at.unwrap_or_else(|| Instant::now() + wait));
         tokio::select! {
             batch = subscription.next_batch() => match batch {
                 Some(batch) => redelivery.push(batch),
@@ -274,16 +274,16 @@ pub async fn run_handler(subscription: &Subscription, handler: &mut dyn Handler)
                 Err(_) => "it panicked".to_owned(),
             };
             match redelivery.failed() {
-                Some(AfterFailure::Again { failures }) => {
+                Some(FailureOutcome::Retry { failures }) => {
                     tracing::warn!(key = %subscription.key(), failures, "a handler failed: {error}; trying again");
                     tokio::time::sleep(wait.per_key(failures)).await;
                 }
-                Some(AfterFailure::Parked(notification)) => {
+                Some(FailureOutcome::Parked(notification)) => {
                     let object = notification.key();
                     tracing::error!(key = %subscription.key(), %object, "a handler failed: {error}; the object is parked");
                     handler.parked(&notification).await;
                 }
-                Some(AfterFailure::Split) | None => {}
+                Some(FailureOutcome::Split) | None => {}
             }
         }
     }

@@ -4,16 +4,16 @@ use std::time::Duration;
 use pilothouse_model::Object;
 use tokio::time::Instant;
 
-use super::outlet::Outlet;
+use super::subscriber::Subscriber;
 use crate::key::Restriction;
-use crate::store::Objects;
+use crate::store::ObjectMap;
 
 /// A subscriber's place at an informer.
-pub(super) struct Seat {
-    pub(super) outlet: Arc<Outlet>,
+pub(super) struct Registration {
+    pub(super) subscriber: Arc<Subscriber>,
     pub(super) restriction: Option<Restriction>,
     /// What the subscriber knows from the cache that it came from, until this one is synced.
-    pub(super) moved_from: Option<Knowledge>,
+    pub(super) pending_transfer: Option<KnownObjects>,
     pub(super) resync: Option<Resync>,
 }
 
@@ -25,29 +25,29 @@ pub(super) struct Resync {
 }
 
 /// What a subscriber takes along when it is moved to another informer.
-pub(super) struct Luggage {
-    pub(super) knowledge: Knowledge,
+pub(super) struct TransferState {
+    pub(super) known_objects: KnownObjects,
     pub(super) resync: Option<Duration>,
 }
 
 /// What a subscriber was told of by another informer.
-pub(super) struct Knowledge {
-    pub(super) objects: Objects,
+pub(super) struct KnownObjects {
+    pub(super) objects: ObjectMap,
     /// Whether that was all that there was.
     pub(super) synced: bool,
 }
 
-impl Seat {
+impl Registration {
     pub(super) fn new(
-        outlet: &Arc<Outlet>,
+        subscriber: &Arc<Subscriber>,
         restriction: Option<Restriction>,
         resync: Option<Duration>,
     ) -> Self {
         let resync = resync.map(|period| Resync { period, due: Instant::now() + period, running: false });
-        Self { outlet: Arc::clone(outlet), restriction, moved_from: None, resync }
+        Self { subscriber: Arc::clone(subscriber), restriction, pending_transfer: None, resync }
     }
 
-    pub(super) fn is_narrowed(&self) -> bool {
+    pub(super) fn is_restricted(&self) -> bool {
         self.restriction.is_some()
     }
 

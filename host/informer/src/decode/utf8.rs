@@ -1,6 +1,6 @@
 /// Where the part of a chunk starts that is text, and that part: characters may be cut at either end. What is behind a byte that belongs to no
 /// character is not in it.
-pub(super) fn text_of(chunk: &[u8]) -> (usize, &str) {
+pub(super) fn utf8_part(chunk: &[u8]) -> (usize, &str) {
     let start = chunk.iter().position(|byte| byte & 0xc0 != 0x80).unwrap_or(chunk.len());
     let text = match simdutf8::compat::from_utf8(&chunk[start..]) {
         Ok(text) => text,
@@ -16,11 +16,11 @@ mod tests {
     #[test]
     fn characters_that_are_cut_are_left_out() {
         let text = "é€x".as_bytes();
-        assert_eq!(text_of(text), (0, "é€x"));
-        assert_eq!(text_of(&text[1..]), (1, "€x"));
-        assert_eq!(text_of(&text[..4]), (0, "é"));
-        assert_eq!(text_of(&text[3..5]), (2, ""));
-        assert_eq!(text_of(b"a\xffb"), (0, "a"));
-        assert_eq!(text_of(b""), (0, ""));
+        assert_eq!(utf8_part(text), (0, "é€x"));
+        assert_eq!(utf8_part(&text[1..]), (1, "€x"));
+        assert_eq!(utf8_part(&text[..4]), (0, "é"));
+        assert_eq!(utf8_part(&text[3..5]), (2, ""));
+        assert_eq!(utf8_part(b"a\xffb"), (0, "a"));
+        assert_eq!(utf8_part(b""), (0, ""));
     }
 }

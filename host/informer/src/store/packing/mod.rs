@@ -10,15 +10,15 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use pilothouse_model::{Dictionary, Object};
 
-use super::Kept;
+use super::StoredObject;
 use super::state::State;
 use crate::options::Compression;
 
-pub(super) struct Packing {
+pub(super) struct Packer {
     options: Compression,
     /// `None` inside: nothing could be learnt, so everything stays plain.
     dictionary: OnceLock<Option<Arc<Dictionary>>>,
-    listed: Mutex<Samples>,
+    samples: Mutex<Samples>,
 }
 
 /// Objects of a list that is being read.
@@ -28,23 +28,23 @@ struct Samples {
     bytes: usize,
 }
 
-impl Packing {
+impl Packer {
     pub(super) fn new(options: Compression) -> Self {
-        Self { options, dictionary: OnceLock::new(), listed: Mutex::default() }
+        Self { options, dictionary: OnceLock::new(), samples: Mutex::default() }
     }
 
     /// Puts packed objects in the place of plain ones. Those that come before enough is known stay plain, and are learnt from.
     pub(super) fn pack_listed(&self, objects: &mut [Object]) {
         for object in objects {
             if self.dictionary.get().is_none() {
-                let mut listed = self.listed.lock();
-                listed.bytes += object.json().len();
-                listed.objects.push(object.clone());
-                if listed.bytes >= self.options.learn_from {
-                    self.learn(std::mem::take(&mut *listed).objects.iter());
+                let mut samples = self.samples.lock();
+                samples.bytes += object.json().len();
+                samples.objects.push(object.clone());
+                if samples.bytes >= self.options.training_bytes {
+                    self.train_dictionary(std::mem::take(&mut *samples).objects.iter());
                 }
             }
-            if let Kept::Packed(packed) = self.keep(object.clone()) {
+            if let StoredObject::Packed(packed) = self.pack(object.clone()) {
                 *object = packed.object();
             }
         }
@@ -52,20 +52,20 @@ impl Packing {
 
     /// The list was read to its end, or given up.
     pub(super) fn end_list(&self) {
-        drop(std::mem::take(&mut *self.listed.lock()));
+        drop(std::mem::take(&mut *self.samples.lock()));
     }
 
     /// Learns from what a store has, once that is enough; says whether it was now.
-    pub(super) fn learn_from_store(&self, state: &State) -> bool {
-        let is_due = self.dictionary.get().is_none() && state.bytes() >= self.options.learn_from;
+    pub(super) fn train_from_store(&self, state: &State) -> bool {
+        let is_due = self.dictionary.get().is_none() && state.bytes() >= self.options.training_bytes;
         if is_due {
-            let objects: Vec<_> = state.objects().map(Kept::object).collect();
-            self.learn(objects.iter());
+            let objects: Vec<_> = state.objects().map(StoredObject::object).collect();
+            self.train_dictionary(objects.iter());
         }
         is_due
     }
 
-    fn learn<'a>(&self, samples: impl Iterator<Item = &'a Object>) {
+    fn train_dictionary<'a>(&self, samples: impl Iterator<Item = &'a Object>) {
         self.dictionary.get_or_init(|| {
             let dictionary = Dictionary::train(samples);
             match &dictionary {
@@ -77,11 +77,11 @@ impl Packing {
     }
 
     /// How the store is to keep the object.
-    pub(super) fn keep(&self, object: Object) -> Kept {
+    pub(super) fn pack(&self, object: Object) -> StoredObject {
         let dictionary = self.dictionary.get().and_then(Option::as_ref);
         match dictionary.and_then(|dictionary| dictionary.pack(&object)) {
-            Some(packed) => Kept::Packed(packed),
-            None => Kept::of(object),
+            Some(packed) => StoredObject::Packed(packed),
+            None => StoredObject::new(object),
         }
     }
 

@@ -8,12 +8,12 @@ use pilothouse_model::{Object, ObjectKey, PackedObject};
 /// The store lends out views of packed objects, never the packed object's own text: what a reader unpacked is gone with the
 /// reader.
 #[derive(Clone)]
-pub(crate) enum Kept {
+pub(crate) enum StoredObject {
     Plain(Object),
     Packed(PackedObject),
 }
 
-impl Kept {
+impl StoredObject {
     /// As the object is: packed when it is a view of a packed one.
     pub(crate) fn of(object: Object) -> Self {
         match PackedObject::of(&object) {
@@ -58,30 +58,30 @@ impl Kept {
     /// Whether this is what is kept of that very object.
     pub(crate) fn is(&self, object: &Object) -> bool {
         match (self, PackedObject::of(object)) {
-            (Self::Plain(kept), _) => kept.ptr_eq(object),
-            (Self::Packed(kept), Some(packed)) => kept.ptr_eq(packed),
+            (Self::Plain(stored), _) => stored.ptr_eq(object),
+            (Self::Packed(stored), Some(packed)) => stored.ptr_eq(packed),
             (Self::Packed(_), None) => false,
         }
     }
 }
 
-impl Borrow<ObjectKey> for Kept {
+impl Borrow<ObjectKey> for StoredObject {
     fn borrow(&self) -> &ObjectKey {
         self.key()
     }
 }
 
 // Equal and hashed as the key alone, as `Borrow<ObjectKey>` demands.
-impl Hash for Kept {
+impl Hash for StoredObject {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.key().hash(state);
     }
 }
 
-impl PartialEq for Kept {
+impl PartialEq for StoredObject {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
 
-impl Eq for Kept {}
+impl Eq for StoredObject {}

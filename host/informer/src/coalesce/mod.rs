@@ -76,7 +76,7 @@ pub(crate) struct CoalescingQueue<T> {
     exact_start: u64,
     merging: bool,
     merged: BTreeMap<u64, Pending<T>>,
-    places: HashMap<ObjectKey, u64, FastHash>,
+    positions: HashMap<ObjectKey, u64, FastHash>,
     next_position: u64,
     len: usize,
     /// Items that were merged away since the last [`take_merged`](CoalescingQueue::take_merged).
@@ -92,7 +92,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
             exact_start: 0,
             merging: false,
             merged: BTreeMap::new(),
-            places: HashMap::default(),
+            positions: HashMap::default(),
             next_position: 0,
             len: 0,
             merged_away: 0,
@@ -151,7 +151,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
             self.exact_start = position;
         }
         if self.tracks {
-            self.places.insert(item.key().clone(), position);
+            self.positions.insert(item.key().clone(), position);
         }
         self.exact.push_back(item);
         self.len += 1;
@@ -172,7 +172,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
     /// The last pending item of a key.
     pub(crate) fn latest_mut(&mut self, key: &ObjectKey) -> Option<&mut T> {
         self.track();
-        let place = *self.places.get(key)?;
+        let place = *self.positions.get(key)?;
         if self.merging {
             return self.merged.get_mut(&place).map(|pending| match pending {
                 Pending::One(item) | Pending::Two(_, item) => item,
@@ -185,7 +185,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
     /// The last pending item of a key.
     pub(crate) fn latest(&mut self, key: &ObjectKey) -> Option<&T> {
         self.track();
-        let place = *self.places.get(key)?;
+        let place = *self.positions.get(key)?;
         if self.merging {
             return self.merged.get(&place).map(|pending| match pending {
                 Pending::One(item) | Pending::Two(_, item) => item,
@@ -201,13 +201,13 @@ impl<T: Coalesce> CoalescingQueue<T> {
         }
         self.tracks = true;
         let items = self.exact.iter().map(|item| item.key().clone());
-        self.places.extend(items.zip(self.exact_start..));
+        self.positions.extend(items.zip(self.exact_start..));
     }
 
     fn pop_exact(&mut self) -> Option<T> {
         let item = self.exact.pop_front()?;
-        if self.tracks && self.places.get(item.key()) == Some(&self.exact_start) {
-            self.places.remove(item.key());
+        if self.tracks && self.positions.get(item.key()) == Some(&self.exact_start) {
+            self.positions.remove(item.key());
         }
         self.exact_start += 1;
         Some(item)
@@ -227,14 +227,14 @@ impl<T: Coalesce> CoalescingQueue<T> {
                 Pending::One(item) | Pending::Two(item, _) => item,
             },
         };
-        self.places.remove(item.key());
+        self.positions.remove(item.key());
         Some(item)
     }
 
     fn start_merging(&mut self, known: &dyn Fn(&ObjectKey) -> bool) {
         self.merging = true;
         self.tracks = false;
-        self.places.clear();
+        self.positions.clear();
         self.len = 0;
         let exact = std::mem::take(&mut self.exact);
         for (position, item) in (self.exact_start..).zip(exact) {
@@ -246,13 +246,13 @@ impl<T: Coalesce> CoalescingQueue<T> {
     fn stop_merging(&mut self) {
         if self.merging {
             self.merging = false;
-            self.places = HashMap::default();
+            self.positions = HashMap::default();
         }
     }
 
     fn fold(&mut self, position: u64, item: T, known: &dyn Fn(&ObjectKey) -> bool) {
-        let Some(place) = self.places.get(item.key()).copied() else {
-            self.places.insert(item.key().clone(), position);
+        let Some(place) = self.positions.get(item.key()).copied() else {
+            self.positions.insert(item.key().clone(), position);
             self.merged.insert(position, Pending::One(item));
             self.len += 1;
             return;
@@ -268,7 +268,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
                 self.merged.insert(place, pending);
             }
             None => {
-                self.places.remove(&key);
+                self.positions.remove(&key);
             }
         }
         self.merged_away += merged_away as u64;

@@ -9,21 +9,21 @@ use super::informer::Informer;
 use crate::failure::{Failure, FailureKind};
 use crate::list_watch::ListWatch;
 use crate::options::InformerOptions;
-use crate::reflector::{Recovery, Reflector};
+use crate::reflector::{ServerRecovery, Reflector};
 use crate::status::InformerPhase;
-use crate::supervise::Panic;
+use crate::supervise::TaskPanic;
 
 /// What an informer runs until it is stopped, and anew after a panic.
-pub(super) struct Round<F> {
+pub(super) struct InformerRun<F> {
     pub(super) informer: Arc<Informer>,
     pub(super) list_watch: Arc<dyn ListWatch>,
     /// Shared by all informers of a server.
-    pub(super) recovery: Option<Arc<Recovery>>,
+    pub(super) recovery: Option<Arc<ServerRecovery>>,
     pub(super) options: InformerOptions,
     pub(super) forbidden: F,
 }
 
-impl<F: Fn(&Arc<Informer>) + Send + Sync> Round<F> {
+impl<F: Fn(&Arc<Informer>) + Send + Sync> InformerRun<F> {
     pub(super) async fn run(&self) {
         let informer = &self.informer;
         informer.finish_deletion();
@@ -35,7 +35,7 @@ impl<F: Fn(&Arc<Informer>) + Send + Sync> Round<F> {
             () = reflector.run(&informer.stop) => {}
             () = informer.process() => {}
             () = informer.tick() => {}
-            () = informer.watch_rights(&self.forbidden) => {}
+            () = informer.watch_for_forbidden(&self.forbidden) => {}
         }
     }
 }
@@ -44,10 +44,10 @@ impl Informer {
     fn reflector(&self, list_watch: Arc<dyn ListWatch>, options: &InformerOptions) -> Reflector {
         let queue = Arc::clone(&self.queue);
         let reflector = Reflector::new(&self.key, list_watch, queue, options, self.status.clone());
-        reflector.after(&self.status.borrow())
+        reflector.resuming_from(&self.status.borrow())
     }
 
-    pub(super) fn panicked(&self, panic: &Panic) {
+    pub(super) fn panicked(&self, panic: &TaskPanic) {
         tracing::error!(key = %self.key, "an informer {panic}");
         let failure = Failure::new(FailureKind::Defect, format!("the informer {panic}"));
         self.status.send_modify(|status| {
@@ -60,12 +60,12 @@ impl Informer {
     /// Tells everybody of a deletion that a panic kept from some: the list that follows cannot, because the cache does not
     /// have the object any more. Those who were told already are told twice.
     pub(super) fn finish_deletion(&self) {
-        let mut hub = self.hub.lock();
-        let Some((stored, Deletion { last, final_state_unknown })) = hub.deletion.take() else { return };
+        let mut subscribers = self.subscribers.lock();
+        let Some((stored, Deletion { last, final_state_unknown })) = subscribers.deletion.take() else { return };
         if self.store.contains(last.key()) {
             return;
         }
-        hub.tell(|| Some(Change::Deleted { stored: &stored, last: &last, final_state_unknown }));
-        hub.wake();
+        subscribers.push_to_all(|| Some(Change::Deleted { stored: &stored, last: &last, final_state_unknown }));
+        subscribers.wake();
     }
 }

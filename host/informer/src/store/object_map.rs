@@ -7,17 +7,17 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use pilothouse_model::{ObjectKey, fetch};
 
-use super::Kept;
+use super::StoredObject;
 use crate::key::FastHash;
 
 /// Objects by key, each key once.
 #[derive(Clone, Default)]
-pub(crate) struct Objects {
-    table: HashTable<Kept>,
+pub(crate) struct ObjectMap {
+    table: HashTable<StoredObject>,
     hasher: FastHash,
 }
 
-impl Objects {
+impl ObjectMap {
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self { table: HashTable::with_capacity(capacity), hasher: FastHash::default() }
     }
@@ -26,20 +26,20 @@ impl Objects {
         self.table.len()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Kept> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &StoredObject> {
         self.table.iter()
     }
 
-    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Kept> {
-        self.table.find(self.hash(key), |kept| kept.key() == key)
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&StoredObject> {
+        self.table.find(self.hash(key), |stored| stored.key() == key)
     }
 
     /// Puts an object in, and returns the one with the same key that it replaces.
-    pub(crate) fn replace(&mut self, object: Kept) -> Option<Kept> {
+    pub(crate) fn replace(&mut self, object: StoredObject) -> Option<StoredObject> {
         let hash = self.hash(object.key());
         let hasher = &self.hasher;
-        let same = |kept: &Kept| kept.key() == object.key();
-        match self.table.entry(hash, same, |kept| hasher.hash_one(kept.key())) {
+        let same = |stored: &StoredObject| stored.key() == object.key();
+        match self.table.entry(hash, same, |stored| hasher.hash_one(stored.key())) {
             Entry::Occupied(mut entry) => Some(std::mem::replace(entry.get_mut(), object)),
             Entry::Vacant(entry) => {
                 entry.insert(object);
@@ -49,8 +49,8 @@ impl Objects {
     }
 
     /// Takes an object out.
-    pub(crate) fn take(&mut self, key: &ObjectKey) -> Option<Kept> {
-        let entry = self.table.find_entry(self.hash(key), |kept| kept.key() == key).ok()?;
+    pub(crate) fn take(&mut self, key: &ObjectKey) -> Option<StoredObject> {
+        let entry = self.table.find_entry(self.hash(key), |stored| stored.key() == key).ok()?;
         Some(entry.remove().0)
     }
 
@@ -59,9 +59,9 @@ impl Objects {
     }
 }
 
-impl FromIterator<Kept> for Objects {
+impl FromIterator<StoredObject> for ObjectMap {
     /// Of two with one key, the later counts.
-    fn from_iter<T: IntoIterator<Item = Kept>>(objects: T) -> Self {
+    fn from_iter<T: IntoIterator<Item = StoredObject>>(objects: T) -> Self {
         let objects = objects.into_iter();
         let mut all = Self::with_capacity(objects.size_hint().0);
         for object in objects {
@@ -77,28 +77,28 @@ impl FromIterator<Kept> for Objects {
 ///
 /// All of it is hints. A hash that another key shares, or that is of a table that is gone, costs a load for nothing.
 #[derive(Default)]
-pub(crate) struct Coming {
+pub(crate) struct PrefetchPipeline {
     /// Its place in the table has been asked for.
-    placed: Option<u64>,
+    slot: Option<u64>,
     /// It has been asked for.
-    found: Option<u64>,
+    object: Option<u64>,
 }
 
-impl Objects {
+impl ObjectMap {
     /// A step of all that are coming; the last is the one with this namespace and name.
-    pub(crate) fn fetch(&self, coming: &mut Coming, last: Option<(&str, &str)>) {
-        let kept = |hash: Option<u64>| self.table.find(hash?, |_| true);
-        if let Some(Kept::Plain(object)) = kept(coming.found.take()) {
+    pub(crate) fn prefetch(&self, pipeline: &mut PrefetchPipeline, last: Option<(&str, &str)>) {
+        let stored = |hash: Option<u64>| self.table.find(hash?, |_| true);
+        if let Some(StoredObject::Plain(object)) = stored(pipeline.object.take()) {
             object.fetch_text();
         }
-        coming.found = coming.placed.take();
-        if let Some(Kept::Plain(object)) = kept(coming.found) {
+        pipeline.object = pipeline.slot.take();
+        if let Some(StoredObject::Plain(object)) = stored(pipeline.object) {
             object.fetch_metadata();
         }
-        coming.placed = last.map(|(namespace, name)| {
+        pipeline.slot = last.map(|(namespace, name)| {
             ObjectKey::with_text(namespace, name, |text| self.hasher.hash_one(text))
         });
-        if let Some(place) = kept(coming.placed) {
+        if let Some(place) = stored(pipeline.slot) {
             fetch(place);
         }
     }
@@ -107,21 +107,21 @@ impl Objects {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scripted::pod;
+    use crate::scripted_server::pod;
 
     #[test]
     fn each_key_is_there_once() {
-        let kept = |name: &str, version| Kept::of(pod(name, version).object());
-        let mut objects: Objects =
-            [("a", 1), ("b", 2), ("a", 3)].map(|(name, version)| kept(name, version)).into_iter().collect();
-        let version = |objects: &Objects, name: &str| {
-            objects.get(pod(name, 1).object().key()).map(|kept| kept.resource_version().to_owned())
+        let stored = |name: &str, version| StoredObject::new(pod(name, version).object());
+        let mut objects: ObjectMap =
+            [("a", 1), ("b", 2), ("a", 3)].map(|(name, version)| stored(name, version)).into_iter().collect();
+        let version = |objects: &ObjectMap, name: &str| {
+            objects.get(pod(name, 1).object().key()).map(|stored| stored.resource_version().to_owned())
         };
         assert_eq!((objects.len(), objects.iter().count()), (2, 2));
         assert_eq!(version(&objects, "a").as_deref(), Some("3"));
-        let old = objects.replace(kept("b", 4)).expect("it was there");
+        let old = objects.replace(stored("b", 4)).expect("it was there");
         assert_eq!((old.resource_version(), version(&objects, "b").as_deref()), ("2", Some("4")));
-        assert!(objects.replace(kept("c", 5)).is_none());
+        assert!(objects.replace(stored("c", 5)).is_none());
         let taken = objects.take(old.key()).expect("it was there");
         assert_eq!((taken.resource_version(), objects.len()), ("4", 2));
         assert!(objects.take(old.key()).is_none() && objects.get(old.key()).is_none());
@@ -129,20 +129,20 @@ mod tests {
 
     #[test]
     fn what_is_coming_is_looked_for_by_the_hash_of_its_key() {
-        let objects: Objects = (1..20).map(|i| Kept::of(pod(&format!("pod-{i}"), i).object())).collect();
-        let keys: Vec<_> = objects.iter().map(|kept| kept.key().clone()).collect();
-        let mut coming = Coming::default();
+        let objects: ObjectMap = (1..20).map(|i| StoredObject::new(pod(&format!("pod-{i}"), i).object())).collect();
+        let keys: Vec<_> = objects.iter().map(|stored| stored.key().clone()).collect();
+        let mut pipeline = PrefetchPipeline::default();
         for pair in keys.windows(2) {
-            objects.fetch(&mut coming, Some((pair[0].namespace(), pair[0].name())));
-            objects.fetch(&mut coming, Some((pair[1].namespace(), pair[1].name())));
-            assert_eq!(coming.found, Some(objects.hash(&pair[0])));
-            assert_eq!(coming.placed, Some(objects.hash(&pair[1])));
+            objects.prefetch(&mut pipeline, Some((pair[0].namespace(), pair[0].name())));
+            objects.prefetch(&mut pipeline, Some((pair[1].namespace(), pair[1].name())));
+            assert_eq!(pipeline.object, Some(objects.hash(&pair[0])));
+            assert_eq!(pipeline.slot, Some(objects.hash(&pair[1])));
         }
-        objects.fetch(&mut coming, None);
-        objects.fetch(&mut coming, Some(("no", "such")));
-        assert!(coming.found.is_none() && coming.placed.is_some());
-        objects.fetch(&mut coming, None);
-        objects.fetch(&mut coming, None);
-        assert!(coming.found.is_none() && coming.placed.is_none());
+        objects.prefetch(&mut pipeline, None);
+        objects.prefetch(&mut pipeline, Some(("no", "such")));
+        assert!(pipeline.object.is_none() && pipeline.slot.is_some());
+        objects.prefetch(&mut pipeline, None);
+        objects.prefetch(&mut pipeline, None);
+        assert!(pipeline.object.is_none() && pipeline.slot.is_none());
     }
 }

@@ -111,12 +111,12 @@ impl Pod {
 }
 
 /// Waits for what has to come: a test that lacks it fails, where virtual time would let it hang.
-pub(crate) async fn within_patience<T>(future: impl Future<Output = T>) -> T {
+pub(crate) async fn with_timeout<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(3600), future).await.expect("it did not come within an hour")
 }
 
 /// A server and the list-watch that talks to it.
-pub(crate) fn scripted() -> (Server, Arc<ScriptedListWatch>) {
+pub(crate) fn scripted_server() -> (Server, Arc<ScriptedListWatch>) {
     let (sender, requests) = mpsc::unbounded_channel();
     (Server { requests }, Arc::new(ScriptedListWatch { requests: sender }))
 }
@@ -124,7 +124,7 @@ pub(crate) fn scripted() -> (Server, Arc<ScriptedListWatch>) {
 impl Server {
     /// The next request.
     pub(crate) async fn request(&mut self) -> Request {
-        within_patience(self.requests.recv()).await.expect("the reflector is gone")
+        with_timeout(self.requests.recv()).await.expect("the reflector is gone")
     }
 
     pub(crate) async fn list(&mut self) -> (ListParams, Request) {
@@ -243,7 +243,7 @@ impl WatchBody {
 
     /// Waits until the client has dropped the request.
     pub(crate) async fn dropped(&self) {
-        within_patience(self.chunks.closed()).await;
+        with_timeout(self.chunks.closed()).await;
     }
 }
 

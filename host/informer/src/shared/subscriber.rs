@@ -7,64 +7,64 @@ use tokio::sync::{Notify, watch};
 
 use super::backlog::Backlog;
 use super::change::Change;
-use super::index_handle::HeldIndex;
+use super::index_handle::SubscriberIndex;
 use super::informer::Informer;
 use crate::key::{InformerKey, Restriction};
-use crate::store::{ReaderSource, Scope, ScopeId};
+use crate::store::{ReaderSource, StoreView, ScopeId};
 
 /// One subscriber, as the informer sees it: a place to put notifications, which never blocks.
-pub(crate) struct Outlet {
+pub(crate) struct Subscriber {
     pub(crate) id: ScopeId,
     /// What the subscriber asked for.
     pub(crate) key: InformerKey,
     batch: usize,
     backlog: Mutex<Backlog>,
     /// Something waits that the subscriber has not been woken for. Written with the backlog locked, but for its end.
-    untold: AtomicBool,
+    has_unseen: AtomicBool,
     filled: Notify,
     synced: watch::Sender<bool>,
     pub(crate) source: Arc<ReaderSource>,
     /// The subscriber's indexes, for when it is moved to another cache.
-    pub(crate) indexes: Mutex<Vec<HeldIndex>>,
+    pub(crate) indexes: Mutex<Vec<SubscriberIndex>>,
     /// The informer that serves it, or did until it left.
-    pub(crate) home: Mutex<Arc<Informer>>,
+    pub(crate) informer: Mutex<Arc<Informer>>,
 }
 
-impl Outlet {
+impl Subscriber {
     pub(super) fn new(
         id: ScopeId,
         key: InformerKey,
         batch: usize,
         backlog: usize,
-        scope: Scope,
-        home: &Arc<Informer>,
+        view: StoreView,
+        informer: &Arc<Informer>,
     ) -> Self {
         Self {
             id,
             key,
             batch: batch.max(1),
             backlog: Mutex::new(Backlog::new(backlog)),
-            untold: AtomicBool::new(false),
+            has_unseen: AtomicBool::new(false),
             filled: Notify::new(),
             synced: watch::Sender::new(false),
-            source: Arc::new(ReaderSource::from_pointee(scope)),
+            source: Arc::new(ReaderSource::from_pointee(view)),
             indexes: Mutex::new(Vec::new()),
-            home: Mutex::new(Arc::clone(home)),
+            informer: Mutex::new(Arc::clone(informer)),
         }
     }
 
     /// Puts notifications into the backlog. The subscriber is woken by [`wake`](Self::wake), which must follow.
-    pub(super) fn offer<'a>(
+    pub(super) fn push<'a>(
         &self,
         changes: impl IntoIterator<Item = Change<'a>>,
         restriction: Option<&Restriction>,
     ) {
         let mut backlog = self.backlog.lock();
         for change in changes {
-            if let Some(notification) = change.seen_through(restriction)
-                && backlog.offer(notification)
+            if let Some(notification) = change.notification_for(restriction)
+                && backlog.push(notification)
             {
-                self.untold.store(true, Ordering::Relaxed);
+                self.has_unseen.store(true, Ordering::Relaxed);
             }
         }
         // The rest of the initial list may just have been cancelled out by its own deletions.
@@ -73,15 +73,15 @@ impl Outlet {
 
     /// Wakes the subscriber if something waits for it.
     pub(super) fn wake(&self) {
-        if self.untold.load(Ordering::Relaxed) && self.untold.swap(false, Ordering::Relaxed) {
+        if self.has_unseen.load(Ordering::Relaxed) && self.has_unseen.swap(false, Ordering::Relaxed) {
             self.filled.notify_one();
         }
     }
 
     /// All of the initial list has been offered.
-    pub(super) fn end_initial(&self) {
+    pub(super) fn finish_initial_list(&self) {
         let mut backlog = self.backlog.lock();
-        backlog.end_initial();
+        backlog.finish_initial_list();
         self.publish_synced(&mut backlog);
     }
 
@@ -104,7 +104,7 @@ impl Outlet {
             return Some(None);
         }
         let batch = backlog.take(self.batch);
-        self.untold.store(false, Ordering::Relaxed);
+        self.has_unseen.store(false, Ordering::Relaxed);
         if batch.is_empty() {
             return None;
         }
@@ -116,10 +116,10 @@ impl Outlet {
     }
 
     /// All that waits, without waiting for more.
-    pub(crate) fn take_waiting(&self) -> Vec<Notification> {
+    pub(crate) fn take_pending(&self) -> Vec<Notification> {
         let mut backlog = self.backlog.lock();
         let waiting = backlog.take(usize::MAX);
-        self.untold.store(false, Ordering::Relaxed);
+        self.has_unseen.store(false, Ordering::Relaxed);
         self.publish_synced(&mut backlog);
         waiting
     }
@@ -165,7 +165,7 @@ impl Outlet {
     }
 
     fn publish_synced(&self, backlog: &mut Backlog) {
-        if backlog.just_synced() {
+        if backlog.newly_synced() {
             self.synced.send_replace(true);
         }
     }

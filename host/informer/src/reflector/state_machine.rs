@@ -7,8 +7,8 @@ use pilothouse_model::{Deletion, Delta, Object, Replacement};
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
-use super::order::{Order, Step};
-use super::phase::{Collected, Listing, Next, Phase, Watching};
+use super::version_order::{VersionOrder, VersionStep};
+use super::phase::{AfterWait, InitialEvents, PartialList, Phase, WatchState};
 use super::streaming::Streaming;
 use crate::decode::{ListPage, WatchEvent};
 use crate::failure::{Failure, FailureKind, RequestName};
@@ -39,7 +39,7 @@ pub(crate) enum Input {
     /// The request failed, or its body could not be read.
     Failed(Failure),
     /// A watch that follows a lost connection has told nothing yet.
-    Unverified,
+    VerificationDue,
 }
 
 /// What to do next. Anything but `Read` ends the request under way.
@@ -54,14 +54,14 @@ pub(crate) enum Action {
 
 /// Counts and flags that the driver shows to others.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Observed {
+pub(crate) struct ReportedState {
     pub(crate) last_version: Option<String>,
     pub(crate) error: Option<Arc<Failure>>,
     pub(crate) failures: u64,
 }
 
 #[derive(Debug)]
-pub(crate) struct Machine {
+pub(crate) struct StateMachine {
     pub(super) phase: Phase,
     page_size: u32,
     pub(super) max_list_items: usize,
@@ -69,18 +69,18 @@ pub(crate) struct Machine {
     /// The last list answered that the version is too old or too new, or a watch that it went back: only a consistent
     /// read can help (B01).
     pub(super) version_unavailable: bool,
-    pub(super) order: Order,
+    pub(super) order: VersionOrder,
     /// Set when a connection was lost, refused or reset, until an event or a list shows what state the server is in: after so much
     /// silence it is asked, since it may have been restored from a backup meanwhile.
     pub(super) verify_after: Option<Duration>,
     /// Resumes after internal errors, without an event since.
     internal_errors: u32,
     pub(super) backoff: Backoff,
-    pub(super) observed: Observed,
+    pub(super) reported: ReportedState,
     watch_name: Arc<RequestName>,
 }
 
-impl Machine {
+impl StateMachine {
     pub(crate) fn new(options: &InformerOptions, seed: u64, watch_name: Arc<RequestName>) -> Self {
         Self {
             phase: Phase::Idle,
@@ -88,17 +88,17 @@ impl Machine {
             max_list_items: options.max_list_items,
             streaming: Streaming::new(options.streaming_list),
             version_unavailable: false,
-            order: Order::default(),
+            order: VersionOrder::default(),
             verify_after: None,
             internal_errors: 0,
             backoff: Backoff::new(seed),
-            observed: Observed::default(),
+            reported: ReportedState::default(),
             watch_name,
         }
     }
 
-    pub(crate) fn observed(&self) -> &Observed {
-        &self.observed
+    pub(crate) fn reported(&self) -> &ReportedState {
+        &self.reported
     }
 
     /// Whether the watch under way still sends the initial events of a streaming list.
@@ -108,15 +108,15 @@ impl Machine {
 
     /// Goes on where another machine ended: it has seen this version and counted these failures.
     pub(crate) fn resume_after(&mut self, version: Option<String>, failures: u64) {
-        self.observed.last_version = version;
-        self.observed.failures = failures;
+        self.reported.last_version = version;
+        self.reported.failures = failures;
     }
 
     /// One transition; see the table in the [module documentation](super). Deltas are appended in order.
     pub(crate) fn step(&mut self, input: Input, now: Instant, deltas: &mut Vec<Delta>) -> Action {
         let phase = std::mem::replace(&mut self.phase, Phase::Idle);
         if let Input::Failed(failure) = &input {
-            self.note_failure(failure.clone());
+            self.record_failure(failure.clone());
         }
         match (phase, input) {
             (Phase::Idle, _) => self.start_list(now),
@@ -130,13 +130,13 @@ impl Machine {
                 self.phase = Phase::Listing(listing);
                 Action::List(params)
             }
-            (Phase::Streaming(collected), Input::Event(event)) => {
-                self.initial_event(collected, event, now, deltas)
+            (Phase::Streaming(initial_events), Input::Event(event)) => {
+                self.initial_event(initial_events, event, now, deltas)
             }
             (Phase::Streaming(_), Input::Failed(failure)) => self.streaming_failed(&failure, now),
             (Phase::Streaming(_), Input::Ended) => self.streaming_ended(now),
-            (Phase::Streaming(collected), _) => {
-                self.phase = Phase::Streaming(collected);
+            (Phase::Streaming(initial_events), _) => {
+                self.phase = Phase::Streaming(initial_events);
                 Action::Read
             }
             (Phase::Watching(watching), Input::Event(event)) => self.event(watching, event, now, deltas),
@@ -144,13 +144,13 @@ impl Machine {
             (Phase::Watching(watching), Input::Failed(failure)) => {
                 self.watch_failed(&watching, &failure, now)
             }
-            (Phase::Watching(_), Input::Unverified) => self.verify(),
-            (Phase::Probing, Input::Page { page, .. }) => self.probed(&page.resource_version, now),
+            (Phase::Watching(_), Input::VerificationDue) => self.start_verification(),
+            (Phase::Probing, Input::Page { page, .. }) => self.on_probe_page(&page.resource_version, now),
             (Phase::Probing, Input::Failed(failure)) => self.probe_failed(&failure, now),
             (Phase::Probing, _) => self.probe(),
             (Phase::Watching(watching), _) => {
-                self.observed.error = None;
-                self.phase = Phase::Watching(Watching { opened_at: Some(now), ..watching });
+                self.reported.error = None;
+                self.phase = Phase::Watching(WatchState { opened_at: Some(now), ..watching });
                 Action::Read
             }
         }
@@ -162,14 +162,14 @@ impl Machine {
         if self.version_unavailable {
             return None;
         }
-        Some(self.observed.last_version.clone().unwrap_or_else(|| "0".to_owned()))
+        Some(self.reported.last_version.clone().unwrap_or_else(|| "0".to_owned()))
     }
 
     pub(super) fn start_list(&mut self, now: Instant) -> Action {
         if !self.streaming.is_due(now) {
             return self.plain_list();
         }
-        self.phase = Phase::Streaming(Collected::default());
+        self.phase = Phase::Streaming(InitialEvents::default());
         Action::Watch(WatchParams {
             resource_version: self.list_version(),
             timeout_seconds: self.backoff.watch_timeout(),
@@ -184,15 +184,15 @@ impl Machine {
     }
 
     fn list(&mut self, params: ListParams) -> Action {
-        self.phase = Phase::Listing(Listing::new(params.clone()));
+        self.phase = Phase::Listing(PartialList::new(params.clone()));
         Action::List(params)
     }
 
-    fn after_wait(&mut self, next: Next, now: Instant) -> Action {
+    fn after_wait(&mut self, next: AfterWait, now: Instant) -> Action {
         match next {
-            Next::List => self.start_list(now),
-            Next::Watch => self.resume(),
-            Next::Page(listing) => {
+            AfterWait::List => self.start_list(now),
+            AfterWait::Watch => self.resume(),
+            AfterWait::Page(listing) => {
                 let params = listing.params.clone();
                 self.phase = Phase::Listing(listing);
                 Action::List(params)
@@ -202,18 +202,18 @@ impl Machine {
 
     fn page(
         &mut self,
-        mut listing: Listing,
+        mut listing: PartialList,
         page: ListPage,
         items: Vec<Object>,
         now: Instant,
         deltas: &mut Vec<Delta>,
     ) -> Action {
-        if let Err(problem) = listing.admits(&page, items.len(), self.max_list_items) {
+        if let Err(problem) = listing.check_page(&page, items.len(), self.max_list_items) {
             let request = Arc::new(RequestName { verb: "list", ..(*self.watch_name).clone() });
             let failure = Failure::new(FailureKind::Malformed, problem).in_request(&request);
             tracing::warn!("{failure}");
-            self.note_failure(failure);
-            return self.back_off(Next::List, now);
+            self.record_failure(failure);
+            return self.back_off(AfterWait::List, now);
         }
         if listing.items.is_empty() {
             listing.items = items;
@@ -234,16 +234,16 @@ impl Machine {
     }
 
     pub(super) fn replace(&mut self, items: Vec<Object>, version: String, deltas: &mut Vec<Delta>) {
-        self.order.listed(&version);
+        self.order.resolve(&version);
         self.internal_errors = 0;
         self.verify_after = None;
         self.version_unavailable = false;
-        self.observed.error = None;
-        self.observed.last_version = Some(version.clone());
+        self.reported.error = None;
+        self.reported.last_version = Some(version.clone());
         deltas.push(Delta::Replaced(Replacement { items, resource_version: version }));
     }
 
-    fn list_failed(&mut self, listing: Listing, failure: &Failure, now: Instant) -> Action {
+    fn list_failed(&mut self, listing: PartialList, failure: &Failure, now: Instant) -> Action {
         match failure.kind {
             FailureKind::Expired if listing.params.continue_token.is_some() => {
                 // The token is too old: one list in one piece instead.
@@ -253,15 +253,15 @@ impl Machine {
                 self.version_unavailable = true;
                 self.start_list(now)
             }
-            FailureKind::TooManyRequests => self.wait_for_server(Next::Page(listing), failure, now),
-            _ => self.back_off(Next::List, now),
+            FailureKind::TooManyRequests => self.wait_retry_after(AfterWait::Page(listing), failure, now),
+            _ => self.back_off(AfterWait::List, now),
         }
     }
 
     pub(super) fn resume(&mut self) -> Action {
-        self.phase = Phase::Watching(Watching { opened_at: None, progressed: false, spoke: false });
+        self.phase = Phase::Watching(WatchState { opened_at: None, progressed: false, received_any: false });
         Action::Watch(WatchParams {
-            resource_version: self.observed.last_version.clone(),
+            resource_version: self.reported.last_version.clone(),
             timeout_seconds: self.backoff.watch_timeout(),
             send_initial_events: false,
         })
@@ -269,7 +269,7 @@ impl Machine {
 
     fn event(
         &mut self,
-        mut watching: Watching,
+        mut watching: WatchState,
         event: WatchEvent,
         now: Instant,
         deltas: &mut Vec<Delta>,
@@ -280,25 +280,25 @@ impl Machine {
             }
             WatchEvent::Bookmark { resource_version, .. } => resource_version,
             WatchEvent::Error(failure) => {
-                self.note_failure(failure.clone());
+                self.record_failure(failure.clone());
                 return self.watch_refused(failure, now);
             }
         };
-        match self.order.step(self.observed.last_version.as_deref(), version) {
-            Step::Backward => {
+        match self.order.classify(self.reported.last_version.as_deref(), version) {
+            VersionStep::Backward => {
                 self.suspect_restore(version);
-                return self.back_off(Next::List, now);
+                return self.back_off(AfterWait::List, now);
             }
-            Step::Repeat => {}
-            Step::Forward => {
+            VersionStep::Repeat => {}
+            VersionStep::Forward => {
                 watching.progressed = true;
                 self.internal_errors = 0;
-                let last = self.observed.last_version.get_or_insert_default();
+                let last = self.reported.last_version.get_or_insert_default();
                 last.clear();
                 last.push_str(version);
             }
         }
-        watching.spoke = true;
+        watching.received_any = true;
         self.verify_after = None;
         deltas.extend(match event {
             WatchEvent::Added(object) => Some(Delta::Added(object)),
@@ -310,19 +310,19 @@ impl Machine {
         Action::Read
     }
 
-    fn watch_ended(&mut self, watching: &Watching, now: Instant) -> Action {
+    fn watch_ended(&mut self, watching: &WatchState, now: Instant) -> Action {
         let lasted = watching.opened_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         if watching.progressed || lasted >= VERY_SHORT_WATCH {
             self.resume()
         } else {
-            self.back_off(Next::Watch, now)
+            self.back_off(AfterWait::Watch, now)
         }
     }
 
-    fn watch_failed(&mut self, watching: &Watching, failure: &Failure, now: Instant) -> Action {
+    fn watch_failed(&mut self, watching: &WatchState, failure: &Failure, now: Instant) -> Action {
         match failure.kind {
             // Dead, or waiting for a version that this server is yet to reach.
-            FailureKind::TimedOut if watching.opened_at.is_some() && !watching.spoke => self.probe(),
+            FailureKind::TimedOut if watching.opened_at.is_some() && !watching.received_any => self.probe(),
             // As if the server had ended it: at once, when it was not even opened.
             FailureKind::Connection | FailureKind::TimedOut => self.watch_ended(watching, now),
             _ => self.watch_refused(failure, now),
@@ -332,22 +332,22 @@ impl Machine {
     /// The watch was answered with an error, by its status or by an ERROR event.
     fn watch_refused(&mut self, failure: &Failure, now: Instant) -> Action {
         match failure.kind {
-            FailureKind::TooManyRequests => self.wait_for_server(Next::Watch, failure, now),
-            FailureKind::ConnectionRefused => self.back_off(Next::Watch, now),
+            FailureKind::TooManyRequests => self.wait_retry_after(AfterWait::Watch, failure, now),
+            FailureKind::ConnectionRefused => self.back_off(AfterWait::Watch, now),
             FailureKind::Server if self.internal_errors < INTERNAL_ERROR_RESUMES => {
                 self.internal_errors += 1;
-                self.back_off(Next::Watch, now)
+                self.back_off(AfterWait::Watch, now)
             }
             _ => {
                 self.internal_errors = 0;
-                self.back_off(Next::List, now)
+                self.back_off(AfterWait::List, now)
             }
         }
     }
 
     /// A version lower than the last: the server may have been restored from a backup; see [`Order`].
     pub(super) fn suspect_restore(&mut self, version: &str) {
-        let last = self.observed.last_version.as_deref();
+        let last = self.reported.last_version.as_deref();
         self.order.suspect(last);
         self.version_unavailable = true;
         let message = format!(
@@ -357,16 +357,16 @@ impl Machine {
         let failure =
             Failure::new(FailureKind::TooLargeResourceVersion, message).in_request(&self.watch_name);
         tracing::warn!("{failure}");
-        self.note_failure(failure);
+        self.record_failure(failure);
     }
 
-    pub(super) fn back_off(&mut self, next: Next, now: Instant) -> Action {
+    pub(super) fn back_off(&mut self, next: AfterWait, now: Instant) -> Action {
         self.phase = Phase::Waiting(next);
         Action::Wait(self.backoff.next(now))
     }
 
-    pub(super) fn wait_for_server(&mut self, next: Next, failure: &Failure, now: Instant) -> Action {
-        match failure.retry_after.and_then(Backoff::asked) {
+    pub(super) fn wait_retry_after(&mut self, next: AfterWait, failure: &Failure, now: Instant) -> Action {
+        match failure.retry_after.and_then(Backoff::bounded_retry_after) {
             Some(wait) => {
                 self.phase = Phase::Waiting(next);
                 Action::Wait(wait)
@@ -375,9 +375,9 @@ impl Machine {
         }
     }
 
-    pub(super) fn note_failure(&mut self, failure: Failure) {
-        self.doubt_after(&failure);
-        self.observed.failures += 1;
-        self.observed.error = Some(Arc::new(failure));
+    pub(super) fn record_failure(&mut self, failure: Failure) {
+        self.schedule_verification(&failure);
+        self.reported.failures += 1;
+        self.reported.error = Some(Arc::new(failure));
     }
 }
