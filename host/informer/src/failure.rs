@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_told_apart_by_code_and_reason() {
+    fn failures_are_classified_by_status_code_and_reason() {
         for (code, body, kind) in [
             (401, "", FailureKind::Unauthorized),
             (403, r#"{"reason":"Forbidden","message":"no"}"#, FailureKind::Forbidden),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn b06_retry_after_is_read_from_the_header_and_from_the_status() {
+    fn retry_after_is_read_from_the_header_and_from_the_status() {
         let body = br#"{"code":429,"details":{"retryAfterSeconds":7}}"#;
         assert_eq!(Failure::response(429, None, body).retry_after, Some(Duration::from_secs(7)));
         assert_eq!(Failure::response(429, Some("3"), body).retry_after, Some(Duration::from_secs(3)));
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_connection_is_found_in_the_chain() {
+    fn a_refused_connection_is_found_in_the_error_chain() {
         #[derive(Debug, thiserror::Error)]
         #[error("client error (Connect)")]
         struct Outer(#[source] std::io::Error);
@@ -334,13 +334,13 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_no_status_is_quoted_up_to_a_limit() {
+    fn a_response_that_is_not_a_status_is_quoted_up_to_a_limit() {
         let failure = Failure::response(503, None, "é".repeat(400).as_bytes());
         assert_eq!(failure.message, "é".repeat(300));
     }
 
     #[test]
-    fn a_message_is_kept_up_to_a_limit() {
+    fn messages_are_truncated_to_a_limit() {
         let long = "é".repeat(1 << 20);
         let body = format!(r#"{{"code":500,"message":"x{long}"}}"#);
         for failure in [
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_names_the_request_and_the_remedy() {
+    fn the_error_text_names_the_request_and_the_remedy() {
         let request = RequestName {
             verb: "list",
             resource: "pods.v1".into(),

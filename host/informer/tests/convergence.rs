@@ -112,7 +112,7 @@ async fn converge(seed: u64) -> Counts {
 }
 
 #[test]
-fn b01_to_b36_the_store_converges_whatever_the_server_does() {
+fn the_store_converges_whatever_the_server_does() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let seeds = match number("PILOTHOUSE_SEED") {
         Some(seed) => seed..seed + 1,

@@ -66,7 +66,7 @@ async fn label(api: &Api<ConfigMap>, name: &str, value: &str) -> Result<(), kube
 }
 
 #[tokio::test(start_paused = true)]
-async fn b07_it_follows_the_server_by_streaming_list_and_by_plain_list() -> Result<(), kube::Error> {
+async fn the_informer_follows_the_server_with_streaming_and_with_plain_lists() -> Result<(), kube::Error> {
     for streaming in [true, false] {
         let Cluster { server, api, registry } = cluster(streaming);
         api.create(&PostParams::default(), &config_map("early")).await?;
@@ -98,7 +98,7 @@ async fn b07_it_follows_the_server_by_streaming_list_and_by_plain_list() -> Resu
 }
 
 #[tokio::test(start_paused = true)]
-async fn b05_a_cut_watch_resumes_without_a_list_and_a_compacted_one_lists() -> Result<(), kube::Error> {
+async fn a_cut_watch_resumes_without_a_list_and_a_compacted_watch_relists() -> Result<(), kube::Error> {
     let Cluster { server, api, registry } = cluster(false);
     api.create(&PostParams::default(), &config_map("a")).await?;
     let subscription = registry.subscribe(config_maps(), SubscribeOptions::default()).expect("open");
@@ -118,7 +118,7 @@ async fn b05_a_cut_watch_resumes_without_a_list_and_a_compacted_one_lists() -> R
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_a_server_that_asks_for_a_pause_gets_it() -> Result<(), kube::Error> {
+async fn retry_after_of_a_real_response_is_honoured() -> Result<(), kube::Error> {
     let Cluster { server, api, registry } = cluster(false);
     api.create(&PostParams::default(), &config_map("a")).await?;
     server.faults().fail_with_code(Matcher::of(Verb::List, "configmaps"), 1, 429, 7);
@@ -130,7 +130,7 @@ async fn b06_a_server_that_asks_for_a_pause_gets_it() -> Result<(), kube::Error>
 }
 
 #[tokio::test]
-async fn failures_of_a_real_connection_are_told_apart() {
+async fn failures_of_a_real_connection_are_classified() {
     // Nobody listens on this port, and no other test is given it, as it might be one that was free a moment ago.
     let config = kube::Config::new("http://127.0.0.1:1".parse().expect("a URL"));
     let client = kube::Client::try_from(config).expect("a client");

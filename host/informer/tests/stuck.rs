@@ -180,23 +180,23 @@ async fn run(story: Story, steps: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b19_a_stuck_subscriber_is_bounded_while_objects_are_updated() {
+async fn a_stuck_subscriber_is_bounded_while_objects_are_updated() {
     run(Story::Updates, FULL / 10).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn b19_a_stuck_subscriber_is_bounded_while_one_name_comes_and_goes() {
+async fn a_stuck_subscriber_is_bounded_while_one_name_is_recreated() {
     run(Story::OneName, FULL / 10).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn b19_a_stuck_subscriber_is_bounded_while_names_come_and_go() {
+async fn a_stuck_subscriber_is_bounded_while_names_come_and_go() {
     run(Story::DistinctNames, FULL / 10).await;
 }
 
 #[tokio::test(start_paused = true)]
 #[ignore = "a million of each: `cargo xtask soak` runs it in release mode"]
-async fn b19_a_stuck_subscriber_is_bounded_over_a_million_of_each() {
+async fn a_stuck_subscriber_is_bounded_over_a_million_events_of_each_kind() {
     for story in [Story::Updates, Story::OneName, Story::DistinctNames] {
         run(story, FULL).await;
     }

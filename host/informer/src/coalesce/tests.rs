@@ -17,7 +17,7 @@ fn version(delta: Option<&Delta>) -> Option<String> {
 }
 
 #[test]
-fn an_exact_queue_knows_the_last_item_of_each_key_and_forgets_keys_that_left() {
+fn latest_returns_the_last_item_of_a_key_until_it_is_popped() {
     let mut queue = CoalescingQueue::new(10);
     for (name, version) in [("a", 1), ("a", 2), ("b", 3)] {
         queue.push(updated(name, version), UNKNOWN);
@@ -40,7 +40,7 @@ fn an_exact_queue_knows_the_last_item_of_each_key_and_forgets_keys_that_left() {
 }
 
 #[test]
-fn b19_merging_ends_when_the_consumer_has_caught_up() {
+fn merging_ends_when_the_consumer_has_caught_up() {
     let mut queue = CoalescingQueue::new(2);
     for (name, version) in [("a", 1), ("b", 2), ("c", 3), ("c", 4)] {
         queue.push(updated(name, version), UNKNOWN);

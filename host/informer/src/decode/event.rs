@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_in_the_usual_form_and_in_any_other() {
+    fn events_are_decoded_in_canonical_and_in_any_other_form() {
         for line in [
             format!(r#"{{"type":"ADDED","object":{}}}"#, pod()),
             format!(r#"{{ "object": {}, "type": "ADDED" }}"#, pod()),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_form_is_split_without_a_parse_and_any_other_left_to_it() {
+    fn only_the_canonical_form_is_split_without_a_json_parse() {
         let usual = br#"{"type":"ADDED","object":{"a":"}"} }  "#;
         assert_eq!(split_canonical_form(usual), Some(("ADDED", br#"{"a":"}"} "#.as_slice())));
         for other in [
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_a_stored_object_is_read_without_its_end_being_looked_for() {
+    fn an_event_of_a_stored_object_is_decoded_without_searching_the_line_end() {
         let (format, mut reader, store) = (pod_format(), ObjectReader::default(), Store::new());
         let line = |kind: &str, version: &str| {
             let pod = format!(r#"{{"apiVersion":"v1","kind":"Pod",{}"#, &pod_item("a", version)[1..]);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn b09_an_object_has_the_same_bytes_by_list_and_by_watch() {
+    fn an_object_has_the_same_bytes_from_a_list_and_from_a_watch() {
         let Ok(WatchEvent::Modified(by_watch)) =
             read(&format!(r#"{{"type":"MODIFIED","object":{}}}"#, pod()))
         else {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn bookmarks_say_whether_they_end_the_initial_events() {
+    fn a_bookmark_annotation_marks_the_end_of_the_initial_events() {
         let bookmark = |annotations: &str| {
             format!(
                 r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","metadata":{{"resourceVersion":"8"{annotations}}}}}}}"#
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn b03_events_that_cannot_be_trusted_are_refused() {
+    fn malformed_events_are_rejected() {
         for line in [
             "{".to_owned(),
             r#"{"type":"ADDED"}"#.to_owned(),

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_whole_wherever_the_chunks_are_cut() {
+    fn lines_are_complete_wherever_chunks_are_split() {
         let text = "one\ntwö\r\n\n  \nthrée\ntwelve\npartial".as_bytes();
         for first in 0..text.len() {
             for second in first..text.len() {
@@ -124,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_does_not_hide_the_lines_behind_it() {
+    fn invalid_utf8_does_not_hide_the_lines_after_it() {
         let read = lines(&[b"one\n\xfftwo\ntwo\n"]).expect("lines");
         assert_eq!(read.lines, ["one", "\u{fffd}two", "two"]);
     }
 
     #[test]
-    fn a_line_without_an_end_is_refused_above_the_limit() {
+    fn an_unterminated_line_above_the_limit_is_rejected() {
         assert!(lines(&[b"0123456789", b"0123456789"]).is_err());
         assert!(lines(&[b"0123456789", b"012345", b"\n"]).is_ok());
     }

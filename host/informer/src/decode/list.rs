@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_whole_wherever_the_body_is_cut() {
+    fn items_are_complete_wherever_the_body_is_split() {
         let text = list();
         for cut in 0..text.len() {
             let (head, tail) = text.as_bytes().split_at(cut);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn bodies_that_are_not_a_list_are_rejected() {
         let cut = list();
         let cut = &cut[..cut.len() - 1];
         for text in [
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_member_items_of_the_list_itself_holds_items() {
+    fn only_the_top_level_items_field_holds_items() {
         let text = format!(
             r#"{{"metadata":{{"resourceVersion":"9","items":[1]}},"columns":["x",{{"items":[2]}}],"items":[{}]}}"#,
             pod_item("a", "1")
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_ends_early_is_said_to() {
+    fn a_truncated_body_is_reported_as_such() {
         let text = list();
         for cut in [1, text.len() / 2, text.len() - 2, text.len() - 1] {
             let error = decode(&[&text.as_bytes()[..cut]]).expect_err("not whole");
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_around_the_items_may_be_as_long_as_the_limit() {
+    fn the_text_around_the_items_may_reach_the_limit() {
         let text = br#"{"metadata":{"resourceVersion":"9"},"items":[]}"#;
         let feed = |limit| ListDecoder::new(limit).feed(text, &pod_format(), &mut Vec::new());
         assert!(feed(text.len()).is_ok());
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_above_the_limit_is_refused() {
+    fn an_item_above_the_limit_is_rejected() {
         let text = format!(r#"{{"items":[{{"x":"{}"#, "y".repeat(5000));
         assert!(matches!(decode(&[text.as_bytes()]), Err(DecodeError::TooLong { .. })));
     }

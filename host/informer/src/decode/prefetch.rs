@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lines_ahead_are_found_by_the_length_of_the_last() {
+    fn upcoming_lines_are_located_by_the_length_of_the_previous_line() {
         let line = |name: &str, len: usize| format!("{name:x<len$}\n");
         let text = [line("a", 300), line("b", 310), line("c", 250), line("d", 900), line("e", 300)].concat();
         let mut prefetcher = Prefetcher { left: text.len(), len: 301, ..Prefetcher::default() };

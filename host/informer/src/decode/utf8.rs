@@ -14,7 +14,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn characters_that_are_cut_are_left_out() {
+    fn split_characters_are_left_out() {
         let text = "é€x".as_bytes();
         assert_eq!(utf8_part(text), (0, "é€x"));
         assert_eq!(utf8_part(&text[1..]), (1, "€x"));

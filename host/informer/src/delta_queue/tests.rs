@@ -69,7 +69,7 @@ fn drain(queue: &DeltaQueue) -> Vec<String> {
 }
 
 #[test]
-fn b10_every_type_of_delta_leaves_as_it_came() {
+fn every_delta_type_is_popped_as_it_was_pushed() {
     let queue = queue(ROOMY);
     queue.push(replaced("3", &[pod("a", 1)]));
     queue.push(added(&pod("b", 4)));
@@ -80,7 +80,7 @@ fn b10_every_type_of_delta_leaves_as_it_came() {
 }
 
 #[test]
-fn b11_an_objects_deltas_keep_their_order_and_a_merged_one_keeps_the_first_place() {
+fn deltas_of_an_object_stay_in_order_and_a_merged_delta_keeps_the_first_position() {
     let queue = queue(4);
     for delta in [added(&pod("a", 1)), added(&pod("b", 2)), added(&pod("c", 3)), updated(&pod("b", 4))] {
         queue.push(delta);
@@ -91,7 +91,7 @@ fn b11_an_objects_deltas_keep_their_order_and_a_merged_one_keeps_the_first_place
 }
 
 #[test]
-fn the_stores_version_never_runs_ahead_of_what_is_still_merged_and_waiting() {
+fn the_store_version_never_runs_ahead_of_merged_deltas_that_are_still_queued() {
     let queue = queue(2);
     queue.push(replaced("1", &[]));
     assert_eq!(drain(&queue), ["=1"]);
@@ -106,7 +106,7 @@ fn the_stores_version_never_runs_ahead_of_what_is_still_merged_and_waiting() {
 }
 
 #[test]
-fn b11_nothing_is_merged_across_a_replacement() {
+fn deltas_are_not_merged_across_a_replacement() {
     let queue = queue(2);
     queue.push(added(&pod("a", 1)));
     queue.push(replaced("2", &[pod("a", 1), pod("b", 2)]));
@@ -117,7 +117,7 @@ fn b11_nothing_is_merged_across_a_replacement() {
 }
 
 #[test]
-fn b12_second_delete_is_merged() {
+fn consecutive_deletes_are_merged() {
     for capacity in [1, ROOMY] {
         let queue = queue(capacity);
         queue.store.update(pod("a", 1).object());
@@ -130,7 +130,7 @@ fn b12_second_delete_is_merged() {
 }
 
 #[test]
-fn b12_deletes_with_an_addition_between_are_two() {
+fn deletes_with_an_addition_between_them_are_not_merged() {
     let queue = queue(ROOMY);
     queue.store.update(pod("a", 1).object());
     queue.push(deleted(&pod("a", 2)));
@@ -140,7 +140,7 @@ fn b12_deletes_with_an_addition_between_are_two() {
 }
 
 #[test]
-fn b13_deleting_what_nobody_knows_adds_nothing() {
+fn deleting_an_unknown_object_queues_nothing() {
     let queue = queue(ROOMY);
     queue.push(deleted(&pod("a", 1)));
     assert!(queue.is_empty());
@@ -154,7 +154,7 @@ fn b13_deleting_what_nobody_knows_adds_nothing() {
 }
 
 #[test]
-fn b15_a_resync_passes_over_what_has_a_change_waiting() {
+fn a_resync_skips_objects_with_a_queued_change() {
     let queue = queue(ROOMY);
     for pod in [pod("a", 1), pod("b", 2), pod("c", 3)] {
         queue.store.update(pod.object());
@@ -169,7 +169,7 @@ fn b15_a_resync_passes_over_what_has_a_change_waiting() {
 }
 
 #[test]
-fn b15_a_resync_of_a_large_store_merges_nothing() {
+fn a_resync_of_a_large_store_does_not_start_merging() {
     let queue = queue(2);
     for name in ["a", "b", "c", "d"] {
         queue.store.update(pod(name, 1).object());
@@ -185,7 +185,7 @@ fn b15_a_resync_of_a_large_store_merges_nothing() {
 }
 
 #[test]
-fn b16_a_popped_delta_is_applied_before_anything_else_is_queued() {
+fn a_popped_delta_is_applied_before_the_queue_is_unlocked() {
     let queue = queue(ROOMY);
     queue.push(added(&pod("a", 1)));
     queue.try_pop(|delta| {
@@ -198,7 +198,7 @@ fn b16_a_popped_delta_is_applied_before_anything_else_is_queued() {
 }
 
 #[test]
-fn b17_synced_only_when_the_first_replacement_has_been_processed_whole() {
+fn the_queue_is_synced_once_the_first_replacement_is_processed() {
     let queue = queue(ROOMY);
     queue.push(added(&pod("a", 1)));
     pop(&queue);
@@ -210,7 +210,7 @@ fn b17_synced_only_when_the_first_replacement_has_been_processed_whole() {
 }
 
 #[tokio::test]
-async fn b18_close_wakes_a_blocked_pop() {
+async fn close_wakes_a_blocked_pop() {
     let queue = queue(1);
     let mut first = task::spawn(queue.pop(|_| ()));
     let mut second = task::spawn(queue.pop(|_| ()));
@@ -225,7 +225,7 @@ async fn b18_close_wakes_a_blocked_pop() {
 }
 
 #[tokio::test]
-async fn b18_close_wakes_a_producer_that_is_held_back() {
+async fn close_wakes_a_blocked_producer() {
     let queue = queue(1);
     queue.push(added(&pod("a", 1)));
     let mut ready = task::spawn(queue.ready());
@@ -251,7 +251,7 @@ async fn a_push_wakes_a_pop_and_a_pop_wakes_a_producer() {
 }
 
 #[test]
-fn b19_queued_changes_of_one_object_merge_to_the_last() {
+fn queued_updates_of_one_object_merge_into_the_last() {
     let queue = queue(2);
     queue.store.update(pod("a", 1).object());
     for version in 2..1000 {
@@ -262,7 +262,7 @@ fn b19_queued_changes_of_one_object_merge_to_the_last() {
 }
 
 #[test]
-fn b19_what_came_and_went_undelivered_leaves_no_trace() {
+fn an_object_created_and_deleted_before_delivery_leaves_no_delta() {
     let queue = queue(2);
     for round in 0..10_000_u64 {
         let pod = pod(&format!("p{round}"), round * 2);
@@ -274,7 +274,7 @@ fn b19_what_came_and_went_undelivered_leaves_no_trace() {
 }
 
 #[test]
-fn b19_a_known_object_that_was_remade_is_a_deletion_and_an_addition() {
+fn a_recreated_known_object_becomes_a_deletion_and_an_addition() {
     let queue = queue(2);
     queue.store.update(pod("a", 1).uid("A").object());
     queue.push(deleted(&pod("a", 2).uid("A")));
@@ -287,7 +287,7 @@ fn b19_a_known_object_that_was_remade_is_a_deletion_and_an_addition() {
 }
 
 #[test]
-fn b19_the_deletion_of_a_delivered_object_is_never_dropped() {
+fn the_deletion_of_a_delivered_object_is_never_dropped() {
     let queue = queue(1);
     queue.push(added(&pod("a", 1)));
     pop(&queue);
@@ -299,7 +299,7 @@ fn b19_the_deletion_of_a_delivered_object_is_never_dropped() {
 }
 
 #[test]
-fn b19_the_length_counts_every_delta_and_a_replacement_by_its_items() {
+fn the_length_counts_every_delta_and_the_items_of_a_replacement() {
     let queue = queue(ROOMY);
     assert!(queue.is_empty());
     queue.push(added(&pod("a", 1)));
@@ -318,7 +318,7 @@ fn b19_the_length_counts_every_delta_and_a_replacement_by_its_items() {
 }
 
 #[test]
-fn what_was_not_kept_is_counted_once_in_all_segments() {
+fn merged_and_dropped_deltas_are_counted_once_over_all_segments() {
     let queue = queue(1);
     queue.store.update(pod("a", 1).object());
     for version in 2..5 {

@@ -24,7 +24,7 @@ fn fail(redelivery: &mut Redelivery) -> FailureOutcome {
 }
 
 #[test]
-fn b38_a_batch_is_delivered_again_then_split_and_the_breaking_event_parks_its_object() {
+fn a_failing_batch_is_redelivered_then_split_and_the_failing_object_is_parked() {
     let mut redelivery = Redelivery::default();
     redelivery.push(vec![added("a", 1), added("bad", 2), added("c", 3)]);
     for failures in 1..MAX_ATTEMPTS {
@@ -44,7 +44,7 @@ fn b38_a_batch_is_delivered_again_then_split_and_the_breaking_event_parks_its_ob
 }
 
 #[test]
-fn b38_a_parked_object_is_left_out_until_it_changes() {
+fn a_parked_object_is_skipped_until_it_changes() {
     let mut redelivery = Redelivery::default();
     redelivery.push(vec![added("bad", 2)]);
     fail(&mut redelivery);
@@ -58,7 +58,7 @@ fn b38_a_parked_object_is_left_out_until_it_changes() {
 }
 
 #[test]
-fn b38_a_parked_objects_deletion_frees_it() {
+fn the_deletion_of_a_parked_object_is_delivered() {
     let mut redelivery = Redelivery::default();
     redelivery.push(vec![added("bad", 2)]);
     fail(&mut redelivery);
@@ -72,7 +72,7 @@ fn deleted(name: &str, version: u64) -> Notification {
 }
 
 #[test]
-fn b38_a_deletion_that_was_given_up_is_tried_again_and_not_parked_for_ever() {
+fn a_parked_deletion_is_retried_periodically() {
     let mut redelivery = Redelivery::default();
     redelivery.push(vec![deleted("bad", 2)]);
     assert_eq!(redelivery.deletion_retry_delay(), None);
@@ -88,7 +88,7 @@ fn b38_a_deletion_that_was_given_up_is_tried_again_and_not_parked_for_ever() {
 }
 
 #[test]
-fn b38_a_deletion_that_was_given_up_comes_before_an_object_of_the_same_name() {
+fn a_parked_deletion_is_delivered_before_a_new_object_of_the_same_name() {
     let mut redelivery = Redelivery::default();
     redelivery.push(vec![deleted("bad", 2)]);
     fail(&mut redelivery);
@@ -100,7 +100,7 @@ fn b38_a_deletion_that_was_given_up_comes_before_an_object_of_the_same_name() {
 }
 
 #[test]
-fn b38_a_change_that_waits_in_the_same_batch_is_delivered_though_the_first_event_was_given_up() {
+fn a_later_change_in_the_same_batch_is_delivered_after_the_first_is_given_up() {
     let mut redelivery = Redelivery::default();
     redelivery.push(vec![added("bad", 2), updated("bad", 2, 3)]);
     assert!(matches!(fail(&mut redelivery), FailureOutcome::Split));
@@ -110,7 +110,7 @@ fn b38_a_change_that_waits_in_the_same_batch_is_delivered_though_the_first_event
 }
 
 #[test]
-fn b38_a_version_that_is_left_out_is_not_delivered_but_another_and_the_end_are() {
+fn a_discarded_version_is_not_delivered_but_other_versions_and_the_deletion_are() {
     let gone = Notification::Deleted { last: pod("a", 2).object(), final_state_unknown: false };
     let mut redelivery = Redelivery::default();
     redelivery.push(vec![added("a", 1), updated("a", 1, 2), added("b", 2), gone]);
@@ -132,6 +132,6 @@ fn b38_a_version_that_is_left_out_is_not_delivered_but_another_and_the_end_are()
 }
 
 #[test]
-fn what_a_handler_failed_at_is_its_own_text() {
+fn handler_failed_displays_its_own_text() {
     assert_eq!(HandlerFailed("no disk".into()).to_string(), "no disk");
 }

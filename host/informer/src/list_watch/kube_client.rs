@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_starts_or_is_overloaded_is_not_ready() {
+    fn a_starting_or_overloaded_server_is_not_ready() {
         for (code, is_ready) in
             [(200, true), (401, true), (403, true), (404, true), (429, false), (500, false), (503, false)]
         {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_body_of_a_refusal_is_read_up_to_a_limit() {
+    async fn the_body_of_an_error_response_is_read_up_to_a_limit() {
         let refused = async |length: usize| {
             let body = format!(r#"{{"kind":"Status","message":"{}"}}"#, "x".repeat(length));
             let response = http::Response::builder().status(503).header("retry-after", "7");

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn b02_list_and_watch_carry_the_same_selectors_and_the_watch_asks_for_bookmarks() {
+    fn list_and_watch_carry_the_same_selectors_and_the_watch_requests_bookmarks() {
         let key = key()
             .in_namespace("a")
             .with_labels(LabelSelector::parse("app=web,!old").expect("labels"))
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn b07_a_streaming_list_asks_for_initial_events() {
+    fn a_streaming_list_requests_initial_events() {
         let watch = WatchParams { resource_version: None, timeout_seconds: 300, send_initial_events: true };
         assert_eq!(
             watch.path_and_query(&key()),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn b01_pages_carry_limit_and_token() {
+    fn pages_carry_limit_and_continue_token() {
         let list =
             ListParams { resource_version: None, limit: Some(500), continue_token: Some("a/b=".into()) };
         assert_eq!(list.path_and_query(&key()), "/api/v1/pods?limit=500&continue=a%2Fb%3D");

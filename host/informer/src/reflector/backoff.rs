@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn b06_waits_grow_from_800_ms_and_stay_below_30_s_with_jitter() {
+    fn backoff_grows_from_800_ms_to_below_30_s_with_jitter() {
         let now = Instant::now();
         let mut first = Vec::new();
         for seed in 0..100 {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn b06_two_minutes_of_health_reset_the_backoff() {
+    fn two_minutes_without_failure_reset_the_backoff() {
         let mut now = Instant::now();
         let mut backoff = Backoff::new(1);
         for _ in 0..6 {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn b02_watch_timeouts_are_drawn_from_five_to_ten_minutes() {
+    fn watch_timeouts_are_drawn_from_five_to_ten_minutes() {
         let mut backoff = Backoff::new(3);
         let timeouts: Vec<_> = (0..1000).map(|_| backoff.watch_timeout()).collect();
         assert!(timeouts.iter().all(|timeout| (300..600).contains(timeout)));

@@ -61,7 +61,7 @@ mod tests {
     use tokio_stream::wrappers::ReceiverStream;
 
     #[tokio::test(start_paused = true)]
-    async fn b02_silence_counts_from_the_last_chunk() {
+    async fn the_idle_timeout_counts_from_the_last_chunk() {
         let (sender, receiver) = tokio::sync::mpsc::channel(1);
         let mut body: ByteStream = ReceiverStream::new(receiver).boxed();
         let limit = Duration::from_secs(10);

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_grow_to_a_second_and_only_a_return_counts() {
+    fn probe_delays_grow_to_a_second_and_only_a_recovery_counts() {
         let mut reachability = Reachability::default();
         assert!(!reachability.record(true), "it was never away");
         reachability = Reachability::default();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_who_wait_share_one_probe_and_hear_of_the_return_within_a_second() {
+    async fn waiting_informers_share_one_probe_and_learn_of_the_recovery_within_a_second() {
         let (server, recovery) = recovery();
         let waiting: Vec<_> = (0..200)
             .map(|_| {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn another_goes_on_when_the_one_who_asks_leaves() {
+    async fn another_informer_continues_probing_when_the_probing_one_leaves() {
         let (server, recovery) = recovery();
         let first = tokio::spawn({
             let recovery = Arc::clone(&recovery);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_answers_all_along_does_not_shorten_a_wait() {
+    async fn a_server_that_was_always_ready_does_not_shorten_a_backoff() {
         let (server, recovery) = recovery();
         server.is_ready.store(true, Ordering::Relaxed);
         let waited = timeout(Duration::from_secs(30), recovery.wait_until_back()).await;
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_probe_without_an_answer_has_failed() {
+    async fn a_probe_without_an_answer_counts_as_failed() {
         let (server, recovery) = recovery();
         server.hangs.store(true, Ordering::Relaxed);
         let task = tokio::spawn({

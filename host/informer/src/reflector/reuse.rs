@@ -31,7 +31,7 @@ mod tests {
     use crate::scripted_server::pod;
 
     #[test]
-    fn an_object_with_the_same_bytes_is_the_stored_one_and_another_is_not() {
+    fn listed_objects_with_the_same_bytes_reuse_the_stored_object() {
         for store in [Store::new(), Store::compressed(Compression { training_bytes: 1 })] {
             check(&store);
         }

@@ -1,4 +1,4 @@
-//! The indexes of one subscription, each kept for as long as somebody holds it.
+//! The indexes of one subscription, and the handles that keep an index alive.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -6,9 +6,9 @@ use std::sync::{Arc, Weak};
 use super::subscriber::Subscriber;
 use crate::store::{IndexError, IndexFn};
 
-/// Keeps an index of a subscription; see [`Subscription::acquire_index`](crate::Subscription::acquire_index). The index is dropped with the last
-/// of its handles.
-#[must_use = "the index is dropped with the last of its handles"]
+/// Keeps an index of a subscription alive; see [`Subscription::acquire_index`](crate::Subscription::acquire_index). The index
+/// is dropped with its last handle.
+#[must_use = "the index is dropped with its last handle"]
 pub struct IndexHandle {
     subscriber: Weak<Subscriber>,
     name: String,
@@ -18,7 +18,7 @@ pub struct IndexHandle {
 pub(crate) struct SubscriberIndex {
     pub(super) name: String,
     pub(super) function: IndexFn,
-    /// How many handles there are. `None`: it was added for as long as the subscription lives.
+    /// The number of live handles; `None` if the index lives as long as the subscription.
     handles: Option<usize>,
 }
 
@@ -31,7 +31,7 @@ impl Subscriber {
         Ok(())
     }
 
-    /// Adds an index, or counts one more handle of the one with the same name and function.
+    /// Adds an index, or another handle to an existing one with the same name and function.
     pub(super) fn acquire_index(
         self: &Arc<Self>,
         name: &str,
@@ -67,7 +67,7 @@ impl Subscriber {
 
 impl Drop for IndexHandle {
     fn drop(&mut self) {
-        // A subscriber that is gone has taken its indexes with it.
+        // The indexes of a dropped subscriber are already gone.
         if let Some(subscriber) = self.subscriber.upgrade() {
             subscriber.release_index(&self.name);
         }

@@ -1,3 +1,5 @@
+//! The shared informer: applies deltas to the cache and distributes the changes to its subscribers.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,14 +25,14 @@ use crate::status::{InformerPhase, InformerStatus};
 use crate::store::{StoredObject, ObjectMap, StoreView, Store};
 use crate::supervise::supervise;
 
-/// After so many deltas without a wait, other tasks get their turn and subscribers are woken, though more deltas wait.
+/// Deltas applied in a row before the informer wakes subscribers and yields to other tasks.
 const DELTAS_PER_TURN: usize = 256;
 
-/// One reflector, its cache, and those who are told of its changes. One task runs it all.
+/// One reflector, its cache and its subscribers. A single task runs all of it.
 ///
-/// Lock order: the registry, `Subscriber::home`, the delta queue, `hub`, then the store or a backlog. `hub` is held while a
-/// delta is applied to the store and offered to all, so whoever joins does so between two deltas: it is told of each
-/// object once, by its initial notification or by a live one (B34).
+/// Lock order: the registry, `Subscriber::informer`, the delta queue, `subscribers`, then the store or a backlog.
+/// `subscribers` is held while a delta is applied to the store and pushed to all subscribers, so a new subscriber is always
+/// added between two deltas. It is notified of each object once, by its initial notification or by a live one.
 pub(crate) struct Informer {
     pub(crate) key: InformerKey,
     pub(crate) store: Arc<Store>,
@@ -42,19 +44,21 @@ pub(crate) struct Informer {
     pub(super) counters: Arc<Counters>,
 }
 
+/// The subscribers of an informer and the state that is read and changed together with them.
 #[derive(Default)]
 pub(super) struct Subscribers {
     pub(super) registrations: Vec<Registration>,
     synced: bool,
     stopped: bool,
     next_tick: Option<Instant>,
-    /// A deletion that everybody is being told of, with what the cache had.
-    pub(super) deletion: Option<(Object, Deletion)>,
-    /// Of the reflector's failures, those that are in the counters.
+    /// The deletion that is being pushed to the subscribers, with the object that was cached. It is still set only if a
+    /// panic interrupted the push.
+    pub(super) pending_deletion: Option<(Object, Deletion)>,
+    /// How many of the reflector's failures have been added to the counters.
     pub(super) counted_failures: u64,
 }
 
-/// The informer has stopped; nobody can join.
+/// The informer has stopped and accepts no more subscribers.
 #[derive(Debug)]
 pub(super) struct Stopped;
 
@@ -73,10 +77,11 @@ impl Informer {
         }
     }
 
-    /// The informer's task. `forbidden` is called each time the server says that a right is missing.
+    /// Runs the informer's task until the informer is stopped. `forbidden` is called each time the server answers that access
+    /// is forbidden.
     ///
-    /// After a panic it lists anew, not older than what it saw, and tells everybody of what is different; the cache and the
-    /// subscribers stay.
+    /// After a panic, the informer relists at a version not older than the last one seen, and notifies the subscribers of
+    /// the difference. The cache and the subscribers are kept.
     pub(super) async fn run(
         self: Arc<Self>,
         list_watch: Arc<dyn ListWatch>,
@@ -93,7 +98,7 @@ impl Informer {
         }
     }
 
-    /// Ends the task and all deliveries. Idempotent.
+    /// Stops the task and all deliveries. Idempotent.
     pub(super) fn stop(&self) {
         self.stop.cancel();
         self.queue.close();
@@ -115,12 +120,12 @@ impl Informer {
         self.subscribers.lock().registrations.is_empty()
     }
 
-    /// The subscriber's view of this informer's cache.
+    /// Returns the view of this informer's cache for the subscriber `id`.
     pub(super) fn view(&self, id: u64, restriction: Option<Restriction>) -> StoreView {
         StoreView { store: Arc::clone(&self.store), restriction, id }
     }
 
-    /// Adds a subscriber: it is told of every object in the cache, then of every change (B34).
+    /// Adds a subscriber. It is notified of every object in the cache first, then of every change.
     pub(super) fn add_subscriber(
         &self,
         subscriber: &Arc<Subscriber>,
@@ -142,7 +147,8 @@ impl Informer {
         Ok(())
     }
 
-    /// Adds a subscriber that was served by another cache: it is told of the difference, now or when this one is synced.
+    /// Adds a subscriber that another informer served before. It is notified of the difference between the two caches, now or
+    /// once this cache is synced.
     pub(super) fn add_transferred(&self, subscriber: &Arc<Subscriber>, transfer: TransferState) -> Result<(), Stopped> {
         let mut subscribers = self.subscribers.lock();
         if subscribers.stopped {
@@ -167,41 +173,41 @@ impl Informer {
         subscribers.registrations.push(registration);
     }
 
-    /// Removes a subscriber; nothing is delivered to it afterwards (B34).
+    /// Removes a subscriber. Nothing is delivered to it afterwards.
     pub(super) fn remove_subscriber(&self, subscriber: &Arc<Subscriber>) {
         self.subscribers.lock().registrations.retain(|registration| !Arc::ptr_eq(&registration.subscriber, subscriber));
-        // Its indexes are where it reads: in another cache still, if it left before it was moved.
+        // Its indexes are in the store that it reads. That is still another informer's if a transfer has not been completed.
         subscriber.source.load().store.drop_scope(subscriber.id);
     }
 
-    /// Takes out the subscribers that are served from this cache with a restriction, for narrower informers to serve.
+    /// Removes the subscribers that see only a part of this cache and returns them, so that narrower informers can serve them.
     pub(super) fn take_restricted(&self) -> Vec<(Arc<Subscriber>, TransferState)> {
         self.count_merged();
         let mut subscribers = self.subscribers.lock();
-        let (evicted, stored) = std::mem::take(&mut subscribers.registrations).into_iter().partition(Registration::is_restricted);
-        subscribers.registrations = stored;
+        let (restricted, remaining) = std::mem::take(&mut subscribers.registrations).into_iter().partition(Registration::is_restricted);
+        subscribers.registrations = remaining;
         let objects = self.store.list();
         let synced = subscribers.synced;
         let transfer = |registration: Registration| {
-            // Nobody here will, once it is gone.
+            // This informer will not wake it any more.
             registration.subscriber.wake();
             let objects = objects.iter().filter(|object| registration.sees(object)).cloned().map(StoredObject::new).collect();
             let resync = registration.resync.map(|resync| resync.period);
             (registration.subscriber, TransferState { known_objects: KnownObjects { objects, synced }, resync })
         };
-        Vec::into_iter(evicted).map(transfer).collect()
+        Vec::into_iter(restricted).map(transfer).collect()
     }
 
-    /// Applies deltas and tells everybody.
+    /// Applies deltas and pushes the resulting changes to all subscribers.
     ///
-    /// Subscribers are woken when no more deltas have come while other tasks had their turn, or after a turn's worth of them: to
-    /// wake a thread for each chunk of a watch costs more than to read what is in it.
+    /// Subscribers are woken after [`DELTAS_PER_TURN`] deltas, or when no more deltas arrived while other tasks had a turn:
+    /// waking a thread for each chunk of a watch costs more than decoding the chunk.
     pub(super) async fn process(&self) {
         while self.queue.pop(|delta| self.apply(delta)).await.is_some() {
-            let mut applied = 1 + self.apply_waiting(DELTAS_PER_TURN - 1);
+            let mut applied = 1 + self.apply_queued(DELTAS_PER_TURN - 1);
             while applied < DELTAS_PER_TURN {
                 tokio::task::yield_now().await;
-                match self.apply_waiting(DELTAS_PER_TURN - applied) {
+                match self.apply_queued(DELTAS_PER_TURN - applied) {
                     0 => break,
                     more => applied += more,
                 }
@@ -213,12 +219,12 @@ impl Informer {
         }
     }
 
-    /// Applies up to `most` of the deltas that wait; returns how many.
-    fn apply_waiting(&self, most: usize) -> usize {
-        (0..most).take_while(|_| self.queue.try_pop(|delta| self.apply(delta)).is_some()).count()
+    /// Applies up to `limit` queued deltas without waiting. Returns how many it applied.
+    fn apply_queued(&self, limit: usize) -> usize {
+        (0..limit).take_while(|_| self.queue.try_pop(|delta| self.apply(delta)).is_some()).count()
     }
 
-    /// Applies one delta to the store, then offers it to everybody.
+    /// Applies one delta to the store, then pushes the change to all subscribers.
     pub(super) fn apply(&self, delta: Delta) {
         let mut subscribers = self.subscribers.lock();
         match delta {
@@ -233,8 +239,8 @@ impl Informer {
         match self.store.update_unless(object.clone(), is_stale) {
             Ok(old) => subscribers.push_to_all(|| transition(old.as_ref(), object, false)),
             Err(_) => {
-                // Repeated by the server: the cache has this or something newer.
-                tracing::debug!(?object, "an event older than the cached object was passed over");
+                // The server repeated an event: the cache has this state or a newer one.
+                tracing::debug!(?object, "ignored an event that is older than the cached object");
                 self.counters.stale_events.add(1);
                 self.status.send_if_modified(|status| {
                     status.stale_events += 1;
@@ -248,17 +254,17 @@ impl Informer {
         let last = &deletion.last;
         let Some(stored) = self.store.get(last.key()) else { return };
         if !same_uid(&stored, last) {
-            // The end of an earlier object of this name, which was told already.
+            // The deletion of an earlier object of this name, which has been delivered already.
             return;
         }
-        let (stored, deletion) = subscribers.deletion.insert((stored, deletion));
+        let (stored, deletion) = subscribers.pending_deletion.insert((stored, deletion));
         let Deletion { last, final_state_unknown } = deletion;
         self.store.delete(last.key(), Some(last.resource_version()));
         for registration in &subscribers.registrations {
             let change = Change::Deleted { stored, last, final_state_unknown: *final_state_unknown };
             registration.subscriber.push([change], registration.restriction.as_ref());
         }
-        subscribers.deletion = None;
+        subscribers.pending_deletion = None;
     }
 
     fn apply_sync(&self, subscribers: &Subscribers, object: &Object) {
@@ -272,7 +278,7 @@ impl Informer {
     fn apply_replacement(&self, subscribers: &mut Subscribers, mut replacement: Replacement) {
         self.counters.items_per_list.observe_items(replacement.items.len() as u64);
         let initial = !subscribers.synced;
-        // Those that were read before the store knew how.
+        // Objects that were decoded before the store had a dictionary are still uncompressed.
         self.store.pack(&mut replacement.items);
         let previous = self.store.replace(&replacement.items, &replacement.resource_version);
         for registration in &mut subscribers.registrations {
@@ -289,15 +295,15 @@ impl Informer {
         self.status.send_if_modified(|status| !std::mem::replace(&mut status.synced, true));
     }
 
-    /// Gives a subscriber that came from another cache this one, and tells it what is different.
+    /// Switches a transferred subscriber to this cache and pushes the difference to what it knows.
     fn attach(&self, registration: &mut Registration, known_objects: &KnownObjects, items: &[Object]) {
         let subscriber = &registration.subscriber;
         {
-            // Held until the reader sees the new cache: an index that is added meanwhile must not go to the old one.
+            // Held until readers see the new cache, so that an index added concurrently does not go to the old one.
             let indexes = subscriber.indexes.lock();
             for SubscriberIndex { name, function, .. } in indexes.iter() {
                 if let Err(error) = self.store.add_scoped_index(subscriber.id, name, function.clone()) {
-                    tracing::error!(%error, "an index was not carried over to another cache");
+                    tracing::error!(%error, "cannot add the subscriber's index to the cache that it moved to");
                 }
             }
             let old = subscriber.source.swap(Arc::new(self.view(subscriber.id, None)));
@@ -307,7 +313,7 @@ impl Informer {
         subscriber.finish_initial_list();
     }
 
-    /// From `previous` to `items`, which the store holds now.
+    /// Returns the difference between `previous` and `items`, which the store holds now.
     fn difference<'a>(&self, previous: &ObjectMap, items: &'a [Object]) -> ListDifference<'a> {
         let removed = previous.iter().filter(|stored| !self.store.contains(stored.key()));
         let mut removed: Vec<_> = removed.map(StoredObject::object).collect();
@@ -316,13 +322,13 @@ impl Informer {
             let stored = previous.get(new.key())?;
             Some(if stored.is(new) { new.clone() } else { stored.object() })
         };
-        // Of two items with one key the later counts.
+        // If two items have the same key, the store holds the later one.
         let present = items.iter().filter(|new| self.store.contains_exact(new)).map(|new| (before(new), new));
         ListDifference { removed, present: present.collect() }
     }
 
-    /// Starts resyncs: ticks at the smallest period, for those that are due (B35).
-    pub(super) async fn tick(&self) {
+    /// Starts resyncs: ticks at the smallest period of all subscribers; only subscribers that are due receive the resync.
+    pub(super) async fn run_resyncs(&self) {
         loop {
             let next = self.subscribers.lock().next_tick;
             match next {
@@ -372,7 +378,7 @@ impl Informer {
 impl Subscribers {
     #[cfg(test)]
     pub(super) fn set_pending_deletion(&mut self, stored: Object, deletion: Deletion) {
-        self.deletion = Some((stored, deletion));
+        self.pending_deletion = Some((stored, deletion));
     }
 
     pub(super) fn wake(&self) {
@@ -386,7 +392,7 @@ impl Subscribers {
     }
 }
 
-/// Ends the informer with its task, however the task ends.
+/// Stops the informer when its task ends, for whatever reason.
 struct StopOnDrop<'a>(&'a Informer);
 
 impl Drop for StopOnDrop<'_> {

@@ -280,17 +280,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn b33_every_subscriber_replays_to_the_servers_state(ops in proptest::collection::vec(op(), 1..120)) {
+    fn every_subscriber_replays_to_the_servers_state(ops in proptest::collection::vec(op(), 1..120)) {
         run(ops, 1000, None);
     }
 
     #[test]
-    fn b19_merging_in_the_delta_queue_loses_nothing_that_matters(ops in proptest::collection::vec(op(), 1..120)) {
+    fn merging_in_the_delta_queue_preserves_the_final_state(ops in proptest::collection::vec(op(), 1..120)) {
         run(ops, 2, None);
     }
 
     #[test]
-    fn b33_a_compressed_cache_is_told_of_as_any_other(
+    fn a_compressed_cache_delivers_the_same_notifications(
         ops in proptest::collection::vec(op(), 1..120),
         delta_capacity in 2..20_usize,
         training_bytes in 0..1000_usize,
@@ -304,7 +304,7 @@ const MANY: u32 = if cfg!(debug_assertions) { 50_000 } else { 1_000_000 };
 
 /// Updates over a thousand objects, then pairs of addition and deletion of one name, and of distinct ones.
 #[test]
-fn b19_a_stuck_subscriber_stays_within_its_bound() {
+fn a_stuck_subscribers_backlog_stays_within_its_bound() {
     let counters = Arc::new(Counters::new());
     let informer = Arc::new(Informer::new(pods_key(), &InformerOptions::default(), counters));
     let stuck = Replayer::subscribe(&informer, 1, 2, 256);

@@ -1,4 +1,4 @@
-//! What an informer shows of itself.
+//! The status, metrics and subscriber list that an informer exposes.
 
 use tokio::sync::watch;
 
@@ -22,7 +22,7 @@ impl Informer {
         self.status.borrow().error.as_ref().is_some_and(|error| error.kind == FailureKind::Forbidden)
     }
 
-    /// Collects what the queues and the reflector counted for themselves. Called before any of them goes away.
+    /// Adds the counts of the queues and of the reflector to the shared counters. Must be called before any of them is dropped.
     pub(super) fn count_merged(&self) {
         let mut subscribers = self.subscribers.lock();
         for registration in &subscribers.registrations {
@@ -37,7 +37,7 @@ impl Informer {
         self.counters.dropped_deltas.add(dropped);
     }
 
-    /// Adds what this informer has now.
+    /// Adds this informer's current gauges to `metrics`.
     pub(super) fn add_gauges(&self, metrics: &mut InformerMetrics) {
         let (failing, synced, version) = {
             let status = self.status.borrow();
@@ -47,7 +47,7 @@ impl Informer {
         metrics.informers += 1;
         metrics.synced += usize::from(synced);
         metrics.failing += usize::from(failing);
-        // The one that is furthest behind; one without a version has not begun.
+        // The lowest version. An informer without a version has not listed yet.
         metrics.last_resource_version = [metrics.last_resource_version, version].into_iter().flatten().min();
         metrics.queue_depth += self.queue.len();
         metrics.store_objects += self.store.len();
@@ -60,7 +60,7 @@ impl Informer {
         });
     }
 
-    /// Calls `visit` for each subscriber, while none can join or leave.
+    /// Calls `visit` for each subscriber, with the list of subscribers locked.
     pub(super) fn visit_subscribers(&self, visit: impl FnMut(&Registration)) {
         self.subscribers.lock().registrations.iter().for_each(visit);
     }

@@ -1,3 +1,5 @@
+//! A subscriber's registration at an informer, and the state that moves with it to another informer.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,32 +10,35 @@ use super::subscriber::Subscriber;
 use crate::key::Restriction;
 use crate::store::ObjectMap;
 
-/// A subscriber's place at an informer.
+/// A subscriber as it is registered at one informer.
 pub(super) struct Registration {
     pub(super) subscriber: Arc<Subscriber>,
     pub(super) restriction: Option<Restriction>,
-    /// What the subscriber knows from the cache that it came from, until this one is synced.
+    /// What the subscriber knows from its previous informer; `None` once this informer has synced and sent the difference.
     pub(super) pending_transfer: Option<KnownObjects>,
     pub(super) resync: Option<Resync>,
 }
 
+/// A subscriber's periodic resync.
 pub(super) struct Resync {
     pub(super) period: Duration,
+    /// When the next resync is due.
     pub(super) due: Instant,
-    /// Whether the resync under way is for this subscriber.
+    /// Whether this subscriber takes part in the resync in progress.
     pub(super) running: bool,
 }
 
-/// What a subscriber takes along when it is moved to another informer.
+/// The state that a subscriber keeps when it is moved to another informer.
 pub(super) struct TransferState {
     pub(super) known_objects: KnownObjects,
+    /// The resync period.
     pub(super) resync: Option<Duration>,
 }
 
-/// What a subscriber was told of by another informer.
+/// The objects that a subscriber has been notified of by its previous informer.
 pub(super) struct KnownObjects {
     pub(super) objects: ObjectMap,
-    /// Whether that was all that there was.
+    /// Whether they include the whole initial list.
     pub(super) synced: bool,
 }
 

@@ -1,3 +1,5 @@
+//! The registry: starts one informer for each distinct key, shares it among subscribers and stops it with the last one.
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,12 +19,13 @@ use crate::metrics::{CountersByLabels, InformerMetrics, MeasuredListWatch};
 use crate::options::InformerOptions;
 use crate::reflector::ServerRecovery;
 
+/// Shorter resync periods are raised to this one.
 const MIN_RESYNC_PERIOD: Duration = Duration::from_secs(1);
 
-/// Shared informers: one for each distinct [`InformerKey`], started by its first subscriber and stopped by its last (B30).
-/// Cloning makes another handle.
+/// Shared informers, one for each distinct [`InformerKey`]: the first subscriber starts an informer, the last one to leave
+/// stops it (client-go's `SharedInformerFactory`). Cloning makes another handle to the same registry.
 ///
-/// A narrower request is served from a wider informer that runs already. If the server forbids the wider watch, those
+/// A narrower request is served from a wider informer that already runs. If the server forbids the wider watch, those
 /// subscribers are moved to informers of their own.
 ///
 /// ```
@@ -43,7 +46,7 @@ const MIN_RESYNC_PERIOD: Duration = Duration::from_secs(1);
 /// assert_eq!(all.next_batch().await.unwrap().len(), others.next_batch().await.unwrap().len());
 ///
 /// drop((all, others));
-/// assert!(registry.informers().is_empty(), "the last subscriber stops it");
+/// assert!(registry.informers().is_empty(), "the last subscriber stops the informer");
 /// registry.stop().await;
 /// # });
 /// ```
@@ -52,17 +55,19 @@ pub struct InformerRegistry {
     inner: Arc<RegistryInner>,
 }
 
+/// The state that all handles of a registry share.
 pub(super) struct RegistryInner {
     factory: Box<dyn ListWatchFactory>,
     recovery: Option<Arc<ServerRecovery>>,
     options: InformerOptions,
     running: Mutex<RunningInformers>,
     tasks: TaskTracker,
-    /// Hands out scopes. Only that no two are equal matters, so `Relaxed` suffices.
+    /// The next subscriber ID. It only has to be unique, so `Relaxed` suffices.
     next_id: AtomicU64,
     counters: CountersByLabels,
 }
 
+/// The informers that run now.
 #[derive(Default)]
 struct RunningInformers {
     informers: Vec<Arc<Informer>>,
@@ -74,7 +79,7 @@ struct RunningInformers {
 #[non_exhaustive]
 pub enum SubscribeError {
     /// The registry was stopped.
-    #[error("the informers have been stopped; nobody can subscribe any more")]
+    #[error("the informer registry has been stopped and accepts no more subscriptions")]
     Stopped,
     /// There is no tokio runtime to run the informer on.
     #[error("no tokio runtime to run the informer on; subscribe from inside one")]
@@ -82,7 +87,7 @@ pub enum SubscribeError {
 }
 
 impl InformerRegistry {
-    /// A registry without informers.
+    /// Creates a registry without informers.
     #[must_use]
     pub fn new(factory: impl ListWatchFactory, options: InformerOptions) -> Self {
         Self {
@@ -92,17 +97,17 @@ impl InformerRegistry {
                 options,
                 running: Mutex::new(RunningInformers::default()),
                 tasks: TaskTracker::new(),
-                // 0 is the scope of a store's own indexes.
+                // 0 is the index scope of the store itself.
                 next_id: AtomicU64::new(1),
                 counters: CountersByLabels::default(),
             }),
         }
     }
 
-    /// Subscribes to objects, starting an informer if none that runs can serve the request.
+    /// Subscribes to objects. Starts an informer if no running one can serve the request.
     ///
     /// # Errors
-    /// After [`stop`](Self::stop), and outside a tokio runtime when the options name none.
+    /// Errors after [`stop`](Self::stop), and outside a tokio runtime if [`InformerOptions::runtime`] is `None`.
     pub fn subscribe(
         &self,
         key: InformerKey,
@@ -115,7 +120,7 @@ impl InformerRegistry {
         let inner = &self.inner;
         let resync = options.resync.map(|period| {
             if period < MIN_RESYNC_PERIOD {
-                tracing::warn!(%key, ?period, "a resync period below one second was raised to one");
+                tracing::warn!(%key, ?period, "a resync period below one second was raised to one second");
             }
             period.max(MIN_RESYNC_PERIOD)
         });
@@ -129,20 +134,21 @@ impl InformerRegistry {
         let id = inner.next_id.fetch_add(1, Ordering::Relaxed);
         let view = informer.view(id, restriction.clone());
         let subscriber = Arc::new(Subscriber::new(id, key, options.batch, options.backlog, view, &informer));
-        // The informer cannot stop meanwhile: only its last subscriber, the registry or a defect stops it.
+        // The informer cannot stop concurrently: only its last subscriber or the registry stops it, and both need this lock.
+        // The exception is a runtime that shuts down.
         informer.add_subscriber(&subscriber, restriction, resync).map_err(|_| SubscribeError::Stopped)?;
         Ok(Subscription::new(subscriber, Arc::clone(inner)))
     }
 
-    /// The state of all informers, for a bug report.
+    /// Returns the state of all informers, for a bug report.
     #[must_use]
     pub fn informers(&self) -> Vec<InformerDump> {
         let informers = self.inner.running.lock().informers.clone();
         informers.iter().map(|informer| InformerDump::of(informer)).collect()
     }
 
-    /// What the informers count, for a metrics endpoint: one entry for each resource and [name](InformerMetrics::name)
-    /// that was ever watched. Takes as long as it takes to look at each subscriber, not at each object.
+    /// Returns the informers' metrics: one entry for each resource and [name](InformerMetrics::name) that was ever watched.
+    /// The cost is linear in the number of subscribers, not of objects.
     #[must_use]
     pub fn metrics(&self) -> Vec<InformerMetrics> {
         let informers = self.inner.running.lock().informers.clone();
@@ -151,7 +157,8 @@ impl InformerRegistry {
         self.inner.counters.snapshot(keys, |position, metrics| informers[position].add_gauges(metrics))
     }
 
-    /// Stops all informers and waits for their tasks. Nothing is delivered afterwards; subscriptions end. Idempotent.
+    /// Stops all informers and waits for their tasks. Nothing is delivered afterwards: [`Subscription::next_batch`] returns
+    /// `None`. Idempotent.
     ///
     /// # Cancellation safety
     /// Dropping the future ends the wait, not the stop.
@@ -170,14 +177,15 @@ impl InformerRegistry {
 }
 
 impl RunningInformers {
-    /// An informer that can serve the request: its own, or a wider one that is allowed to watch.
+    /// Returns a running informer that can serve the request: the one with exactly this key, or a wider one that the server
+    /// does not forbid.
     fn find(&self, key: &InformerKey) -> Option<Arc<Informer>> {
         let live = || self.informers.iter().filter(|informer| !informer.is_stopped());
-        let own = live().find(|informer| informer.key == *key);
+        let exact = live().find(|informer| informer.key == *key);
         let wider = || {
             live().find(|informer| informer.key.restriction_for(key).is_some() && !informer.is_forbidden())
         };
-        own.or_else(wider).cloned()
+        exact.or_else(wider).cloned()
     }
 }
 
@@ -208,7 +216,7 @@ impl RegistryInner {
         informer
     }
 
-    /// The server forbids this informer's watch: those who asked for less get informers of their own (B30).
+    /// Moves the subscribers with narrower requests to informers of their own, because the server forbids the watch of `wide`.
     fn move_restricted(self: &Arc<Self>, wide: &Arc<Informer>) {
         let Ok(runtime) = Handle::try_current() else { return };
         let mut running = self.running.lock();
@@ -224,7 +232,7 @@ impl RegistryInner {
                 Some(informer) => Arc::clone(informer),
                 None => self.start(&mut running, subscriber.key.clone(), &runtime),
             };
-            tracing::info!(wide = %wide.key, own = %own.key, "the wider watch is forbidden; watching the narrower");
+            tracing::info!(wide = %wide.key, own = %own.key, "the wider watch is forbidden; starting the narrower one");
             *subscriber.informer.lock() = Arc::clone(&own);
             if own.add_transferred(&subscriber, transfer).is_err() {
                 subscriber.close();
@@ -244,7 +252,7 @@ impl RegistryInner {
 
     fn stop_unused(running: &mut RunningInformers, informer: &Arc<Informer>) {
         if informer.is_unused() {
-            tracing::debug!(key = %informer.key, "stopping an informer that nobody uses");
+            tracing::debug!(key = %informer.key, "stopping an informer without subscribers");
             running.informers.retain(|other| !Arc::ptr_eq(other, informer));
             informer.stop();
         }

@@ -1,4 +1,4 @@
-//! What an informer runs, and what it does when that panicked.
+//! The futures that an informer runs, and how it recovers after a panic in one of them.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use super::informer::Informer;
 use crate::failure::{Failure, FailureKind};
 use crate::list_watch::ListWatch;
 use crate::options::InformerOptions;
-use crate::reflector::{ServerRecovery, Reflector};
+use crate::reflector::{Reflector, ServerRecovery};
 use crate::status::InformerPhase;
 use crate::supervise::TaskPanic;
 
-/// What an informer runs until it is stopped, and anew after a panic.
+/// Everything an informer needs to run until it is stopped. After a panic, [`run`](Self::run) is called again.
 pub(super) struct InformerRun<F> {
     pub(super) informer: Arc<Informer>,
     pub(super) list_watch: Arc<dyn ListWatch>,
-    /// Shared by all informers of a server.
+    /// Shared by all informers of one server.
     pub(super) recovery: Option<Arc<ServerRecovery>>,
     pub(super) options: InformerOptions,
     pub(super) forbidden: F,
@@ -34,7 +34,7 @@ impl<F: Fn(&Arc<Informer>) + Send + Sync> InformerRun<F> {
             () = informer.stop.cancelled() => {}
             () = reflector.run(&informer.stop) => {}
             () = informer.process() => {}
-            () = informer.tick() => {}
+            () = informer.run_resyncs() => {}
             () = informer.watch_for_forbidden(&self.forbidden) => {}
         }
     }
@@ -57,11 +57,11 @@ impl Informer {
         });
     }
 
-    /// Tells everybody of a deletion that a panic kept from some: the list that follows cannot, because the cache does not
-    /// have the object any more. Those who were told already are told twice.
+    /// Pushes the deletion that a panic interrupted. The relist cannot deliver it, because the object is no longer in the
+    /// cache. Subscribers that had received it before the panic receive it twice.
     pub(super) fn finish_deletion(&self) {
         let mut subscribers = self.subscribers.lock();
-        let Some((stored, Deletion { last, final_state_unknown })) = subscribers.deletion.take() else { return };
+        let Some((stored, Deletion { last, final_state_unknown })) = subscribers.pending_deletion.take() else { return };
         if self.store.contains(last.key()) {
             return;
         }

@@ -1,3 +1,5 @@
+//! One subscriber from the informer's point of view.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,21 +14,23 @@ use super::informer::Informer;
 use crate::key::{InformerKey, Restriction};
 use crate::store::{ReaderSource, StoreView, ScopeId};
 
-/// One subscriber, as the informer sees it: a place to put notifications, which never blocks.
+/// A subscriber of an informer. The informer pushes notifications into its backlog without ever blocking; a
+/// [`Subscription`](super::Subscription) takes them out.
 pub(crate) struct Subscriber {
     pub(crate) id: ScopeId,
-    /// What the subscriber asked for.
+    /// What the subscriber requested.
     pub(crate) key: InformerKey,
     batch: usize,
     backlog: Mutex<Backlog>,
-    /// Something waits that the subscriber has not been woken for. Written with the backlog locked, but for its end.
+    /// Whether the backlog has notifications for which the subscriber has not been woken yet. Written with the backlog
+    /// locked, except that `wake` clears it without the lock.
     has_unseen: AtomicBool,
     filled: Notify,
     synced: watch::Sender<bool>,
     pub(crate) source: Arc<ReaderSource>,
-    /// The subscriber's indexes, for when it is moved to another cache.
+    /// The subscriber's indexes, which are added to the new cache when the subscriber is moved.
     pub(crate) indexes: Mutex<Vec<SubscriberIndex>>,
-    /// The informer that serves it, or did until it left.
+    /// The informer that serves this subscriber, or served it until it unsubscribed.
     pub(crate) informer: Mutex<Arc<Informer>>,
 }
 
@@ -53,7 +57,7 @@ impl Subscriber {
         }
     }
 
-    /// Puts notifications into the backlog. The subscriber is woken by [`wake`](Self::wake), which must follow.
+    /// Appends the notifications for these changes to the backlog. The caller must call [`wake`](Self::wake) afterwards.
     pub(super) fn push<'a>(
         &self,
         changes: impl IntoIterator<Item = Change<'a>>,
@@ -67,18 +71,18 @@ impl Subscriber {
                 self.has_unseen.store(true, Ordering::Relaxed);
             }
         }
-        // The rest of the initial list may just have been cancelled out by its own deletions.
+        // Deletions may just have cancelled the remaining initial notifications.
         self.publish_synced(&mut backlog);
     }
 
-    /// Wakes the subscriber if something waits for it.
+    /// Wakes the subscriber if it has notifications that it was not woken for.
     pub(super) fn wake(&self) {
         if self.has_unseen.load(Ordering::Relaxed) && self.has_unseen.swap(false, Ordering::Relaxed) {
             self.filled.notify_one();
         }
     }
 
-    /// All of the initial list has been offered.
+    /// Marks the end of the initial list: all its notifications have been pushed.
     pub(super) fn finish_initial_list(&self) {
         let mut backlog = self.backlog.lock();
         backlog.finish_initial_list();
@@ -97,7 +101,7 @@ impl Subscriber {
         }
     }
 
-    /// A batch if there is one, `Some(None)` when there never will be.
+    /// Takes a batch: `None` if there is none yet, `Some(None)` once the subscription has ended.
     fn try_take(&self) -> Option<Option<Vec<Notification>>> {
         let mut backlog = self.backlog.lock();
         if backlog.is_closed() {
@@ -115,20 +119,20 @@ impl Subscriber {
         Some(Some(batch))
     }
 
-    /// All that waits, without waiting for more.
+    /// Takes all pending notifications without waiting for more.
     pub(crate) fn take_pending(&self) -> Vec<Notification> {
         let mut backlog = self.backlog.lock();
-        let waiting = backlog.take(usize::MAX);
+        let pending = backlog.take(usize::MAX);
         self.has_unseen.store(false, Ordering::Relaxed);
         self.publish_synced(&mut backlog);
-        waiting
+        pending
     }
 
     pub(crate) fn has_synced(&self) -> bool {
         *self.synced.borrow()
     }
 
-    /// Waits until the initial list has been taken whole; `false` when the subscription ended before.
+    /// Waits until the whole initial list has been taken. Returns `false` if the subscription ended first.
     pub(crate) async fn synced(&self) -> bool {
         let mut synced = self.synced.subscribe();
         loop {
@@ -150,17 +154,17 @@ impl Subscriber {
         source.store.index_names(source.id)
     }
 
-    /// How many notifications were merged away since the last call.
+    /// Returns how many notifications were merged away since the last call.
     pub(super) fn take_merged(&self) -> u64 {
         self.backlog.lock().take_merged()
     }
 
-    /// Nothing is delivered any more, not even what waits (B08).
+    /// Ends the subscription. Nothing is delivered afterwards, not even pending notifications.
     pub(crate) fn close(&self) {
         self.backlog.lock().close();
         self.filled.notify_one();
         self.filled.notify_waiters();
-        // Wakes those who wait for the sync.
+        // Wakes the tasks that wait in `synced`.
         self.synced.send_modify(|_| {});
     }
 

@@ -110,7 +110,7 @@ mod tests {
     use crate::scripted_server::pod;
 
     #[test]
-    fn each_key_is_there_once() {
+    fn each_key_is_stored_once() {
         let stored = |name: &str, version| StoredObject::new(pod(name, version).object());
         let mut objects: ObjectMap =
             [("a", 1), ("b", 2), ("a", 3)].map(|(name, version)| stored(name, version)).into_iter().collect();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_coming_is_looked_for_by_the_hash_of_its_key() {
+    fn prefetching_finds_objects_by_the_hash_of_their_key() {
         let objects: ObjectMap = (1..20).map(|i| StoredObject::new(pod(&format!("pod-{i}"), i).object())).collect();
         let keys: Vec<_> = objects.iter().map(|stored| stored.key().clone()).collect();
         let mut pipeline = PrefetchPipeline::default();

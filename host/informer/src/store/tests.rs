@@ -28,7 +28,7 @@ fn names(objects: impl AsRef<[Object]>) -> Vec<String> {
 }
 
 #[test]
-fn b20_objects_are_put_in_replaced_taken_out_and_listed_by_key() {
+fn objects_are_inserted_updated_deleted_and_listed_by_key() {
     for store in stores() {
         assert!(store.update(pod("b", 1).object()).is_none());
         assert!(store.update(pod("a", 2).namespace("z").object()).is_none());
@@ -50,7 +50,7 @@ fn b20_objects_are_put_in_replaced_taken_out_and_listed_by_key() {
 }
 
 #[test]
-fn b20_a_replacement_is_one_step_and_the_last_of_two_equal_keys_counts() {
+fn replace_swaps_objects_and_indexes_and_the_last_of_two_equal_keys_wins() {
     for store in stores() {
         store.add_index("app", IndexFn::label("app")).expect("new");
         store.replace_all(&objects(&[pod("a", 1), pod("b", 2)]), "5");
@@ -64,7 +64,7 @@ fn b20_a_replacement_is_one_step_and_the_last_of_two_equal_keys_counts() {
 }
 
 #[test]
-fn the_memory_size_is_that_of_the_objects_there_are() {
+fn the_memory_size_is_the_sum_of_the_objects() {
     let store = Store::new();
     let sum = || store.list().iter().map(Object::memory_size).sum::<usize>();
     store.update(pod("a", 1).object());
@@ -80,7 +80,7 @@ fn the_memory_size_is_that_of_the_objects_there_are() {
 }
 
 #[test]
-fn b20_readers_do_not_wait_for_a_list_that_is_being_replaced() {
+fn readers_do_not_wait_for_a_replacement_in_progress() {
     let store = Store::new();
     store.update(pod("old", 1).object());
     let (entered, building) = mpsc::channel();
@@ -113,7 +113,7 @@ fn b20_readers_do_not_wait_for_a_list_that_is_being_replaced() {
 }
 
 #[test]
-fn b20_readers_see_the_old_list_or_the_new_one_and_nothing_between() {
+fn readers_see_the_old_list_or_the_new_list_and_never_a_mix() {
     for store in stores() {
         store.add_index("app", IndexFn::label("app")).expect("new");
         let generation = |app: &str| -> Vec<Object> {
@@ -140,7 +140,7 @@ fn b20_readers_see_the_old_list_or_the_new_one_and_nothing_between() {
 }
 
 #[test]
-fn b21_an_object_has_zero_or_more_values_and_an_unknown_index_names_those_there_are() {
+fn an_object_has_zero_or_more_index_values_and_an_unknown_index_is_an_error() {
     for store in stores() {
         let letters = IndexFn::computed(|object| object.name().chars().map(String::from).collect());
         store.add_index("letters", letters).expect("new");
@@ -161,7 +161,7 @@ fn b21_an_object_has_zero_or_more_values_and_an_unknown_index_names_those_there_
 }
 
 #[test]
-fn b22_an_update_moves_an_object_and_a_value_without_objects_is_dropped() {
+fn an_update_moves_an_object_between_values_and_empty_values_are_dropped() {
     for store in stores() {
         store.add_index("app", IndexFn::label("app")).expect("new");
         store.update(pod("a", 1).object());
@@ -173,7 +173,7 @@ fn b22_an_update_moves_an_object_and_a_value_without_objects_is_dropped() {
 }
 
 #[test]
-fn b22_an_index_added_late_is_complete_and_a_name_is_taken_once() {
+fn an_index_added_late_is_complete_and_names_are_unique() {
     for store in stores() {
         store.update(pod("a", 1).object());
         store.add_index("app", IndexFn::label("app")).expect("new");
@@ -186,7 +186,7 @@ fn b22_an_index_added_late_is_complete_and_a_name_is_taken_once() {
 }
 
 #[test]
-fn b22_equal_declared_indexes_are_kept_once_and_dropped_with_their_last_name() {
+fn equal_declared_indexes_are_shared_and_dropped_with_their_last_name() {
     let store = Store::new();
     store.update(pod("a", 1).object());
     store.add_scoped_index(1, "x", IndexFn::label("app")).expect("new");
@@ -200,7 +200,7 @@ fn b22_equal_declared_indexes_are_kept_once_and_dropped_with_their_last_name() {
 }
 
 #[test]
-fn a_reader_that_is_moved_to_another_cache_finds_its_index_at_any_moment() {
+fn a_reader_moved_between_caches_always_finds_its_index() {
     let cache = || {
         let store = Arc::new(Store::new());
         store.add_scoped_index(7, "app", IndexFn::label("app")).expect("new");
@@ -224,7 +224,7 @@ fn a_reader_that_is_moved_to_another_cache_finds_its_index_at_any_moment() {
 }
 
 #[test]
-fn b23_namespace_label_annotation_owner_and_field_are_built_in() {
+fn namespace_label_annotation_owner_and_field_indexes_are_built_in() {
     let object = Object::from_json(
         r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"ns","labels":{"l":"1"},
             "annotations":{"n":"2"},"ownerReferences":[
@@ -245,7 +245,7 @@ fn b23_namespace_label_annotation_owner_and_field_are_built_in() {
 }
 
 #[test]
-fn an_index_function_that_panics_gives_no_value() {
+fn a_panicking_index_function_yields_no_value() {
     let store = Store::new();
     store.add_index("bad", IndexFn::computed(|_| panic!("a defect in the function"))).expect("new");
     store.update(pod("a", 1).object());
@@ -254,7 +254,7 @@ fn an_index_function_that_panics_gives_no_value() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_list_began_after_the_one_before_it_was_put_in() {
+async fn the_last_list_began_after_the_previous_list_was_stored() {
     let store = Arc::new(Store::new());
     let view = StoreView { store: Arc::clone(&store), restriction: None, id: 1 };
     let reader = StoreReader::new(Arc::new(ReaderSource::from_pointee(view)));
@@ -267,7 +267,7 @@ async fn the_last_list_began_after_the_one_before_it_was_put_in() {
 }
 
 #[test]
-fn debug_texts_count_the_objects_and_do_not_show_them() {
+fn debug_output_counts_objects_without_showing_them() {
     let store = Arc::new(Store::new());
     store.replace_all(&objects(&[pod("secret", 1)]), "5");
     let counts = "Store { objects: 1, resource_version: \"5\", .. }";
@@ -280,7 +280,7 @@ fn debug_texts_count_the_objects_and_do_not_show_them() {
 }
 
 #[test]
-fn b24_what_a_reader_holds_does_not_change() {
+fn an_object_held_by_a_reader_never_changes() {
     for store in stores() {
         store.update(pod("a", 1).object());
         let held = store.get(&key("a")).expect("there");
@@ -311,7 +311,7 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     /// Against a plain map, and indexes that are computed anew for each look.
     #[test]
-    fn b22_store_and_indexes_agree_with_a_naive_model(
+    fn store_and_indexes_agree_with_a_naive_model(
         ops in proptest::collection::vec(op(), 1..60),
         compressed in any::<bool>(),
         training_bytes in 0..2000_usize,

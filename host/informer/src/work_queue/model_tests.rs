@@ -150,7 +150,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn b40_to_b45_the_queue_agrees_with_a_naive_model(ops in proptest::collection::vec(op(), 1..120)) {
+    fn the_queue_agrees_with_a_naive_model(ops in proptest::collection::vec(op(), 1..120)) {
         let mut state = State::new(RateLimit::default(), Arc::new(NoMetrics));
         let mut model = Model::default();
         let start = Instant::now();
@@ -225,7 +225,7 @@ proptest! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_room_that_a_list_took_is_given_back_when_its_keys_are_done() {
+async fn memory_is_released_when_the_keys_of_a_large_list_are_done() {
     let mut state = State::new(RateLimit::default(), Arc::new(NoMetrics));
     let now = Instant::now();
     for key in 0..20_000 {

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn b43_waits_double_from_5_ms_up_to_1000_s() {
+    fn retry_delays_double_from_5_ms_up_to_1000_s() {
         let limit = RateLimit::default();
         assert_eq!(limit.per_key(0), Duration::from_millis(5));
         assert_eq!(limit.per_key(1), Duration::from_millis(10));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn b43_the_bucket_lets_a_burst_through_then_its_rate() {
+    fn the_token_bucket_allows_a_burst_then_its_rate() {
         let start = Instant::now();
         let mut bucket = TokenBucket::new(10, 100);
         for _ in 0..100 {

@@ -14,7 +14,7 @@ async fn gives_up(r: &mut Running, problem: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b01_a_continue_token_that_comes_again_ends_the_list() {
+async fn a_repeated_continue_token_ends_the_list() {
     let mut r = start(&plain());
     r.server.list().await.1.page("5", "t1", &[pod("a", 1)]);
     r.server.list().await.1.page("5", "t2", &[pod("b", 2)]);
@@ -23,7 +23,7 @@ async fn b01_a_continue_token_that_comes_again_ends_the_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b01_pages_without_items_end_the_list() {
+async fn more_than_100_empty_pages_end_the_list() {
     let mut r = start(&plain());
     for page in 0..=100 {
         r.server.list().await.1.page("5", &format!("t{page}"), &[]);
@@ -32,7 +32,7 @@ async fn b01_pages_without_items_end_the_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b01_a_list_of_too_many_items_ends_in_one_page_or_several() {
+async fn a_list_above_max_list_items_is_aborted_in_one_page_or_several() {
     let few = InformerOptions { max_list_items: 3, ..plain() };
     let mut r = start(&few);
     r.server.list().await.1.items("5", &[pod("a", 1), pod("b", 1), pod("c", 1)]);
@@ -55,7 +55,7 @@ async fn b01_a_list_of_too_many_items_ends_in_one_page_or_several() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b04_initial_events_without_an_end_are_given_up_for_a_plain_list() {
+async fn endless_initial_events_fall_back_to_a_plain_list() {
     let mut r = start(&InformerOptions { max_list_items: 3, ..streaming() });
     let body = r.server.watch().await.1.open();
     for _ in 0..4 {
@@ -69,14 +69,14 @@ async fn b04_initial_events_without_an_end_are_given_up_for_a_plain_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b01_a_list_whose_version_is_no_version_is_refused() {
+async fn a_list_with_an_oversized_resource_version_is_rejected() {
     let mut r = start(&plain());
     r.server.list().await.1.items(&"9".repeat(100_000), &[]);
     gives_up(&mut r, "a resource version of 100000 bytes").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_what_has_no_bound_in_an_event_is_refused_and_listed_again() {
+async fn oversized_parts_of_an_event_are_rejected_and_cause_a_relist() {
     let deep = pod("deep", 6)
         .json()
         .replace(r#"{"nodeName":"n-web"}"#, &format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000)));
@@ -112,7 +112,7 @@ async fn b03_what_has_no_bound_in_an_event_is_refused_and_listed_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_a_redirect_is_a_refusal() {
+async fn a_redirect_counts_as_a_failure() {
     let mut r = start(&plain());
     let (_, request) = r.server.list().await;
     let at = Instant::now();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn b01_a_paged_list_cut_after_page_one_leaves_nothing_behind() {
+async fn a_paged_list_cut_after_page_one_leaves_nothing_behind() {
     let mut r = start(&plain());
     r.server.list().await.1.page("5", "t1", &[pod("gone", 1)]);
     // The second page breaks off in the middle of an item.
@@ -17,7 +17,7 @@ async fn b01_a_paged_list_cut_after_page_one_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b01_a_410_in_the_middle_of_a_list_leads_to_one_full_list() {
+async fn a_410_in_the_middle_of_a_list_leads_to_one_full_list() {
     let mut r = start(&plain());
     r.server.list().await.1.page("5", "t1", &[pod("gone", 1)]);
     let refused_at = Instant::now();
@@ -30,7 +30,7 @@ async fn b01_a_410_in_the_middle_of_a_list_leads_to_one_full_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b01_a_version_that_the_server_says_is_from_the_future_is_given_up_for_a_consistent_list() {
+async fn a_too_large_resource_version_leads_to_a_consistent_list() {
     let mut r = start(&plain());
     let body = r.server.serve("900", &[pod("a", 899)]).await;
     assert_eq!(r.deltas(1).await, ["=900[a@899]"]);
@@ -49,7 +49,7 @@ async fn b01_a_version_that_the_server_says_is_from_the_future_is_given_up_for_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn b04_a_streaming_list_cut_half_way_with_an_object_deleted_meanwhile_starts_from_nothing() {
+async fn a_cut_streaming_list_starts_over_and_misses_no_deletion() {
     let mut r = start(&streaming());
     let body = r.server.watch().await.1.open();
     body.added(&pod("a", 1));
@@ -75,7 +75,7 @@ async fn b04_a_streaming_list_cut_half_way_with_an_object_deleted_meanwhile_star
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_a_bookmark_only_moves_the_version_and_is_progress() {
+async fn a_bookmark_advances_the_version_and_counts_as_progress() {
     let mut r = start(&plain());
     let body = r.server.serve("5", &[pod("a", 1)]).await;
     assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
@@ -89,7 +89,7 @@ async fn b03_a_bookmark_only_moves_the_version_and_is_progress() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b17_an_empty_list_is_a_replacement_and_syncs() {
+async fn an_empty_list_is_a_replacement_and_syncs() {
     for options in [plain(), streaming()] {
         let mut r = start(&options);
         if options.streaming_list {
@@ -106,7 +106,7 @@ async fn b17_an_empty_list_is_a_replacement_and_syncs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b02_a_watch_that_never_says_anything_is_ended_and_the_server_asked_whether_it_knows_the_version() {
+async fn a_watch_that_sends_nothing_is_closed_and_the_server_is_probed() {
     let mut r = start(&plain());
     let body = r.server.serve("5", &[pod("a", 1)]).await;
     assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
@@ -122,7 +122,7 @@ async fn b02_a_watch_that_never_says_anything_is_ended_and_the_server_asked_whet
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_a_probe_that_fails_is_followed_by_the_watch() {
+async fn a_failed_probe_is_followed_by_the_watch() {
     for busy in [true, false] {
         let mut r = start(&plain());
         let _body = r.server.serve("5", &[]).await;

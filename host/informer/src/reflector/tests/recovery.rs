@@ -30,7 +30,7 @@ fn informers(count: u64) -> (Arc<AtomicBool>, Vec<Running>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_an_informer_resumes_within_two_seconds_of_the_servers_return() {
+async fn informers_resume_within_two_seconds_of_the_servers_recovery() {
     let (ready, mut informers) = informers(20);
     let is_ready = &ready;
     let served = informers.iter_mut().map(async |r| {
@@ -63,7 +63,7 @@ async fn b06_an_informer_resumes_within_two_seconds_of_the_servers_return() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_a_server_that_answers_probes_and_refuses_the_rest_is_waited_for() {
+async fn a_server_that_answers_only_probes_does_not_shorten_the_backoff() {
     let (ready, mut informers) = informers(1);
     ready.store(true, Ordering::Relaxed);
     let r = &mut informers[0];
@@ -79,7 +79,7 @@ async fn b06_a_server_that_answers_probes_and_refuses_the_rest_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_a_busy_server_is_waited_for_as_it_asks() {
+async fn retry_after_is_honoured_even_if_the_server_becomes_ready() {
     let (ready, mut informers) = informers(1);
     let r = &mut informers[0];
     let (_, request) = r.server.list().await;

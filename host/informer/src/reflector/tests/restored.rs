@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn b03_a_version_that_goes_back_leads_to_a_consistent_list() {
+async fn a_lower_resource_version_leads_to_a_consistent_list() {
     for kind in ["BOOKMARK", "ADDED", "MODIFIED", "DELETED"] {
         let mut r = start(&plain());
         let body = r.server.serve("900", &[pod("a", 899), pod("b", 898)]).await;
@@ -34,7 +34,7 @@ async fn b03_a_version_that_goes_back_leads_to_a_consistent_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_the_consistent_list_is_insisted_on_until_it_works() {
+async fn a_consistent_list_is_retried_until_it_succeeds() {
     let mut r = start(&plain());
     let body = r.server.serve("900", &[]).await;
     body.bookmark(41);
@@ -46,7 +46,7 @@ async fn b03_the_consistent_list_is_insisted_on_until_it_works() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b04_initial_events_may_be_in_any_order_and_a_streaming_list_may_go_back() {
+async fn initial_events_may_be_in_any_order_and_a_streaming_list_may_go_back() {
     let mut r = start(&streaming());
     let body = r.server.watch().await.1.open();
     body.added(&pod("a", 899));
@@ -67,7 +67,7 @@ async fn b04_initial_events_may_be_in_any_order_and_a_streaming_list_may_go_back
 
 /// As kube-apiserver does: it holds back what is not after the version asked for, bookmarks included.
 #[tokio::test(start_paused = true)]
-async fn b02_a_restored_server_that_only_keeps_silent_is_found_out() {
+async fn a_restored_server_that_sends_nothing_is_detected() {
     for refusal in [too_large(), expired()] {
         let mut r = start(&plain());
         let _body = r.server.serve("900", &[pod("a", 899)]).await;
@@ -88,7 +88,7 @@ async fn b02_a_restored_server_that_only_keeps_silent_is_found_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_a_server_that_does_not_send_events_in_order_is_not_listed_for_each() {
+async fn a_server_with_unordered_events_does_not_cause_a_relist_for_each() {
     let mut r = start(&plain());
     let mut body = r.server.serve("10", &[]).await;
     for _ in 0..3 {
@@ -105,7 +105,7 @@ async fn b03_a_server_that_does_not_send_events_in_order_is_not_listed_for_each(
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_versions_that_are_not_numbers_have_no_order() {
+async fn non_numeric_versions_have_no_order() {
     let mut r = start(&plain());
     let body = r.server.serve("z9", &[]).await;
     body.raw(
@@ -118,7 +118,7 @@ async fn b03_versions_that_are_not_numbers_have_no_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b05_a_version_that_is_no_number_and_comes_again_is_no_progress() {
+async fn a_repeated_non_numeric_version_is_no_progress() {
     let mut r = start(&plain());
     let body = r.server.serve("z9", &[]).await;
     body.raw(
@@ -132,7 +132,7 @@ async fn b05_a_version_that_is_no_number_and_comes_again_is_no_progress() {
 
 /// As kube-apiserver after its etcd was restored: it accepts the watch and keeps silent.
 #[tokio::test(start_paused = true)]
-async fn b02_a_server_that_was_restored_while_the_connection_was_lost_is_found_out_in_seconds() {
+async fn a_server_restored_during_a_connection_loss_is_detected_within_seconds() {
     for kind in
         [crate::FailureKind::Connection, crate::FailureKind::ConnectionRefused, crate::FailureKind::Server]
     {
@@ -164,7 +164,7 @@ async fn b02_a_server_that_was_restored_while_the_connection_was_lost_is_found_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn b02_a_server_that_was_not_restored_is_asked_once_and_the_watch_goes_on() {
+async fn a_server_that_was_not_restored_is_probed_once_and_the_watch_resumes() {
     let mut r = start(&plain());
     let body = r.server.serve("900", &[]).await;
     tokio::time::advance(Duration::from_secs(10)).await;
@@ -181,7 +181,7 @@ async fn b02_a_server_that_was_not_restored_is_asked_once_and_the_watch_goes_on(
 }
 
 #[tokio::test(start_paused = true)]
-async fn b02_a_watch_that_tells_something_after_a_lost_connection_is_not_verified() {
+async fn a_watch_that_delivers_after_a_connection_loss_is_not_verified() {
     let mut r = start(&plain());
     let body = r.server.serve("900", &[]).await;
     tokio::time::advance(Duration::from_secs(10)).await;
@@ -196,7 +196,7 @@ async fn b02_a_watch_that_tells_something_after_a_lost_connection_is_not_verifie
 }
 
 #[tokio::test(start_paused = true)]
-async fn b02_informers_verify_at_different_times() {
+async fn informers_verify_at_different_times() {
     let mut silences = Vec::new();
     for seed in 0..20 {
         let mut r = start(&InformerOptions { seed: Some(seed), ..plain() });

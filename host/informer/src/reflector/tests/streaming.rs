@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn b04_initial_events_move_the_version_only_at_their_end() {
+async fn initial_events_advance_the_version_only_at_their_end() {
     let mut r = start(&streaming());
     let (params, request) = r.server.watch().await;
     assert!(params.send_initial_events);
@@ -30,7 +30,7 @@ async fn b04_initial_events_move_the_version_only_at_their_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b04_a_streaming_relist_that_is_cut_leaves_the_store_as_it_was() {
+async fn a_cut_streaming_relist_leaves_the_store_unchanged() {
     let mut r = start(&streaming());
     let body = r.server.watch().await.1.open();
     body.added(&pod("a", 1));
@@ -50,7 +50,7 @@ async fn b04_a_streaming_relist_that_is_cut_leaves_the_store_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b07_a_server_without_streaming_lists_gets_a_plain_one_at_once() {
+async fn an_unsupported_streaming_list_falls_back_to_a_plain_list_at_once() {
     for (code, reason) in [
         (400, "BadRequest"),
         (405, "MethodNotAllowed"),
@@ -73,7 +73,7 @@ async fn b07_a_server_without_streaming_lists_gets_a_plain_one_at_once() {
 
 /// As kube-apiserver answers above an etcd that cannot tell its progress.
 #[tokio::test(start_paused = true)]
-async fn b07_a_streaming_list_that_fails_is_followed_by_a_plain_one_at_once() {
+async fn a_failed_streaming_list_falls_back_to_a_plain_list_at_once() {
     for (code, reason) in
         [(500, "InternalError"), (503, "ServiceUnavailable"), (404, "NotFound"), (403, "Forbidden")]
     {
@@ -89,7 +89,7 @@ async fn b07_a_streaming_list_that_fails_is_followed_by_a_plain_one_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b07_a_plain_list_that_fails_as_well_backs_off() {
+async fn a_plain_list_that_also_fails_backs_off() {
     let mut r = start(&streaming());
     r.server.watch().await.1.status(500, "InternalError");
     r.server.list().await.1.status(500, "InternalError");
@@ -112,7 +112,7 @@ async fn relist(r: &mut Running) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b07_after_two_failures_streaming_is_left_alone_for_ten_minutes() {
+async fn two_failures_pause_streaming_lists_for_ten_minutes() {
     let mut r = start(&streaming());
     serve_plainly(&mut r, "5").await;
     serve_plainly(&mut r, "6").await;
@@ -140,7 +140,7 @@ async fn relist_from(r: &mut Running, version: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b07_a_server_that_ignores_the_parameter_gets_a_plain_list_after_ten_seconds() {
+async fn a_server_that_ignores_send_initial_events_gets_a_plain_list_after_ten_seconds() {
     let mut r = start(&streaming());
     let at = Instant::now();
     // It sends events, as for version 0, and never the end of the initial ones.
@@ -154,7 +154,7 @@ async fn b07_a_server_that_ignores_the_parameter_gets_a_plain_list_after_ten_sec
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_a_streaming_list_waits_for_a_busy_server_and_for_one_that_is_not_there() {
+async fn a_streaming_list_backs_off_for_a_busy_and_for_an_unreachable_server() {
     let mut r = start(&streaming());
     let at = Instant::now();
     r.server.watch().await.1.fail(Failure::response(429, Some("17"), b""));
@@ -167,7 +167,7 @@ async fn b06_a_streaming_list_waits_for_a_busy_server_and_for_one_that_is_not_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn b07_a_streaming_list_from_a_version_that_is_gone_is_read_consistently() {
+async fn a_streaming_list_from_an_expired_version_becomes_a_consistent_read() {
     for refusal in [expired(), too_large()] {
         let mut r = start(&streaming());
         let body = r.server.watch().await.1.open();

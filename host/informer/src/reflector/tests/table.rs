@@ -34,7 +34,7 @@ fn tests() -> BTreeSet<&'static str> {
 }
 
 #[test]
-fn each_row_names_a_test_that_exists() {
+fn each_row_names_an_existing_test() {
     let (rows, tests) = (rows(), tests());
     assert!(rows.len() > 30 && tests.len() > 40, "{} rows, {} tests", rows.len(), tests.len());
     for row in &rows {
@@ -47,7 +47,7 @@ fn each_row_names_a_test_that_exists() {
 }
 
 #[test]
-fn each_state_of_the_machine_has_rows() {
+fn each_state_has_rows() {
     let variants =
         PHASES.split("enum Phase {").nth(1).and_then(|rest| rest.split("\n}").next()).expect("the states");
     let states: BTreeSet<_> = variants

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn b02_the_watch_starts_at_the_lists_version_with_a_drawn_time_out() {
+async fn the_watch_starts_at_the_lists_version_with_a_random_timeout() {
     let mut r = start(&plain());
     r.server.list().await.1.items("5", &[]);
     let mut timeouts = Vec::new();
@@ -22,7 +22,7 @@ async fn b02_the_watch_starts_at_the_lists_version_with_a_drawn_time_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b02_a_dead_connection_is_noticed() {
+async fn a_dead_connection_is_detected() {
     let mut r = start(&plain());
     let body = r.server.serve("5", &[]).await;
     body.bookmark(6);
@@ -42,7 +42,7 @@ async fn b02_a_dead_connection_is_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_events_become_deltas_and_bookmarks_only_move_the_version() {
+async fn events_become_deltas_and_bookmarks_only_advance_the_version() {
     let mut r = start(&plain());
     let body = r.server.serve("5", &[pod("a", 1)]).await;
     body.added(&pod("b", 6));
@@ -56,7 +56,7 @@ async fn b03_events_become_deltas_and_bookmarks_only_move_the_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_an_error_event_with_429_backs_off_and_resumes() {
+async fn an_error_event_with_429_backs_off_and_resumes() {
     let mut r = start(&plain());
     let body = r.server.serve("5", &[]).await;
     body.bookmark(6);
@@ -69,7 +69,7 @@ async fn b03_an_error_event_with_429_backs_off_and_resumes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_other_error_events_relist() {
+async fn other_error_events_relist() {
     for (code, reason) in [(410, "Expired"), (403, "Forbidden"), (400, "BadRequest")] {
         let mut r = start(&plain());
         let body = r.server.serve("5", &[]).await;
@@ -80,7 +80,7 @@ async fn b03_other_error_events_relist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_an_internal_error_resumes_three_times_without_progress_then_relists() {
+async fn an_internal_error_resumes_three_times_without_progress_then_relists() {
     let mut r = start(&plain());
     r.server.list().await.1.items("5", &[]);
     for _ in 0..2 {
@@ -98,7 +98,7 @@ async fn b03_an_internal_error_resumes_three_times_without_progress_then_relists
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_what_cannot_be_read_leads_to_a_relist_and_is_counted() {
+async fn a_malformed_event_causes_a_relist_and_is_counted() {
     let bad = [
         "{\"type\":\"ADDED\",\"object\":{\"kind\":\"Node\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"n\",\"resourceVersion\":\"9\"}}}\n",
         "{\"type\":\"ADDED\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"9\"}}}\n",
@@ -124,7 +124,7 @@ async fn b03_what_cannot_be_read_leads_to_a_relist_and_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b05_a_watch_that_ends_normally_resumes_at_once_without_a_relist() {
+async fn a_watch_that_ends_normally_resumes_at_once_without_a_relist() {
     let mut r = start(&plain());
     let body = r.server.serve("5", &[]).await;
     body.added(&pod("a", 6));
@@ -144,7 +144,7 @@ async fn b05_a_watch_that_ends_normally_resumes_at_once_without_a_relist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b05_a_very_short_watch_backs_off() {
+async fn a_very_short_watch_backs_off() {
     let mut r = start(&plain());
     let body = r.server.serve("5", &[]).await;
     tokio::task::yield_now().await;
@@ -163,7 +163,7 @@ async fn b05_a_very_short_watch_backs_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_429_honours_retry_after_and_does_not_relist() {
+async fn a_429_honours_retry_after_and_does_not_relist() {
     let busy = || Failure::response(429, Some("17"), b"");
     let mut r = start(&plain());
     let at = Instant::now();
@@ -183,7 +183,7 @@ async fn b06_429_honours_retry_after_and_does_not_relist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_retry_after_0_backs_off_and_grows() {
+async fn an_unusable_retry_after_backs_off_and_grows() {
     for header in ["0", "-1", "soon", "Wed, 21 Oct 2099 07:28:00 GMT"] {
         let mut r = start(&plain());
         let mut gaps = Vec::new();
@@ -206,7 +206,7 @@ async fn b06_retry_after_0_backs_off_and_grows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_a_huge_retry_after_silences_no_informer_for_more_than_a_minute() {
+async fn a_huge_retry_after_is_limited_to_one_minute() {
     let mut r = start(&plain());
     for header in ["61", "86400", "18446744073709551615"] {
         let (_, request) = r.server.list().await;
@@ -219,7 +219,7 @@ async fn b06_a_huge_retry_after_silences_no_informer_for_more_than_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_a_refused_connection_retries_the_watch_without_relisting() {
+async fn a_refused_connection_retries_the_watch_without_relisting() {
     let mut r = start(&plain());
     r.server.list().await.1.items("5", &[]);
     let mut waits = Vec::new();
@@ -239,7 +239,7 @@ async fn b06_a_refused_connection_retries_the_watch_without_relisting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b08_a_stop_ends_the_request_under_way_and_the_task() {
+async fn stop_drops_the_request_and_ends_the_task() {
     let mut r = start(&plain());
     let body = r.server.serve("5", &[]).await;
     assert_eq!(r.deltas(1).await, ["=5[]"]);
@@ -252,7 +252,7 @@ async fn b08_a_stop_ends_the_request_under_way_and_the_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b08_a_stop_is_prompt_while_it_waits_lists_or_is_held_back() {
+async fn stop_is_prompt_during_backoff_list_and_backpressure() {
     for what in ["waits", "lists", "is held back"] {
         let mut r = start(&InformerOptions { delta_capacity: 1, ..plain() });
         let (_, request) = r.server.list().await;
@@ -275,7 +275,7 @@ async fn b08_a_stop_is_prompt_while_it_waits_lists_or_is_held_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b09_the_transform_runs_before_an_object_is_queued() {
+async fn the_transform_runs_before_an_object_is_queued() {
     let managed =
         |json: String| json.replace(r#""labels""#, r#""managedFields":[{"manager":"kubectl"}],"labels""#);
     let mut r = start_for(&pods_key().with_transform(Transform::standard()), &plain());
@@ -315,7 +315,7 @@ async fn backpressure_stops_reading_while_the_queue_is_full() {
 
 /// Merged changes would leave in the order of first positions, and the store would be at versions that the server never had.
 #[tokio::test(start_paused = true)]
-async fn backpressure_holds_a_chunk_of_many_events_back_and_merges_none() {
+async fn backpressure_holds_back_a_chunk_of_many_events_without_merging() {
     let mut r = start(&InformerOptions { delta_capacity: 4, ..plain() });
     let body = r.server.serve("5", &[]).await;
     let event = |version: u64| {
@@ -339,7 +339,7 @@ async fn backpressure_holds_a_chunk_of_many_events_back_and_merges_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_whole_wherever_the_chunks_are_cut() {
+async fn events_are_complete_wherever_chunks_are_split() {
     let events: String = (6..10)
         .map(|version| {
             format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", pod(&format!("p{version}"), version).json())
@@ -356,7 +356,7 @@ async fn events_are_whole_wherever_the_chunks_are_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_a_bookmark_moves_the_stores_version_once_everything_before_it_is_applied() {
+async fn a_bookmark_advances_the_store_version_once_earlier_deltas_are_applied() {
     let mut r = start(&plain());
     let body = r.server.serve("5", &[pod("a", 1)]).await;
     body.added(&pod("b", 6));

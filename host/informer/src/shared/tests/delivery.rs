@@ -5,7 +5,7 @@ use std::task::Poll;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn b31_the_cache_is_at_least_as_fresh_as_any_notification() {
+async fn the_cache_is_at_least_as_fresh_as_any_notification() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
@@ -24,7 +24,7 @@ async fn b31_the_cache_is_at_least_as_fresh_as_any_notification() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b14_a_replacement_swaps_the_store_then_tells_tombstones_first_and_items_in_order() {
+async fn a_replacement_swaps_the_store_then_delivers_tombstones_before_items() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     subscription.add_index("app", IndexFn::label("app")).expect("new");
@@ -48,7 +48,7 @@ async fn b14_a_replacement_swaps_the_store_then_tells_tombstones_first_and_items
 }
 
 #[tokio::test(start_paused = true)]
-async fn b32_notifications_of_a_relist_follow_uid_and_version() {
+async fn relist_notifications_depend_on_uid_and_version() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
@@ -68,7 +68,7 @@ async fn b32_notifications_of_a_relist_follow_uid_and_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b32_the_end_of_an_earlier_object_of_that_name_is_not_told_twice() {
+async fn the_deletion_of_an_earlier_object_of_the_same_name_is_delivered_once() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
@@ -84,7 +84,7 @@ async fn b32_the_end_of_an_earlier_object_of_that_name_is_not_told_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b32_an_object_without_a_uid_passes_for_any_of_its_name() {
+async fn an_object_without_a_uid_matches_any_object_of_its_name() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
@@ -96,7 +96,7 @@ async fn b32_an_object_without_a_uid_passes_for_any_of_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b33_who_takes_a_batch_wakes_the_next_who_waits_while_there_is_more() {
+async fn taking_a_batch_wakes_the_next_waiter_while_more_is_pending() {
     let cluster = Cluster::new();
     let options = SubscribeOptions { batch: 1, ..SubscribeOptions::default() };
     let subscription = cluster.registry.subscribe(pods_key(), options).expect("open");
@@ -119,7 +119,7 @@ async fn b33_who_takes_a_batch_wakes_the_next_who_waits_while_there_is_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b33_a_stuck_subscriber_costs_the_others_nothing_and_its_backlog_is_bounded() {
+async fn a_stuck_subscriber_does_not_delay_others_and_its_backlog_is_bounded() {
     let cluster = Cluster::new();
     let options = SubscribeOptions { backlog: 10, ..SubscribeOptions::default() };
     let stuck = cluster.registry.subscribe(pods_key(), options).expect("open");
@@ -144,7 +144,7 @@ async fn b33_a_stuck_subscriber_costs_the_others_nothing_and_its_backlog_is_boun
 }
 
 #[tokio::test(start_paused = true)]
-async fn b33_who_keeps_up_gets_every_event_of_one_chunk() {
+async fn a_subscriber_that_keeps_up_gets_every_event_of_a_chunk() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
@@ -176,7 +176,7 @@ impl crate::handler::Handler for Panicky {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b38_a_handler_that_panics_is_isolated_and_gets_the_rest_of_its_batch() {
+async fn a_panicking_handler_is_isolated_and_gets_the_rest_of_its_batch() {
     let cluster = Cluster::new();
     let other = cluster.subscribe(pods_key());
     let subscription = cluster.subscribe(pods_key());
@@ -198,7 +198,7 @@ async fn b38_a_handler_that_panics_is_isolated_and_gets_the_rest_of_its_batch() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn chunks_that_come_one_after_the_other_wake_a_subscriber_once() {
+async fn consecutive_chunks_wake_a_subscriber_once() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn b34_a_late_subscriber_first_gets_what_is_cached_then_what_comes() {
+async fn a_late_subscriber_gets_cached_objects_then_live_events() {
     let cluster = Cluster::new();
     let early = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
@@ -19,7 +19,7 @@ async fn b34_a_late_subscriber_first_gets_what_is_cached_then_what_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b34_after_the_stop_nobody_can_subscribe() {
+async fn subscribing_after_stop_is_an_error() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     cluster.registry.stop().await;
@@ -32,7 +32,7 @@ async fn b34_after_the_stop_nobody_can_subscribe() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b08_a_stop_is_prompt_and_nothing_is_delivered_afterwards() {
+async fn stop_is_prompt_and_nothing_is_delivered_afterwards() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
@@ -46,7 +46,7 @@ async fn b08_a_stop_is_prompt_and_nothing_is_delivered_afterwards() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b35_only_those_who_are_due_get_a_resync() {
+async fn only_subscribers_that_are_due_get_a_resync() {
     let cluster = Cluster::new();
     let with_resync = |seconds: u64| {
         let options =
@@ -77,7 +77,7 @@ async fn b35_only_those_who_are_due_get_a_resync() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b35_periods_below_a_second_are_raised() {
+async fn resync_periods_below_a_second_are_raised() {
     let cluster = Cluster::new();
     let options = SubscribeOptions { resync: Some(Duration::from_millis(1)), ..SubscribeOptions::default() };
     let subscription = cluster.registry.subscribe(pods_key(), options).expect("open");
@@ -92,7 +92,7 @@ async fn b35_periods_below_a_second_are_raised() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b36_synced_means_that_this_subscriber_was_given_the_initial_list() {
+async fn has_synced_is_true_once_this_subscriber_took_the_initial_list() {
     let cluster = Cluster::new();
     let options = SubscribeOptions { batch: 2, ..SubscribeOptions::default() };
     let subscription = cluster.registry.subscribe(pods_key(), options).expect("open");
@@ -113,7 +113,7 @@ async fn b36_synced_means_that_this_subscriber_was_given_the_initial_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b17_an_empty_first_list_is_synced_at_once() {
+async fn an_empty_first_list_is_synced_at_once() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
@@ -124,7 +124,7 @@ async fn b17_an_empty_first_list_is_synced_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b37_the_first_reconcile_waits_for_all_caches() {
+async fn wait_for_cache_sync_waits_for_all_caches() {
     let cluster = Cluster::new();
     let first = cluster.subscribe(pods_key().in_namespace("one"));
     let second = cluster.subscribe(pods_key().in_namespace("two"));
@@ -142,7 +142,7 @@ async fn b37_the_first_reconcile_waits_for_all_caches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn next_batch_loses_nothing_when_it_is_cancelled() {
+async fn a_cancelled_next_batch_loses_nothing() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
@@ -172,7 +172,7 @@ async fn next_batch_loses_nothing_when_it_is_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_says_what_a_subscriber_waits_for() {
+async fn the_status_reports_the_failure_that_blocks_a_subscriber() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut changes = subscription.status_changes();
@@ -209,7 +209,7 @@ impl ListWatch for Defective {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_panics_says_so_and_is_started_again_for_its_subscribers() {
+async fn a_panicking_informer_reports_it_and_is_restarted() {
     let (mut server, sound) = scripted_server();
     let factory = move |_: &InformerKey| -> Arc<dyn ListWatch> {
         let sound: Arc<dyn ListWatch> = sound.clone();
@@ -232,7 +232,7 @@ async fn an_informer_that_panics_says_so_and_is_started_again_for_its_subscriber
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_a_panic_kept_from_a_subscriber_is_told_after_the_restart() {
+async fn a_deletion_interrupted_by_a_panic_is_delivered_after_the_restart() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
@@ -252,7 +252,7 @@ async fn a_deletion_that_a_panic_kept_from_a_subscriber_is_told_after_the_restar
 }
 
 #[test]
-fn without_a_runtime_a_subscription_is_refused() {
+fn subscribing_outside_a_runtime_is_an_error() {
     let cluster = Cluster::new();
     let refused = cluster.registry.subscribe(pods_key(), SubscribeOptions::default());
     assert_eq!(refused.err(), Some(SubscribeError::NoRuntime));

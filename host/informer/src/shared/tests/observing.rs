@@ -52,7 +52,7 @@ async fn metrics_count_lists_watches_and_events() {
 
 /// B05: a watch is short when it ends within a second and told nothing.
 #[tokio::test(start_paused = true)]
-async fn metrics_count_short_watches_and_the_time_of_whole_lists_only() {
+async fn metrics_count_short_watches_and_time_only_complete_lists() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
@@ -79,7 +79,7 @@ async fn metrics_count_short_watches_and_the_time_of_whole_lists_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_show_what_a_stuck_subscriber_costs() {
+async fn metrics_show_the_backlog_of_a_stuck_subscriber() {
     let cluster = Cluster::new();
     let options = SubscribeOptions { backlog: 4, ..SubscribeOptions::default() };
     let stuck = cluster.registry.subscribe(pods_key(), options).expect("open");
@@ -102,7 +102,7 @@ async fn metrics_show_what_a_stuck_subscriber_costs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_count_what_was_passed_over() {
+async fn metrics_count_stale_events_and_dropped_deltas() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
@@ -132,7 +132,7 @@ fn list(version: &str, pods: &[Pod]) -> Delta {
 }
 
 #[test]
-fn metrics_add_up_what_the_informers_of_one_name_hold() {
+fn gauges_add_up_over_informers_with_the_same_labels() {
     let informers = [informer(), informer()];
     let mut metrics = InformerMetrics::default();
     for informer in &informers {
@@ -147,7 +147,7 @@ fn metrics_add_up_what_the_informers_of_one_name_hold() {
 }
 
 #[test]
-fn b17_the_status_is_changed_by_the_first_list_and_not_by_the_next() {
+fn only_the_first_list_changes_the_status() {
     let informer = informer();
     let mut changes = informer.status_changes();
     informer.apply(list("5", &[]));
@@ -157,7 +157,7 @@ fn b17_the_status_is_changed_by_the_first_list_and_not_by_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn counters_outlive_informers_and_have_no_label_for_namespaces_or_selectors() {
+async fn counters_outlive_informers_and_have_no_namespace_or_selector_labels() {
     let cluster = Cluster::new();
     let labels = |text: &str| LabelSelector::parse(text).expect("a selector");
     let trimmed = Transform { keep: vec!["spec".into()], ..Transform::standard() };
@@ -188,7 +188,7 @@ async fn counters_outlive_informers_and_have_no_label_for_namespaces_or_selector
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_dump_shows_the_state_of_every_part() {
+async fn the_dump_shows_every_component_without_object_content() {
     let cluster = Cluster::new();
     let options = SubscribeOptions { resync: Some(Duration::from_secs(60)), ..SubscribeOptions::default() };
     let wide = cluster.registry.subscribe(pods_key(), options).expect("open");

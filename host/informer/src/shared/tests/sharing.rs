@@ -5,7 +5,7 @@ use pilothouse_model::Delta;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn b30_equal_requests_share_one_reflector_and_the_last_one_leaving_stops_it() {
+async fn equal_requests_share_one_reflector_which_the_last_subscriber_stops() {
     let cluster = Cluster::new();
     let first = cluster.subscribe(pods_key());
     let second = cluster.subscribe(pods_key());
@@ -29,7 +29,7 @@ async fn b30_equal_requests_share_one_reflector_and_the_last_one_leaving_stops_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn b30_a_narrower_request_is_served_from_a_wider_informer() {
+async fn a_narrower_request_is_served_from_a_wider_informer() {
     let cluster = Cluster::new();
     let wide = cluster.subscribe(pods_key());
     let labelled = cluster.subscribe(pods_key().with_labels(LabelSelector::parse("app=db").expect("labels")));
@@ -63,7 +63,7 @@ async fn b30_a_narrower_request_is_served_from_a_wider_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b30_what_only_the_server_can_judge_has_its_own_informer() {
+async fn a_selector_only_the_server_can_evaluate_gets_its_own_informer() {
     let cluster = Cluster::new();
     let _wide = cluster.subscribe(pods_key());
     let _phase = cluster
@@ -73,7 +73,7 @@ async fn b30_what_only_the_server_can_judge_has_its_own_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b30_when_the_wider_watch_is_forbidden_the_narrower_is_watched() {
+async fn a_forbidden_wider_watch_falls_back_to_the_narrower_one() {
     let cluster = Cluster::new();
     let wide = cluster.subscribe(pods_key());
     let narrow = cluster.subscribe(pods_key().in_namespace("ns"));
@@ -102,7 +102,7 @@ async fn b30_when_the_wider_watch_is_forbidden_the_narrower_is_watched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b30_those_who_are_moved_from_a_forbidden_watch_share_the_narrower_and_no_other_joins_it() {
+async fn subscribers_moved_from_a_forbidden_watch_share_the_narrower_one() {
     let cluster = Cluster::new();
     let _wide = cluster.subscribe(pods_key());
     let narrow = [(); 2].map(|()| cluster.subscribe(pods_key().in_namespace("ns")));
@@ -119,7 +119,7 @@ async fn b30_those_who_are_moved_from_a_forbidden_watch_share_the_narrower_and_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn b30_a_wider_watch_that_fails_for_another_reason_is_shared_all_the_same() {
+async fn a_wider_watch_that_fails_for_another_reason_is_still_shared() {
     let cluster = Cluster::new();
     let _wide = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
@@ -132,7 +132,7 @@ async fn b30_a_wider_watch_that_fails_for_another_reason_is_shared_all_the_same(
 }
 
 #[tokio::test(start_paused = true)]
-async fn b30_a_right_that_is_lost_later_moves_the_narrowed_with_what_they_know() {
+async fn a_permission_revoked_later_moves_restricted_subscribers_with_their_known_objects() {
     let cluster = Cluster::new();
     let wide = cluster.subscribe(pods_key());
     let narrow = cluster.subscribe(pods_key().in_namespace("ns"));
@@ -179,7 +179,7 @@ async fn indexes_belong_to_their_subscriber() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_held_index_is_dropped_with_the_last_of_its_handles() {
+async fn an_acquired_index_is_dropped_with_its_last_handle() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let other = cluster.subscribe(pods_key());
@@ -217,7 +217,7 @@ async fn a_held_index_is_dropped_with_the_last_of_its_handles() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_held_index_moves_along_to_another_informer_and_is_dropped_there() {
+async fn an_acquired_index_moves_to_another_informer_and_is_dropped_there() {
     let cluster = Cluster::new();
     let _wide = cluster.subscribe(pods_key());
     let narrow = cluster.subscribe(pods_key().in_namespace("ns"));
@@ -237,7 +237,7 @@ async fn a_held_index_moves_along_to_another_informer_and_is_dropped_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b30_a_subscriber_that_moves_to_another_informer_is_woken_for_what_it_was_not_told_of() {
+async fn a_subscriber_moved_to_another_informer_is_woken_for_pending_notifications() {
     let cluster = Cluster::new();
     let _wide = cluster.subscribe(pods_key());
     let narrow = Arc::new(cluster.subscribe(pods_key().in_namespace("ns")));

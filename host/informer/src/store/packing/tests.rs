@@ -11,7 +11,7 @@ fn alike(count: u64) -> Vec<Object> {
 }
 
 #[test]
-fn a_list_is_packed_as_it_is_read_but_for_what_was_learnt_from() {
+fn a_list_is_packed_while_it_is_read_except_the_training_samples() {
     let store = Store::compressed(Compression { training_bytes: 2_000 });
     let mut listed = alike(50);
     for chunk in listed.chunks_mut(3) {
@@ -26,7 +26,7 @@ fn a_list_is_packed_as_it_is_read_but_for_what_was_learnt_from() {
 }
 
 #[test]
-fn a_store_that_grows_by_events_is_packed_when_there_is_enough() {
+fn a_store_that_grows_by_events_is_packed_at_the_training_size() {
     let store = Store::compressed(Compression { training_bytes: 8_000 });
     let mut packed = Vec::new();
     for object in alike(50) {
@@ -39,7 +39,7 @@ fn a_store_that_grows_by_events_is_packed_when_there_is_enough() {
 }
 
 #[test]
-fn a_small_cache_stays_as_it_is() {
+fn a_small_cache_stays_uncompressed() {
     let store = Store::compressed(Compression::default());
     store.replace_all(&alike(20), "20");
     store.update(pod("p001", 21).object());
@@ -48,7 +48,7 @@ fn a_small_cache_stays_as_it_is() {
 }
 
 #[test]
-fn the_memory_size_of_a_compressed_store_is_that_of_what_it_holds() {
+fn the_memory_size_of_a_compressed_store_is_the_sum_of_its_packed_objects() {
     let store = Store::compressed(Compression { training_bytes: 1 });
     store.replace_all(&alike(1), "1");
     let dictionary = store.memory_size() - store.read(State::bytes);
@@ -69,7 +69,7 @@ fn the_memory_size_of_a_compressed_store_is_that_of_what_it_holds() {
 }
 
 #[test]
-fn an_index_of_a_compressed_store_leaves_nothing_unpacked_behind() {
+fn indexing_a_compressed_store_leaves_no_object_unpacked() {
     let store = Store::compressed(Compression { training_bytes: 1 });
     let items: Vec<_> = {
         store.replace_all(&alike(1), "1");

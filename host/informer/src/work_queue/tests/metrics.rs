@@ -24,7 +24,7 @@ impl QueueMetrics for Counts {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b46_counts_and_times_reach_the_metrics() {
+async fn counts_and_durations_reach_the_metrics() {
     let counts = Arc::new(Counts::default());
     let queue = WorkQueue::new(WorkQueueOptions { metrics: counts.clone(), ..WorkQueueOptions::default() });
     queue.add("a", Priority::Normal);
