@@ -1,4 +1,4 @@
-//! What can go wrong with a request, told apart by what has to be done about it.
+//! Failures of requests, classified by what the reflector has to do next.
 
 use std::error::Error;
 use std::fmt;
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-/// How much of a message is kept.
+/// The longest message that is kept, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// What kind of failure it is; the reflector's next step depends on it.
+/// The kind of a failure, on which the reflector's next step depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -19,38 +19,38 @@ pub enum FailureKind {
     Unauthorized,
     /// 403: the credentials lack a right.
     Forbidden,
-    /// 404: the server does not serve the resource (a CRD that is not installed, say).
+    /// 404: the server does not serve the resource, for example because a CRD is not installed.
     NotFound,
     /// 410, or the reason `Expired`: the resource version or the continue token is too old.
     Expired,
-    /// The resource version is one that this server has not seen yet.
+    /// "Too large resource version": the server has not reached the requested resource version.
     TooLargeResourceVersion,
-    /// 429: the server asks for a pause.
+    /// 429: the server requests a pause.
     TooManyRequests,
     /// 400, 405, 406, 415 or 422: the server does not understand the request.
     Rejected,
     /// 5xx.
     Server,
-    /// Nobody listens.
+    /// The connection was refused: nothing listens at the address.
     ConnectionRefused,
     /// The connection failed or was cut.
     Connection,
-    /// Nothing came for too long.
+    /// No data was received for too long.
     TimedOut,
-    /// The answer is not what Kubernetes answers.
+    /// The response is not what a Kubernetes API server sends.
     Malformed,
     /// The informer itself panicked.
     Defect,
 }
 
 impl FailureKind {
-    /// Whether the server could not be reached, was lost, or said that it cannot serve.
+    /// Whether the server was unreachable, the connection was lost, or the server answered that it cannot serve.
     pub(crate) fn is_lost_server(self) -> bool {
         matches!(self, Self::ConnectionRefused | Self::Connection | Self::TimedOut | Self::Server)
     }
 }
 
-/// A failed list or watch, with what an operator needs to know.
+/// A failed list or watch request. Its text names the request, the reason and the remedy.
 ///
 /// ```
 /// use pilothouse_informer::{Failure, FailureKind};
@@ -62,28 +62,28 @@ impl FailureKind {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What kind it is.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// The HTTP status, if there was an answer.
+    /// The HTTP status code, if there was a response.
     pub code: Option<u16>,
-    /// What the server or the transport said.
+    /// The message of the server or of the transport.
     pub message: String,
-    /// How long the server asks to wait, as it says it: 0 and years included. Informers wait within bounds of their own.
+    /// How long the server requests to wait, unchanged: it may be 0 or years. Informers apply bounds of their own.
     pub retry_after: Option<Duration>,
     request: Option<Arc<RequestName>>,
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// Which request failed.
+/// The request that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RequestName {
     pub(crate) verb: &'static str,
-    /// `pods.v1`.
+    /// Plural, version and group, such as `pods.v1`.
     pub(crate) resource: String,
     pub(crate) path: String,
 }
 
-/// A Kubernetes `Status`, as far as it is used.
+/// The fields of a Kubernetes `Status` that are used here.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct StatusBody {
@@ -96,7 +96,7 @@ struct StatusBody {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct StatusDetails {
-    /// A number; anything else counts as none.
+    /// Ignored unless it is a number.
     retry_after_seconds: Option<serde_json::Value>,
     causes: Option<Vec<StatusCause>>,
 }
@@ -109,7 +109,7 @@ struct StatusCause {
 }
 
 impl Failure {
-    /// A failure without an HTTP answer.
+    /// Creates a failure without an HTTP response.
     #[must_use]
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
@@ -122,7 +122,7 @@ impl Failure {
         }
     }
 
-    /// A failure of the transport; a refused connection is found in the chain of sources.
+    /// Creates a failure of the transport. Refused connections and timeouts are recognised in the chain of sources.
     #[must_use]
     pub fn transport(error: impl Error + Send + Sync + 'static) -> Self {
         let mut kind = FailureKind::Connection;
@@ -145,8 +145,8 @@ impl Failure {
         Self { source: Some(Arc::new(error)), ..Self::new(kind, messages.join(": ")) }
     }
 
-    /// A failure that the server answered. `body` is the response's body, a `Status` on a real server;
-    /// `retry_after` is that header, in seconds; a date counts as none, as in client-go.
+    /// Creates a failure from an error response. `body` is the response body, which is a `Status` from a real server.
+    /// `retry_after` is the value of the `Retry-After` header in seconds; a date is ignored, as in client-go.
     #[must_use]
     pub fn response(code: u16, retry_after: Option<&str>, body: &[u8]) -> Self {
         let status: StatusBody = serde_json::from_slice(body).unwrap_or_else(|_| StatusBody {
@@ -159,12 +159,15 @@ impl Failure {
         failure
     }
 
-    /// A `Status` object, as in an ERROR event.
+    /// Creates a failure from a `Status` object, as in an ERROR event.
+    ///
+    /// # Errors
+    /// Errors if `json` is not a JSON object of that form.
     pub(crate) fn status(json: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(json).map(Self::from_status)
     }
 
-    /// The error that the transport reported, if it was one.
+    /// Returns the error that the transport reported, if the transport failed.
     #[must_use]
     pub fn source_error(&self) -> Option<&(dyn Error + Send + Sync)> {
         self.source.as_deref()
@@ -208,6 +211,7 @@ impl Failure {
         }
     }
 
+    /// Returns what the operator should do, or what the informer does next.
     fn remedy(&self) -> &'static str {
         match self.kind {
             FailureKind::Unauthorized => {
@@ -232,7 +236,7 @@ impl Failure {
     }
 }
 
-/// A server's message as it is kept and logged: an ERROR event could bring megabytes.
+/// Truncates a server's message before it is kept and logged: an ERROR event could contain megabytes.
 fn truncate_message(mut message: String) -> String {
     if message.len() > MAX_MESSAGE_BYTES {
         message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));

@@ -1,44 +1,44 @@
-//! The queue behind the delta queue and behind each subscriber's backlog: exact while it is short, bounded by live
-//! objects when it is not (B19).
+//! The merging queue behind the delta queue and behind each subscriber's backlog. It is exact while it is short, and its length
+//! is bounded by the number of live objects when it is not.
 //!
-//! Up to `limit` items are kept as they came, so a consumer that keeps up gets every event. When an item more arrives, the
-//! queue merges: from then until it has been emptied, each key has at most two pending items.
+//! Up to `limit` items are kept as they were pushed, so a consumer that keeps up gets every event. One item more starts
+//! merging: from then until the queue has been emptied, each key has at most two pending items.
 //!
-//! # What may be merged
+//! # What is merged
 //!
-//! Only items of one key, and into what tells the same in the end. What is pending for a key is one of: an addition, a change,
-//! a deletion, or a deletion and then an addition. With what comes next:
+//! Only items of the same key are merged, and only into items with the same effect. The pending items of a key are one of: an
+//! addition, a change, a deletion, or a deletion followed by an addition. The next item changes them as follows:
 //!
-//! | pending | addition or change | deletion |
+//! | pending | then an addition or change | then a deletion |
 //! |---|---|---|
-//! | nothing | it | it |
-//! | addition | addition of the new state | nothing, as the consumer was never told; if it knows the key all the same, the deletion |
-//! | change | change from the first old state to the new one (an addition after it, at a subscriber: deletion, addition) | deletion |
-//! | deletion | deletion, addition | the deletion that says more (B12) |
+//! | nothing | that item | that item |
+//! | addition | addition of the new state | nothing, since the consumer never saw the object; the deletion, if the consumer knows the key all the same |
+//! | change | change from the first old state to the new state (for a subscriber, an addition makes it a deletion and an addition) | deletion |
+//! | deletion | deletion, addition | the more informative deletion |
 //! | deletion, addition | deletion, addition of the new state | the first deletion |
 //!
-//! No row loses a deletion of what the consumer was told of: it stays until it is taken. One of what the consumer was never
-//! told of cancels out with its addition.
+//! No row loses the deletion of an object that the consumer has seen: it stays until it is taken. The deletion of an object that
+//! the consumer has never seen cancels its addition.
 //!
-//! # Why the bound holds
+//! # Why the length is bounded
 //!
-//! Let `told` be the keys that the consumer knows by what it has taken. While the queue merges, by the table:
+//! Let `seen` be the keys that the consumer knows from the items it has taken. While the queue merges, the table implies:
 //! 1. A key has at most two items, since every cell has at most two.
-//! 2. A key whose object does not exist now has an item only if it is told: the last thing that came for it is a deletion,
-//!    and that leaves an item only where a change or a deletion was pending, or nothing was — each of which comes only for
-//!    what the consumer knows.
-//! 3. So each key with items is live or told: at most `2 · |live ∪ told|` items wait.
+//! 2. A key whose object does not exist now has an item only if it is in `seen`. The last event for the key is a deletion, which
+//!    leaves an item only if a change, a deletion or nothing was pending. Each of these occurs only for a key that the consumer
+//!    knows.
+//! 3. So each key with items is live or seen, and at most `2 · |live ∪ seen|` items are pending.
 //!
-//! `told` grows only as the consumer takes items, and only by what was live then. Together with the exact phase the bound is
-//! `max(limit, 2 · |live ∪ told|)`, whatever the number of events, and whether they concern one name or a million. Merging ends
-//! when the consumer has caught up, not when the queue gets short by cancellation: otherwise a name that comes and goes
-//! would make it collect `limit` items time and again.
+//! `seen` grows only when the consumer takes items, and only by keys that were live at that time. Together with the exact phase,
+//! the bound is `max(limit, 2 · |live ∪ seen|)`, whatever the number of events, and whether they concern one name or a million.
+//! Merging ends when the consumer has caught up, not when cancellation makes the queue short. Otherwise a name that is created
+//! and deleted repeatedly would make the queue collect `limit` items again and again.
 //!
 //! # Order
 //!
-//! The items of one key leave in the order in which they came. Across keys the order is that of first positions: a merged item
-//! keeps the place of its first (B11). So nobody waits behind the changes of others, but the state after some of the items of a
-//! merged queue need not be one that ever was; the state after all of them is.
+//! The items of one key leave in the order in which they were pushed. Across keys the order is that of first positions: a merged
+//! item keeps the position of its first item. So no key is delayed by the changes of others. The state after some of the items
+//! of a merging queue may be one that never existed; the state after all of them is correct.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -48,10 +48,11 @@ use crate::key::FastHash;
 
 /// An item that can be merged with later items of the same key.
 pub(crate) trait Coalesce: Sized {
+    /// Returns the key of the object that the item is about.
     fn key(&self) -> &ObjectKey;
 
-    /// What is left of `pending` and the later `next`: nothing when they cancel out. `known` says whether the consumer
-    /// knew the key's object before the first pending item.
+    /// Merges `next` into the `pending` items of its key. Returns `None` if they cancel out. `known` returns whether the
+    /// consumer knew the object before the first pending item.
     fn merge(pending: Pending<Self>, next: Self, known: &dyn Fn(&ObjectKey) -> bool)
     -> Option<Pending<Self>>;
 }
@@ -64,22 +65,25 @@ pub(crate) enum Pending<T> {
     Two(T, T),
 }
 
-/// Invariants: `exact` is empty while merging, `merged` is empty while not; `len` counts items; positions grow and are
-/// never reused; while merging, `places` has exactly the keys of `merged`; while not, it has the last position of every
-/// key in `exact` if `tracks`, and is empty otherwise.
+/// A queue that starts to merge the items of each key when it reaches its limit; see the [module documentation](self).
+///
+/// Invariants: `exact` is empty while merging, `merged` is empty otherwise. `len` counts items. Positions grow and are never
+/// reused. While merging, `positions` has exactly the keys of `merged`. Otherwise it has the last position of every key in
+/// `exact` if `tracks_positions`, and is empty if not.
 pub(crate) struct CoalescingQueue<T> {
     limit: usize,
-    /// Somebody has asked for the latest item of a key since the queue was empty: they do for deletions, which are few.
-    tracks: bool,
+    /// Whether `latest` was called since the queue was empty. It is called only for deletions and resyncs, so most of
+    /// the time no positions are needed.
+    tracks_positions: bool,
     exact: VecDeque<T>,
-    /// Position of the first item in `exact`; the others follow without a hole.
+    /// The position of the first item in `exact`; the others follow without gaps.
     exact_start: u64,
     merging: bool,
     merged: BTreeMap<u64, Pending<T>>,
     positions: HashMap<ObjectKey, u64, FastHash>,
     next_position: u64,
     len: usize,
-    /// Items that were merged away since the last [`take_merged`](CoalescingQueue::take_merged).
+    /// Items merged away since the last [`take_merged`](CoalescingQueue::take_merged).
     merged_away: u64,
 }
 
@@ -87,7 +91,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
-            tracks: false,
+            tracks_positions: false,
             exact: VecDeque::new(),
             exact_start: 0,
             merging: false,
@@ -99,8 +103,8 @@ impl<T: Coalesce> CoalescingQueue<T> {
         }
     }
 
-    /// How many items were merged away since the last call: each push adds one to the length or to this, and what an
-    /// addition and its deletion cancel out counts as two.
+    /// Returns how many items were merged away since the last call. Each push adds one to the length or to this count, and an
+    /// addition that is cancelled by its deletion counts as two.
     pub(crate) fn take_merged(&mut self) -> u64 {
         std::mem::take(&mut self.merged_away)
     }
@@ -113,17 +117,17 @@ impl<T: Coalesce> CoalescingQueue<T> {
         self.len == 0
     }
 
-    /// Whether items may leave in another order than that in which they came.
+    /// Whether items may leave in another order than that in which they were pushed.
     pub(crate) fn is_merging(&self) -> bool {
         self.merging
     }
 
-    /// The position that the next item would get.
+    /// Returns the position of the next item to be pushed.
     pub(crate) fn next_position(&self) -> u64 {
         self.next_position
     }
 
-    /// The position of the first pending item.
+    /// Returns the position of the first pending item.
     pub(crate) fn first_position(&self) -> Option<u64> {
         if self.merging {
             self.merged.keys().next().copied()
@@ -132,6 +136,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
         }
     }
 
+    /// Appends an item. Starts merging if the queue is at its limit. `known` is as in [`Coalesce::merge`].
     pub(crate) fn push(&mut self, item: T, known: &dyn Fn(&ObjectKey) -> bool) {
         if !self.merging && self.len >= self.limit {
             self.start_merging(known);
@@ -139,7 +144,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
         self.append(item, known);
     }
 
-    /// As [`push`](Self::push), but an exact queue stays exact: for items whose number is bounded by other means.
+    /// Like [`push`](Self::push), but never starts merging. For items whose number is bounded in another way.
     pub(crate) fn append(&mut self, item: T, known: &dyn Fn(&ObjectKey) -> bool) {
         let position = self.next_position;
         self.next_position += 1;
@@ -150,7 +155,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
         if self.exact.is_empty() {
             self.exact_start = position;
         }
-        if self.tracks {
+        if self.tracks_positions {
             self.positions.insert(item.key().clone(), position);
         }
         self.exact.push_back(item);
@@ -164,49 +169,49 @@ impl<T: Coalesce> CoalescingQueue<T> {
         }
         if self.len == 0 {
             self.stop_merging();
-            self.tracks = false;
+            self.tracks_positions = false;
         }
         item
     }
 
-    /// The last pending item of a key.
+    /// Returns the last pending item of a key.
     pub(crate) fn latest_mut(&mut self, key: &ObjectKey) -> Option<&mut T> {
-        self.track();
-        let place = *self.positions.get(key)?;
+        self.track_positions();
+        let position = *self.positions.get(key)?;
         if self.merging {
-            return self.merged.get_mut(&place).map(|pending| match pending {
+            return self.merged.get_mut(&position).map(|pending| match pending {
                 Pending::One(item) | Pending::Two(_, item) => item,
             });
         }
-        let index = usize::try_from(place.checked_sub(self.exact_start)?).ok()?;
+        let index = usize::try_from(position.checked_sub(self.exact_start)?).ok()?;
         self.exact.get_mut(index)
     }
 
-    /// The last pending item of a key.
+    /// Returns the last pending item of a key.
     pub(crate) fn latest(&mut self, key: &ObjectKey) -> Option<&T> {
-        self.track();
-        let place = *self.positions.get(key)?;
+        self.track_positions();
+        let position = *self.positions.get(key)?;
         if self.merging {
-            return self.merged.get(&place).map(|pending| match pending {
+            return self.merged.get(&position).map(|pending| match pending {
                 Pending::One(item) | Pending::Two(_, item) => item,
             });
         }
-        self.exact.get(usize::try_from(place.checked_sub(self.exact_start)?).ok()?)
+        self.exact.get(usize::try_from(position.checked_sub(self.exact_start)?).ok()?)
     }
 
-    /// Notes where the items are, from now on.
-    fn track(&mut self) {
-        if self.merging || self.tracks || self.exact.is_empty() {
+    /// Tracks the positions of the items from now on.
+    fn track_positions(&mut self) {
+        if self.merging || self.tracks_positions || self.exact.is_empty() {
             return;
         }
-        self.tracks = true;
+        self.tracks_positions = true;
         let items = self.exact.iter().map(|item| item.key().clone());
         self.positions.extend(items.zip(self.exact_start..));
     }
 
     fn pop_exact(&mut self) -> Option<T> {
         let item = self.exact.pop_front()?;
-        if self.tracks && self.positions.get(item.key()) == Some(&self.exact_start) {
+        if self.tracks_positions && self.positions.get(item.key()) == Some(&self.exact_start) {
             self.positions.remove(item.key());
         }
         self.exact_start += 1;
@@ -217,7 +222,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
         let entry = self.merged.first_entry()?;
         let item = match entry.get() {
             Pending::Two(..) => {
-                // Half of the pair leaves; the other half keeps the place.
+                // The first half leaves; the second half keeps the position.
                 let position = *entry.key();
                 let Pending::Two(first, second) = entry.remove() else { return None };
                 self.merged.insert(position, Pending::One(second));
@@ -233,7 +238,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
 
     fn start_merging(&mut self, known: &dyn Fn(&ObjectKey) -> bool) {
         self.merging = true;
-        self.tracks = false;
+        self.tracks_positions = false;
         self.positions.clear();
         self.len = 0;
         let exact = std::mem::take(&mut self.exact);
@@ -242,7 +247,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
         }
     }
 
-    /// Only when the consumer has caught up; see the module's documentation.
+    /// Ends merging. Called only when the queue is empty; see the module documentation.
     fn stop_merging(&mut self) {
         if self.merging {
             self.merging = false;
@@ -250,14 +255,15 @@ impl<T: Coalesce> CoalescingQueue<T> {
         }
     }
 
+    /// Merges an item into the pending items of its key.
     fn fold(&mut self, position: u64, item: T, known: &dyn Fn(&ObjectKey) -> bool) {
-        let Some(place) = self.positions.get(item.key()).copied() else {
+        let Some(first_position) = self.positions.get(item.key()).copied() else {
             self.positions.insert(item.key().clone(), position);
             self.merged.insert(position, Pending::One(item));
             self.len += 1;
             return;
         };
-        let Some(pending) = self.merged.remove(&place) else { return };
+        let Some(pending) = self.merged.remove(&first_position) else { return };
         self.len -= pending.len();
         let mut merged_away = pending.len() + 1;
         let key = item.key().clone();
@@ -265,7 +271,7 @@ impl<T: Coalesce> CoalescingQueue<T> {
             Some(pending) => {
                 self.len += pending.len();
                 merged_away -= pending.len();
-                self.merged.insert(place, pending);
+                self.merged.insert(first_position, pending);
             }
             None => {
                 self.positions.remove(&key);

@@ -1,14 +1,16 @@
+//! Decodes the events of a watch.
+
 use std::borrow::Cow;
 
 use pilothouse_model::{Object, ObjectReader};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{DecodeError, MAX_VERSION_BYTES, ObjectFormat, checked_version};
+use super::{DecodeError, MAX_VERSION_BYTES, ObjectFormat, check_version};
 use crate::failure::Failure;
 use crate::store::Store;
 
-/// One event of a watch.
+/// A decoded watch event.
 #[derive(Debug)]
 pub(crate) enum WatchEvent {
     Added(Object),
@@ -16,7 +18,7 @@ pub(crate) enum WatchEvent {
     Deleted(Object),
     Bookmark {
         resource_version: String,
-        /// Whether it ends the initial events of a streaming list.
+        /// Whether the bookmark ends the initial events of a streaming list.
         initial_events_end: bool,
     },
     Error(Failure),
@@ -45,18 +47,19 @@ struct BookmarkMeta<'a> {
     annotations: std::collections::BTreeMap<String, String>,
 }
 
+/// The annotation of the bookmark that ends the initial events (KEP-3157).
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Reads the lines of a watch.
+/// Decodes the lines of a watch body.
 pub(crate) struct EventDecoder<'a> {
     pub(crate) format: &'a ObjectFormat,
     pub(crate) reader: &'a mut ObjectReader,
-    /// What is like the objects to come: their stored versions.
+    /// Holds the previous versions of the objects, which speed up decoding.
     pub(crate) store: &'a Store,
 }
 
 impl EventDecoder<'_> {
-    /// Reads one line.
+    /// Decodes one line.
     pub(crate) fn decode(&mut self, line: &[u8]) -> Result<WatchEvent, DecodeError> {
         if let Some((kind, object)) = split_canonical_form(line)
             && let Ok(event) = self.event(kind, object)
@@ -67,8 +70,9 @@ impl EventDecoder<'_> {
         self.event(&envelope.kind, envelope.object.get().as_bytes())
     }
 
-    /// Reads the line that `text` starts with, and says how long that is with its end: where it is an event as Kubernetes writes it, of a
-    /// version that can be read by comparing it with the stored one.
+    /// Decodes the line that `text` starts with by comparing its object with the stored version, and returns the event with the
+    /// length of the line, line ending included. Returns `None` if the line is not an event in kube-apiserver's form, or if
+    /// its object cannot be decoded by comparison.
     pub(crate) fn decode_first(&mut self, text: &str) -> Option<(WatchEvent, usize)> {
         let (event, object) = first_event(text)?;
         let (version, len) = self.format.updated_object(object, self.reader, |key| self.store.get_if_plain(key))?;
@@ -79,7 +83,8 @@ impl EventDecoder<'_> {
             .then(|| (event(version), text.len() - rest.len()))
     }
 
-    /// Namespace and name of the object of the event that `text` starts with, unchecked; see [`ObjectReader::first_key`].
+    /// Returns namespace and name of the object in the event that `text` starts with, without validation; see
+    /// [`ObjectReader::first_key`].
     pub(super) fn first_key<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
         self.reader.first_key(first_event(text)?.1)
     }
@@ -89,7 +94,7 @@ impl EventDecoder<'_> {
         if object.resource_version().is_empty() {
             return Err(DecodeError::NoResourceVersion(object.key().to_string()));
         }
-        checked_version(object.resource_version())?;
+        check_version(object.resource_version())?;
         Ok(object)
     }
 
@@ -110,17 +115,18 @@ fn bookmark(object: &[u8]) -> Result<WatchEvent, DecodeError> {
     if metadata.resource_version.is_empty() {
         return Err(DecodeError::NoResourceVersion("of a bookmark".to_owned()));
     }
-    checked_version(&metadata.resource_version)?;
+    check_version(&metadata.resource_version)?;
     Ok(WatchEvent::Bookmark {
         resource_version: metadata.resource_version.into_owned(),
         initial_events_end: metadata.annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true"),
     })
 }
 
-/// Makes an event of its object.
+/// Constructs an event from its object.
 type EventConstructor = fn(Object) -> WatchEvent;
 
-/// What event `text` starts with, and the text from its object on, of an event with an object that is written as Kubernetes writes it.
+/// Returns the type of the object event that `text` starts with, and the text from its object on. Returns `None` if the event is
+/// not in kube-apiserver's form.
 fn first_event(text: &str) -> Option<(EventConstructor, &str)> {
     const KINDS: [(&str, EventConstructor); 3] =
         [("MODIFIED", WatchEvent::Modified), ("ADDED", WatchEvent::Added), ("DELETED", WatchEvent::Deleted)];
@@ -129,8 +135,8 @@ fn first_event(text: &str) -> Option<(EventConstructor, &str)> {
     KINDS.iter().find_map(|(kind, event)| Some((*event, after(kind)?)))
 }
 
-/// The type and the object of an event written as Kubernetes writes it, found without a parse of the whole line: the
-/// object's own parser validates it anyway. When more follows the object, that parser fails, and the line is read anew.
+/// Splits an event in kube-apiserver's form into its type and its object without parsing the whole line; the object's parser
+/// validates it anyway. If something follows the object, that parser fails, and the whole line is parsed instead.
 fn split_canonical_form(line: &[u8]) -> Option<(&str, &[u8])> {
     let rest = line.strip_prefix(br#"{"type":""#)?;
     let end = rest.iter().take(10).position(|byte| *byte == b'"')?;

@@ -1,37 +1,40 @@
+//! Splits a watch body into lines.
+
 use super::DecodeError;
 use super::utf8::utf8_part;
 
-/// Cuts a body into lines. A line inside one chunk is not copied; only what a chunk's end cuts is kept, up to a limit.
+/// Splits a body into lines. A line within one chunk is not copied; only the unfinished line at the end of a chunk is
+/// buffered, up to a limit.
 pub(crate) struct LineSplitter {
-    /// The start of a line whose end has not come yet.
-    carry: Vec<u8>,
+    /// The beginning of a line whose end has not arrived yet.
+    partial_line: Vec<u8>,
     limit: usize,
 }
 
-/// Who reads the lines of a body.
+/// Reads the lines of a body.
 pub(crate) trait LineHandler {
-    /// Why no more is read.
+    /// Why reading stops.
     type Error: From<DecodeError>;
 
-    /// Reads the line that `text` starts with, if it takes no search for the end of the line to do so; returns its length, the end
-    /// included.
+    /// Reads the line that `text` starts with, if that is possible without searching for its end. Returns the length of the line,
+    /// line ending included.
     fn read_prefix(&mut self, text: &str) -> Result<Option<usize>, Self::Error>;
 
-    /// Reads a line, which comes without its end.
+    /// Reads a line, which is passed without its line ending.
     fn read_line(&mut self, line: &[u8]) -> Result<(), Self::Error>;
 }
 
 impl LineSplitter {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { carry: Vec::new(), limit }
+        Self { partial_line: Vec::new(), limit }
     }
 
-    /// Has `lines` read each line that `chunk` completes; empty lines are skipped. Stops early at an error.
+    /// Passes each line that `chunk` completes to `lines`. Skips empty lines and stops at the first error.
     pub(crate) fn feed<R: LineHandler>(&mut self, chunk: &[u8], lines: &mut R) -> Result<(), R::Error> {
         let mut at = 0;
         let mut text = None;
         while at < chunk.len() {
-            if self.carry.is_empty() {
+            if self.partial_line.is_empty() {
                 let (start, text) = *text.get_or_insert_with(|| {
                     let (start, text) = utf8_part(&chunk[at..]);
                     (at + start, text)
@@ -46,20 +49,20 @@ impl LineSplitter {
             let rest = &chunk[at..];
             let Some(end) = memchr::memchr(b'\n', rest) else { break };
             at += end + 1;
-            if self.carry.is_empty() {
+            if self.partial_line.is_empty() {
                 Self::emit(&rest[..end], lines)?;
             } else {
-                self.carry.extend_from_slice(&rest[..end]);
-                let emitted = Self::emit(&self.carry, lines);
-                self.carry.clear();
+                self.partial_line.extend_from_slice(&rest[..end]);
+                let emitted = Self::emit(&self.partial_line, lines);
+                self.partial_line.clear();
                 emitted?;
             }
         }
         let rest = &chunk[at..];
-        if self.carry.len() + rest.len() > self.limit {
+        if self.partial_line.len() + rest.len() > self.limit {
             return Err(DecodeError::TooLong { limit: self.limit }.into());
         }
-        self.carry.extend_from_slice(rest);
+        self.partial_line.extend_from_slice(rest);
         Ok(())
     }
 
@@ -73,7 +76,7 @@ impl LineSplitter {
 mod tests {
     use super::*;
 
-    /// Those that start so are read without a search for their end.
+    /// Lines with this prefix are read by `read_prefix`.
     const SHORT: &str = "tw";
 
     #[derive(Default)]

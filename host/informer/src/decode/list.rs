@@ -1,45 +1,48 @@
+//! Decodes a list while its body arrives.
+
 use pilothouse_model::{Object, ObjectReader};
 use serde::Deserialize;
 
 use super::utf8::utf8_part;
-use super::{DecodeError, ObjectFormat, checked_version};
+use super::{DecodeError, ObjectFormat, check_version};
 
 /// The metadata of one page of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListPage {
     pub(crate) resource_version: String,
-    /// The token for the next page, if there is one.
+    /// The continue token of the next page, if there is one.
     pub(crate) next: Option<String>,
 }
 
-/// Reads a list while its body arrives: each item becomes an object as soon as it is complete, so that at no time the whole
-/// body is in memory beside the objects.
+/// Decodes a list while its body arrives: each item becomes an object as soon as it is complete, so the whole body is never in
+/// memory beside the objects.
 ///
-/// An item that a chunk holds whole is read in one pass, its end included. Otherwise, and around the items, only the places
-/// of brackets, quotes and the member name `items` are looked at here; whether it is well-formed JSON, its own parser says.
+/// An item that is complete within a chunk is decoded in one pass, which also finds its end. For other items, and outside the
+/// items, this decoder only tracks brackets, quotes and the field name `items`; the JSON parser validates the rest.
 pub(crate) struct ListDecoder {
     /// The text outside the items.
     envelope: Vec<u8>,
-    /// The part of the current item that has come.
+    /// The part of the current item that has arrived.
     item: Vec<u8>,
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// The last string in `envelope`: where it starts and ends, without quotes.
     string_start: usize,
+    /// Start and end of the last string in `envelope`, without quotes.
     last_name: (usize, usize),
     state: ScanState,
     limit: usize,
     reader: ObjectReader,
 }
 
+/// Where in the body the decoder is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ScanState {
-    /// Around the items.
+    /// Outside the items.
     Envelope,
-    /// In the list, between two items.
+    /// Between two items.
     BetweenItems,
-    /// In an item.
+    /// Within an item.
     InItem,
 }
 
@@ -61,7 +64,7 @@ struct ListMeta {
 }
 
 impl ListDecoder {
-    /// `limit` bounds one item, and the text around the items.
+    /// Creates a decoder. `limit` bounds, in bytes, each item and the text around the items.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             envelope: Vec::new(),
@@ -77,7 +80,7 @@ impl ListDecoder {
         }
     }
 
-    /// Takes the next part of the body; completed items are appended to `items`.
+    /// Decodes the next chunk of the body and appends completed items to `items`.
     pub(crate) fn feed(
         &mut self,
         chunk: &[u8],
@@ -98,7 +101,7 @@ impl ListDecoder {
                 }
                 ScanState::BetweenItems => match byte {
                     b'{' => {
-                        // Nearly always the item ends in this chunk, and one pass finds its end and reads it.
+                        // Nearly always the item ends in this chunk: one pass decodes it and finds its end.
                         let rest = at.checked_sub(text_start).and_then(|at| text.get(at..));
                         let reader = &mut self.reader;
                         let first = rest.map_or(Ok(None), |rest| format.first_object(rest, reader));
@@ -143,7 +146,7 @@ impl ListDecoder {
         Ok(())
     }
 
-    /// Ends the body.
+    /// Finishes the body and returns the list's metadata.
     pub(crate) fn finish(self) -> Result<ListPage, DecodeError> {
         if self.state != ScanState::Envelope || self.depth != 0 {
             return Err(DecodeError::NotAList("the body ends early"));
@@ -157,11 +160,11 @@ impl ListDecoder {
         let Some(resource_version) = resource_version else {
             return Err(DecodeError::NotAList("it has no metadata.resourceVersion to watch from"));
         };
-        checked_version(&resource_version)?;
+        check_version(&resource_version)?;
         Ok(ListPage { resource_version, next: metadata.next.filter(|next| !next.is_empty()) })
     }
 
-    /// An empty list is `null` in what some servers write.
+    /// Whether `items` is `null`, as some servers write an empty list.
     fn has_null_items(&self) -> bool {
         #[derive(Deserialize)]
         struct Items {
@@ -190,7 +193,7 @@ impl ListDecoder {
         }
     }
 
-    /// Whether the bracket just read follows `"items":` at the top level.
+    /// Whether the current bracket follows `"items":` at the top level.
     fn is_value_of_items(&self) -> bool {
         let (start, end) = self.last_name;
         let between = self.envelope.get(end + 1..self.envelope.len() - 1).unwrap_or_default();

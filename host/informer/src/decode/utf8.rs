@@ -1,5 +1,7 @@
-/// Where the part of a chunk starts that is text, and that part: characters may be cut at either end. What is behind a byte that belongs to no
-/// character is not in it.
+//! Finds the valid UTF-8 in a chunk.
+
+/// Returns the offset and the text of the UTF-8 part of a chunk. Characters that are split at either end of the chunk are left
+/// out, and so is everything after an invalid byte.
 pub(super) fn utf8_part(chunk: &[u8]) -> (usize, &str) {
     let start = chunk.iter().position(|byte| byte & 0xc0 != 0x80).unwrap_or(chunk.len());
     let text = match simdutf8::compat::from_utf8(&chunk[start..]) {

@@ -1,3 +1,5 @@
+//! Lists and watches through a `kube::Client`.
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -10,22 +12,22 @@ use super::{ByteStream, ListParams, ListWatch, ListWatchFactory, ServerProbe, Wa
 use crate::failure::Failure;
 use crate::key::InformerKey;
 
-/// How much of an error's body is read.
+/// The longest error body that is read, in bytes.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 
-/// Lists and watches through a [`kube::Client`], which brings configuration, TLS and credentials.
+/// Lists and watches through a [`kube::Client`], which provides configuration, TLS and credentials.
 pub struct KubeListWatch {
     client: kube::Client,
     key: InformerKey,
 }
 
-/// Makes a [`KubeListWatch`] for each informer.
+/// Creates a [`KubeListWatch`] for each informer.
 pub struct KubeListWatches {
     client: kube::Client,
 }
 
 impl KubeListWatches {
-    /// All informers use this client.
+    /// Creates a factory whose informers all use this client.
     #[must_use]
     pub fn new(client: kube::Client) -> Self {
         Self { client }
@@ -42,7 +44,7 @@ impl ListWatchFactory for KubeListWatches {
     }
 }
 
-/// Asks for `/readyz`, which everybody may read unless the cluster's roles were changed.
+/// Probes `/readyz`, which every client may read unless the cluster's default roles were changed.
 struct ReadyzProbe {
     client: kube::Client,
 }
@@ -51,17 +53,18 @@ struct ReadyzProbe {
 impl ServerProbe for ReadyzProbe {
     async fn is_ready(&self) -> bool {
         let Ok(request) = http::Request::get("/readyz").body(Body::empty()) else { return false };
-        // A refusal comes from a server that is there; its lists and watches say the rest.
+        // A 4xx response also comes from a server that is up; its lists and watches show the rest.
         self.client.send(request).await.is_ok_and(|response| indicates_ready(response.status()))
     }
 }
 
+/// Whether a response with this status comes from a server that serves requests.
 fn indicates_ready(status: http::StatusCode) -> bool {
     !status.is_server_error() && status != http::StatusCode::TOO_MANY_REQUESTS
 }
 
 impl KubeListWatch {
-    /// The list-watch of one informer.
+    /// Creates the list-watch of one informer.
     #[must_use]
     pub fn new(client: kube::Client, key: InformerKey) -> Self {
         Self { client, key }
@@ -81,7 +84,7 @@ impl KubeListWatch {
     }
 }
 
-/// What the server says in an answer that is no success.
+/// Returns the failure that an error response describes.
 async fn error_response(head: &http::response::Parts, body: Body) -> Failure {
     let retry_after = head.headers.get(http::header::RETRY_AFTER).and_then(|value| value.to_str().ok());
     let body = match Limited::new(body, MAX_ERROR_BODY).collect().await {

@@ -1,3 +1,5 @@
+//! The query parameters of lists and watches.
+
 use std::fmt::Write;
 
 use crate::key::InformerKey;
@@ -5,28 +7,28 @@ use crate::key::InformerKey;
 /// The parameters of a list that the reflector varies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListParams {
-    /// How fresh the list has to be: `Some("0")` takes any cached state, another version one at least as new, `None` a
-    /// consistent read.
+    /// The required freshness: `Some("0")` accepts any cached state, another version accepts a state at least as new, and `None`
+    /// requests a consistent read.
     pub resource_version: Option<String>,
-    /// How many items a page may have.
+    /// The most items in a page; `None` for a list without paging.
     pub limit: Option<u32>,
-    /// The token of the next page.
+    /// The continue token of the page.
     pub continue_token: Option<String>,
 }
 
-/// The parameters of a watch that the reflector varies. Bookmarks are always asked for.
+/// The parameters of a watch that the reflector varies. Bookmarks are always requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchParams {
-    /// From where to watch; `None` only for a streaming list that has to be a consistent read.
+    /// The version to watch from; `None` only for a streaming list that has to be a consistent read.
     pub resource_version: Option<String>,
-    /// After how many seconds the server ends the watch.
+    /// The time in seconds after which the server ends the watch.
     pub timeout_seconds: u32,
-    /// Whether the watch begins with the current state (a streaming list, `WatchList`).
+    /// Whether the watch starts with the current state (a streaming list, `WatchList`).
     pub send_initial_events: bool,
 }
 
 impl ListParams {
-    /// The path and query of the list for an informer.
+    /// Returns the path and query of the list request for an informer.
     #[must_use]
     pub fn path_and_query(&self, key: &InformerKey) -> String {
         let mut query = Query::new(key);
@@ -44,7 +46,7 @@ impl ListParams {
 }
 
 impl WatchParams {
-    /// The path and query of the watch for an informer.
+    /// Returns the path and query of the watch request for an informer.
     #[must_use]
     pub fn path_and_query(&self, key: &InformerKey) -> String {
         let mut query = Query::new(key);
@@ -62,13 +64,14 @@ impl WatchParams {
     }
 }
 
+/// A path and query under construction.
 struct Query {
     text: String,
     separator: char,
 }
 
 impl Query {
-    /// The informer's path and selectors.
+    /// Starts with the informer's path and selectors.
     fn new(key: &InformerKey) -> Self {
         let mut query = Self { text: key.url_path(), separator: '?' };
         if !key.label_selector.is_empty() {

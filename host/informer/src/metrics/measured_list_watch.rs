@@ -1,4 +1,4 @@
-//! A list-watch that counts what goes through it, so that the reflector need not.
+//! A list-watch that measures the requests and bodies that pass through it, so that the reflector does not have to.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,13 +16,14 @@ use crate::failure::Failure;
 use crate::list_watch::{ByteStream, ListParams, ListWatch, WatchParams};
 use crate::status::InformerStatus;
 
-/// A watch that ends sooner, without an event, is counted as short (B05).
+/// A watch that ends sooner and without an event counts as short.
 const VERY_SHORT_WATCH: Duration = Duration::from_secs(1);
 
+/// Wraps a list-watch and counts its requests, bytes and events.
 pub(crate) struct MeasuredListWatch {
     pub(crate) list_watch: Arc<dyn ListWatch>,
     pub(crate) counters: Arc<Counters>,
-    /// Has how many events the reflector has read: to count them in the bytes would be to read these once more.
+    /// The reflector's status, which has the number of events read. Counting them here would mean to scan the bytes again.
     pub(crate) status: watch::Receiver<InformerStatus>,
 }
 
@@ -56,22 +57,22 @@ enum RequestKind {
     Watch,
 }
 
-/// A body that is observed when it is dropped: that is how reading ends, whoever ended it.
+/// A body that records its metrics when it is dropped, because every read ends with a drop, whichever side ended it.
 struct MeasuredBody {
     body: ByteStream,
     counters: Arc<Counters>,
     status: watch::Receiver<InformerStatus>,
     kind: RequestKind,
     started_at: Instant,
-    /// Events that were read of earlier watches.
+    /// Events that had been read when the body was opened.
     events_before: u64,
-    /// Those, and what has been counted of this one.
+    /// Events that have been counted so far, including `events_before`.
     events_counted: u64,
     read_to_end: bool,
 }
 
 impl MeasuredBody {
-    /// The next chunk is asked for when all of the last has been read.
+    /// Counts the events of the previous chunk: the next chunk is polled only after all of the previous one was processed.
     fn count_events(&mut self) {
         let events = self.status.borrow().events;
         self.counters.events.add(events - self.events_counted);

@@ -1,3 +1,5 @@
+//! The reflector's driver: sends the requests that the state machine asks for, decodes the responses and queues the deltas.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,12 +10,12 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::idle::{IdleTimer, idle_failure};
-use super::state_machine::{Action, Input, StateMachine};
 use super::recovery::ServerRecovery;
 use super::reuse::reuse_unchanged;
+use super::state_machine::{Action, Input, StateMachine};
 use crate::InformerKey;
 use crate::decode::{
-    Prefetcher, DecodeError, EventDecoder, LineSplitter, ListDecoder, ObjectFormat, LineHandler, WatchEvent,
+    DecodeError, EventDecoder, LineHandler, LineSplitter, ListDecoder, ObjectFormat, Prefetcher, WatchEvent,
 };
 use crate::delta_queue::DeltaQueue;
 use crate::failure::{Failure, FailureKind, RequestName};
@@ -21,10 +23,10 @@ use crate::list_watch::{ListParams, ListWatch, WatchParams};
 use crate::options::InformerOptions;
 use crate::status::{InformerPhase, InformerStatus};
 
-/// Keeps a delta queue up to date with a collection of the API server (client-go's `Reflector`). See the
-/// [module documentation](super) for what it does when.
+/// Keeps a delta queue up to date with a collection of the API server (client-go's `Reflector`). The
+/// [module documentation](super) describes its state machine.
 ///
-/// An [`InformerRegistry`](crate::InformerRegistry) runs one for each informer. By itself:
+/// An [`InformerRegistry`](crate::InformerRegistry) runs one for each informer. To run one without a registry:
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -62,12 +64,12 @@ pub struct Reflector {
     list_watch: Arc<dyn ListWatch>,
     queue: Arc<DeltaQueue>,
     format: ObjectFormat,
-    /// What the events of the watch are like.
+    /// Decodes the objects of watch events.
     reader: ObjectReader,
     options: InformerOptions,
     status: watch::Sender<InformerStatus>,
     machine: StateMachine,
-    /// Deltas of the chunk being read.
+    /// Deltas of the current chunk.
     deltas: Vec<Delta>,
     recovery: Option<Arc<ServerRecovery>>,
     list_name: Arc<RequestName>,
@@ -75,7 +77,7 @@ pub struct Reflector {
 }
 
 impl Reflector {
-    /// A reflector that has not started. It reports to `status`.
+    /// Creates a reflector, which reports to `status` once it runs.
     #[must_use]
     pub fn new(
         key: &InformerKey,
@@ -103,21 +105,21 @@ impl Reflector {
         }
     }
 
-    /// Shares the probe of the server with other reflectors.
+    /// Shares the server probe with other reflectors.
     pub(crate) fn with_recovery(self, recovery: Option<Arc<ServerRecovery>>) -> Self {
         Self { recovery, ..self }
     }
 
-    /// The same, going on after another reflector that reported this status: its first list is not older.
+    /// Continues from a previous reflector that reported this status: the first list is not older than its last version.
     pub(crate) fn resuming_from(mut self, status: &InformerStatus) -> Self {
         self.machine.resume_after(status.resource_version.clone(), status.failures);
         self
     }
 
-    /// Runs until `stop` is cancelled; then the request under way is dropped at once and nothing more is queued (B08).
+    /// Runs until `stop` is cancelled. Then the current request is dropped at once and nothing more is queued.
     ///
     /// # Cancellation safety
-    /// Dropping the future is as good as cancelling `stop`.
+    /// Dropping the future has the same effect as cancelling `stop`.
     pub async fn run(mut self, stop: &CancellationToken) {
         let status = self.status.clone();
         tokio::select! {
@@ -156,7 +158,8 @@ impl Reflector {
         }
     }
 
-    /// Waits, but after a connection failure only until the server is back, and a drawn moment that spreads the informers.
+    /// Waits. After a connection failure, the wait ends early when the server is back, plus a random delay that spreads the
+    /// informers.
     async fn wait(&mut self, wait: Duration) {
         let resume_jitter = self.machine.resume_jitter();
         match self.recovery.as_ref().filter(|_| self.machine.is_server_unavailable()) {
@@ -166,7 +169,7 @@ impl Reflector {
                     recovery.wait_until_back().await;
                     sleep(resume_jitter).await;
                 };
-                // Whichever comes first.
+                // Whichever happens first.
                 let _ = timeout(wait, is_back).await;
             }
         }
@@ -175,7 +178,7 @@ impl Reflector {
     async fn list(&mut self, params: &ListParams) -> Action {
         let input = match self.read_list(params).await {
             Ok(input) => input,
-            Err(failure) => Input::Failed(self.failed(failure, &Arc::clone(&self.list_name))),
+            Err(failure) => Input::Failed(self.log_failure(failure, &Arc::clone(&self.list_name))),
         };
         self.step(input)
     }
@@ -186,13 +189,13 @@ impl Reflector {
         let mut decoder = ListDecoder::new(self.options.max_object_bytes);
         let mut items = Vec::new();
         while let Some(chunk) = timeout(idle, body.next()).await.map_err(|_| idle_failure(idle))? {
-            let known = items.len();
+            let first_new = items.len();
             decoder.feed(&chunk?, &self.format, &mut items)?;
             let limit = self.options.max_list_items;
             if items.len() > limit {
                 return Err(DecodeError::TooMany { limit }.into());
             }
-            reuse_unchanged(self.queue.store(), &mut items[known..]);
+            reuse_unchanged(self.queue.store(), &mut items[first_new..]);
         }
         Ok(Input::Page { page: decoder.finish()?, items })
     }
@@ -228,13 +231,13 @@ impl Reflector {
                 Err(failure) => return self.watch_failed(failure),
             }
             self.flush().await;
-            self.advance();
+            self.advance_queue();
             self.report_state();
         }
     }
 
-    /// What was read so far is in the queue: with that, the store is at the last version seen, bookmarks included.
-    fn advance(&self) {
+    /// Tells the queue that it holds everything up to the last version seen, bookmarks included.
+    fn advance_queue(&self) {
         if !self.machine.is_streaming()
             && let Some(version) = &self.machine.reported().last_version
         {
@@ -242,7 +245,7 @@ impl Reflector {
         }
     }
 
-    /// Steps through the events that the chunk completes; stops at the first that ends the watch.
+    /// Processes the events that the chunk completes. Stops at the first one that ends the watch.
     fn read_chunk(&mut self, chunk: &[u8], lines: &mut LineSplitter) -> Result<Action, Failure> {
         let store = self.queue.store();
         let mut events = ChunkEvents {
@@ -251,13 +254,13 @@ impl Reflector {
             deltas: &mut self.deltas,
             request: &self.watch_name,
             now: Instant::now(),
-            count: 0,
+            events_read: 0,
             prefetcher: Prefetcher::default(),
         };
         let result = lines.feed(chunk, &mut events);
-        let count = events.count;
+        let events_read = events.events_read;
         self.status.send_if_modified(|status| {
-            status.events += count;
+            status.events += events_read;
             false
         });
         match result {
@@ -268,14 +271,15 @@ impl Reflector {
     }
 
     fn watch_failed(&mut self, failure: Failure) -> Action {
-        let failure = self.failed(failure, &Arc::clone(&self.watch_name));
+        let failure = self.log_failure(failure, &Arc::clone(&self.watch_name));
         self.step(Input::Failed(failure))
     }
 
-    fn failed(&self, failure: Failure, request: &Arc<RequestName>) -> Failure {
+    /// Names the request in the failure and logs it.
+    fn log_failure(&self, failure: Failure, request: &Arc<RequestName>) -> Failure {
         let failure = failure.in_request(request);
         match failure.kind {
-            // Part of the life of a watch.
+            // Expected in the life of a watch.
             FailureKind::Expired | FailureKind::Connection | FailureKind::TimedOut => {
                 tracing::debug!("{failure}");
             }
@@ -285,7 +289,7 @@ impl Reflector {
         failure
     }
 
-    /// How long the body of a watch may be silent.
+    /// Returns how long the body of a watch may be idle.
     fn idle_timeout(&self) -> Duration {
         match self.machine.verification_timeout() {
             Some(silence) => silence.min(self.opening_timeout()),
@@ -293,7 +297,7 @@ impl Reflector {
         }
     }
 
-    /// How long a watch may take to be answered.
+    /// Returns how long the response head of a watch may take.
     fn opening_timeout(&self) -> Duration {
         if self.machine.is_streaming() {
             self.options.initial_events_timeout
@@ -306,24 +310,25 @@ impl Reflector {
         self.machine.step(input, Instant::now(), &mut self.deltas)
     }
 
-    /// Backpressure: nothing more is read until the queue has had room for what was. Nothing is merged there either, which
-    /// would give the store the changes in another order than the server made them.
+    /// Queues the deltas. Nothing more is read until the queue has room for all of them (backpressure), so the queue merges
+    /// none: merging would apply changes to the store in a different order than the server made them.
     async fn flush(&mut self) {
         self.queue.push_with_backpressure(self.deltas.drain(..)).await;
     }
 
-    fn report(&self, phase: InformerPhase, count: impl FnOnce(&mut InformerStatus)) {
+    /// Publishes the state before a request or a wait. `update` changes the request counters.
+    fn report(&self, phase: InformerPhase, update: impl FnOnce(&mut InformerStatus)) {
         let reported = self.machine.reported();
         self.status.send_modify(|status| {
             status.phase = phase;
             status.resource_version.clone_from(&reported.last_version);
             status.error.clone_from(&reported.error);
             status.failures = reported.failures;
-            count(status);
+            update(status);
         });
     }
 
-    /// After each chunk. Those who wait for changes are not woken for a version alone.
+    /// Publishes the state after a chunk. Receivers are not woken if only the version changed.
     fn report_state(&self) {
         let phase =
             if self.machine.is_streaming() { InformerPhase::Listing } else { InformerPhase::Watching };
@@ -341,19 +346,18 @@ impl Reflector {
     }
 }
 
-/// Steps through the events of a chunk.
+/// Processes the events of one chunk.
 struct ChunkEvents<'a> {
     decoder: EventDecoder<'a>,
     machine: &'a mut StateMachine,
     deltas: &'a mut Vec<Delta>,
     request: &'a Arc<RequestName>,
     now: Instant,
-    /// How many were read.
-    count: u64,
+    events_read: u64,
     prefetcher: Prefetcher,
 }
 
-/// Why no more events of a chunk are read.
+/// Why the rest of a chunk is not read.
 enum StopReading {
     Action(Action),
     Failure(DecodeError),
@@ -391,13 +395,13 @@ impl LineHandler for ChunkEvents<'_> {
         self.prefetcher.prefetch(text, &self.decoder);
         let Some((event, len)) = self.decoder.decode_first(text) else { return Ok(None) };
         self.prefetcher.record_length(len);
-        self.count += 1;
+        self.events_read += 1;
         self.step(event)?;
         Ok(Some(len))
     }
 
     fn read_line(&mut self, line: &[u8]) -> Result<(), StopReading> {
-        self.count += 1;
+        self.events_read += 1;
         let event = self.decoder.decode(line)?;
         self.step(event)
     }

@@ -1,4 +1,4 @@
-//! The states of the reflector.
+//! The states of the reflector, and the data that belongs to each.
 
 use std::collections::HashMap;
 
@@ -9,6 +9,7 @@ use crate::decode::ListPage;
 use crate::key::FastHash;
 use crate::list_watch::ListParams;
 
+/// The reflector's state.
 #[derive(Debug)]
 pub(super) enum Phase {
     Idle,
@@ -16,31 +17,32 @@ pub(super) enum Phase {
     /// Reading the initial events of a streaming list.
     Streaming(InitialEvents),
     Watching(WatchState),
-    /// Asking for one item, because a watch said nothing at all: does the server know the last version?
+    /// Listing one item to find out whether the server still knows the last version, because a watch sent nothing.
     Probing,
     Waiting(AfterWait),
 }
 
-/// What follows a wait.
+/// The request that follows a wait.
 #[derive(Debug)]
 pub(super) enum AfterWait {
     List,
-    /// The same page of a list that is under way.
+    /// The same page of an unfinished list.
     Page(PartialList),
     Watch,
 }
 
+/// A list of which some pages have been read.
 #[derive(Debug)]
 pub(super) struct PartialList {
     pub(super) params: ListParams,
     /// The version of the first page.
     pub(super) version: Option<String>,
     pub(super) items: Vec<Object>,
-    /// Pages that brought no item.
+    /// Pages without items.
     empty_pages: u32,
 }
 
-/// No server sends so many pages without an item in one list.
+/// The most pages without items in one list; no working server sends as many.
 const MAX_EMPTY_PAGES: u32 = 100;
 
 impl PartialList {
@@ -48,7 +50,7 @@ impl PartialList {
         Self { params, version: None, items: Vec::new(), empty_pages: 0 }
     }
 
-    /// Errors if a list with one more such page goes on for ever, or would be too large.
+    /// Errors if the list would be too large with this page, or if the page shows that the list does not end.
     pub(super) fn check_page(
         &mut self,
         page: &ListPage,
@@ -69,19 +71,23 @@ impl PartialList {
     }
 }
 
-/// Objects of initial events, in order of arrival.
+/// The objects of a streaming list's initial events, in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct InitialEvents {
+    /// `None` for objects that were deleted again.
     pub(super) items: Vec<Option<Object>>,
+    /// The index of each object in `items`.
     pub(super) positions: HashMap<ObjectKey, usize, FastHash>,
 }
 
+/// The progress of a watch.
 #[derive(Debug)]
 pub(super) struct WatchState {
+    /// When the response head arrived; `None` before that.
     pub(super) opened_at: Option<Instant>,
-    /// Whether it moved the last version.
+    /// Whether the watch advanced the last version.
     pub(super) progressed: bool,
-    /// Whether it told anything, new or not.
+    /// Whether the watch sent anything, new or repeated.
     pub(super) received_any: bool,
 }
 

@@ -1,8 +1,9 @@
-//! One probe for all informers of a server finds out that it is back, so that none of them sits out a long back-off.
+//! Detects that an unreachable server is back, with one probe shared by all informers of that server, so that none of them has
+//! to sit out a long backoff.
 //!
-//! Whoever waits after a connection failure takes part. One of those that wait asks, at intervals that grow to a second; when it leaves, another
-//! goes on. What counts is that the server answers after a probe that it did not answer: a server that answers probes all along and fails
-//! other requests is waited for by the back-off alone.
+//! Every informer that waits after a connection failure takes part. One of them sends the probes, at intervals that grow to one
+//! second; when it leaves, another one continues. A recovery is a successful probe after a failed one. If a server answers
+//! every probe but fails other requests, only the backoff decides.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,37 +13,37 @@ use tokio::time::{sleep, timeout};
 
 use crate::list_watch::ServerProbe;
 
-/// The wait before the first probe.
+/// The delay before the first probe.
 const FIRST_DELAY: Duration = Duration::from_millis(250);
-/// The longest wait between two probes.
+/// The longest delay between two probes.
 const MAX_DELAY: Duration = Duration::from_secs(1);
-/// A probe without an answer after this long has failed.
+/// A probe without an answer after this time counts as failed.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The server of a registry's informers, as its probes find it.
+/// Probes the server of a registry's informers and tells all waiting informers when it is back.
 pub(crate) struct ServerRecovery {
     probe: Arc<dyn ServerProbe>,
-    /// Held by the one who asks.
+    /// Locked by the informer that sends the probes.
     reachability: Mutex<Reachability>,
-    /// How often the server came back.
+    /// The number of recoveries so far.
     recoveries: watch::Sender<u64>,
 }
 
-/// What the probes have shown.
+/// The results of the probes.
 #[derive(Debug, Default)]
 struct Reachability {
     is_down: bool,
-    /// Since the server came back the last time.
+    /// Probes since the last recovery.
     probes: u32,
 }
 
 impl Reachability {
-    /// The wait before the next probe.
+    /// Returns the delay before the next probe.
     fn delay(&self) -> Duration {
         FIRST_DELAY.saturating_mul(1 << self.probes.min(8)).min(MAX_DELAY)
     }
 
-    /// Takes in the result of a probe. Returns whether the server has come back: it is ready, and was not before.
+    /// Records the result of a probe. Returns whether the server has recovered: it is ready now and was not before.
     fn record(&mut self, is_ready: bool) -> bool {
         self.probes = self.probes.saturating_add(1);
         let is_back = is_ready && self.is_down;
@@ -59,10 +60,10 @@ impl ServerRecovery {
         Self { probe, reachability: Mutex::default(), recoveries: watch::Sender::new(0) }
     }
 
-    /// Waits until the server has come back.
+    /// Waits until the server has recovered.
     ///
     /// # Cancellation safety
-    /// Safe: another that waits goes on asking.
+    /// This method is cancel safe: another waiting informer continues to probe.
     pub(crate) async fn wait_until_back(&self) {
         let mut recoveries = self.recoveries.subscribe();
         tokio::select! {

@@ -1,18 +1,18 @@
-//! What a further list brings once more is kept once.
+//! Reuses stored objects that a relist returns unchanged.
 //!
-//! While a list is read, the store still holds the state before it. Most objects of a further list are the same as there: those
-//! are dropped at once in favour of the stored ones, so that a relist needs memory for what has changed and not for everything
-//! twice.
+//! While a list is read, the store still holds the previous state. Most objects of a relist are unchanged. Those are replaced
+//! by the stored ones at once, so a relist needs memory only for the objects that changed, not for all objects twice. If the
+//! store compresses, new objects are packed as they are read, for the same reason.
 //!
-//! Where the store compresses, what is new is packed as it is read, for the same reason.
-//!
-//! The bytes decide. UID and version would not do: a server that was restored from a backup gives out versions anew.
+//! Objects are compared by their bytes. UID and version are not enough: a server that was restored from a backup assigns the
+//! same versions again.
 
 use pilothouse_model::Object;
 
 use crate::store::Store;
 
-/// Puts the stored object in the place of each that has the same bytes, and packs the others if the store does.
+/// Replaces each object that has the same bytes as the stored one by the stored one, and packs the others if the store
+/// compresses.
 pub(super) fn reuse_unchanged(store: &Store, objects: &mut [Object]) {
     if !store.is_empty() {
         for object in &mut *objects {

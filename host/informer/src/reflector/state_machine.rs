@@ -1,4 +1,4 @@
-//! The reflector without I/O: what happened goes in, deltas and the next action come out.
+//! The reflector's decisions, without I/O: an input goes in, deltas and the next action come out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,44 +15,45 @@ use crate::failure::{Failure, FailureKind, RequestName};
 use crate::list_watch::{ListParams, WatchParams};
 use crate::options::InformerOptions;
 
-/// A watch that ends sooner, without having brought anything, is a fault (B05).
+/// A watch that ends sooner and without progress counts as a failure ("very short watch", as in client-go).
 const VERY_SHORT_WATCH: Duration = Duration::from_secs(1);
-/// How often a watch is resumed after an internal error of the server, before a relist (B03).
+/// How many times a watch is resumed after an internal server error without progress, before a relist.
 const INTERNAL_ERROR_RESUMES: u32 = 3;
 
-/// What happened.
+/// Something that happened: an input of the [`StateMachine`].
 #[derive(Debug)]
 pub(crate) enum Input {
     Start,
     /// The wait is over.
     Elapsed,
-    /// A page of a list came whole.
+    /// A complete page of a list was read.
     Page {
         page: ListPage,
         items: Vec<Object>,
     },
-    /// The head of a watch's response came.
+    /// The response head of a watch arrived.
     Opened,
     Event(WatchEvent),
-    /// The watch ended, by the server's time-out or cut on the way: the same, since nothing but whole events was used.
+    /// The watch ended, by the server's timeout or by a cut connection. Both are handled alike, since only complete events
+    /// were used.
     Ended,
-    /// The request failed, or its body could not be read.
+    /// The request failed, or its body could not be decoded.
     Failed(Failure),
-    /// A watch that follows a lost connection has told nothing yet.
+    /// The first watch after a lost connection has sent nothing for the verification timeout.
     VerificationDue,
 }
 
-/// What to do next. Anything but `Read` ends the request under way.
+/// What the driver does next. Every action except `Read` drops the current request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Go on reading the watch.
+    /// Continue to read the watch.
     Read,
     List(ListParams),
     Watch(WatchParams),
     Wait(Duration),
 }
 
-/// Counts and flags that the driver shows to others.
+/// The state that the driver publishes in the informer's status.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReportedState {
     pub(crate) last_version: Option<String>,
@@ -60,20 +61,21 @@ pub(crate) struct ReportedState {
     pub(crate) failures: u64,
 }
 
+/// The reflector's state machine; see the table in the [module documentation](super).
 #[derive(Debug)]
 pub(crate) struct StateMachine {
     pub(super) phase: Phase,
     page_size: u32,
     pub(super) max_list_items: usize,
     pub(super) streaming: Streaming,
-    /// The last list answered that the version is too old or too new, or a watch that it went back: only a consistent
-    /// read can help (B01).
+    /// The server answered that the version is too old or too new, or its versions went back. Only a consistent read helps
+    /// then.
     pub(super) version_unavailable: bool,
     pub(super) order: VersionOrder,
-    /// Set when a connection was lost, refused or reset, until an event or a list shows what state the server is in: after so much
-    /// silence it is asked, since it may have been restored from a backup meanwhile.
+    /// The idle time after which the server is probed. Set when a connection was lost, refused or reset, since the server may
+    /// have been restored from a backup meanwhile; cleared when an event or a list shows the server's state.
     pub(super) verify_after: Option<Duration>,
-    /// Resumes after internal errors, without an event since.
+    /// Consecutive internal errors without progress.
     internal_errors: u32,
     pub(super) backoff: Backoff,
     pub(super) reported: ReportedState,
@@ -101,18 +103,18 @@ impl StateMachine {
         &self.reported
     }
 
-    /// Whether the watch under way still sends the initial events of a streaming list.
+    /// Whether the current watch still sends the initial events of a streaming list.
     pub(crate) fn is_streaming(&self) -> bool {
         matches!(self.phase, Phase::Streaming(_))
     }
 
-    /// Goes on where another machine ended: it has seen this version and counted these failures.
+    /// Continues from a previous state machine that had seen this version and counted these failures.
     pub(crate) fn resume_after(&mut self, version: Option<String>, failures: u64) {
         self.reported.last_version = version;
         self.reported.failures = failures;
     }
 
-    /// One transition; see the table in the [module documentation](super). Deltas are appended in order.
+    /// Makes one transition; see the table in the [module documentation](super). Appends deltas in order.
     pub(crate) fn step(&mut self, input: Input, now: Instant, deltas: &mut Vec<Delta>) -> Action {
         let phase = std::mem::replace(&mut self.phase, Phase::Idle);
         if let Input::Failed(failure) = &input {
@@ -156,8 +158,8 @@ impl StateMachine {
         }
     }
 
-    /// The version that a list asks for: any at first, then one not older than what was seen, and a consistent read only
-    /// when that was refused (B01).
+    /// Returns the version that the next list requests: any at first (`0`), then one not older than the last seen. `None`, a
+    /// consistent read, only after that was refused. client-go's `relistResourceVersion` decides alike.
     fn list_version(&self) -> Option<String> {
         if self.version_unavailable {
             return None;
@@ -222,7 +224,7 @@ impl StateMachine {
         }
         let version = listing.version.get_or_insert(page.resource_version).clone();
         if let Some(token) = page.next {
-            // A token carries the version; a limit goes with it where the first page had one.
+            // The continue token carries the version. The limit is repeated if the first page had one.
             let limit = listing.params.limit;
             listing.params = ListParams { resource_version: None, limit, continue_token: Some(token) };
             let params = listing.params.clone();
@@ -246,7 +248,7 @@ impl StateMachine {
     fn list_failed(&mut self, listing: PartialList, failure: &Failure, now: Instant) -> Action {
         match failure.kind {
             FailureKind::Expired if listing.params.continue_token.is_some() => {
-                // The token is too old: one list in one piece instead.
+                // The continue token has expired: fall back to one unpaged list.
                 self.list(ListParams::default())
             }
             FailureKind::Expired | FailureKind::TooLargeResourceVersion if !self.version_unavailable => {
@@ -321,15 +323,15 @@ impl StateMachine {
 
     fn watch_failed(&mut self, watching: &WatchState, failure: &Failure, now: Instant) -> Action {
         match failure.kind {
-            // Dead, or waiting for a version that this server is yet to reach.
+            // The connection is dead, or the server waits until it reaches the requested version.
             FailureKind::TimedOut if watching.opened_at.is_some() && !watching.received_any => self.probe(),
-            // As if the server had ended it: at once, when it was not even opened.
+            // As if the server had ended the watch; a watch that was not opened lasted no time.
             FailureKind::Connection | FailureKind::TimedOut => self.watch_ended(watching, now),
             _ => self.watch_refused(failure, now),
         }
     }
 
-    /// The watch was answered with an error, by its status or by an ERROR event.
+    /// Handles an error answer to a watch, as a status or as an ERROR event.
     fn watch_refused(&mut self, failure: &Failure, now: Instant) -> Action {
         match failure.kind {
             FailureKind::TooManyRequests => self.wait_retry_after(AfterWait::Watch, failure, now),
@@ -345,13 +347,13 @@ impl StateMachine {
         }
     }
 
-    /// A version lower than the last: the server may have been restored from a backup; see [`Order`].
+    /// Handles a version lower than the last: the server may have been restored from a backup; see [`VersionOrder`].
     pub(super) fn suspect_restore(&mut self, version: &str) {
         let last = self.reported.last_version.as_deref();
         self.order.suspect(last);
         self.version_unavailable = true;
         let message = format!(
-            "the server went back from resource version {} to {version}, as one that was restored from a backup",
+            "the server went back from resource version {} to {version}, as after a restore from a backup",
             last.unwrap_or_default()
         );
         let failure =

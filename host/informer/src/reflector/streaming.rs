@@ -1,4 +1,4 @@
-//! Streaming lists: when one is asked for, its initial events, and what follows when it fails.
+//! Streaming lists (`WatchList`): when to request one, its initial events, and the fallback when it fails.
 
 use std::time::Duration;
 
@@ -10,12 +10,13 @@ use super::phase::{AfterWait, InitialEvents, Phase, WatchState};
 use crate::decode::{DecodeError, WatchEvent};
 use crate::failure::{Failure, FailureKind};
 
-/// After so many streaming lists in a row that failed, they are left alone for a while (B07).
+/// After this many failed streaming lists in a row, streaming pauses.
 const MAX_FAILURES: u32 = 2;
-/// For how long. Some failures cost time: a server that does not know the parameter is silent at the end of what it sends.
+/// How long streaming pauses. Some failures cost time: with a server that ignores the parameter, only the idle timeout shows
+/// that the initial events do not end.
 const STREAMING_PAUSE: Duration = Duration::from_secs(600);
 
-/// Whether the next list is a streaming one.
+/// Decides whether the next list is a streaming one.
 #[derive(Debug)]
 pub(super) struct Streaming {
     enabled: bool,
@@ -64,7 +65,7 @@ impl StateMachine {
                     Phase::Watching(WatchState { opened_at: Some(now), progressed: true, received_any: true });
                 return Action::Read;
             }
-            // The versions of initial events are not in order, so nothing can be resumed from them (B04).
+            // Initial events are not in version order, so a watch cannot resume from their versions.
             WatchEvent::Bookmark { .. } => {}
             WatchEvent::Error(failure) => {
                 self.record_failure(failure.clone());
@@ -86,12 +87,12 @@ impl StateMachine {
                 self.version_unavailable = true;
                 self.start_list(now)
             }
-            // Neither says anything about streaming lists, and a plain list would fare no better.
+            // These failures say nothing about streaming lists; a plain list would fail in the same way.
             FailureKind::TooManyRequests => self.wait_retry_after(AfterWait::List, failure, now),
             FailureKind::ConnectionRefused => self.back_off(AfterWait::List, now),
             kind => {
                 if kind == FailureKind::Rejected {
-                    // A server without streaming lists is no fault to show.
+                    // A server without streaming lists is not a failure to report.
                     self.reported.error = None;
                 }
                 self.streaming_ended(now)
@@ -99,9 +100,9 @@ impl StateMachine {
         }
     }
 
-    /// A streaming list that did not get to its end is followed by a plain one at once; nothing of it is kept (B04).
+    /// Falls back to a plain list at once after an incomplete streaming list, and discards its events.
     pub(super) fn streaming_ended(&mut self, now: Instant) -> Action {
-        tracing::debug!("a streaming list did not get to its end; listing in the plain way");
+        tracing::debug!("the streaming list was incomplete; falling back to a plain list");
         self.streaming.failed(now);
         self.plain_list()
     }

@@ -1,8 +1,8 @@
-//! Whether the server still has the history that the informer knows: when it is asked, and what follows from its answer.
+//! Verifies that the server still has the history that the informer knows.
 //!
-//! A watch that follows a lost connection is opened at once. The server may have been restored from a backup meanwhile, and a restored
-//! kube-apiserver keeps silent until it has passed the version that was asked for. So such a watch that tells nothing for some seconds is ended, and
-//! the server is asked for its version.
+//! After a lost connection the watch is reopened at once. The server may have been restored from a backup meanwhile, and a
+//! restored kube-apiserver sends nothing until it has passed the requested version. If such a watch is idle for some seconds,
+//! it is closed and the server is probed for its version.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::list_watch::ListParams;
 
 impl StateMachine {
-    /// After how much silence the watch under way must be verified, if it must.
+    /// Returns the idle time after which the current watch must be verified; `None` if it need not be.
     pub(crate) fn verification_timeout(&self) -> Option<Duration> {
         match self.phase {
             Phase::Watching(_) => self.verify_after,
@@ -23,30 +23,31 @@ impl StateMachine {
         }
     }
 
-    /// Whether what it waits for is a server that cannot be reached or does not serve.
+    /// Whether the last failure means that the server is unreachable or does not serve requests.
     pub(crate) fn is_server_unavailable(&self) -> bool {
         self.reported.error.as_ref().is_some_and(|failure| failure.kind.is_lost_server())
     }
 
-    /// A moment by which informers that resume together are spread.
+    /// Draws a random delay that spreads informers which resume together.
     pub(crate) fn resume_jitter(&mut self) -> Duration {
         self.backoff.resume_jitter()
     }
 
-    /// The state of the server is in doubt after a failure of its connection.
+    /// Schedules a verification after a connection failure, because the server's state is in doubt.
     pub(super) fn schedule_verification(&mut self, failure: &Failure) {
         if failure.kind.is_lost_server() && self.verify_after.is_none() {
             self.verify_after = Some(self.backoff.verification_delay());
         }
     }
 
-    /// Asks for one item at the last version or later: a server that is not there yet says so.
+    /// Lists one item at the last version or later. A server that has not reached that version answers with an error.
     pub(super) fn probe(&mut self) -> Action {
         let last = self.reported.last_version.clone();
         self.probe_at(last)
     }
 
-    /// Asks for one item as the server has it now. Unlike [`probe`](Self::probe), it is never refused as too old, and answered at once.
+    /// Lists one item of the server's current state. Unlike [`probe`](Self::probe), this request is answered at once and never
+    /// refused as too old.
     pub(super) fn start_verification(&mut self) -> Action {
         self.probe_at(None)
     }

@@ -1,31 +1,33 @@
-//! Whether the server's versions go forward; see "When versions go back" in the [module documentation](super).
+//! Detects that the server's versions go back; see "When versions go back" in the [module documentation](super).
 
 use std::cmp::Ordering;
 
 use pilothouse_model::ResourceVersion;
 
-/// After so many lower versions in a row behind which nothing had gone back, they are taken as repeats: a server that does
-/// not send its events in order must not be listed for each.
+/// After this many false alarms in a row, lower versions count as repeats: a server that does not send its events in order
+/// must not be relisted for each of them.
 const MAX_FALSE_ALARMS: u32 = 3;
 
+/// Compares each version with the last one, and tracks whether lower versions really were restores.
 #[derive(Debug, Default)]
 pub(super) struct VersionOrder {
-    /// The last version before a lower one, until a list shows what it meant.
+    /// The last version before a lower one was seen, until a list shows whether the server went back.
     suspected_at: Option<String>,
+    /// Lower versions in a row after which the list had not gone back.
     false_alarms: u32,
 }
 
-/// What a version says after the last one.
+/// How a version relates to the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VersionStep {
     Forward,
-    /// The same, or a lower one from a server that does not keep them in order.
+    /// The same version, or a lower one from a server that does not send events in order.
     Repeat,
     Backward,
 }
 
 impl VersionOrder {
-    /// Versions that are not decimal have no order: another one is a later one.
+    /// Compares `version` with `last`. Non-decimal versions have no order: a different one counts as later.
     pub(super) fn classify(&self, last: Option<&str>, version: &str) -> VersionStep {
         let Some(last) = last else { return VersionStep::Forward };
         match ResourceVersion::compare_text(version, last) {
@@ -36,11 +38,12 @@ impl VersionOrder {
         }
     }
 
+    /// Records that a version lower than `last` was seen.
     pub(super) fn suspect(&mut self, last: Option<&str>) {
         self.suspected_at = last.map(str::to_owned);
     }
 
-    /// A list is the truth: at `version`, the suspicion was right or a mistake.
+    /// Resolves the suspicion with the version of a list, which is authoritative.
     pub(super) fn resolve(&mut self, version: &str) {
         let Some(suspected_at) = self.suspected_at.take() else { return };
         if ResourceVersion::compare_text(version, &suspected_at) == Some(Ordering::Less) {

@@ -320,7 +320,7 @@ impl Informer {
         removed.sort_unstable_by(|left, right| left.key().cmp(right.key()));
         let before = |new: &Object| {
             let stored = previous.get(new.key())?;
-            Some(if stored.is(new) { new.clone() } else { stored.object() })
+            Some(if stored.is_same(new) { new.clone() } else { stored.object() })
         };
         // If two items have the same key, the store holds the later one.
         let present = items.iter().filter(|new| self.store.contains_exact(new)).map(|new| (before(new), new));

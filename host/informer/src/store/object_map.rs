@@ -1,5 +1,5 @@
-//! Objects by key: a hash table that is told a key's hash, so that one look-up serves several steps, and that can have the processor
-//! load what a later look-up will read.
+//! A hash table of objects by key. Its hashes are explicit, so one lookup serves several steps, and later lookups can be prefetched
+//! into the CPU cache.
 
 use std::hash::BuildHasher;
 
@@ -10,7 +10,7 @@ use pilothouse_model::{ObjectKey, fetch};
 use super::StoredObject;
 use crate::key::FastHash;
 
-/// Objects by key, each key once.
+/// A hash map of stored objects, keyed by their own object keys.
 #[derive(Clone, Default)]
 pub(crate) struct ObjectMap {
     table: HashTable<StoredObject>,
@@ -34,7 +34,7 @@ impl ObjectMap {
         self.table.find(self.hash(key), |stored| stored.key() == key)
     }
 
-    /// Puts an object in, and returns the one with the same key that it replaces.
+    /// Inserts an object and returns the one with the same key that it replaces.
     pub(crate) fn replace(&mut self, object: StoredObject) -> Option<StoredObject> {
         let hash = self.hash(object.key());
         let hasher = &self.hasher;
@@ -48,7 +48,7 @@ impl ObjectMap {
         }
     }
 
-    /// Takes an object out.
+    /// Removes an object.
     pub(crate) fn take(&mut self, key: &ObjectKey) -> Option<StoredObject> {
         let entry = self.table.find_entry(self.hash(key), |stored| stored.key() == key).ok()?;
         Some(entry.remove().0)
@@ -60,7 +60,7 @@ impl ObjectMap {
 }
 
 impl FromIterator<StoredObject> for ObjectMap {
-    /// Of two with one key, the later counts.
+    /// If two objects have the same key, the later one wins.
     fn from_iter<T: IntoIterator<Item = StoredObject>>(objects: T) -> Self {
         let objects = objects.into_iter();
         let mut all = Self::with_capacity(objects.size_hint().0);
@@ -71,22 +71,22 @@ impl FromIterator<StoredObject> for ObjectMap {
     }
 }
 
-/// Objects that will be looked up soon, the next first, by their hashes. Each step has the processor load what the step after it reads,
-/// and goes on with another object meanwhile: an object among many is in no cache, and a look-up waits for the place in the table, then
-/// for the object, then for its text.
+/// The hashes of objects that will be looked up soon, one per prefetch stage. In a large store an object is in no CPU cache, so a lookup
+/// waits for memory three times: for the slot in the table, for the object, and for its text. Each step prefetches what the next
+/// stage reads, for three objects at once.
 ///
-/// All of it is hints. A hash that another key shares, or that is of a table that is gone, costs a load for nothing.
+/// Prefetches are only hints. A hash collision or a replaced table costs a useless memory access, nothing else.
 #[derive(Default)]
 pub(crate) struct PrefetchPipeline {
-    /// Its place in the table has been asked for.
+    /// The object whose slot in the table was prefetched last.
     slot: Option<u64>,
-    /// It has been asked for.
+    /// The object that was prefetched last; its text is next.
     object: Option<u64>,
 }
 
 impl ObjectMap {
-    /// A step of all that are coming; the last is the one with this namespace and name.
-    pub(crate) fn prefetch(&self, pipeline: &mut PrefetchPipeline, last: Option<(&str, &str)>) {
+    /// Advances all objects in the pipeline by one stage, and adds the one with this namespace and name.
+    pub(crate) fn prefetch(&self, pipeline: &mut PrefetchPipeline, next: Option<(&str, &str)>) {
         let stored = |hash: Option<u64>| self.table.find(hash?, |_| true);
         if let Some(StoredObject::Plain(object)) = stored(pipeline.object.take()) {
             object.fetch_text();
@@ -95,11 +95,11 @@ impl ObjectMap {
         if let Some(StoredObject::Plain(object)) = stored(pipeline.object) {
             object.fetch_metadata();
         }
-        pipeline.slot = last.map(|(namespace, name)| {
+        pipeline.slot = next.map(|(namespace, name)| {
             ObjectKey::with_text(namespace, name, |text| self.hasher.hash_one(text))
         });
-        if let Some(place) = stored(pipeline.slot) {
-            fetch(place);
+        if let Some(slot) = stored(pipeline.slot) {
+            fetch(slot);
         }
     }
 }

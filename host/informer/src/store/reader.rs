@@ -1,3 +1,5 @@
+//! Read-only views of a store.
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -6,26 +8,28 @@ use pilothouse_model::{Object, ObjectKey};
 use tokio::time::Instant;
 
 use super::state::{IndexId, State};
-use super::{IndexError, StoredObject, ScopeId, Store};
+use super::{IndexError, ScopeId, Store, StoredObject};
 use crate::key::Restriction;
 
-/// Which store a reader reads; an informer swaps it when it moves a subscriber to another cache.
+/// The view that a reader reads. An informer swaps it when it moves a subscriber to another cache.
 pub(crate) type ReaderSource = ArcSwap<StoreView>;
 
 /// A store as one subscriber sees it.
 pub(crate) struct StoreView {
     pub(crate) store: Arc<Store>,
-    /// What the subscriber's request leaves of a wider store.
+    /// The subscriber's filter, if the store holds more than it requested.
     pub(crate) restriction: Option<Restriction>,
+    /// The scope of the subscriber's index names.
     pub(crate) id: ScopeId,
 }
 
-/// A read-only view of a cache, restricted to what its subscriber asked for. Cloning copies a pointer.
+/// A read-only view of a cache, restricted to the objects that its subscriber requested (client-go's `Lister`). Cloning it
+/// copies a pointer.
 ///
-/// Every call sees one consistent state, at least as new as any notification that its subscriber was given before
-/// (B31). Calls never wait for a list that is being replaced.
+/// Every call sees one consistent state, at least as new as any notification that the subscriber received before. Calls never
+/// wait for a list that is being replaced.
 ///
-/// [`Subscription::store`](crate::Subscription::store) gives one:
+/// [`Subscription::store`](crate::Subscription::store) returns one:
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -58,12 +62,12 @@ impl StoreView {
         self.restriction.as_ref().is_none_or(|restriction| restriction.matches(object))
     }
 
-    /// The same of a kept object, which needs no unpacking where nothing is restricted.
+    /// Like `includes`, for a stored object. Unpacks nothing if the view has no restriction.
     fn includes_stored(&self, stored: &StoredObject) -> bool {
         self.restriction.is_none() || self.includes(&stored.object())
     }
 
-    /// The object, if it is seen.
+    /// Returns the object if the view includes it.
     fn visible(&self, stored: &StoredObject) -> Option<Object> {
         Some(stored.object()).filter(|object| self.includes(object))
     }
@@ -74,27 +78,27 @@ impl StoreReader {
         Self { source }
     }
 
-    /// The object with this key.
+    /// Returns the object with this key.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Object> {
         let view = self.source.load();
         view.store.get(key).filter(|object| view.includes(object))
     }
 
-    /// All objects, by key.
+    /// Returns all objects in key order.
     #[must_use]
     pub fn list(&self) -> Vec<Object> {
         self.page(None, None, usize::MAX)
     }
 
-    /// The objects of one namespace, by key.
+    /// Returns the objects of one namespace in key order.
     #[must_use]
     pub fn list_in(&self, namespace: &str) -> Vec<Object> {
         self.page(Some(namespace), None, usize::MAX)
     }
 
-    /// Up to `limit` objects, by key, of one namespace or all, after the key `after`. Pages are not one snapshot: what
-    /// changes between two calls may show in either.
+    /// Returns up to `limit` objects in key order, of one namespace or of all, after the key `after`. Each page is a snapshot of
+    /// its own: changes between two calls may show in the second.
     #[must_use]
     pub fn page(&self, namespace: Option<&str>, after: Option<&ObjectKey>, limit: usize) -> Vec<Object> {
         let view = self.source.load();
@@ -107,7 +111,7 @@ impl StoreReader {
         })
     }
 
-    /// All keys, in order.
+    /// Returns all keys in order.
     #[must_use]
     pub fn list_keys(&self) -> Vec<ObjectKey> {
         let view = self.source.load();
@@ -120,7 +124,7 @@ impl StoreReader {
         })
     }
 
-    /// How many objects there are. Counts them one by one in a restricted view.
+    /// Returns the number of objects. A restricted view counts them one by one.
     #[must_use]
     pub fn len(&self) -> usize {
         let view = self.source.load();
@@ -132,26 +136,26 @@ impl StoreReader {
         }
     }
 
-    /// Whether there are none.
+    /// Whether the view has no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.page(None, None, 1).is_empty()
     }
 
-    /// The objects that have this value in an index of this subscriber, by key.
+    /// Returns the objects that have this value in an index of this subscriber, in key order.
     ///
     /// # Errors
-    /// When there is no such index; the error names those there are.
+    /// Errors if there is no such index; the error lists the existing ones.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Object>, IndexError> {
         self.with_index(name, |view, state, id| {
             state.objects_with_value(id, value).filter_map(|stored| view.visible(stored)).collect()
         })
     }
 
-    /// The keys that have this value in an index, in order.
+    /// Returns the keys that have this value in an index, in order.
     ///
     /// # Errors
-    /// As [`by_index`](Self::by_index).
+    /// Same as [`by_index`](Self::by_index).
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
         self.with_index(name, |view, state, id| {
             let visible = state.objects_with_value(id, value).filter(|stored| view.includes_stored(stored));
@@ -159,10 +163,10 @@ impl StoreReader {
         })
     }
 
-    /// All values that objects have in an index, in order.
+    /// Returns all values that objects have in an index, in order.
     ///
     /// # Errors
-    /// As [`by_index`](Self::by_index).
+    /// Same as [`by_index`](Self::by_index).
     pub fn index_values(&self, name: &str) -> Result<Vec<String>, IndexError> {
         self.with_index(name, |view, state, id| {
             let visible = |value: &&str| state.objects_with_value(id, value).any(|stored| view.includes_stored(stored));
@@ -170,25 +174,25 @@ impl StoreReader {
         })
     }
 
-    /// The objects that share at least one value with `object` in an index, by key.
+    /// Returns the objects that share at least one value with `object` in an index, in key order.
     ///
     /// # Errors
-    /// As [`by_index`](Self::by_index).
+    /// Same as [`by_index`](Self::by_index).
     pub fn index(&self, name: &str, object: &Object) -> Result<Vec<Object>, IndexError> {
         self.with_index(name, |view, state, id| {
             state.objects_sharing_value(id, object).into_iter().filter_map(|stored| view.visible(stored)).collect()
         })
     }
 
-    /// The names of this subscriber's indexes, sorted.
+    /// Returns the names of this subscriber's indexes, sorted.
     #[must_use]
     pub fn index_names(&self) -> Vec<String> {
         let view = self.source.load();
         view.store.index_names(view.id)
     }
 
-    /// An informer that moves the subscriber to another cache takes its indexes out of the old one: whoever had just begun
-    /// to read that one looks again.
+    /// Calls `read` with an index. An informer that moves the subscriber to another cache removes its indexes from the old one,
+    /// so a call that still loaded the old view retries with the new one.
     fn with_index<R>(
         &self,
         name: &str,
@@ -203,14 +207,14 @@ impl StoreReader {
         }
     }
 
-    /// The resource version up to which the cache has seen everything; "" before the first list.
+    /// Returns the resource version up to which the cache is complete; "" before the first list.
     #[must_use]
     pub fn resource_version(&self) -> String {
         self.source.load().store.resource_version()
     }
 
-    /// A time after which the list began that the cache was last filled from: when the list before it was put in. `None`
-    /// while there was only one, whose beginning nobody noted.
+    /// Returns a lower bound of the time at which the most recent list started: the time at which the list before it was stored.
+    /// `None` until there were two lists.
     #[must_use]
     pub fn last_list_began_after(&self) -> Option<Instant> {
         self.source.load().store.read(State::last_list_began_after)

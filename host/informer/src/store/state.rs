@@ -1,4 +1,4 @@
-//! What the store's lock protects.
+//! The state behind the store's lock: objects, their order and the indexes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -7,21 +7,23 @@ use std::sync::Arc;
 use pilothouse_model::{Object, ObjectKey};
 use tokio::time::Instant;
 
-use super::object_map::{PrefetchPipeline, ObjectMap};
-use super::{IndexFn, StoredObject, ScopeId};
+use super::object_map::{ObjectMap, PrefetchPipeline};
+use super::{IndexFn, ScopeId, StoredObject};
 
 pub(crate) type IndexId = u64;
 
-/// Invariants: `order` holds exactly the keys of `objects`; each index holds exactly the values that its function gives
-/// for the objects, and no value without an object; each name leads to an index, and each index has a name; `bytes` is
-/// the sum of the objects' sizes.
+/// Objects, their order and the indexes.
+///
+/// Invariants: `order` holds exactly the keys of `objects`. Each index holds exactly the values that its function returns
+/// for the objects, and no value without objects. Each name refers to an index, and each index has a name. `bytes` is the
+/// sum of the objects' sizes.
 #[derive(Default)]
 pub(crate) struct State {
     objects: ObjectMap,
     order: BTreeSet<ObjectKey>,
     bytes: usize,
     resource_version: String,
-    /// When the last two lists were put in, the earlier first.
+    /// When the last two lists were stored, the earlier one first.
     list_times: [Option<Instant>; 2],
     indexes: BTreeMap<IndexId, Index>,
     names: HashMap<(ScopeId, String), IndexId>,
@@ -33,16 +35,16 @@ struct Index {
     keys: BTreeMap<Arc<str>, BTreeSet<ObjectKey>>,
 }
 
-/// An index that is about to be named: one that is there already, or a new one.
+/// An index that is about to get a name: an existing one or a new one.
 pub(super) enum PreparedIndex {
     Shared(IndexId),
     New(BuiltIndex),
 }
 
-/// A filled index that nobody can see yet.
+/// A complete index that is not part of the state yet.
 pub(super) struct BuiltIndex(Index);
 
-/// What one index has to forget and to learn about one key.
+/// The values to remove from and to add to one index for one key.
 pub(super) struct IndexChange {
     index: IndexId,
     removed: Vec<String>,
@@ -54,7 +56,7 @@ impl State {
         self.objects.get(key)
     }
 
-    /// As [`Objects::fetch`].
+    /// Like [`ObjectMap::prefetch`].
     pub(super) fn prefetch(&self, pipeline: &mut PrefetchPipeline, last: Option<(&str, &str)>) {
         self.objects.prefetch(pipeline, last);
     }
@@ -83,13 +85,13 @@ impl State {
         self.list_times[0]
     }
 
-    /// Objects by key, of one namespace or all, after a key.
+    /// Returns objects in key order, of one namespace or of all, after a key.
     pub(crate) fn range<'a>(
         &'a self,
         namespace: Option<&'a str>,
         after: Option<&ObjectKey>,
     ) -> impl Iterator<Item = &'a StoredObject> + use<'a> {
-        // No object has an empty name: this key is less than all of the namespace, and none of them.
+        // No object has an empty name, so this key sorts before all objects of the namespace and equals none of them.
         let before_namespace = namespace.map(|namespace| ObjectKey::new(namespace, ""));
         let start = before_namespace.max(after.cloned()).map_or(Bound::Unbounded, Bound::Excluded);
         self.order
@@ -123,14 +125,14 @@ impl State {
         set_version(&mut self.resource_version, resource_version);
     }
 
-    /// The same objects, each kept in another way.
+    /// Stores every object again, in the form that `pack` returns.
     pub(super) fn repack(&mut self, pack: impl Fn(Object) -> StoredObject) {
         let objects = std::mem::take(&mut self.objects);
         self.objects = objects.iter().map(|stored| pack(stored.object())).collect();
         self.bytes = self.objects.iter().map(StoredObject::memory_size).sum();
     }
 
-    /// The same indexes and names over other objects.
+    /// Builds a state with the same indexes and names over other objects.
     pub(super) fn rebuilt(&self, items: &[Object], resource_version: &str) -> Self {
         let mut objects = ObjectMap::with_capacity(items.len());
         for object in items {
@@ -169,7 +171,7 @@ impl State {
             }
             let mut removed = old.map_or_else(Vec::new, |object| index.function.values(object));
             let mut added = new.map_or_else(Vec::new, |object| index.function.values(object));
-            // Both are sorted; most updates change no value.
+            // Both are sorted. Most updates change no value.
             if removed == added {
                 continue;
             }
@@ -253,14 +255,15 @@ impl State {
         self.indexes.len()
     }
 
-    /// As [`drop_scope`](Self::drop_scope), of one name.
+    /// Like [`drop_scope`](Self::drop_scope), for one name.
     pub(super) fn drop_index(&mut self, scope: ScopeId, name: &str) -> Option<BuiltIndex> {
         let id = self.names.remove(&(scope, name.to_owned()))?;
-        let is_named = self.names.values().any(|named| *named == id);
-        if is_named { None } else { self.indexes.remove(&id).map(BuiltIndex) }
+        let has_name = self.names.values().any(|named| *named == id);
+        if has_name { None } else { self.indexes.remove(&id).map(BuiltIndex) }
     }
 
-    /// Returns what was dropped, so that the caller frees it after the lock.
+    /// Removes all index names of a scope, and returns the indexes that lost their last name, so that the caller frees them
+    /// after releasing the lock.
     pub(super) fn drop_scope(&mut self, scope: ScopeId) -> Vec<BuiltIndex> {
         self.names.retain(|(owner, _), _| *owner != scope);
         let named: BTreeSet<_> = self.names.values().copied().collect();
@@ -295,7 +298,7 @@ impl Index {
         }
     }
 
-    /// A value with no object left is dropped (B22).
+    /// Removes a key from a value, and the value if it has no objects left.
     fn remove(&mut self, value: &str, key: &ObjectKey) {
         if let Some(keys) = self.keys.get_mut(value) {
             keys.remove(key);

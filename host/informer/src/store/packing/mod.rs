@@ -1,9 +1,9 @@
-//! How a store that compresses learns its dictionary, and packs.
+//! Trains the dictionary of a compressed store and packs its objects.
 //!
-//! The dictionary is made of the first objects that are listed, as soon as there are enough, or of the store's own when it has
-//! grown so far by events: no more than that is ever plain, and a cache that never gets so large stays plain. It is made once:
-//! what objects of one kind have in common, the names of members above all, does not change, and a new dictionary would mean to
-//! pack everything anew.
+//! The dictionary is trained on the first listed objects as soon as there are enough of them, or on the store's objects once
+//! the store has grown large enough by events. So no more than that is ever uncompressed, and a cache that stays smaller stays
+//! uncompressed. It is trained once: the common content of objects of one kind, above all their field names, does not change,
+//! and a new dictionary would require packing all objects again.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,14 +14,15 @@ use super::StoredObject;
 use super::state::State;
 use crate::options::Compression;
 
+/// Packs the objects of one store.
 pub(super) struct Packer {
     options: Compression,
-    /// `None` inside: nothing could be learnt, so everything stays plain.
+    /// Unset before the training. `None` inside if the training failed, so all objects stay uncompressed.
     dictionary: OnceLock<Option<Arc<Dictionary>>>,
     samples: Mutex<Samples>,
 }
 
-/// Objects of a list that is being read.
+/// Training samples: objects of the list that is being read.
 #[derive(Default)]
 struct Samples {
     objects: Vec<Object>,
@@ -33,7 +34,8 @@ impl Packer {
         Self { options, dictionary: OnceLock::new(), samples: Mutex::default() }
     }
 
-    /// Puts packed objects in the place of plain ones. Those that come before enough is known stay plain, and are learnt from.
+    /// Packs objects of a list that is being read. Objects that arrive before the dictionary exists stay uncompressed and become
+    /// training samples.
     pub(super) fn pack_listed(&self, objects: &mut [Object]) {
         for object in objects {
             if self.dictionary.get().is_none() {
@@ -50,12 +52,12 @@ impl Packer {
         }
     }
 
-    /// The list was read to its end, or given up.
+    /// Drops the samples, after a list was read to its end or given up.
     pub(super) fn end_list(&self) {
         drop(std::mem::take(&mut *self.samples.lock()));
     }
 
-    /// Learns from what a store has, once that is enough; says whether it was now.
+    /// Trains the dictionary on the store's objects once there are enough. Returns whether it did so now.
     pub(super) fn train_from_store(&self, state: &State) -> bool {
         let is_due = self.dictionary.get().is_none() && state.bytes() >= self.options.training_bytes;
         if is_due {
@@ -69,14 +71,14 @@ impl Packer {
         self.dictionary.get_or_init(|| {
             let dictionary = Dictionary::train(samples);
             match &dictionary {
-                Some(dictionary) => tracing::debug!(bytes = dictionary.memory_size(), "learnt a dictionary"),
-                None => tracing::warn!("a cache stays uncompressed: zstd could not prepare a dictionary"),
+                Some(dictionary) => tracing::debug!(bytes = dictionary.memory_size(), "trained a compression dictionary"),
+                None => tracing::warn!("the cache stays uncompressed: zstd could not train a dictionary"),
             }
             dictionary
         });
     }
 
-    /// How the store is to keep the object.
+    /// Returns the object in the form in which the store keeps it: packed if there is a dictionary.
     pub(super) fn pack(&self, object: Object) -> StoredObject {
         let dictionary = self.dictionary.get().and_then(Option::as_ref);
         match dictionary.and_then(|dictionary| dictionary.pack(&object)) {
@@ -85,7 +87,7 @@ impl Packer {
         }
     }
 
-    /// Heap bytes of the dictionary.
+    /// Returns the heap bytes of the dictionary.
     pub(super) fn memory_size(&self) -> usize {
         self.dictionary.get().and_then(Option::as_ref).map_or(0, |dictionary| dictionary.memory_size())
     }
