@@ -1,3 +1,5 @@
+//! Tests of the coalescing queue.
+
 use pilothouse_model::Delta;
 
 use super::CoalescingQueue;
@@ -29,7 +31,7 @@ fn latest_returns_the_last_item_of_a_key_until_it_is_popped() {
         assert_eq!(version(queue.latest_mut(&key).as_deref()).as_deref(), latest);
         assert_eq!(queue.positions.len(), keys);
     }
-    // What comes after the first question is known as well, and nothing is noted before it.
+    // Positions are tracked from the first lookup on, not before.
     queue.push(updated("a", 4), UNKNOWN);
     assert!(queue.positions.is_empty());
     assert_eq!(version(queue.latest(&key)).as_deref(), Some("4"));
@@ -51,5 +53,5 @@ fn merging_ends_when_the_consumer_has_caught_up() {
     assert!(queue.is_empty() && queue.positions.is_empty());
     queue.push(updated("a", 5), UNKNOWN);
     queue.push(updated("a", 6), UNKNOWN);
-    assert_eq!((queue.len(), queue.take_merged()), (2, 0), "every event is kept again");
+    assert_eq!((queue.len(), queue.take_merged()), (2, 0), "the queue is exact again");
 }

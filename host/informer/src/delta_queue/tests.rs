@@ -1,3 +1,5 @@
+//! Tests of the delta queue.
+
 use std::sync::Arc;
 
 use pilothouse_model::{Deletion, Delta, Replacement};
@@ -7,7 +9,8 @@ use super::DeltaQueue;
 use crate::scripted_server::{Pod, pod};
 use crate::store::Store;
 
-const ROOMY: usize = 1000;
+/// A capacity at which nothing is merged.
+const LARGE: usize = 1000;
 
 fn queue(capacity: usize) -> DeltaQueue {
     DeltaQueue::new(Arc::new(Store::new()), capacity)
@@ -34,24 +37,24 @@ fn replaced(version: &str, pods: &[Pod]) -> Delta {
     Delta::Replaced(Replacement { items, resource_version: version.into() })
 }
 
-/// Applies a delta as a consumer must, and says it in a word.
+/// Applies a delta to the store and abbreviates it.
 fn apply(store: &Store, delta: Delta) -> String {
-    let word = |sign: &str, object: &pilothouse_model::Object| {
+    let summary = |sign: &str, object: &pilothouse_model::Object| {
         format!("{sign}{}@{}", object.name(), object.resource_version())
     };
     match delta {
         Delta::Added(object) => {
             store.update(object.clone());
-            word("+", &object)
+            summary("+", &object)
         }
         Delta::Updated(object) => {
             store.update(object.clone());
-            word("~", &object)
+            summary("~", &object)
         }
-        Delta::Sync(object) => word("s", &object),
+        Delta::Sync(object) => summary("s", &object),
         Delta::Deleted(deletion) => {
             store.delete(deletion.last.key(), None);
-            word("-", &deletion.last) + if deletion.final_state_unknown { "?" } else { "" }
+            summary("-", &deletion.last) + if deletion.final_state_unknown { "?" } else { "" }
         }
         Delta::Replaced(replacement) => {
             store.replace_all(&replacement.items, &replacement.resource_version);
@@ -70,7 +73,7 @@ fn drain(queue: &DeltaQueue) -> Vec<String> {
 
 #[test]
 fn every_delta_type_is_popped_as_it_was_pushed() {
-    let queue = queue(ROOMY);
+    let queue = queue(LARGE);
     queue.push(replaced("3", &[pod("a", 1)]));
     queue.push(added(&pod("b", 4)));
     queue.push(updated(&pod("a", 5)));
@@ -100,7 +103,7 @@ fn the_store_version_never_runs_ahead_of_merged_deltas_that_are_still_queued() {
     }
     queue.advance_to("4");
     assert_eq!(pop(&queue).as_deref(), Some("+a@4"));
-    assert_eq!(queue.store.resource_version(), "1", "b is still to come");
+    assert_eq!(queue.store.resource_version(), "1", "b is still queued");
     assert_eq!(pop(&queue).as_deref(), Some("+b@3"));
     assert_eq!(queue.store.resource_version(), "4");
 }
@@ -118,20 +121,20 @@ fn deltas_are_not_merged_across_a_replacement() {
 
 #[test]
 fn consecutive_deletes_are_merged() {
-    for capacity in [1, ROOMY] {
+    for capacity in [1, LARGE] {
         let queue = queue(capacity);
         queue.store.update(pod("a", 1).object());
         queue.push(tombstone(&pod("a", 1)));
         queue.push(deleted(&pod("a", 2)));
         queue.push(tombstone(&pod("a", 1)));
         assert_eq!(queue.len(), 1);
-        assert_eq!(drain(&queue), ["-a@2"], "the object beats the tombstones");
+        assert_eq!(drain(&queue), ["-a@2"], "the final state beats the tombstones");
     }
 }
 
 #[test]
 fn deletes_with_an_addition_between_them_are_not_merged() {
-    let queue = queue(ROOMY);
+    let queue = queue(LARGE);
     queue.store.update(pod("a", 1).object());
     queue.push(deleted(&pod("a", 2)));
     queue.push(added(&pod("a", 3).uid("new")));
@@ -141,21 +144,21 @@ fn deletes_with_an_addition_between_them_are_not_merged() {
 
 #[test]
 fn deleting_an_unknown_object_queues_nothing() {
-    let queue = queue(ROOMY);
+    let queue = queue(LARGE);
     queue.push(deleted(&pod("a", 1)));
     assert!(queue.is_empty());
     queue.push(added(&pod("b", 2)));
     queue.push(deleted(&pod("b", 3)));
-    assert_eq!(queue.len(), 2, "the queue knows it");
+    assert_eq!(queue.len(), 2, "the queue knows the object");
     queue.push(replaced("5", &[pod("c", 4)]));
     queue.push(deleted(&pod("b", 6)));
     queue.push(deleted(&pod("c", 7)));
-    assert_eq!(drain(&queue), ["+b@2", "-b@3", "=5", "-c@7"], "a replacement that waits decides");
+    assert_eq!(drain(&queue), ["+b@2", "-b@3", "=5", "-c@7"], "a queued replacement decides");
 }
 
 #[test]
 fn a_resync_skips_objects_with_a_queued_change() {
-    let queue = queue(ROOMY);
+    let queue = queue(LARGE);
     for pod in [pod("a", 1), pod("b", 2), pod("c", 3)] {
         queue.store.update(pod.object());
     }
@@ -165,7 +168,7 @@ fn a_resync_skips_objects_with_a_queued_change() {
     assert_eq!(drain(&queue), ["~b@4", "sa@1", "sc@3"], "and resyncs do not pile up");
     queue.push(replaced("9", &[]));
     queue.resync();
-    assert_eq!(drain(&queue), ["=9"], "a list that waits is newer than the whole store");
+    assert_eq!(drain(&queue), ["=9"], "a queued list is newer than the whole store");
 }
 
 #[test]
@@ -181,16 +184,16 @@ fn a_resync_of_a_large_store_does_not_start_merging() {
     queue.push(updated(&pod("a", 6)));
     queue.push(updated(&pod("b", 7)));
     queue.resync();
-    assert_eq!(drain(&queue), ["~a@6", "~b@7", "sc@1", "sd@1"], "though it was full");
+    assert_eq!(drain(&queue), ["~a@6", "~b@7", "sc@1", "sd@1"], "although the queue was full");
 }
 
 #[test]
 fn a_popped_delta_is_applied_before_the_queue_is_unlocked() {
-    let queue = queue(ROOMY);
+    let queue = queue(LARGE);
     queue.push(added(&pod("a", 1)));
     queue.try_pop(|delta| {
-        // A deletion that another thread reports now has to wait, or it would be taken for one of an unknown object.
-        assert!(queue.inner.is_locked(), "out of the queue, not yet in the store, and the queue is open");
+        // A deletion pushed by another thread now has to wait, or it would look like one of an unknown object.
+        assert!(queue.inner.is_locked(), "the delta is neither queued nor stored, so the queue must be locked");
         apply(&queue.store, delta)
     });
     queue.push(deleted(&pod("a", 2)));
@@ -199,7 +202,7 @@ fn a_popped_delta_is_applied_before_the_queue_is_unlocked() {
 
 #[test]
 fn the_queue_is_synced_once_the_first_replacement_is_processed() {
-    let queue = queue(ROOMY);
+    let queue = queue(LARGE);
     queue.push(added(&pod("a", 1)));
     pop(&queue);
     queue.push(replaced("2", &[]));
@@ -221,7 +224,7 @@ async fn close_wakes_a_blocked_pop() {
     assert_ready_eq!(first.poll(), None);
     assert_ready_eq!(second.poll(), None);
     queue.push(added(&pod("a", 1)));
-    assert_eq!(queue.pop(|_| ()).await, None, "nothing is accepted any more");
+    assert_eq!(queue.pop(|_| ()).await, None, "a closed queue accepts nothing");
 }
 
 #[tokio::test]
@@ -232,7 +235,7 @@ async fn close_wakes_a_blocked_producer() {
     assert_pending!(ready.poll());
     queue.close();
     assert!(ready.is_woken() && ready.poll().is_ready());
-    assert_eq!(drain(&queue), ["+a@1"], "what waits can still be taken");
+    assert_eq!(drain(&queue), ["+a@1"], "queued deltas can still be popped");
 }
 
 #[tokio::test]
@@ -300,7 +303,7 @@ fn the_deletion_of_a_delivered_object_is_never_dropped() {
 
 #[test]
 fn the_length_counts_every_delta_and_the_items_of_a_replacement() {
-    let queue = queue(ROOMY);
+    let queue = queue(LARGE);
     assert!(queue.is_empty());
     queue.push(added(&pod("a", 1)));
     queue.push(added(&pod("b", 2)));

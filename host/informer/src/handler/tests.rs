@@ -1,3 +1,5 @@
+//! Tests of redelivery.
+
 use super::*;
 use crate::scripted_server::pod;
 
@@ -13,7 +15,7 @@ fn names(batch: Option<&[Notification]>) -> Vec<String> {
     batch.unwrap_or_default().iter().map(|notification| notification.key().name().to_owned()).collect()
 }
 
-/// Fails until something else happens than a further try.
+/// Fails until the outcome is no longer a retry.
 fn fail(redelivery: &mut Redelivery) -> FailureOutcome {
     loop {
         match redelivery.failed().expect("something is pending") {
@@ -38,7 +40,7 @@ fn a_failing_batch_is_redelivered_then_split_and_the_failing_object_is_parked() 
     assert_eq!(names(redelivery.current()), ["bad"]);
     let parked = fail(&mut redelivery);
     assert!(matches!(&parked, FailureOutcome::Parked(n) if n.key().name() == "bad"), "{parked:?}");
-    assert_eq!(names(redelivery.current()), ["c"], "the others go on");
+    assert_eq!(names(redelivery.current()), ["c"], "the other notifications are delivered");
     redelivery.succeeded();
     assert!(redelivery.current().is_none() && redelivery.failed().is_none());
 }
@@ -49,7 +51,7 @@ fn a_parked_object_is_skipped_until_it_changes() {
     redelivery.push(vec![added("bad", 2)]);
     fail(&mut redelivery);
     redelivery.push(vec![updated("bad", 2, 2), added("b", 3)]);
-    assert_eq!(names(redelivery.current()), ["b"], "a resync is no change");
+    assert_eq!(names(redelivery.current()), ["b"], "a resync is not a change");
     assert_eq!(redelivery.parked().map(ObjectKey::name).collect::<Vec<_>>(), ["bad"]);
     redelivery.succeeded();
     redelivery.push(vec![updated("bad", 2, 4)]);
@@ -111,9 +113,9 @@ fn a_later_change_in_the_same_batch_is_delivered_after_the_first_is_given_up() {
 
 #[test]
 fn a_discarded_version_is_not_delivered_but_other_versions_and_the_deletion_are() {
-    let gone = Notification::Deleted { last: pod("a", 2).object(), final_state_unknown: false };
+    let deletion = Notification::Deleted { last: pod("a", 2).object(), final_state_unknown: false };
     let mut redelivery = Redelivery::default();
-    redelivery.push(vec![added("a", 1), updated("a", 1, 2), added("b", 2), gone]);
+    redelivery.push(vec![added("a", 1), updated("a", 1, 2), added("b", 2), deletion]);
     redelivery.push(vec![added("a", 2)]);
     redelivery.push(vec![updated("a", 2, 3)]);
     redelivery.discard_version(pod("a", 2).object().key(), "2");
@@ -126,7 +128,7 @@ fn a_discarded_version_is_not_delivered_but_other_versions_and_the_deletion_are(
     assert_eq!((first.name(), first.resource_version(), other.name()), ("a", "1", "b"));
     assert!(matches!(last, Notification::Deleted { .. }), "{last:?}");
     redelivery.succeeded();
-    assert_eq!(names(redelivery.current()), ["a"], "no batch is left without an event");
+    assert_eq!(names(redelivery.current()), ["a"], "an emptied batch is removed");
     redelivery.succeeded();
     assert!(redelivery.current().is_none());
 }

@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn probe_delays_grow_to_a_second_and_only_a_recovery_counts() {
         let mut reachability = Reachability::default();
-        assert!(!reachability.record(true), "it was never away");
+        assert!(!reachability.record(true), "it was never unreachable");
         reachability = Reachability::default();
         let mut delays = Vec::new();
         for _ in 0..40 {
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(delays[..4], [250, 500, 1000, 1000].map(Duration::from_millis));
         assert_eq!(delays[39], MAX_DELAY);
         assert!(reachability.record(true));
-        assert!(!reachability.record(true), "it came back once");
+        assert!(!reachability.record(true), "it recovered once");
         assert!(!reachability.record(false));
         assert!(reachability.record(true), "and once more");
     }

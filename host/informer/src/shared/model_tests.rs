@@ -1,4 +1,5 @@
-//! Delta queue, store and distributor together, against a world of objects and subscribers that replay what they are told.
+//! Property tests of delta queue, store and distribution together: subscribers replay their notifications, and their views must
+//! match a model of the server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ const NAMES: u8 = 5;
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// Makes or changes an object; `app` decides which subscribers see it.
+    /// Creates or changes an object; `app` decides which subscribers see it.
     Put {
         name: u8,
         app: u8,
@@ -24,17 +25,17 @@ enum Op {
     Delete {
         name: u8,
     },
-    /// Deletes and makes anew, so that the name has another UID.
-    Remake {
+    /// Deletes and recreates an object, so that the name has another UID.
+    Recreate {
         name: u8,
     },
-    /// The last event comes again.
+    /// Repeats the last event.
     Repeat,
-    /// So many events are lost, as by a watch that was cut; only a list can follow.
+    /// Loses this many events, as a cut watch does; only a list can follow.
     Lose(u8),
     Relist,
     Resync,
-    /// Applies so many deltas.
+    /// Applies this many deltas.
     Process(u8),
     Subscribe {
         app: u8,
@@ -42,7 +43,7 @@ enum Op {
     },
     Unsubscribe(usize),
     Take {
-        who: usize,
+        index: usize,
         count: usize,
     },
 }
@@ -51,7 +52,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         8 => (0..NAMES, 0..2_u8).prop_map(|(name, app)| Op::Put { name, app }),
         4 => (0..NAMES).prop_map(|name| Op::Delete { name }),
-        2 => (0..NAMES).prop_map(|name| Op::Remake { name }),
+        2 => (0..NAMES).prop_map(|name| Op::Recreate { name }),
         1 => Just(Op::Repeat),
         1 => (1..5_u8).prop_map(Op::Lose),
         1 => Just(Op::Relist),
@@ -59,11 +60,11 @@ fn op() -> impl Strategy<Value = Op> {
         8 => (1..6_u8).prop_map(Op::Process),
         1 => (0..3_u8, 1..8_usize).prop_map(|(app, backlog)| Op::Subscribe { app, backlog }),
         1 => any::<usize>().prop_map(Op::Unsubscribe),
-        4 => (any::<usize>(), 1..6_usize).prop_map(|(who, count)| Op::Take { who, count }),
+        4 => (any::<usize>(), 1..6_usize).prop_map(|(index, count)| Op::Take { index, count }),
     ]
 }
 
-/// The server's state, and what of it the informer was told.
+/// The server's state, and which events have been sent to the informer.
 #[derive(Default)]
 struct World {
     objects: BTreeMap<u8, (Object, u8)>,
@@ -78,7 +79,7 @@ struct Replayer {
     subscriber: Arc<Subscriber>,
     app: Option<u8>,
     backlog: usize,
-    /// What it was told of, by replaying.
+    /// The objects according to the replayed notifications.
     view: BTreeMap<ObjectKey, Object>,
 }
 
@@ -150,36 +151,36 @@ impl Replayer {
         Self { subscriber, app, backlog, view: BTreeMap::new() }
     }
 
-    fn sees(&self, object: &Object) -> bool {
+    fn matches(&self, object: &Object) -> bool {
         self.app.is_none_or(|app| object.label("app").as_deref() == Some(&format!("app{app}")))
     }
 
-    /// Replays a notification; every one must follow from what the subscriber knew (B19, B31, B32).
+    /// Replays a notification and checks that it is consistent with the view and with the cache.
     fn replay(&mut self, informer: &Informer, notification: &Notification) {
         let key = notification.key().clone();
         let known = self.view.get(&key).cloned();
         match notification {
             Notification::Added { object, .. } => {
                 assert!(known.is_none(), "added twice: {object:?}");
-                assert!(self.sees(object));
+                assert!(self.matches(object));
                 self.view.insert(key.clone(), object.clone());
             }
             Notification::Updated { old, new } => {
                 let known = known.unwrap_or_else(|| panic!("an update of what was never added: {new:?}"));
                 assert_eq!(known.json(), old.json(), "the old state is what the subscriber knew");
                 assert_eq!(known.uid(), new.uid(), "another UID is another object");
-                assert!(self.sees(new));
+                assert!(self.matches(new));
                 self.view.insert(key.clone(), new.clone());
             }
             Notification::Deleted { last, .. } => {
                 let known = known.unwrap_or_else(|| panic!("a deletion of what was never added: {last:?}"));
-                assert_eq!(known.uid(), last.uid(), "the deletion is that of the object that was told");
+                assert_eq!(known.uid(), last.uid(), "the deletion is that of the delivered object");
                 self.view.remove(&key);
             }
         }
         if let Some(cached) = informer.store.get(&key) {
-            let told = self.view.get(&key).map_or(0, version);
-            assert!(version(&cached) >= told, "the cache is behind what was told");
+            let notified = self.view.get(&key).map_or(0, version);
+            assert!(version(&cached) >= notified, "the cache is behind the notification");
         }
     }
 
@@ -196,7 +197,7 @@ impl Replayer {
 
     fn check_bound(&self, informer: &Informer) {
         let live =
-            informer.store.list().into_iter().filter(|object| self.sees(object)).map(|o| o.key().clone());
+            informer.store.list().into_iter().filter(|object| self.matches(object)).map(|o| o.key().clone());
         let keys: std::collections::BTreeSet<_> = live.chain(self.view.keys().cloned()).collect();
         let bound = self.backlog.max(2 * keys.len());
         assert!(self.subscriber.backlog_len() <= bound, "{} waiting, bound {bound}", self.subscriber.backlog_len());
@@ -224,11 +225,11 @@ fn run(ops: Vec<Op>, delta_capacity: usize, compression: Option<Compression>) {
                 let delta = world.delete(name);
                 world.emit(&informer, delta);
             }
-            Op::Remake { name } => {
-                let gone = world.delete(name);
-                world.emit(&informer, gone);
-                let made = world.put(name, 0);
-                world.emit(&informer, Some(made));
+            Op::Recreate { name } => {
+                let deletion = world.delete(name);
+                world.emit(&informer, deletion);
+                let addition = world.put(name, 0);
+                world.emit(&informer, Some(addition));
             }
             Op::Repeat => {
                 if let Some(delta) = world.last_event.clone() {
@@ -246,14 +247,14 @@ fn run(ops: Vec<Op>, delta_capacity: usize, compression: Option<Compression>) {
             Op::Subscribe { app, backlog } => {
                 replayers.push(Replayer::subscribe(&informer, ids.next().expect("more"), app, backlog));
             }
-            Op::Unsubscribe(who) if replayers.len() > 1 => {
-                let gone = replayers.remove(who % replayers.len());
-                informer.remove_subscriber(&gone.subscriber);
+            Op::Unsubscribe(index) if replayers.len() > 1 => {
+                let removed = replayers.remove(index % replayers.len());
+                informer.remove_subscriber(&removed.subscriber);
             }
             Op::Unsubscribe(_) => {}
-            Op::Take { who, count } => {
-                let who = who % replayers.len();
-                replayers[who].take(&informer, count);
+            Op::Take { index, count } => {
+                let index = index % replayers.len();
+                replayers[index].take(&informer, count);
             }
         }
         replayers.iter().for_each(|replayer| replayer.check_bound(&informer));
@@ -266,7 +267,7 @@ fn run(ops: Vec<Op>, delta_capacity: usize, compression: Option<Compression>) {
     assert_eq!(informer.store.list(), expected, "the store is the server's state");
     for replayer in &mut replayers {
         replayer.take(&informer, 1000);
-        let expected: Vec<_> = expected.iter().filter(|object| replayer.sees(object)).cloned().collect();
+        let expected: Vec<_> = expected.iter().filter(|object| replayer.matches(object)).cloned().collect();
         assert_eq!(
             replayer.view.values().cloned().collect::<Vec<_>>(),
             expected,
@@ -299,10 +300,10 @@ proptest! {
     }
 }
 
-/// How many events the stuck subscriber misses: fewer without optimisation, where a million take half a minute.
-const MANY: u32 = if cfg!(debug_assertions) { 50_000 } else { 1_000_000 };
+/// How many events the stuck subscriber misses. Fewer in debug builds, where a million take half a minute.
+const EVENTS: u32 = if cfg!(debug_assertions) { 50_000 } else { 1_000_000 };
 
-/// Updates over a thousand objects, then pairs of addition and deletion of one name, and of distinct ones.
+/// Sends updates of a thousand objects, then creates and deletes one name repeatedly, then distinct names.
 #[test]
 fn a_stuck_subscribers_backlog_stays_within_its_bound() {
     let counters = Arc::new(Counters::new());
@@ -312,7 +313,7 @@ fn a_stuck_subscribers_backlog_stays_within_its_bound() {
     let templates: Vec<_> = (0..1000_u64).map(|i| pod(&format!("p{i}"), i + 1).object()).collect();
     let items = templates.clone();
     informer.apply(Delta::Replaced(Replacement { items, resource_version: "1".into() }));
-    for round in 0..MANY / 1000 {
+    for round in 0..EVENTS / 1000 {
         for object in &templates {
             informer.apply(Delta::Updated(object.clone()));
         }
@@ -327,14 +328,14 @@ fn a_stuck_subscribers_backlog_stays_within_its_bound() {
         informer.apply(Delta::Deleted(Deletion::observed(object.clone())));
     };
     let one = pod("one", 5000).object();
-    for i in 0..MANY {
+    for i in 0..EVENTS {
         pair(&one);
         if i % 200 == 0 {
             lively.take(&informer, 1000);
         }
     }
     assert_eq!(stuck.subscriber.backlog_len(), 1000);
-    for i in 0..MANY {
+    for i in 0..EVENTS {
         let text = format!(
             r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"d{i}","uid":"u{i}","resourceVersion":"9"}}}}"#
         );

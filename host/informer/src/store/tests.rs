@@ -1,3 +1,5 @@
+//! Tests of the store, its indexes and its readers.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -6,11 +8,11 @@ use std::time::Duration;
 use pilothouse_model::{Object, ObjectKey};
 use proptest::prelude::*;
 
-use super::{IndexError, IndexFn, ReaderSource, StoreView, Store, StoreReader};
+use super::{IndexError, IndexFn, ReaderSource, Store, StoreReader, StoreView};
 use crate::options::Compression;
 use crate::scripted_server::{Pod, pod};
 
-/// One that keeps objects as they are, and one that packs all but the first.
+/// Returns an uncompressed store, and one that packs all objects but the first.
 fn stores() -> [Store; 2] {
     [Store::new(), Store::compressed(Compression { training_bytes: 1 })]
 }
@@ -41,7 +43,7 @@ fn objects_are_inserted_updated_deleted_and_listed_by_key() {
         assert_eq!(names(store.page(Some("z"), Some(&key("b")), 9)), ["a"]);
         assert_eq!(names(store.page(Some("z"), Some(&key("a")), 9)), ["a"], "another namespace lies between");
         assert_eq!(names(store.page(Some("ns"), Some(&key("a")), 9)), ["b"]);
-        assert!(store.page(Some("n"), None, 9).is_empty(), "a prefix is another namespace");
+        assert!(store.page(Some("n"), None, 9).is_empty(), "a prefix of a namespace is another namespace");
         assert_eq!(store.delete(&key("b"), Some("9")).expect("there").resource_version(), "4");
         assert!(store.delete(&key("b"), None).is_none());
         assert_eq!((store.len(), store.resource_version().as_str()), (2, "9"));
@@ -92,7 +94,7 @@ fn readers_do_not_wait_for_a_replacement_in_progress() {
         move |_| {
             if slow.load(Ordering::SeqCst) {
                 entered.send(()).expect("the test waits");
-                wait.lock().recv_timeout(Duration::from_secs(30)).expect("the test lets it go on");
+                wait.lock().recv_timeout(Duration::from_secs(30)).expect("the test releases it");
             }
             Vec::new()
         }
@@ -102,7 +104,7 @@ fn readers_do_not_wait_for_a_replacement_in_progress() {
     std::thread::scope(|scope| {
         scope.spawn(|| store.replace_all(&[pod("new", 2).object()], "2"));
         building.recv().expect("the replacement is being built");
-        // Were the lock held by the writer now, this would never return: the index waits for us.
+        // If the writer held the lock now, this would never return, because the index function waits for us.
         assert_eq!(names(store.list()), ["old"]);
         assert!(store.get(&key("new")).is_none());
         assert_eq!(store.index_values("slow").expect("known").len(), 0);
@@ -212,7 +214,7 @@ fn a_reader_moved_between_caches_always_finds_its_index() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..5000 {
-                // As an informer does it: the new cache has the index first, the old one loses it last.
+                // As an informer does: add the index to the new cache before removing it from the old one.
                 source.swap(cache()).store.drop_scope(7);
             }
             done.store(true, Ordering::SeqCst);
@@ -260,7 +262,7 @@ async fn the_last_list_began_after_the_previous_list_was_stored() {
     let reader = StoreReader::new(Arc::new(ReaderSource::from_pointee(view)));
     store.replace_all(&[], "1");
     let first = tokio::time::Instant::now();
-    assert_eq!(reader.last_list_began_after(), None, "when it began, nobody noted");
+    assert_eq!(reader.last_list_began_after(), None, "the first list has no lower bound");
     tokio::time::advance(Duration::from_secs(5)).await;
     store.replace_all(&[], "2");
     assert_eq!(reader.last_list_began_after(), Some(first));
@@ -309,7 +311,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// Against a plain map, and indexes that are computed anew for each look.
+    /// The model is a plain map with indexes that are recomputed for each comparison.
     #[test]
     fn store_and_indexes_agree_with_a_naive_model(
         ops in proptest::collection::vec(op(), 1..60),
@@ -342,9 +344,9 @@ proptest! {
                     model = items.iter().map(|object| (object.key().clone(), object.clone())).collect();
                     store.replace_all(&items, "1");
                 }
-                Op::AddIndex(which) => {
-                    let name = format!("i{which}");
-                    let function = &functions[usize::from(which)];
+                Op::AddIndex(number) => {
+                    let name = format!("i{number}");
+                    let function = &functions[usize::from(number)];
                     prop_assert_eq!(store.add_index(&name, function.clone()).is_ok(), !indexes.contains_key(&name));
                     indexes.insert(name, function);
                 }

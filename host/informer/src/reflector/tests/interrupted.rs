@@ -1,4 +1,4 @@
-//! What breaks off in the middle, and what says less than it should: B01, B02, B03, B04, B17.
+//! Interrupted lists and streams, and servers that answer with less than expected.
 
 use super::*;
 
@@ -6,11 +6,11 @@ use super::*;
 async fn a_paged_list_cut_after_page_one_leaves_nothing_behind() {
     let mut r = start(&plain());
     r.server.list().await.1.page("5", "t1", &[pod("gone", 1)]);
-    // The second page breaks off in the middle of an item.
+    // The second page is cut in the middle of an item.
     let (_, request) = r.server.list().await;
     request.raw(&[r#"{"metadata":{"resourceVersion":"5"},"items":[{"metadata":{"name":"half""#]);
-    let (anew, request) = r.server.list().await;
-    assert_eq!((anew.resource_version.as_deref(), anew.continue_token), (Some("0"), None));
+    let (relist, request) = r.server.list().await;
+    assert_eq!((relist.resource_version.as_deref(), relist.continue_token), (Some("0"), None));
     assert!(r.queue.is_empty());
     request.items("7", &[pod("b", 2)]);
     assert_eq!(r.deltas(1).await, ["=7[b@2]"]);
@@ -23,7 +23,7 @@ async fn a_410_in_the_middle_of_a_list_leads_to_one_full_list() {
     let refused_at = Instant::now();
     r.server.list().await.1.fail(expired());
     let (full, request) = r.server.list().await;
-    assert_eq!(full, crate::ListParams::default(), "no version, no page, no token");
+    assert_eq!(full, crate::ListParams::default(), "no version, no limit, no token");
     assert_eq!(refused_at.elapsed(), Duration::ZERO);
     request.items("6", &[pod("b", 2)]);
     assert_eq!(r.deltas(1).await, ["=6[b@2]"], "nothing of the interrupted list is left");
@@ -37,7 +37,7 @@ async fn a_too_large_resource_version_leads_to_a_consistent_list() {
     drop(body);
     r.server.watch().await.1.fail(too_large());
     let (relist, request) = r.server.list().await;
-    assert_eq!(relist.resource_version.as_deref(), Some("900"), "the watch alone does not unset it");
+    assert_eq!(relist.resource_version.as_deref(), Some("900"), "the failed watch alone does not unset the version");
     let refused_at = Instant::now();
     request.fail(too_large());
     let (consistent, request) = r.server.list().await;
@@ -45,7 +45,7 @@ async fn a_too_large_resource_version_leads_to_a_consistent_list() {
     request.items("40", &[pod("a", 12)]);
     assert_eq!(r.deltas(1).await, ["=40[a@12]"]);
     let (watch, _request) = r.server.watch().await;
-    assert_eq!(watch.resource_version.as_deref(), Some("40"), "the lower version is the truth now");
+    assert_eq!(watch.resource_version.as_deref(), Some("40"), "the lower version is authoritative now");
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,11 +59,11 @@ async fn a_cut_streaming_list_starts_over_and_misses_no_deletion() {
     // b is deleted meanwhile.
     let (list, request) = r.server.list().await;
     assert_eq!((list.resource_version.as_deref(), cut_at.elapsed()), (Some("0"), Duration::ZERO));
-    assert!(r.queue.is_empty(), "nothing of the half list");
+    assert!(r.queue.is_empty(), "nothing of the incomplete list is queued");
     request.items("5", &[pod("a", 1)]);
     let body = r.server.watch().await.1.open();
     assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
-    // The next list tries streaming again; one that only ends, without an error, is cut as well.
+    // The next list is a streaming one again. It counts as cut even if it ends without an error.
     body.error(410, "Expired");
     let (params, request) = r.server.watch().await;
     assert!(params.send_initial_events);

@@ -1,4 +1,4 @@
-//! Lists: B01, and B06 for them.
+//! Plain lists: versions, paging, consistent reads and backoff.
 
 use super::*;
 
@@ -26,12 +26,12 @@ async fn only_a_refused_list_is_followed_by_a_consistent_read() {
         let (_, watch) = r.server.watch().await;
         watch.fail(expired());
         let (relist, request) = r.server.list().await;
-        assert_eq!(relist.resource_version.as_deref(), Some("5"), "the 410 of a watch does not unset it");
+        assert_eq!(relist.resource_version.as_deref(), Some("5"), "the 410 of a watch does not unset the version");
         let refused_at = Instant::now();
         request.fail(refusal);
         let (consistent, request) = r.server.list().await;
         assert_eq!((consistent.resource_version, consistent.limit), (None, Some(500)));
-        assert_eq!(refused_at.elapsed(), Duration::ZERO, "it comes at once");
+        assert_eq!(refused_at.elapsed(), Duration::ZERO, "the consistent read follows at once");
         request.items("9", &[]);
         let body = r.server.watch().await.1.open();
         body.error(410, "Gone");
@@ -39,7 +39,7 @@ async fn only_a_refused_list_is_followed_by_a_consistent_read() {
         assert_eq!(
             next.resource_version.as_deref(),
             Some("9"),
-            "a list that works ends the consistent reads"
+            "a successful list ends the consistent reads"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A server that goes away and comes back (B06).
+//! A server that becomes unreachable and recovers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,10 +7,11 @@ use async_trait::async_trait;
 use super::*;
 use crate::list_watch::ServerProbe;
 
-struct Probed(Arc<AtomicBool>);
+/// A probe that returns a flag of the test.
+struct FlagProbe(Arc<AtomicBool>);
 
 #[async_trait]
-impl ServerProbe for Probed {
+impl ServerProbe for FlagProbe {
     async fn is_ready(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -20,9 +21,9 @@ fn refused() -> Failure {
     Failure::new(crate::FailureKind::ConnectionRefused, "connection refused")
 }
 
-fn informers(count: u64) -> (Arc<AtomicBool>, Vec<Running>) {
+fn informers(count: u64) -> (Arc<AtomicBool>, Vec<RunningReflector>) {
     let ready = Arc::new(AtomicBool::new(false));
-    let recovery = Arc::new(ServerRecovery::new(Arc::new(Probed(Arc::clone(&ready)))));
+    let recovery = Arc::new(ServerRecovery::new(Arc::new(FlagProbe(Arc::clone(&ready)))));
     let start = |seed| {
         start_with(&pods_key(), &InformerOptions { seed: Some(seed), ..plain() }, Some(Arc::clone(&recovery)))
     };
@@ -46,7 +47,7 @@ async fn informers_resume_within_two_seconds_of_the_servers_recovery() {
         }
     });
     let recoveries = async {
-        // Long enough that each would wait for 15 to 30 s between two tries.
+        // Long enough that each informer would wait for 15 to 30 s between two attempts.
         tokio::time::sleep(Duration::from_secs(100)).await;
         is_ready.store(true, Ordering::Relaxed);
         Instant::now()
@@ -58,7 +59,7 @@ async fn informers_resume_within_two_seconds_of_the_servers_recovery() {
     assert!(after[19] - after[0] > Duration::from_millis(300), "spread: {after:?}");
     assert!(
         served.iter().all(|(_, refusals)| (5..=12).contains(refusals)),
-        "no more than by back-off: {served:?}"
+        "no more requests than with backoff alone: {served:?}"
     );
 }
 

@@ -1,4 +1,4 @@
-//! The table in the module's documentation, held to the code.
+//! Checks that the table in the module documentation matches the code.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ const TESTS: [&str; 7] = [
     include_str!("watching.rs"),
 ];
 
-/// The cells of each row, without the head.
+/// Returns the cells of each row, without the head of the table.
 fn rows() -> Vec<Vec<&'static str>> {
     DOCUMENTATION
         .lines()

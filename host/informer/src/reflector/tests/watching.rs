@@ -1,4 +1,4 @@
-//! Watches, and what is common: B02, B03, B05, B06, B08, B09.
+//! Watches, and behaviour common to all requests: events, backoff, stop, transforms and backpressure.
 
 use super::*;
 
@@ -30,8 +30,8 @@ async fn a_dead_connection_is_detected() {
     let (params, request) = r.server.watch().await;
     assert_eq!(params.resource_version.as_deref(), Some("6"), "resumed, without a relist");
     assert_eq!(silent_since.elapsed(), Duration::from_secs(120));
-    assert!(body.is_dropped(), "the dead request was ended");
-    // A server that accepts and never answers is noticed, too.
+    assert!(body.is_dropped(), "the dead request was dropped");
+    // A server that accepts the request and never answers is detected, too.
     let silent_since = Instant::now();
     drop(tokio::spawn(async move {
         tokio::time::sleep(Duration::from_secs(10_000)).await;
@@ -50,7 +50,7 @@ async fn events_become_deltas_and_bookmarks_only_advance_the_version() {
     body.deleted(&pod("b", 8));
     body.bookmark(20);
     assert_eq!(r.deltas(4).await, ["=5[a@1]", "+b@6", "~a@7", "-b@8"]);
-    assert!(r.quiet().await);
+    assert!(r.is_quiet().await);
     drop(body);
     assert_eq!(r.server.watch().await.0.resource_version.as_deref(), Some("20"));
 }
@@ -91,7 +91,7 @@ async fn an_internal_error_resumes_three_times_without_progress_then_relists() {
     body.error(500, "InternalError");
     for _ in 0..3 {
         let (params, request) = r.server.watch().await;
-        assert_eq!(params.resource_version.as_deref(), Some("6"), "progress begins the count anew");
+        assert_eq!(params.resource_version.as_deref(), Some("6"), "progress resets the count");
         request.open().error(500, "InternalError");
     }
     assert_eq!(r.server.list().await.0.resource_version.as_deref(), Some("6"));
@@ -119,7 +119,7 @@ async fn a_malformed_event_causes_a_relist_and_is_counted() {
             "the bad event did not move the version: {line}"
         );
         assert_eq!(r.status.borrow().failures, 1);
-        assert!(r.queue.is_empty(), "what came after the bad event is not used: {line}");
+        assert!(r.queue.is_empty(), "events after the bad one are not used: {line}");
     }
 }
 
@@ -134,7 +134,7 @@ async fn a_watch_that_ends_normally_resumes_at_once_without_a_relist() {
     drop(body);
     let (params, request) = r.server.watch().await;
     assert_eq!((params.resource_version.as_deref(), ended.elapsed()), (Some("6"), Duration::ZERO));
-    // One that brought something may be as short as it likes.
+    // A watch with an event may be of any length.
     let body = request.open();
     body.modified(&pod("a", 7));
     body.raw("{\"type\":\"ADDED\",\"object\":{\"kind\":\"Po");
@@ -153,7 +153,7 @@ async fn a_very_short_watch_backs_off() {
     let (params, request) = r.server.watch().await;
     assert_eq!(params.resource_version.as_deref(), Some("5"), "without a relist");
     assert!(is_first_backoff(ended.elapsed()), "{:?}", ended.elapsed());
-    // A repeated event is no progress: a server that sends it for ever must not be asked without a pause.
+    // A repeated event is no progress: a server that sends it forever must not be asked without a pause.
     let body = request.open();
     body.bookmark(5);
     let ended = Instant::now();
@@ -253,12 +253,12 @@ async fn stop_drops_the_request_and_ends_the_task() {
 
 #[tokio::test(start_paused = true)]
 async fn stop_is_prompt_during_backoff_list_and_backpressure() {
-    for what in ["waits", "lists", "is held back"] {
+    for activity in ["backing off", "listing", "held back"] {
         let mut r = start(&InformerOptions { delta_capacity: 1, ..plain() });
         let (_, request) = r.server.list().await;
-        match what {
-            "waits" => request.status(500, "InternalError"),
-            "lists" => drop(tokio::spawn(async move { request.open().dropped().await })),
+        match activity {
+            "backing off" => request.status(500, "InternalError"),
+            "listing" => drop(tokio::spawn(async move { request.open().dropped().await })),
             _ => {
                 request.items("5", &[pod("a", 1), pod("b", 1)]);
                 r.server.watch().await.1.open().added(&pod("c", 6));
@@ -270,7 +270,7 @@ async fn stop_is_prompt_during_backoff_list_and_backpressure() {
         let at = Instant::now();
         r.stop.cancel();
         r.task.await.expect("no panic");
-        assert_eq!(at.elapsed(), Duration::ZERO, "{what}");
+        assert_eq!(at.elapsed(), Duration::ZERO, "{activity}");
     }
 }
 
@@ -291,7 +291,7 @@ async fn the_transform_runs_before_an_object_is_queued() {
     body.raw(&format!("{{\"type\":\"MODIFIED\",\"object\":{}}}\n", managed(pod("a", 1).json())));
     r.deltas(1).await;
     let by_watch = r.store.list()[0].clone();
-    assert_eq!(by_watch.json(), by_list.json(), "the same bytes by either path");
+    assert_eq!(by_watch.json(), by_list.json(), "the same bytes from list and watch");
 }
 
 #[tokio::test(start_paused = true)]
@@ -304,16 +304,16 @@ async fn backpressure_stops_reading_while_the_queue_is_full() {
     for _ in 0..2000 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(r.queue.len(), 4, "one event a chunk here, so never more than the capacity");
-    let mut words = Vec::new();
-    while words.len() < 1001 {
-        words.extend(r.deltas(1).await);
+    assert_eq!(r.queue.len(), 4, "one event per chunk, so never more than the capacity");
+    let mut deltas = Vec::new();
+    while deltas.len() < 1001 {
+        deltas.extend(r.deltas(1).await);
     }
     let expected: Vec<_> = (6..1006).map(|version| format!("+p{version}@{version}")).collect();
-    assert_eq!(words[1..], expected, "held back, not lost");
+    assert_eq!(deltas[1..], expected, "held back, not lost");
 }
 
-/// Merged changes would leave in the order of first positions, and the store would be at versions that the server never had.
+/// Merged changes would be applied in the order of first positions, through states that the server never had.
 #[tokio::test(start_paused = true)]
 async fn backpressure_holds_back_a_chunk_of_many_events_without_merging() {
     let mut r = start(&InformerOptions { delta_capacity: 4, ..plain() });
@@ -325,16 +325,16 @@ async fn backpressure_holds_back_a_chunk_of_many_events_without_merging() {
         )
     };
     body.raw(&(6..1006).map(event).collect::<String>());
-    let mut words = Vec::new();
-    while words.len() < 1001 {
+    let mut deltas = Vec::new();
+    while deltas.len() < 1001 {
         for _ in 0..20 {
             tokio::task::yield_now().await;
         }
         assert!(r.queue.len() <= 4, "{}", r.queue.len());
-        words.extend(r.deltas(1).await);
+        deltas.extend(r.deltas(1).await);
     }
     let expected: Vec<_> = (6..1006).map(|version| format!("~p{}@{version}", version % 3)).collect();
-    assert_eq!(words[1..], expected);
+    assert_eq!(deltas[1..], expected);
     assert_eq!(r.store.resource_version(), "1005");
 }
 
@@ -366,7 +366,7 @@ async fn a_bookmark_advances_the_store_version_once_earlier_deltas_are_applied()
     }
     assert_eq!(r.store.resource_version(), "");
     r.deltas(1).await;
-    assert_eq!(r.store.resource_version(), "5", "the change before the bookmark waits");
+    assert_eq!(r.store.resource_version(), "5", "the change before the bookmark is still queued");
     r.deltas(1).await;
     assert_eq!(r.store.resource_version(), "20");
     body.bookmark(30);

@@ -1,4 +1,4 @@
-//! Joining, leaving, syncing and stopping: B08, B17, B34 to B37.
+//! Life cycle: subscribing, unsubscribing, syncing, resyncing, stopping, and restarting after a panic.
 
 use super::*;
 
@@ -9,11 +9,11 @@ async fn a_late_subscriber_gets_cached_objects_then_live_events() {
     let mut server = cluster.server(0);
     let body = server.serve("5", &[pod("a", 1), pod("b", 2)]).await;
     body.modified(&pod("b", 6));
-    words(&early, 3).await;
+    summaries(&early, 3).await;
     let late = cluster.subscribe(pods_key());
     assert!(!late.has_synced());
     body.modified(&pod("a", 7));
-    assert_eq!(words(&late, 3).await, ["*+a@1", "*+b@6", "a@1>7"]);
+    assert_eq!(summaries(&late, 3).await, ["*+a@1", "*+b@6", "a@1>7"]);
     assert!(late.has_synced());
     assert!(nothing_more(&late).await);
 }
@@ -42,7 +42,7 @@ async fn stop_is_prompt_and_nothing_is_delivered_afterwards() {
     cluster.registry.stop().await;
     assert!(body.is_dropped());
     body.modified(&pod("a", 7));
-    assert!(subscription.next_batch().await.is_none(), "not even what waited");
+    assert!(subscription.next_batch().await.is_none(), "not even pending notifications");
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,23 +57,23 @@ async fn only_subscribers_that_are_due_get_a_resync() {
     let mut server = cluster.server(0);
     let body = server.serve("5", &[pod("a", 1)]).await;
     for subscription in [&ten, &thirty, &never] {
-        assert_eq!(words(subscription, 1).await, ["*+a@1"]);
+        assert_eq!(summaries(subscription, 1).await, ["*+a@1"]);
     }
     for _ in 0..2 {
         advance(Duration::from_secs(10)).await;
-        assert_eq!(words(&ten, 1).await, ["a@1>1"]);
+        assert_eq!(summaries(&ten, 1).await, ["a@1>1"]);
         settle().await;
         assert!(cluster.registry.informers()[0].subscribers[1].backlog == 0);
     }
     advance(Duration::from_secs(10)).await;
-    assert_eq!(words(&ten, 1).await, ["a@1>1"]);
-    assert_eq!(words(&thirty, 1).await, ["a@1>1"]);
+    assert_eq!(summaries(&ten, 1).await, ["a@1>1"]);
+    assert_eq!(summaries(&thirty, 1).await, ["a@1>1"]);
     body.modified(&pod("a", 6));
-    assert_eq!(words(&never, 1).await, ["a@1>6"], "no resync before it");
-    assert_eq!(words(&thirty, 1).await, ["a@1>6"]);
+    assert_eq!(summaries(&never, 1).await, ["a@1>6"], "no resync before it");
+    assert_eq!(summaries(&thirty, 1).await, ["a@1>6"]);
     advance(Duration::from_secs(10)).await;
-    assert_eq!(words(&ten, 2).await, ["a@1>6", "a@6>6"]);
-    assert!(nothing_more(&thirty).await, "its next one is not due");
+    assert_eq!(summaries(&ten, 2).await, ["a@1>6", "a@6>6"]);
+    assert!(nothing_more(&thirty).await, "its next resync is not due");
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,12 +83,12 @@ async fn resync_periods_below_a_second_are_raised() {
     let subscription = cluster.registry.subscribe(pods_key(), options).expect("open");
     let mut server = cluster.server(0);
     let _body = server.serve("5", &[pod("a", 1)]).await;
-    words(&subscription, 1).await;
+    summaries(&subscription, 1).await;
     advance(Duration::from_millis(900)).await;
     settle().await;
     assert_eq!(cluster.registry.informers()[0].subscribers[0].backlog, 0);
     advance(Duration::from_millis(200)).await;
-    assert_eq!(words(&subscription, 1).await, ["a@1>1"]);
+    assert_eq!(summaries(&subscription, 1).await, ["a@1>1"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,7 +135,7 @@ async fn wait_for_cache_sync_waits_for_all_caches() {
     assert!(waiting.poll().is_pending());
     let _two = cluster.server(1).serve("5", &[pod("a", 1).namespace("two")]).await;
     settle().await;
-    assert!(waiting.poll().is_pending(), "the initial list was not taken yet");
+    assert!(waiting.poll().is_pending(), "the initial list has not been taken yet");
     second.next_batch().await;
     assert!(waiting.is_woken());
     assert_eq!(waiting.poll(), std::task::Poll::Ready(true));
@@ -149,10 +149,10 @@ async fn a_cancelled_next_batch_loses_nothing() {
     let body = server.serve("1", &[]).await;
     let mut seen = BTreeMap::new();
     for version in 2..100_u64 {
-        // Polled once and dropped: whether an event is there at that moment or not, none may get lost.
+        // Polled once and dropped: no event may get lost, whether one is pending at that moment or not.
         let mut cancelled = tokio_test::task::spawn(subscription.next_batch());
         if let std::task::Poll::Ready(batch) = cancelled.poll() {
-            batch.expect("open").iter().for_each(|n| drop(seen.insert(n.key().to_string(), word(n))));
+            batch.expect("open").iter().for_each(|n| drop(seen.insert(n.key().to_string(), summary(n))));
         }
         drop(cancelled);
         body.added(&pod(&format!("p{version}"), version));
@@ -166,7 +166,7 @@ async fn a_cancelled_next_batch_loses_nothing() {
             .await
             .expect("open")
             .iter()
-            .for_each(|n| drop(seen.insert(n.key().to_string(), word(n))));
+            .for_each(|n| drop(seen.insert(n.key().to_string(), summary(n))));
     }
     assert!(nothing_more(&subscription).await);
 }
@@ -182,51 +182,51 @@ async fn the_status_reports_the_failure_that_blocks_a_subscriber() {
     assert!(failed.contains("cannot list pods.v1 (GET /api/v1/pods): HTTP 404"), "{failed}");
     assert!(failed.contains("install the CRD"), "{failed}");
     let _body = server.serve("5", &[]).await;
-    let well =
+    let recovered =
         changes.wait_for(|status| status.synced && status.error.is_none()).await.expect("running").clone();
-    assert_eq!((well.list_requests, well.failures), (2, 1));
+    assert_eq!((recovered.list_requests, recovered.failures), (2, 1));
 }
 
-/// Panics at the first lists.
-struct Defective {
+/// Panics on the first lists.
+struct PanickingListWatch {
     panics: std::sync::atomic::AtomicU32,
-    sound: Arc<dyn ListWatch>,
+    inner: Arc<dyn ListWatch>,
 }
 
 #[async_trait::async_trait]
-impl ListWatch for Defective {
+impl ListWatch for PanickingListWatch {
     async fn list(&self, params: &crate::ListParams) -> Result<crate::ByteStream, Failure> {
         use std::sync::atomic::Ordering::Relaxed;
         if self.panics.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
             panic!("a defect of the list-watch")
         }
-        self.sound.list(params).await
+        self.inner.list(params).await
     }
 
     async fn watch(&self, params: &crate::WatchParams) -> Result<crate::ByteStream, Failure> {
-        self.sound.watch(params).await
+        self.inner.watch(params).await
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_panicking_informer_reports_it_and_is_restarted() {
-    let (mut server, sound) = scripted_server();
+    let (mut server, list_watch) = scripted_server();
     let factory = move |_: &InformerKey| -> Arc<dyn ListWatch> {
-        let sound: Arc<dyn ListWatch> = sound.clone();
-        Arc::new(Defective { panics: 2.into(), sound })
+        let inner: Arc<dyn ListWatch> = list_watch.clone();
+        Arc::new(PanickingListWatch { panics: 2.into(), inner })
     };
     let options = InformerOptions { streaming_list: false, ..InformerOptions::default() };
     let registry = InformerRegistry::new(factory, options);
     let subscription =
         registry.subscribe(pods_key(), SubscribeOptions::default()).expect("the registry is open");
     let mut changes = subscription.status_changes();
-    let told = changes.wait_for(|status| status.failures == 2).await.expect("it goes on").to_string();
-    assert!(told.starts_with("waiting to try again, not synced: "), "{told}");
-    assert!(told.contains("panicked: a defect of the list-watch; started again in 200ms"), "{told}");
+    let status = changes.wait_for(|status| status.failures == 2).await.expect("it goes on").to_string();
+    assert!(status.starts_with("waiting to try again, not synced: "), "{status}");
+    assert!(status.contains("panicked: a defect of the list-watch; started again in 200ms"), "{status}");
     let _body = server.serve("5", &[pod("a", 1)]).await;
-    assert_eq!(words(&subscription, 1).await, ["*+a@1"]);
+    assert_eq!(summaries(&subscription, 1).await, ["*+a@1"]);
     let status = changes.wait_for(|status| status.error.is_none()).await.expect("it goes on").clone();
-    assert_eq!((status.failures, status.synced), (2, true), "failures are counted on");
+    assert_eq!((status.failures, status.synced), (2, true), "the failure count is kept");
     assert_eq!(registry.informers().len(), 1);
     registry.stop().await;
 }
@@ -237,8 +237,8 @@ async fn a_deletion_interrupted_by_a_panic_is_delivered_after_the_restart() {
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
     let _body = server.serve("5", &[pod("a", 1)]).await;
-    assert_eq!(words(&subscription, 1).await, ["*+a@1"]);
-    // As a panic leaves it that came after the object was taken out of the cache, and before anybody was told.
+    assert_eq!(summaries(&subscription, 1).await, ["*+a@1"]);
+    // The state after a panic between the removal of the object from the cache and the first push.
     let informer = Arc::clone(&subscription.subscriber.informer.lock());
     let key = pod("a", 1).object().key().clone();
     let stored = informer.store.get(&key).expect("it is there");
@@ -246,7 +246,7 @@ async fn a_deletion_interrupted_by_a_panic_is_delivered_after_the_restart() {
     let deletion = pilothouse_model::Deletion { last: pod("a", 6).object(), final_state_unknown: false };
     informer.subscribers.lock().set_pending_deletion(stored, deletion);
     informer.finish_deletion();
-    assert_eq!(words(&subscription, 1).await, ["-a@6"]);
+    assert_eq!(summaries(&subscription, 1).await, ["-a@6"]);
     informer.finish_deletion();
     assert!(nothing_more(&subscription).await);
 }

@@ -1,4 +1,4 @@
-//! What is handed out, to whom and when: B40 to B43, B45.
+//! Which keys are handed out, to which worker, and when.
 
 use super::*;
 
@@ -67,7 +67,7 @@ fn concurrent_workers_hold_each_key_exclusively_and_lose_none() {
         .expect("a runtime");
     runtime.block_on(async {
         let queue = WorkQueue::new(WorkQueueOptions::default());
-        // What was added and what a worker has seen of it, per key; and how many workers hold the key.
+        // Per key: the number of adds, the number that a worker has seen, and the number of workers that hold it.
         let added: Arc<Vec<AtomicUsize>> = Arc::new((0..KEYS).map(|_| AtomicUsize::new(0)).collect());
         let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..KEYS).map(|_| AtomicUsize::new(0)).collect());
         let holders: Arc<Vec<AtomicUsize>> = Arc::new((0..KEYS).map(|_| AtomicUsize::new(0)).collect());
@@ -78,7 +78,7 @@ fn concurrent_workers_hold_each_key_exclusively_and_lose_none() {
                 tokio::spawn(async move {
                     while let Some(item) = queue.get().await {
                         let key: usize = *item.key();
-                        assert_eq!(holders[key].fetch_add(1, Ordering::SeqCst), 0, "held alone");
+                        assert_eq!(holders[key].fetch_add(1, Ordering::SeqCst), 0, "held exclusively");
                         seen[key].store(added[key].load(Ordering::SeqCst), Ordering::SeqCst);
                         tokio::task::yield_now().await;
                         holders[key].fetch_sub(1, Ordering::SeqCst);
@@ -155,12 +155,12 @@ async fn a_waiter_sleeping_for_a_later_key_wakes_for_an_earlier_one() {
     assert_pending!(first.poll());
     assert_pending!(second.poll());
     queue.add_after("early", MS(10), Priority::Normal);
-    // The waiter that was woken takes other work, and leaves.
+    // The woken waiter takes other work and leaves.
     queue.add("now", Priority::Normal);
     let woken = if first.is_woken() { &mut first } else { &mut second };
     let item = assert_ready!(woken.poll()).expect("open");
     assert_eq!(*item.key(), "now");
-    // The other one must have been told of the earlier time.
+    // The other waiter must know the earlier time.
     let other = if first.is_woken() { &mut first } else { &mut second };
     assert_pending!(other.poll());
     advance(MS(10)).await;
@@ -230,7 +230,7 @@ async fn one_pop_in_ten_takes_the_oldest_low_priority_key() {
     }
     let mut lows = Vec::new();
     for pop in 1..=30 {
-        // Live changes never stop.
+        // Live changes keep coming.
         queue.add(pop, Priority::Normal);
         queue.add(pop + 100, Priority::Normal);
         let item = queue.get().await.expect("open");

@@ -1,4 +1,4 @@
-//! Shutdown, drain and moving to another queue: B44.
+//! Shutdown, drain, export and import.
 
 use super::*;
 
@@ -41,7 +41,7 @@ async fn a_drain_hands_out_ready_keys_and_waits_for_held_ones() {
     assert_pending!(drain_again.poll());
     assert!(!queue.add("c", Priority::Normal));
     assert_eq!(take(&queue).await, "b");
-    // The held key was added again before the drain began, so it comes once more.
+    // The held key was added again before the drain started, so it is handed out once more.
     let mut waiter = task::spawn(queue.get());
     assert_pending!(waiter.poll());
     held.done();
@@ -101,7 +101,7 @@ async fn imported_keys_wake_one_waiter_after_another() {
     for waiter in &mut waiters {
         assert_pending!(waiter.poll());
     }
-    // Held to the end: letting go of a key wakes, too.
+    // Keep the items until the end, because releasing a key also wakes a waiter.
     let mut held = Vec::new();
     queue.import(vec![pending("a", MS(0)), pending("b", MS(0))]);
     assert!(waiters[0].is_woken() && !waiters[1].is_woken());
@@ -112,7 +112,7 @@ async fn imported_keys_wake_one_waiter_after_another() {
     queue.import(vec![pending("c", MS(0)), pending("later", MS(10))]);
     assert!(waiters[2].is_woken() && !waiters[3].is_woken());
     held.push(assert_ready!(waiters[2].poll()));
-    assert!(waiters[3].is_woken(), "somebody has to wait for the later one");
+    assert!(waiters[3].is_woken(), "a waiter has to sleep for the later key");
     assert_pending!(waiters[3].poll());
     advance(MS(10)).await;
     assert!(waiters[3].is_woken());
