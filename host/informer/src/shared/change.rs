@@ -118,6 +118,6 @@ mod tests {
         let notification = Change::Added { object: &object, initial: true }.notification_for(restriction.as_ref());
         let notification = notification.expect("it has the label");
         assert_eq!((notification.object().memory_size(), object.memory_size()), (before, before));
-        assert!(notification.object().json().contains("webweb") && told.object().memory_size() > before);
+        assert!(notification.object().json().contains("webweb") && notification.object().memory_size() > before);
     }
 }
