@@ -17,7 +17,7 @@ const MAX_MESSAGE_BYTES: usize = 4096;
 pub enum FailureKind {
     /// 401: the credentials are missing or refused.
     Unauthorized,
-    /// 403: the credentials lack a right.
+    /// 403: the credentials lack a permission.
     Forbidden,
     /// 404: the server does not serve the resource, for example because a CRD is not installed.
     NotFound,

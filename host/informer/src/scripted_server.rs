@@ -112,7 +112,9 @@ impl Pod {
 
 /// Waits for a future that must complete. With virtual time, a test would otherwise hang instead of fail.
 pub(crate) async fn with_timeout<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(3600), future).await.expect("the future did not complete within an hour")
+    tokio::time::timeout(Duration::from_secs(3600), future)
+        .await
+        .expect("the future did not complete within an hour")
 }
 
 /// Creates a server and the list-watch that talks to it.

@@ -39,7 +39,8 @@ pub struct RestartBackoff {
 impl RestartBackoff {
     /// Records a panic at `now`. Returns the delay before the task is restarted.
     pub fn record_panic(&mut self, now: Instant) -> Duration {
-        let ran_well = self.next_start.is_some_and(|start| now.saturating_duration_since(start) >= RESET_AFTER);
+        let ran_well =
+            self.next_start.is_some_and(|start| now.saturating_duration_since(start) >= RESET_AFTER);
         self.panics = if ran_well { 1 } else { self.panics.saturating_add(1) };
         let wait = 2_u32.checked_pow(self.panics - 1).and_then(|factor| FIRST_DELAY.checked_mul(factor));
         let wait = wait.unwrap_or(MAX_DELAY).min(MAX_DELAY);
@@ -143,7 +144,11 @@ mod tests {
         let (mut restarts, now) = (RestartBackoff::default(), Instant::now());
         restarts.record_panic(now);
         restarts.record_panic(now);
-        assert_eq!(restarts.record_panic(now + RESET_AFTER), FIRST_DELAY * 4, "it ran less than that since its start");
+        assert_eq!(
+            restarts.record_panic(now + RESET_AFTER),
+            FIRST_DELAY * 4,
+            "it ran less than that since its start"
+        );
         assert_eq!(restarts.record_panic(now + 3 * RESET_AFTER), FIRST_DELAY);
     }
 

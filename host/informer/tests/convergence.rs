@@ -9,7 +9,7 @@ mod replay;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chaos::{Counts, FAULTS, Server, State, ServerObject};
+use chaos::{Counts, FAULTS, Server, ServerObject, State};
 use pilothouse_informer::{
     Compression, InformerKey, InformerOptions, InformerRegistry, ListWatch, StoreReader, SubscribeOptions,
 };

@@ -114,7 +114,12 @@ async fn run_scenario(scenario: Scenario, steps: usize) {
     let factory = {
         let (begin, events_sent) = (Arc::clone(&begin), Arc::clone(&events_sent));
         move |_: &InformerKey| -> Arc<dyn ListWatch> {
-            Arc::new(EventSource { scenario, steps, begin: Arc::clone(&begin), events_sent: Arc::clone(&events_sent) })
+            Arc::new(EventSource {
+                scenario,
+                steps,
+                begin: Arc::clone(&begin),
+                events_sent: Arc::clone(&events_sent),
+            })
         }
     };
     // No idle timeout during the test.
@@ -158,7 +163,11 @@ async fn run_scenario(scenario: Scenario, steps: usize) {
         }
     }
     assert!(deepest >= OBJECTS - TAKEN, "the subscriber was stuck: {deepest}");
-    assert_eq!((delivered, *events_sent.lock()), (OBJECTS + events, events), "the other subscriber gets each event");
+    assert_eq!(
+        (delivered, *events_sent.lock()),
+        (OBJECTS + events, events),
+        "the other subscriber gets each event"
+    );
     assert!(lively.take_one_batch().is_none(), "and nothing else");
 
     let pending = registry.informers()[0].subscribers[0].backlog;
@@ -168,7 +177,11 @@ async fn run_scenario(scenario: Scenario, steps: usize) {
     }
     assert_eq!(caught_up, pending, "it gets its backlog when it continues");
     let cached: Vec<Object> = stuck.subscription.store().list();
-    assert_eq!(stuck.view.into_values().collect::<Vec<_>>(), cached, "its notifications lead to the present state");
+    assert_eq!(
+        stuck.view.into_values().collect::<Vec<_>>(),
+        cached,
+        "its notifications lead to the present state"
+    );
     assert_eq!(lively.view.into_values().collect::<Vec<_>>(), cached);
     println!("{scenario:?}: {events} events, at most {deepest} pending, {caught_up} at the end");
     registry.stop().await;

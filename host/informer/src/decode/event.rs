@@ -75,7 +75,8 @@ impl EventDecoder<'_> {
     /// its object cannot be decoded by comparison.
     pub(crate) fn decode_first(&mut self, text: &str) -> Option<(WatchEvent, usize)> {
         let (event, object) = first_event(text)?;
-        let (version, len) = self.format.updated_object(object, self.reader, |key| self.store.get_if_plain(key))?;
+        let (version, len) =
+            self.format.updated_object(object, self.reader, |key| self.store.get_if_plain(key))?;
         let end = object.get(len..)?.strip_prefix('}')?;
         let rest = end.strip_prefix('\n').or_else(|| end.strip_prefix("\r\n"))?;
         (1..=MAX_VERSION_BYTES)

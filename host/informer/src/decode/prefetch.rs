@@ -67,12 +67,14 @@ mod tests {
         let line = |name: &str, len: usize| format!("{name:x<len$}\n");
         let text = [line("a", 300), line("b", 310), line("c", 250), line("d", 900), line("e", 300)].concat();
         let mut prefetcher = Prefetcher { remaining: text.len(), line_len: 301, ..Prefetcher::default() };
-        let found: Vec<_> = std::iter::from_fn(|| prefetcher.next_line(&text)).map(|line| &line[..1]).collect();
+        let found: Vec<_> =
+            std::iter::from_fn(|| prefetcher.next_line(&text)).map(|line| &line[..1]).collect();
         assert_eq!(found, ["a", "b", "c", "d", "e"]);
         // Much shorter lines are skipped.
         let text = [line("a", 300), line("b", 10), line("c", 300)].concat();
         let mut prefetcher = Prefetcher { remaining: text.len(), line_len: 301, ..Prefetcher::default() };
-        let found: Vec<_> = std::iter::from_fn(|| prefetcher.next_line(&text)).map(|line| &line[..1]).collect();
+        let found: Vec<_> =
+            std::iter::from_fn(|| prefetcher.next_line(&text)).map(|line| &line[..1]).collect();
         assert_eq!(found, ["a", "b"]);
     }
 }

@@ -193,7 +193,10 @@ fn a_popped_delta_is_applied_before_the_queue_is_unlocked() {
     queue.push(added(&pod("a", 1)));
     queue.try_pop(|delta| {
         // A deletion pushed by another thread now has to wait, or it would look like one of an unknown object.
-        assert!(queue.inner.is_locked(), "the delta is neither queued nor stored, so the queue must be locked");
+        assert!(
+            queue.inner.is_locked(),
+            "the delta is neither queued nor stored, so the queue must be locked"
+        );
         apply(&queue.store, delta)
     });
     queue.push(deleted(&pod("a", 2)));

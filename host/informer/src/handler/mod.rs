@@ -255,7 +255,8 @@ pub async fn run_handler(subscription: &Subscription, handler: &mut dyn Handler)
     let mut retry_at = None;
     loop {
         // The timer starts when the first deletion is parked and is not restarted by later batches.
-        retry_at = redelivery.deletion_retry_delay().map(|wait| retry_at.unwrap_or_else(|| Instant::now() + wait));
+        retry_at =
+            redelivery.deletion_retry_delay().map(|wait| retry_at.unwrap_or_else(|| Instant::now() + wait));
         tokio::select! {
             batch = subscription.next_batch() => match batch {
                 Some(batch) => redelivery.push(batch),

@@ -31,7 +31,17 @@ impl MeasuredListWatch {
     fn body(&self, body: ByteStream, kind: RequestKind, started_at: Instant) -> ByteStream {
         let (counters, status) = (Arc::clone(&self.counters), self.status.clone());
         let events_before = status.borrow().events;
-        MeasuredBody { body, counters, status, kind, started_at, events_before, events_counted: events_before, read_to_end: false }.boxed()
+        MeasuredBody {
+            body,
+            counters,
+            status,
+            kind,
+            started_at,
+            events_before,
+            events_counted: events_before,
+            read_to_end: false,
+        }
+        .boxed()
     }
 }
 

@@ -185,7 +185,8 @@ impl Reflector {
 
     async fn read_list(&self, params: &ListParams) -> Result<Input, Failure> {
         let idle = self.options.idle_timeout;
-        let mut body = timeout(idle, self.list_watch.list(params)).await.map_err(|_| idle_failure(idle))??;
+        let mut body =
+            timeout(idle, self.list_watch.list(params)).await.map_err(|_| idle_failure(idle))??;
         let mut decoder = ListDecoder::new(self.options.max_object_bytes);
         let mut items = Vec::new();
         while let Some(chunk) = timeout(idle, body.next()).await.map_err(|_| idle_failure(idle))? {
@@ -219,7 +220,8 @@ impl Reflector {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => return self.step(Input::Ended),
                 Err(failure)
-                    if failure.kind == FailureKind::TimedOut && self.machine.verification_timeout().is_some() =>
+                    if failure.kind == FailureKind::TimedOut
+                        && self.machine.verification_timeout().is_some() =>
                 {
                     return self.step(Input::VerificationDue);
                 }

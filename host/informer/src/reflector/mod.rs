@@ -5,9 +5,9 @@
 //!
 //! # Transitions
 //!
-//! "List" in the output column means a streaming list if streaming lists are enabled, and a plain list otherwise. The first list requests
-//! version `0`, later ones `last`. The version is unset (a consistent read) after the server refused the version or went back behind it.
-//! Each row names tests; another test checks that they exist.
+//! "List" in the output column means a streaming list if streaming lists are enabled, and a plain list otherwise. The
+//! first list requests version `0`, later ones `last`. The version is unset (a consistent read) after the server
+//! refused the version or went back behind it. Each row names tests; another test checks that they exist.
 //!
 //! | state | input | next state | output | test |
 //! |---|---|---|---|---|
@@ -53,36 +53,40 @@
 //! | waiting | the wait is over | any | the delayed request | `a_429_honours_retry_after_and_does_not_relist` |
 //! | any | stop | stopped | drop the request; nothing more is queued | `stop_drops_the_request_and_ends_the_task`, `stop_is_prompt_during_backoff_list_and_backpressure` |
 //!
-//! No cycle of these transitions lists forever without a wait. A failed list is followed by a wait, or first by one list of another kind (plain
-//! after streaming, consistent after any). A watch is followed by a list only after a wait or after the idle timeout.
+//! No cycle of these transitions lists forever without a wait. A failed list is followed by a wait, or first by one
+//! list of another kind (plain after streaming, consistent after any). A watch is followed by a list only after a wait
+//! or after the idle timeout.
 //!
-//! "Wait as requested" means to wait for the seconds in `Retry-After` or `retryAfterSeconds`, but at most one minute. If the value is absent, a
-//! date, not a number, or below the shortest backoff (0, for example), the backoff decides.
+//! "Wait as requested" means to wait for the seconds in `Retry-After` or `retryAfterSeconds`, but at most one minute.
+//! If the value is absent, a date, not a number, or below the shortest backoff (0, for example), the backoff decides.
 //!
 //! # When a streaming list fails
 //!
-//! A plain list follows at once, whatever the reason, as in client-go. It is a different kind of request: a server that refuses or breaks the
-//! streaming list may answer it, and if it fails, too, the reflector backs off. Streaming is not given up, though. "Not supported" may come from a
-//! server that is upgraded during the informer's life, or from one of several servers behind one address, and a stream that was cut may succeed the
-//! next time. So the next list is a streaming one again, which costs one refused request. After two failures in a row, streaming lists pause for ten
-//! minutes, because some failures cost more: a server that ignores the parameter is detected only by the idle timeout, and a cut discards what was
-//! read.
+//! A plain list follows at once, whatever the reason, as in client-go. It is a different kind of request: a server that
+//! refuses or breaks the streaming list may answer it, and if it fails, too, the reflector backs off. Streaming is not
+//! given up, though. "Not supported" may come from a server that is upgraded during the informer's life, or from one of
+//! several servers behind one address, and a stream that was cut may succeed the next time. So the next list is a
+//! streaming one again, which costs one refused request. After two failures in a row, streaming lists pause for ten
+//! minutes, because some failures cost more: a server that ignores the parameter is detected only by the idle timeout,
+//! and a cut discards what was read.
 //!
 //! # When versions go back
 //!
-//! A server that was restored from a backup continues at an earlier version. An informer that has seen later versions would wait for them forever,
-//! with a cache of a state that no longer exists. It detects this in four ways:
-//! - The first watch after a connection was lost, refused or reset sends nothing for some seconds, and the server, probed for one item, answers
-//!   with a lower version.
+//! A server that was restored from a backup continues at an earlier version. An informer that has seen later versions
+//! would wait for them forever, with a cache of a state that no longer exists. It detects this in four ways:
+//! - The first watch after a connection was lost, refused or reset sends nothing for some seconds, and the server, probed
+//!   for one item, answers with a lower version.
 //! - A watch sends a version that is lower than `last`, where both are decimal.
 //! - A list or a watch is answered with "too large resource version".
-//! - The watch sends nothing at all. kube-apiserver behaves like this: it holds back every event and bookmark up to the requested version.
+//! - The watch sends nothing at all. kube-apiserver behaves like this: it holds back every event and bookmark up to the
+//!   requested version.
 //!
-//! Each of these leads to a consistent list, whose version is authoritative. The initial events of a streaming list are exempt, since they are not
-//! ordered.
+//! Each of these leads to a consistent list, whose version is authoritative. The initial events of a streaming list are
+//! exempt, since they are not ordered.
 //!
-//! A restore cannot be detected once the server has passed the last version that the informer saw: the watch then resumes in a history that the
-//! informer does not know. Therefore raise the revision when you restore etcd (`etcdutl snapshot restore --bump-revision … --mark-compacted`).
+//! A restore cannot be detected once the server has passed the last version that the informer saw: the watch then
+//! resumes in a history that the informer does not know. Therefore raise the revision when you restore etcd
+//! (`etcdutl snapshot restore --bump-revision … --mark-compacted`).
 
 mod backoff;
 mod driver;

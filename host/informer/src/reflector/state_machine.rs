@@ -7,9 +7,9 @@ use pilothouse_model::{Deletion, Delta, Object, Replacement};
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
-use super::version_order::{VersionOrder, VersionStep};
 use super::phase::{AfterWait, InitialEvents, PartialList, Phase, WatchState};
 use super::streaming::Streaming;
+use super::version_order::{VersionOrder, VersionStep};
 use crate::decode::{ListPage, WatchEvent};
 use crate::failure::{Failure, FailureKind, RequestName};
 use crate::list_watch::{ListParams, WatchParams};

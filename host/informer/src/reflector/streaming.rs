@@ -5,8 +5,8 @@ use std::time::Duration;
 use pilothouse_model::Delta;
 use tokio::time::Instant;
 
-use super::state_machine::{Action, StateMachine};
 use super::phase::{AfterWait, InitialEvents, Phase, WatchState};
+use super::state_machine::{Action, StateMachine};
 use crate::decode::{DecodeError, WatchEvent};
 use crate::failure::{Failure, FailureKind};
 
@@ -61,8 +61,11 @@ impl StateMachine {
             WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
                 self.streaming.succeeded();
                 self.replace(initial_events.items.into_iter().flatten().collect(), resource_version, deltas);
-                self.phase =
-                    Phase::Watching(WatchState { opened_at: Some(now), progressed: true, received_any: true });
+                self.phase = Phase::Watching(WatchState {
+                    opened_at: Some(now),
+                    progressed: true,
+                    received_any: true,
+                });
                 return Action::Read;
             }
             // Initial events are not in version order, so a watch cannot resume from their versions.

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::phase::{AfterWait, Phase};
 use super::state_machine::{Action, StateMachine};
 use super::version_order::VersionStep;
-use super::phase::{AfterWait, Phase};
 use crate::failure::{Failure, FailureKind};
 use crate::list_watch::ListParams;
 

@@ -115,9 +115,12 @@ mod tests {
         let before = object.memory_size();
         let wanted = LabelSelector::parse(&format!("app={}", "web".repeat(20))).expect("labels");
         let restriction = pods_key().restriction_for(&pods_key().with_labels(wanted));
-        let notification = Change::Added { object: &object, initial: true }.notification_for(restriction.as_ref());
+        let notification =
+            Change::Added { object: &object, initial: true }.notification_for(restriction.as_ref());
         let notification = notification.expect("it has the label");
         assert_eq!((notification.object().memory_size(), object.memory_size()), (before, before));
-        assert!(notification.object().json().contains("webweb") && notification.object().memory_size() > before);
+        assert!(
+            notification.object().json().contains("webweb") && notification.object().memory_size() > before
+        );
     }
 }

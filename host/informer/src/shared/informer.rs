@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::change::{Change, ListDifference, is_stale, same_uid, transition};
 use super::index_handle::SubscriberIndex;
-use super::subscriber::Subscriber;
+use super::registration::{KnownObjects, Registration, TransferState};
 use super::run::InformerRun;
-use super::registration::{KnownObjects, TransferState, Registration};
+use super::subscriber::Subscriber;
 use crate::delta_queue::DeltaQueue;
 use crate::failure::FailureKind;
 use crate::key::{InformerKey, Restriction};
@@ -22,7 +22,7 @@ use crate::metrics::Counters;
 use crate::options::InformerOptions;
 use crate::reflector::ServerRecovery;
 use crate::status::{InformerPhase, InformerStatus};
-use crate::store::{StoredObject, ObjectMap, StoreView, Store};
+use crate::store::{ObjectMap, Store, StoreView, StoredObject};
 use crate::supervise::supervise;
 
 /// Deltas applied in a row before the informer wakes subscribers and yields to other tasks.
@@ -149,7 +149,11 @@ impl Informer {
 
     /// Adds a subscriber that another informer served before. It is notified of the difference between the two caches, now or
     /// once this cache is synced.
-    pub(super) fn add_transferred(&self, subscriber: &Arc<Subscriber>, transfer: TransferState) -> Result<(), Stopped> {
+    pub(super) fn add_transferred(
+        &self,
+        subscriber: &Arc<Subscriber>,
+        transfer: TransferState,
+    ) -> Result<(), Stopped> {
         let mut subscribers = self.subscribers.lock();
         if subscribers.stopped {
             return Err(Stopped);
@@ -167,7 +171,8 @@ impl Informer {
 
     fn register(&self, subscribers: &mut Subscribers, registration: Registration) {
         if let Some(resync) = &registration.resync {
-            subscribers.next_tick = Some(subscribers.next_tick.map_or(resync.due, |tick| tick.min(resync.due)));
+            subscribers.next_tick =
+                Some(subscribers.next_tick.map_or(resync.due, |tick| tick.min(resync.due)));
             self.resyncs_changed.notify_one();
         }
         subscribers.registrations.push(registration);
@@ -175,7 +180,10 @@ impl Informer {
 
     /// Removes a subscriber. Nothing is delivered to it afterwards.
     pub(super) fn remove_subscriber(&self, subscriber: &Arc<Subscriber>) {
-        self.subscribers.lock().registrations.retain(|registration| !Arc::ptr_eq(&registration.subscriber, subscriber));
+        self.subscribers
+            .lock()
+            .registrations
+            .retain(|registration| !Arc::ptr_eq(&registration.subscriber, subscriber));
         // Its indexes are in the store that it reads. That is still another informer's if a transfer has not been completed.
         subscriber.source.load().store.drop_scope(subscriber.id);
     }
@@ -184,16 +192,25 @@ impl Informer {
     pub(super) fn take_restricted(&self) -> Vec<(Arc<Subscriber>, TransferState)> {
         self.count_merged();
         let mut subscribers = self.subscribers.lock();
-        let (restricted, remaining) = std::mem::take(&mut subscribers.registrations).into_iter().partition(Registration::is_restricted);
+        let (restricted, remaining) =
+            std::mem::take(&mut subscribers.registrations).into_iter().partition(Registration::is_restricted);
         subscribers.registrations = remaining;
         let objects = self.store.list();
         let synced = subscribers.synced;
         let transfer = |registration: Registration| {
             // This informer will not wake it any more.
             registration.subscriber.wake();
-            let objects = objects.iter().filter(|object| registration.sees(object)).cloned().map(StoredObject::new).collect();
+            let objects = objects
+                .iter()
+                .filter(|object| registration.matches(object))
+                .cloned()
+                .map(StoredObject::new)
+                .collect();
             let resync = registration.resync.map(|resync| resync.period);
-            (registration.subscriber, TransferState { known_objects: KnownObjects { objects, synced }, resync })
+            (
+                registration.subscriber,
+                TransferState { known_objects: KnownObjects { objects, synced }, resync },
+            )
         };
         Vec::into_iter(restricted).map(transfer).collect()
     }
@@ -269,9 +286,14 @@ impl Informer {
 
     fn apply_sync(&self, subscribers: &Subscribers, object: &Object) {
         let Some(stored) = self.store.get(object.key()) else { return };
-        for registration in subscribers.registrations.iter().filter(|registration| registration.resync.as_ref().is_some_and(|resync| resync.running))
+        for registration in subscribers
+            .registrations
+            .iter()
+            .filter(|registration| registration.resync.as_ref().is_some_and(|resync| resync.running))
         {
-            registration.subscriber.push([Change::Updated { old: &stored, new: &stored }], registration.restriction.as_ref());
+            registration
+                .subscriber
+                .push([Change::Updated { old: &stored, new: &stored }], registration.restriction.as_ref());
         }
     }
 
@@ -286,7 +308,9 @@ impl Informer {
                 Some(known_objects) => self.attach(registration, &known_objects, &replacement.items),
                 None => {
                     let difference = self.difference(&previous, &replacement.items);
-                    registration.subscriber.push(difference.changes(initial), registration.restriction.as_ref());
+                    registration
+                        .subscriber
+                        .push(difference.changes(initial), registration.restriction.as_ref());
                 }
             }
             registration.subscriber.finish_initial_list();
@@ -347,7 +371,9 @@ impl Informer {
             let synced = subscribers.synced;
             let mut due = false;
             let mut smallest: Option<Duration> = None;
-            for resync in subscribers.registrations.iter_mut().filter_map(|registration| registration.resync.as_mut()) {
+            for resync in
+                subscribers.registrations.iter_mut().filter_map(|registration| registration.resync.as_mut())
+            {
                 resync.running = synced && resync.due <= now;
                 if resync.due <= now {
                     resync.due = now + resync.period;
@@ -363,6 +389,7 @@ impl Informer {
         }
     }
 
+    /// Calls `forbidden` whenever the status shows that access is forbidden.
     pub(super) async fn watch_for_forbidden(self: &Arc<Self>, forbidden: &impl Fn(&Arc<Self>)) {
         let mut status = self.status.subscribe();
         while status.changed().await.is_ok() {
@@ -381,10 +408,12 @@ impl Subscribers {
         self.pending_deletion = Some((stored, deletion));
     }
 
+    /// Wakes all subscribers that have new notifications.
     pub(super) fn wake(&self) {
         self.registrations.iter().for_each(|registration| registration.subscriber.wake());
     }
 
+    /// Pushes the changes to all subscribers. `changes` is called once for each of them.
     pub(super) fn push_to_all<'a, C: IntoIterator<Item = Change<'a>>>(&self, changes: impl Fn() -> C) {
         for registration in &self.registrations {
             registration.subscriber.push(changes(), registration.restriction.as_ref());

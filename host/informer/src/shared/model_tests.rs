@@ -200,7 +200,11 @@ impl Replayer {
             informer.store.list().into_iter().filter(|object| self.matches(object)).map(|o| o.key().clone());
         let keys: std::collections::BTreeSet<_> = live.chain(self.view.keys().cloned()).collect();
         let bound = self.backlog.max(2 * keys.len());
-        assert!(self.subscriber.backlog_len() <= bound, "{} waiting, bound {bound}", self.subscriber.backlog_len());
+        assert!(
+            self.subscriber.backlog_len() <= bound,
+            "{} waiting, bound {bound}",
+            self.subscriber.backlog_len()
+        );
     }
 }
 

@@ -56,7 +56,8 @@ impl Registration {
         self.restriction.is_some()
     }
 
-    pub(super) fn sees(&self, object: &Object) -> bool {
+    /// Whether the subscriber sees the object.
+    pub(super) fn matches(&self, object: &Object) -> bool {
         self.restriction.as_ref().is_none_or(|restriction| restriction.matches(&object.closed()))
     }
 }

@@ -128,14 +128,13 @@ impl InformerRegistry {
         if running.stopped {
             return Err(SubscribeError::Stopped);
         }
-        let informer =
-            running.find(&key).unwrap_or_else(|| inner.start(&mut running, key.clone(), &runtime));
+        let informer = running.find(&key).unwrap_or_else(|| inner.start(&mut running, key.clone(), &runtime));
         let restriction = informer.key.restriction_for(&key).filter(|restriction| !restriction.is_empty());
         let id = inner.next_id.fetch_add(1, Ordering::Relaxed);
         let view = informer.view(id, restriction.clone());
         let subscriber = Arc::new(Subscriber::new(id, key, options.batch, options.backlog, view, &informer));
-        // The informer cannot stop concurrently: only its last subscriber or the registry stops it, and both need this lock.
-        // The exception is a runtime that shuts down.
+        // Only the last subscriber and the registry stop an informer, and both need this lock. So this fails only if the
+        // informer's task was dropped, for example with its runtime.
         informer.add_subscriber(&subscriber, restriction, resync).map_err(|_| SubscribeError::Stopped)?;
         Ok(Subscription::new(subscriber, Arc::clone(inner)))
     }
@@ -190,12 +189,18 @@ impl RunningInformers {
 }
 
 impl RegistryInner {
-    fn start(self: &Arc<Self>, running: &mut RunningInformers, key: InformerKey, runtime: &Handle) -> Arc<Informer> {
+    fn start(
+        self: &Arc<Self>,
+        running: &mut RunningInformers,
+        key: InformerKey,
+        runtime: &Handle,
+    ) -> Arc<Informer> {
         tracing::debug!(%key, "starting an informer");
         let counters = self.counters.counters(&key);
         let informer = Arc::new(Informer::new(key, &self.options, Arc::clone(&counters)));
         let status = informer.status.subscribe();
-        let list_watch = MeasuredListWatch { list_watch: self.factory.list_watch(&informer.key), counters, status };
+        let list_watch =
+            MeasuredListWatch { list_watch: self.factory.list_watch(&informer.key), counters, status };
         let registry = Arc::downgrade(self);
         let forbidden = move |informer: &Arc<Informer>| {
             if let Some(registry) = registry.upgrade() {

@@ -61,11 +61,15 @@ impl Informer {
     /// cache. Subscribers that had received it before the panic receive it twice.
     pub(super) fn finish_deletion(&self) {
         let mut subscribers = self.subscribers.lock();
-        let Some((stored, Deletion { last, final_state_unknown })) = subscribers.pending_deletion.take() else { return };
+        let Some((stored, Deletion { last, final_state_unknown })) = subscribers.pending_deletion.take()
+        else {
+            return;
+        };
         if self.store.contains(last.key()) {
             return;
         }
-        subscribers.push_to_all(|| Some(Change::Deleted { stored: &stored, last: &last, final_state_unknown }));
+        subscribers
+            .push_to_all(|| Some(Change::Deleted { stored: &stored, last: &last, final_state_unknown }));
         subscribers.wake();
     }
 }

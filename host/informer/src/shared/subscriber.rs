@@ -12,7 +12,7 @@ use super::change::Change;
 use super::index_handle::SubscriberIndex;
 use super::informer::Informer;
 use crate::key::{InformerKey, Restriction};
-use crate::store::{ReaderSource, StoreView, ScopeId};
+use crate::store::{ReaderSource, ScopeId, StoreView};
 
 /// A subscriber of an informer. The informer pushes notifications into its backlog without ever blocking; a
 /// [`Subscription`](super::Subscription) takes them out.

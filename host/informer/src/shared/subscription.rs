@@ -8,8 +8,8 @@ use pilothouse_model::Notification;
 use tokio::sync::watch;
 
 use super::index_handle::IndexHandle;
-use super::subscriber::Subscriber;
 use super::registry::RegistryInner;
+use super::subscriber::Subscriber;
 use crate::key::InformerKey;
 use crate::status::InformerStatus;
 use crate::store::{IndexError, IndexFn, StoreReader};

@@ -122,10 +122,7 @@ impl IndexFn {
         let guarded = move |object: &Object| match catch_unwind(AssertUnwindSafe(|| function(object))) {
             Ok(values) => values,
             Err(_) => {
-                tracing::error!(
-                    ?object,
-                    "an index function panicked; the object has no value in that index"
-                );
+                tracing::error!(?object, "an index function panicked; the object has no value in that index");
                 Vec::new()
             }
         };

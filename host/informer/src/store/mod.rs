@@ -275,7 +275,9 @@ impl Store {
     /// # Errors
     /// Errors if there is no such index; the error lists the existing ones.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Object>, IndexError> {
-        self.with_index(OWN_SCOPE, name, |state, id| state.objects_with_value(id, value).map(StoredObject::object).collect())
+        self.with_index(OWN_SCOPE, name, |state, id| {
+            state.objects_with_value(id, value).map(StoredObject::object).collect()
+        })
     }
 
     /// Returns the keys that have this value in an index, in order.

@@ -1,5 +1,5 @@
-//! A hash table of objects by key. Its hashes are explicit, so one lookup serves several steps, and later lookups can be prefetched
-//! into the CPU cache.
+//! A hash table of objects by key. Its hashes are explicit, so one lookup serves several steps, and later lookups can
+//! be prefetched into the CPU cache.
 
 use std::hash::BuildHasher;
 
@@ -71,9 +71,9 @@ impl FromIterator<StoredObject> for ObjectMap {
     }
 }
 
-/// The hashes of objects that will be looked up soon, one per prefetch stage. In a large store an object is in no CPU cache, so a lookup
-/// waits for memory three times: for the slot in the table, for the object, and for its text. Each step prefetches what the next
-/// stage reads, for three objects at once.
+/// The hashes of objects that will be looked up soon, one per prefetch stage. In a large store an object is in no CPU
+/// cache, so a lookup waits for memory three times: for the slot in the table, for the object, and for its text. Each
+/// step prefetches what the next stage reads, for three objects at once.
 ///
 /// Prefetches are only hints. A hash collision or a replaced table costs a useless memory access, nothing else.
 #[derive(Default)]
@@ -129,7 +129,8 @@ mod tests {
 
     #[test]
     fn prefetching_finds_objects_by_the_hash_of_their_key() {
-        let objects: ObjectMap = (1..20).map(|i| StoredObject::new(pod(&format!("pod-{i}"), i).object())).collect();
+        let objects: ObjectMap =
+            (1..20).map(|i| StoredObject::new(pod(&format!("pod-{i}"), i).object())).collect();
         let keys: Vec<_> = objects.iter().map(|stored| stored.key().clone()).collect();
         let mut pipeline = PrefetchPipeline::default();
         for pair in keys.windows(2) {

@@ -107,7 +107,11 @@ impl StoreReader {
             return Vec::new();
         }
         view.store.read(|state| {
-            state.range(namespace.or(own), after).filter_map(|stored| view.visible(stored)).take(limit).collect()
+            state
+                .range(namespace.or(own), after)
+                .filter_map(|stored| view.visible(stored))
+                .take(limit)
+                .collect()
         })
     }
 
@@ -130,9 +134,9 @@ impl StoreReader {
         let view = self.source.load();
         match view.restriction {
             None => view.store.len(),
-            Some(_) => {
-                view.store.read(|state| state.range(None, None).filter(|stored| view.includes_stored(stored)).count())
-            }
+            Some(_) => view
+                .store
+                .read(|state| state.range(None, None).filter(|stored| view.includes_stored(stored)).count()),
         }
     }
 
@@ -169,7 +173,8 @@ impl StoreReader {
     /// Same as [`by_index`](Self::by_index).
     pub fn index_values(&self, name: &str) -> Result<Vec<String>, IndexError> {
         self.with_index(name, |view, state, id| {
-            let visible = |value: &&str| state.objects_with_value(id, value).any(|stored| view.includes_stored(stored));
+            let visible =
+                |value: &&str| state.objects_with_value(id, value).any(|stored| view.includes_stored(stored));
             state.index_values(id).filter(visible).map(str::to_owned).collect()
         })
     }
@@ -180,7 +185,11 @@ impl StoreReader {
     /// Same as [`by_index`](Self::by_index).
     pub fn index(&self, name: &str, object: &Object) -> Result<Vec<Object>, IndexError> {
         self.with_index(name, |view, state, id| {
-            state.objects_sharing_value(id, object).into_iter().filter_map(|stored| view.visible(stored)).collect()
+            state
+                .objects_sharing_value(id, object)
+                .into_iter()
+                .filter_map(|stored| view.visible(stored))
+                .collect()
         })
     }
 

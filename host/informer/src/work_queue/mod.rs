@@ -248,7 +248,14 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
         if state.has_more() {
             self.shared.work.notify_one();
         }
-        Some(WorkItem { key, note, priority, attempts, forget_on_drop: false, shared: Arc::clone(&self.shared) })
+        Some(WorkItem {
+            key,
+            note,
+            priority,
+            attempts,
+            forget_on_drop: false,
+            shared: Arc::clone(&self.shared),
+        })
     }
 
     /// Rejects new keys and ends all waiters at once. Pending keys can still be [exported](Self::export). Idempotent.

@@ -4,10 +4,10 @@
 //! Its behaviour follows from its seed. It counts the lists that its faults force, so that a test can distinguish a reflector that
 //! recovers from one that hides its faults by listing again.
 
-mod faults;
-mod watch_body;
 mod body_writer;
+mod faults;
 mod state;
+mod watch_body;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
 pub(crate) use faults::{Counts, FAULTS};
-pub(crate) use state::{State, ServerObject};
+pub(crate) use state::{ServerObject, State};
 
 use body_writer::BodyWriter;
 use state::{LostHistoryReply, ServerState};
@@ -202,8 +202,11 @@ impl Server {
     /// Sends chunks that are split at random positions, some after a pause.
     fn list_body(&self, text: &str, cut: bool) -> ByteStream {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let end =
-            if cut { self.random_below(u32::try_from(text.len()).expect("small")) as usize } else { text.len() };
+        let end = if cut {
+            self.random_below(u32::try_from(text.len()).expect("small")) as usize
+        } else {
+            text.len()
+        };
         let mut chunks: Vec<(u64, Bytes)> = Vec::new();
         let mut at = 0;
         while at < end {

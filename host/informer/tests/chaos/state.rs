@@ -124,8 +124,13 @@ impl ServerState {
         Self {
             faults: rng.random_range(0..25),
             streaming: rng.random_range(0..2) == 0,
-            lost_history_reply: [LostHistoryReply::Silent, LostHistoryReply::Event, LostHistoryReply::Bookmark, LostHistoryReply::Gone, LostHistoryReply::TooLarge]
-                [rng.random_range(0..5)],
+            lost_history_reply: [
+                LostHistoryReply::Silent,
+                LostHistoryReply::Event,
+                LostHistoryReply::Bookmark,
+                LostHistoryReply::Gone,
+                LostHistoryReply::TooLarge,
+            ][rng.random_range(0..5)],
             rng,
             objects: State::new(),
             history: History { compacted: beginning, ..History::default() },
@@ -166,7 +171,11 @@ impl ServerState {
 
     /// Returns the states that the server ever had at this version.
     pub(super) fn states_at(&self, version: u64) -> Vec<State> {
-        self.lost_histories.iter().chain([&self.history]).filter_map(|history| history.state_at(version)).collect()
+        self.lost_histories
+            .iter()
+            .chain([&self.history])
+            .filter_map(|history| history.state_at(version))
+            .collect()
     }
 
     /// Makes some random changes, and sometimes a compaction, a backup or a restart.
@@ -178,7 +187,8 @@ impl ServerState {
             self.history =
                 History { compacted: self.history.newest(), base: self.objects.clone(), events: Vec::new() };
         }
-        if self.random_below(8) == 0 && self.backups < MAX_BACKUPS && self.lost_histories.len() < JUMPS.len() {
+        if self.random_below(8) == 0 && self.backups < MAX_BACKUPS && self.lost_histories.len() < JUMPS.len()
+        {
             self.backup = Some((self.objects.clone(), self.history.clone()));
             self.backups += 1;
             self.jump = JUMPS[self.lost_histories.len()];

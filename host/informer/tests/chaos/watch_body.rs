@@ -65,7 +65,8 @@ impl Server {
             self.count("watch: sends nothing");
             return self.stay_idle(epoch, &body).await;
         }
-        let ends_at = tokio::time::Instant::now() + Duration::from_secs(5 + u64::from(self.random_below(120)));
+        let ends_at =
+            tokio::time::Instant::now() + Duration::from_secs(5 + u64::from(self.random_below(120)));
         loop {
             let events = {
                 let server = self.state.lock();

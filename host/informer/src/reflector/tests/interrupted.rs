@@ -37,7 +37,11 @@ async fn a_too_large_resource_version_leads_to_a_consistent_list() {
     drop(body);
     r.server.watch().await.1.fail(too_large());
     let (relist, request) = r.server.list().await;
-    assert_eq!(relist.resource_version.as_deref(), Some("900"), "the failed watch alone does not unset the version");
+    assert_eq!(
+        relist.resource_version.as_deref(),
+        Some("900"),
+        "the failed watch alone does not unset the version"
+    );
     let refused_at = Instant::now();
     request.fail(too_large());
     let (consistent, request) = r.server.list().await;

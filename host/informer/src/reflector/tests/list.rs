@@ -26,7 +26,11 @@ async fn only_a_refused_list_is_followed_by_a_consistent_read() {
         let (_, watch) = r.server.watch().await;
         watch.fail(expired());
         let (relist, request) = r.server.list().await;
-        assert_eq!(relist.resource_version.as_deref(), Some("5"), "the 410 of a watch does not unset the version");
+        assert_eq!(
+            relist.resource_version.as_deref(),
+            Some("5"),
+            "the 410 of a watch does not unset the version"
+        );
         let refused_at = Instant::now();
         request.fail(refusal);
         let (consistent, request) = r.server.list().await;

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{ServerRecovery, Reflector};
+use super::{Reflector, ServerRecovery};
 use crate::delta_queue::DeltaQueue;
 use crate::failure::Failure;
 use crate::key::InformerKey;
@@ -45,7 +45,11 @@ fn start_for(key: &InformerKey, options: &InformerOptions) -> RunningReflector {
     start_with(key, options, None)
 }
 
-fn start_with(key: &InformerKey, options: &InformerOptions, recovery: Option<Arc<ServerRecovery>>) -> RunningReflector {
+fn start_with(
+    key: &InformerKey,
+    options: &InformerOptions,
+    recovery: Option<Arc<ServerRecovery>>,
+) -> RunningReflector {
     let (server, list_watch) = scripted_server();
     let store = Arc::new(Store::new());
     let queue = Arc::new(DeltaQueue::new(Arc::clone(&store), options.delta_capacity));

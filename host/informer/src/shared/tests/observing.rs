@@ -30,7 +30,11 @@ async fn metrics_count_lists_watches_and_events() {
     let metrics = cluster.only_metrics();
     assert_eq!((metrics.resource.as_str(), metrics.name.as_str()), ("v1/pods", "all"));
     assert_eq!((metrics.lists, metrics.watches, metrics.events, metrics.short_watches), (1, 1, 2, 0));
-    assert!(metrics.list_duration.count == 1 && metrics.list_duration.sum >= 2.0, "{:?}", metrics.list_duration);
+    assert!(
+        metrics.list_duration.count == 1 && metrics.list_duration.sum >= 2.0,
+        "{:?}",
+        metrics.list_duration
+    );
     assert!((metrics.items_per_list.sum - 2.0).abs() < 1e-9, "{:?}", metrics.items_per_list);
     assert_eq!(metrics.last_resource_version, Some(9));
     assert_eq!((metrics.informers, metrics.synced, metrics.failing, metrics.subscribers), (1, 1, 0, 1));

@@ -71,7 +71,9 @@ impl Packer {
         self.dictionary.get_or_init(|| {
             let dictionary = Dictionary::train(samples);
             match &dictionary {
-                Some(dictionary) => tracing::debug!(bytes = dictionary.memory_size(), "trained a compression dictionary"),
+                Some(dictionary) => {
+                    tracing::debug!(bytes = dictionary.memory_size(), "trained a compression dictionary")
+                }
                 None => tracing::warn!("the cache stays uncompressed: zstd could not train a dictionary"),
             }
             dictionary
