@@ -1,4 +1,4 @@
-//! An informer in 30 lines: prints what happens to the ConfigMaps of the cluster that `$KUBECONFIG` names.
+//! An informer in 30 lines: prints every change of the ConfigMaps in the cluster that `$KUBECONFIG` names.
 //!
 //! `cargo run -p pilothouse-informer --example informer`
 
@@ -22,13 +22,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     subscription.add_index("namespace", IndexFn::namespace())?;
     while let Some(batch) = subscription.next_batch().await {
         for notification in batch {
-            let what = match &notification {
+            let change = match &notification {
                 Notification::Added { .. } => "added",
                 Notification::Updated { .. } => "updated",
                 Notification::Deleted { .. } => "deleted",
             };
-            let here = subscription.store().by_index("namespace", notification.key().namespace())?.len();
-            println!("{what} {}; {here} in its namespace; {}", notification.key(), subscription.status());
+            let count = subscription.store().by_index("namespace", notification.key().namespace())?.len();
+            println!("{change} {}; {count} in its namespace; {}", notification.key(), subscription.status());
         }
     }
     Ok(())

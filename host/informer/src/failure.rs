@@ -1,4 +1,4 @@
-//! What can go wrong with a request, told apart by what has to be done about it.
+//! Failures of requests, classified by what the reflector has to do next.
 
 use std::error::Error;
 use std::fmt;
@@ -7,50 +7,50 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-/// How much of a message is kept.
+/// The longest message that is kept, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// What kind of failure it is; the reflector's next step depends on it.
+/// The kind of a failure, on which the reflector's next step depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum FailureKind {
     /// 401: the credentials are missing or refused.
     Unauthorized,
-    /// 403: the credentials lack a right.
+    /// 403: the credentials lack a permission.
     Forbidden,
-    /// 404: the server does not serve the resource (a CRD that is not installed, say).
+    /// 404: the server does not serve the resource, for example because a CRD is not installed.
     NotFound,
     /// 410, or the reason `Expired`: the resource version or the continue token is too old.
     Expired,
-    /// The resource version is one that this server has not seen yet.
+    /// "Too large resource version": the server has not reached the requested resource version.
     TooLargeResourceVersion,
-    /// 429: the server asks for a pause.
+    /// 429: the server requests a pause.
     TooManyRequests,
     /// 400, 405, 406, 415 or 422: the server does not understand the request.
     Rejected,
     /// 5xx.
     Server,
-    /// Nobody listens.
+    /// The connection was refused: nothing listens at the address.
     ConnectionRefused,
     /// The connection failed or was cut.
     Connection,
-    /// Nothing came for too long.
+    /// No data was received for too long.
     TimedOut,
-    /// The answer is not what Kubernetes answers.
+    /// The response is not what a Kubernetes API server sends.
     Malformed,
     /// The informer itself panicked.
     Defect,
 }
 
 impl FailureKind {
-    /// Whether the server could not be reached, was lost, or said that it cannot serve.
+    /// Whether the server was unreachable, the connection was lost, or the server answered that it cannot serve.
     pub(crate) fn is_lost_server(self) -> bool {
         matches!(self, Self::ConnectionRefused | Self::Connection | Self::TimedOut | Self::Server)
     }
 }
 
-/// A failed list or watch, with what an operator needs to know.
+/// A failed list or watch request. Its text names the request, the reason and the remedy.
 ///
 /// ```
 /// use pilothouse_informer::{Failure, FailureKind};
@@ -62,28 +62,28 @@ impl FailureKind {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What kind it is.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// The HTTP status, if there was an answer.
+    /// The HTTP status code, if there was a response.
     pub code: Option<u16>,
-    /// What the server or the transport said.
+    /// The message of the server or of the transport.
     pub message: String,
-    /// How long the server asks to wait, as it says it: 0 and years included. Informers wait within bounds of their own.
+    /// How long the server requests to wait, unchanged: it may be 0 or years. Informers apply bounds of their own.
     pub retry_after: Option<Duration>,
     request: Option<Arc<RequestName>>,
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// Which request failed.
+/// The request that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RequestName {
     pub(crate) verb: &'static str,
-    /// `pods.v1`.
+    /// Plural, version and group, such as `pods.v1`.
     pub(crate) resource: String,
     pub(crate) path: String,
 }
 
-/// A Kubernetes `Status`, as far as it is used.
+/// The fields of a Kubernetes `Status` that are used here.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct StatusBody {
@@ -96,7 +96,7 @@ struct StatusBody {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct StatusDetails {
-    /// A number; anything else counts as none.
+    /// Ignored unless it is a number.
     retry_after_seconds: Option<serde_json::Value>,
     causes: Option<Vec<StatusCause>>,
 }
@@ -109,20 +109,20 @@ struct StatusCause {
 }
 
 impl Failure {
-    /// A failure without an HTTP answer.
+    /// Creates a failure without an HTTP response.
     #[must_use]
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             code: None,
-            message: cut(message.into()),
+            message: truncate_message(message.into()),
             retry_after: None,
             request: None,
             source: None,
         }
     }
 
-    /// A failure of the transport; a refused connection is found in the chain of sources.
+    /// Creates a failure of the transport. Refused connections and timeouts are recognised in the chain of sources.
     #[must_use]
     pub fn transport(error: impl Error + Send + Sync + 'static) -> Self {
         let mut kind = FailureKind::Connection;
@@ -145,8 +145,8 @@ impl Failure {
         Self { source: Some(Arc::new(error)), ..Self::new(kind, messages.join(": ")) }
     }
 
-    /// A failure that the server answered. `body` is the response's body, a `Status` on a real server;
-    /// `retry_after` is that header, in seconds; a date counts as none, as in client-go.
+    /// Creates a failure from an error response. `body` is the response body, which is a `Status` from a real server.
+    /// `retry_after` is the value of the `Retry-After` header in seconds; a date is ignored, as in client-go.
     #[must_use]
     pub fn response(code: u16, retry_after: Option<&str>, body: &[u8]) -> Self {
         let status: StatusBody = serde_json::from_slice(body).unwrap_or_else(|_| StatusBody {
@@ -159,12 +159,15 @@ impl Failure {
         failure
     }
 
-    /// A `Status` object, as in an ERROR event.
+    /// Creates a failure from a `Status` object, as in an ERROR event.
+    ///
+    /// # Errors
+    /// Errors if `json` is not a JSON object of that form.
     pub(crate) fn status(json: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(json).map(Self::from_status)
     }
 
-    /// The error that the transport reported, if it was one.
+    /// Returns the error that the transport reported, if the transport failed.
     #[must_use]
     pub fn source_error(&self) -> Option<&(dyn Error + Send + Sync)> {
         self.source.as_deref()
@@ -198,7 +201,7 @@ impl Failure {
         Self {
             kind,
             code: status.code,
-            message: cut(status.message.or(status.reason).unwrap_or_default()),
+            message: truncate_message(status.message.or(status.reason).unwrap_or_default()),
             retry_after: details
                 .retry_after_seconds
                 .and_then(|seconds| seconds.as_u64())
@@ -208,6 +211,7 @@ impl Failure {
         }
     }
 
+    /// Returns what the operator should do, or what the informer does next.
     fn remedy(&self) -> &'static str {
         match self.kind {
             FailureKind::Unauthorized => {
@@ -232,8 +236,8 @@ impl Failure {
     }
 }
 
-/// A server's message as it is kept and logged: an ERROR event could bring megabytes.
-fn cut(mut message: String) -> String {
+/// Truncates a server's message before it is kept and logged: an ERROR event could contain megabytes.
+fn truncate_message(mut message: String) -> String {
     if message.len() > MAX_MESSAGE_BYTES {
         message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
         message.push('…');
@@ -269,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_told_apart_by_code_and_reason() {
+    fn failures_are_classified_by_status_code_and_reason() {
         for (code, body, kind) in [
             (401, "", FailureKind::Unauthorized),
             (403, r#"{"reason":"Forbidden","message":"no"}"#, FailureKind::Forbidden),
@@ -297,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn b06_retry_after_is_read_from_the_header_and_from_the_status() {
+    fn retry_after_is_read_from_the_header_and_from_the_status() {
         let body = br#"{"code":429,"details":{"retryAfterSeconds":7}}"#;
         assert_eq!(Failure::response(429, None, body).retry_after, Some(Duration::from_secs(7)));
         assert_eq!(Failure::response(429, Some("3"), body).retry_after, Some(Duration::from_secs(3)));
@@ -314,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_connection_is_found_in_the_chain() {
+    fn a_refused_connection_is_found_in_the_error_chain() {
         #[derive(Debug, thiserror::Error)]
         #[error("client error (Connect)")]
         struct Outer(#[source] std::io::Error);
@@ -334,13 +338,13 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_no_status_is_quoted_up_to_a_limit() {
+    fn a_response_that_is_not_a_status_is_quoted_up_to_a_limit() {
         let failure = Failure::response(503, None, "é".repeat(400).as_bytes());
         assert_eq!(failure.message, "é".repeat(300));
     }
 
     #[test]
-    fn a_message_is_kept_up_to_a_limit() {
+    fn messages_are_truncated_to_a_limit() {
         let long = "é".repeat(1 << 20);
         let body = format!(r#"{{"code":500,"message":"x{long}"}}"#);
         for failure in [
@@ -354,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_names_the_request_and_the_remedy() {
+    fn the_error_text_names_the_request_and_the_remedy() {
         let request = RequestName {
             verb: "list",
             resource: "pods.v1".into(),

@@ -1,12 +1,14 @@
+//! The identity of a shared informer, and how a narrower request is served from a wider informer.
+
 use std::fmt;
 
 use pilothouse_model::{FieldSelector, LabelSelector, Object, ResourceType, Transform};
 
-/// Hashes keys many times for each event, so it has to be quick. Its seed is random for each process: who may only choose names cannot
-/// choose those that collide.
+/// The hasher for object keys. Keys are hashed several times for each event, so it has to be fast. Its seed is random for
+/// each process, so a user who can only choose object names cannot provoke collisions.
 pub(crate) type FastHash = foldhash::fast::RandomState;
 
-/// What a shared informer watches. Subscribers with equal keys share one reflector and one cache (B30).
+/// What a shared informer watches. Subscribers with equal keys share one reflector and one cache.
 ///
 /// ```
 /// use pilothouse_informer::InformerKey;
@@ -22,19 +24,19 @@ pub(crate) type FastHash = foldhash::fast::RandomState;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InformerKey {
-    /// The resource, in one exact version.
+    /// The resource, in one API version.
     pub resource: ResourceType,
-    /// Only this namespace; `None` for all of them and for cluster scope.
+    /// The namespace to watch; `None` for all namespaces and for cluster-scoped resources.
     pub namespace: Option<String>,
-    /// Only objects with these labels, judged by the server.
+    /// Label selector that the server evaluates.
     pub label_selector: LabelSelector,
-    /// Only objects with these fields, judged by the server.
+    /// Field selector that the server evaluates.
     pub field_selector: FieldSelector,
-    /// What is taken out of each object before it is cached.
+    /// Which fields of each object are removed before it is cached.
     pub transform: Transform,
 }
 
-/// What a narrower request leaves of a wider informer's objects.
+/// The filter that a narrower request applies to a wider informer's objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restriction {
     pub(crate) namespace: Option<String>,
@@ -43,7 +45,7 @@ pub struct Restriction {
 }
 
 impl InformerKey {
-    /// All objects of a resource, with [`Transform::standard`].
+    /// Selects all objects of a resource, with [`Transform::standard`].
     #[must_use]
     pub fn new(resource: ResourceType) -> Self {
         Self {
@@ -55,7 +57,7 @@ impl InformerKey {
         }
     }
 
-    /// Only one namespace. Ignored for cluster-scoped resources; "" stands for all namespaces.
+    /// Restricts the key to one namespace. Ignored for cluster-scoped resources; "" stands for all namespaces.
     #[must_use]
     pub fn in_namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace =
@@ -63,37 +65,37 @@ impl InformerKey {
         self
     }
 
-    /// Only objects that match these labels.
+    /// Restricts the key to objects that match a label selector.
     #[must_use]
     pub fn with_labels(mut self, selector: LabelSelector) -> Self {
         self.label_selector = selector;
         self
     }
 
-    /// Only objects that match these fields.
+    /// Restricts the key to objects that match a field selector.
     #[must_use]
     pub fn with_fields(mut self, selector: FieldSelector) -> Self {
         self.field_selector = selector;
         self
     }
 
-    /// Another transform than the standard one.
+    /// Replaces the standard transform.
     #[must_use]
     pub fn with_transform(mut self, transform: Transform) -> Self {
         self.transform = transform;
         self
     }
 
-    /// The URL path that is listed and watched.
+    /// Returns the URL path that is listed and watched.
     #[must_use]
     pub fn url_path(&self) -> String {
         self.resource.url_path(self.namespace.as_deref())
     }
 
-    /// How an informer of this key serves the request `narrower`: `None` when it cannot.
+    /// Returns the filter with which an informer of this key can serve the request `narrower`, or `None` if it cannot.
     ///
-    /// Namespace, labels, `metadata.name` and `metadata.namespace` can be judged here; what other field selectors mean,
-    /// only the server knows, so those must be equal.
+    /// Namespace, labels, `metadata.name` and `metadata.namespace` can be evaluated locally. Only the server knows the
+    /// meaning of other field selectors, so those must be equal.
     #[must_use]
     pub fn restriction_for(&self, narrower: &Self) -> Option<Restriction> {
         if self.resource != narrower.resource || self.transform != narrower.transform {
@@ -113,13 +115,13 @@ impl InformerKey {
             restriction.label_selector = narrower.label_selector.clone();
         }
         if self.field_selector != narrower.field_selector {
-            let judged_here = |path: &str| matches!(path, "metadata.name" | "metadata.namespace");
-            let all_judged = narrower
+            let can_evaluate = |path: &str| matches!(path, "metadata.name" | "metadata.namespace");
+            let can_evaluate_all = narrower
                 .field_selector
                 .requirements()
                 .iter()
-                .all(|requirement| judged_here(&requirement.path));
-            if !self.field_selector.is_empty() || !all_judged {
+                .all(|requirement| can_evaluate(&requirement.path));
+            if !self.field_selector.is_empty() || !can_evaluate_all {
                 return None;
             }
             restriction.field_selector = narrower.field_selector.clone();
@@ -129,7 +131,7 @@ impl InformerKey {
 }
 
 impl fmt::Display for InformerKey {
-    /// What an operator would type: `pods.v1 -n default -l app=web`.
+    /// Formats the key like `kubectl` arguments: `pods.v1 -n default -l app=web`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.resource)?;
         if let Some(namespace) = &self.namespace {
@@ -146,13 +148,13 @@ impl fmt::Display for InformerKey {
 }
 
 impl Restriction {
-    /// Whether everything passes.
+    /// Whether every object passes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether the subscriber sees this state of the object.
+    /// Whether the object passes the filter.
     #[must_use]
     pub fn matches(&self, object: &Object) -> bool {
         self.namespace.as_deref().is_none_or(|namespace| namespace == object.namespace())
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn b30_only_selectors_that_can_be_judged_here_are_narrowed() {
+    fn only_selectors_that_can_be_evaluated_locally_are_narrowed() {
         let all = key();
         assert_eq!(all.restriction_for(&key()), Some(Restriction::default()));
         let named = key().with_fields(fields("metadata.name=web"));
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn b30_other_resources_projections_and_selectors_are_not_shared() {
+    fn other_resources_projections_and_selectors_are_not_shared() {
         let all = key();
         let mut other_version = key();
         other_version.resource.version = "v1beta1".into();
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_reads_like_a_command_line() {
+    fn a_key_displays_as_kubectl_arguments() {
         let key = key().in_namespace("prod").with_fields(fields("metadata.name=web"));
         assert_eq!(key.to_string(), "deployments.v1.apps -n prod --field-selector metadata.name=web");
         assert_eq!(key.in_namespace("").namespace, None);

@@ -1,19 +1,19 @@
-//! List-watch, reflector, delta queue, indexed store, shared informers and work queue: what client-go has in
-//! `tools/cache` and `util/workqueue`, as a library.
+//! List-watch, reflector, delta queue, indexed store, shared informers and work queue: a Rust counterpart of client-go's
+//! `tools/cache` and `util/workqueue`.
 //!
 //! ```text
 //! ListWatch → Reflector → DeltaQueue → Store and indexes → subscribers' backlogs → your code → WorkQueue → workers
 //! └───────────────────── one task for each shared informer ────────────────────┘
 //! ```
 //!
-//! Start with [`InformerRegistry`]: it gives a [`Subscription`] to objects, with notifications in order and a
-//! [`StoreReader`] over the cache. Put the keys that need work into a [`WorkQueue`]. A whole program is
-//! `examples/informer.rs`: `cargo run -p pilothouse-informer --example informer` shows what happens to the ConfigMaps of
+//! Start with [`InformerRegistry`]: it returns a [`Subscription`], which delivers notifications in order and has a
+//! [`StoreReader`] over the cache. Add the keys that need work to a [`WorkQueue`]. A complete program is
+//! `examples/informer.rs`: `cargo run -p pilothouse-informer --example informer` prints every change of the ConfigMaps in
 //! the cluster that `$KUBECONFIG` names.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-//! # // The embedded API server: a real one would be `kube::Client::try_default().await?`.
+//! # // The embedded API server; with a real one this would be `kube::Client::try_default().await?`.
 //! # let server = pilothouse_apiserver::ApiServer::builder().build();
 //! # let client = kube::Client::new(server.service(), "default");
 //! use pilothouse_informer::{
@@ -34,42 +34,45 @@
 //!     queue.add(notification.key().clone(), Priority::Normal);
 //! }
 //! let item = queue.get().await.expect("the queue is open");
-//! let namespace = subscription.store().get(item.key()).expect("the cache is at least as new as what was told");
+//! let namespace = subscription.store().get(item.key()).expect("the cache is at least as new as the notification");
 //! assert_eq!(subscription.store().by_index("name", namespace.name()).unwrap(), [namespace]);
 //! # });
 //! ```
 //!
-//! The parts in the order in which an event passes them:
-//! - [`ListWatch`] makes requests; [`KubeListWatch`] does so with a [`kube::Client`].
-//! - [`Reflector`] decides what to request when, and what to do when it fails.
-//! - [`DeltaQueue`] holds what the store has not taken yet.
-//! - [`Store`] has the objects by key and by index ([`IndexFn`]).
-//! - [`Subscription`] is what one subscriber is told, and its view of the store.
-//! - [`WorkQueue`] gives keys to workers, each to one at a time.
+//! The components, in the order in which an event passes through them:
+//! - [`ListWatch`] sends list and watch requests; [`KubeListWatch`] implements it with a [`kube::Client`].
+//! - [`Reflector`] decides which request to send next and how to recover from failures.
+//! - [`DeltaQueue`] holds changes that have not been applied to the store yet.
+//! - [`Store`] holds the objects by key and by index ([`IndexFn`]).
+//! - [`Subscription`] is one subscriber's notifications and its view of the store.
+//! - [`WorkQueue`] hands out keys to workers; no two workers hold the same key.
 //!
-//! Objects are [`pilothouse_model::Object`]s: the server's JSON bytes, immutable, with their metadata read once. What is
-//! taken out of them before they are kept is a [`Transform`](pilothouse_model::Transform), named in the [`InformerKey`].
+//! Objects are [`pilothouse_model::Object`]s: the server's JSON bytes, immutable, with their metadata parsed once. The
+//! [`Transform`](pilothouse_model::Transform) in the [`InformerKey`] says which fields are removed before an object is
+//! cached.
 //!
-//! [`metrics`] has what is counted, [`InformerRegistry::informers`] the state of everything for a bug report.
+//! [`metrics`] defines the counters and gauges; [`InformerRegistry::informers`] dumps the state of every informer for a
+//! bug report.
 //!
 //! # Errors and cancellation
-//! Nothing that the server does ends an informer: it retries until it is stopped, and [`InformerStatus::error`] says what
-//! keeps it. An informer that panics is started again and lists anew; its cache and its subscribers stay. Every `async` function here can be dropped at any point; its documentation says what that means.
+//! No server failure ends an informer: it retries until it is stopped, and [`InformerStatus::error`] holds the current
+//! failure. An informer that panics is restarted and relists; its cache and its subscribers are kept. Every `async`
+//! function of this crate can be dropped at any point; its documentation says what that means.
 //!
-//! # Invariants of what is shared
-//! Almost everything that threads share is behind a mutex or a read-write lock; only these are not, and why that is right:
+//! # Shared state without a lock
+//! Almost all state that threads share is behind a mutex or a read-write lock. The exceptions:
 //!
 //! | what | where | what it protects | ordering, and why that suffices |
 //! |---|---|---|---|
-//! | an `ArcSwap` over a reader's store and restriction | `Outlet::source`, read by [`StoreReader`] | nothing but itself: the pair is one immutable value, so a reader has the old pair or the new, never half of each | `ArcSwap`'s own (`SeqCst` on the swap, acquire on the load): what was written before the swap, the new store's objects and indexes, is seen after the load. One writer: the informer's task, with `Outlet::indexes` locked, so that an index that is added meanwhile goes to the store that is read afterwards. A reader that loaded the old pair reads the old store, which its `Arc` keeps alive: older, but consistent, and no older than what it was told, because the difference is told only after the swap |
-//! | counters and histograms | `metrics` | nothing: numbers that are only added to and read | `Relaxed`: no other memory is published by them, each is exact by itself, and a snapshot promises no single moment |
-//! | the next scope | `InformerRegistry` | that no two subscribers get one number | `Relaxed`: an atomic addition never gives two callers the same value, in any ordering; the number reaches other threads through locks |
-//! | the stop signal | a cancellation token of each informer | nothing but itself | its own. It only begins the end: `stopped`, under the lock of the seats, decides whether somebody can still join |
-//! | a subscriber has to be woken | `Outlet` | that nobody sleeps while something waits: it is set with the backlog locked, and whoever offered looks at it before it leaves the hub's lock or, the informer's task, at the end of its turn | `Relaxed`: who sets it and who looks hold the hub's lock, or are one thread. The subscriber clears it with the backlog locked when it has taken what waits, or has passed its own wake-up on; a clear that comes late loses nothing, since it looks at the backlog before it sleeps |
-//! | wake-ups | `Notify` of the queues and backlogs | nothing: what to do is always looked up under the lock | a waiter registers (`enable`) before it looks, and who changes something notifies after unlocking: whatever a waiter did not see wakes it. A woken waiter that leaves something behind passes the wake-up on |
+//! | an `ArcSwap` over a reader's store and restriction | `Subscriber::source`, read by [`StoreReader`] | only itself: the pair is one immutable value, so a reader sees the old pair or the new pair, never a mix | `ArcSwap`'s own (`SeqCst` on the swap, acquire on the load): everything written before the swap, such as the new store's objects and indexes, is visible after the load. The only writer is the informer's task, which holds `Subscriber::indexes`, so an index added concurrently goes to the store that is read afterwards. A reader that loaded the old pair reads the old store, which its `Arc` keeps alive. That store is older but consistent, and no older than the delivered notifications, because the difference is delivered only after the swap |
+//! | counters and histograms | `metrics` | nothing: the numbers are only added to and read | `Relaxed`: they publish no other memory, each one is exact by itself, and a snapshot promises no single point in time |
+//! | the next scope ID | `InformerRegistry` | that no two subscribers get the same number | `Relaxed`: an atomic addition never gives two callers the same value in any ordering; the number reaches other threads through locks |
+//! | the stop signal | a cancellation token of each informer | only itself | its own. It only starts the shutdown: `stopped`, read under the lock of the subscriber list, decides whether a subscriber can still be added |
+//! | a subscriber has to be woken | `Subscriber::has_unseen` | that no subscriber sleeps while notifications are pending: the flag is set with the backlog locked, and whoever pushed reads it before releasing the lock of the subscriber list or, in the informer's task, at the end of its turn | `Relaxed`: the thread that sets the flag and the thread that reads it hold that lock, or are the same thread. The subscriber clears it with the backlog locked after it took the pending notifications or passed on its own wake-up; a late clear loses nothing, because the subscriber looks at the backlog before it sleeps |
+//! | wake-ups | `Notify` of the queues and backlogs | nothing: what to do is always looked up under the lock | a waiter registers (`enable`) before it looks, and a thread that changes something notifies after unlocking, so a waiter is woken for every change that it did not see. A woken waiter that leaves something behind passes the wake-up on |
 //!
-//! None of these is a protocol of several atomic steps, so there is no interleaving of them to explore with loom; the
-//! locks are in one order (see the informer's task in `shared`), and model tests cover what is under them.
+//! None of these is a protocol of several atomic steps, so there are no interleavings to explore with loom. All locks are
+//! taken in one order (documented on the informer's task in `shared`), and model tests cover the state that they protect.
 
 mod coalesce;
 mod decode;
@@ -82,7 +85,7 @@ pub mod metrics;
 mod options;
 pub mod reflector;
 #[cfg(test)]
-mod scripted;
+mod scripted_server;
 mod shared;
 mod status;
 mod store;

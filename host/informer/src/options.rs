@@ -1,49 +1,55 @@
+//! Options of informers and of the compression of their caches.
+
 use std::time::Duration;
 
-/// How informers list, watch and deliver. The defaults are what a controller against a real API server wants.
+/// How informers list, watch and deliver. The defaults suit a controller that talks to a real API server.
 ///
 /// ```
 /// use pilothouse_informer::InformerOptions;
 ///
-/// // Smaller pages and less waiting for the store, for a host with little memory.
+/// // Smaller pages and a shorter delta queue, for a host with little memory.
 /// let options = InformerOptions { page_size: 100, delta_capacity: 128, ..InformerOptions::default() };
 /// assert!(options.streaming_list);
 /// ```
 #[derive(Clone, Debug)]
 pub struct InformerOptions {
-    /// Whether to try a streaming list (`WatchList`) first. A server without it costs one refused request.
+    /// Whether to try a streaming list (`WatchList`) first. With a server that does not support it, this costs one
+    /// rejected request. Default: true.
     pub streaming_list: bool,
-    /// How many items a page of a consistent list has (B01).
+    /// Items in a page of a consistent list (`limit`). Default: 500, as in client-go.
     pub page_size: u32,
-    /// How many deltas may wait for the store before the reflector stops reading.
+    /// Deltas that may be queued for the store before the reflector stops reading. Default: 1024.
     pub delta_capacity: usize,
-    /// After how long without a byte a list or watch counts as dead (B02). A real server sends a bookmark each minute.
+    /// Time without a received byte after which a list or watch counts as dead. A real server sends a bookmark every
+    /// minute. Default: 120 s.
     pub idle_timeout: Duration,
-    /// After how long without a byte a streaming list counts as not understood by the server (B07).
+    /// Time without a received byte after which a streaming list counts as unsupported by the server. Default: 10 s.
     pub initial_events_timeout: Duration,
-    /// The largest object that is read, in bytes of JSON. It bounds the memory that a broken server can take.
+    /// The largest accepted object, in bytes of JSON. It bounds the memory that a broken server can claim. Default: 32 MiB.
     pub max_object_bytes: usize,
-    /// The most items of one list, all pages together: more than any cluster has. It ends a list that never ends.
+    /// The most items in one list, over all pages: more than any cluster has. It stops a list that never ends. Default:
+    /// 10,000,000.
     pub max_list_items: usize,
-    /// Whether caches are compressed. It makes them several times smaller; what is read has to be unpacked first.
+    /// How caches are compressed; `None` (the default) keeps them uncompressed. Compressed caches are several times
+    /// smaller, and objects are decompressed when they are read.
     pub compression: Option<Compression>,
-    /// The runtime that informers run on; that of whoever subscribes when there is none. On one with a single thread, a
+    /// The runtime that informers run on; `None` means the runtime of the first subscriber. On a single-threaded runtime, a
     /// connection and its informer take turns without waking another thread for each chunk.
     pub runtime: Option<tokio::runtime::Handle>,
-    /// Seed of the jitter, so that a test or a replay repeats. `None` draws one.
+    /// Seed of the jitter, so that a test or a replay is repeatable. `None` draws a random one.
     pub seed: Option<u64>,
 }
 
-/// How caches are compressed: each object for itself, by zstd with a dictionary of what a cache's objects have in common.
+/// How caches are compressed: each object separately, by zstd with a dictionary trained on the objects of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compression {
-    /// Bytes of objects, in JSON, that a dictionary is made of. A cache with fewer stays as it is.
-    pub learn_from: usize,
+    /// Bytes of JSON that the dictionary is trained on. A smaller cache stays uncompressed. Default: 1 MiB.
+    pub training_bytes: usize,
 }
 
 impl Default for Compression {
     fn default() -> Self {
-        Self { learn_from: 1024 * 1024 }
+        Self { training_bytes: 1024 * 1024 }
     }
 }
 

@@ -1,3 +1,5 @@
+//! What an informer is doing, for `status` commands, metrics and bug reports.
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -10,11 +12,11 @@ pub enum InformerPhase {
     /// Not started yet.
     #[default]
     Starting,
-    /// Reading a list, or the initial events of a streaming list.
+    /// Reading a list or the initial events of a streaming list.
     Listing,
     /// Watching.
     Watching,
-    /// Waiting before the next try.
+    /// Waiting before the next attempt.
     BackingOff,
     /// Stopped for good.
     Stopped,
@@ -30,28 +32,28 @@ pub enum InformerPhase {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct InformerStatus {
-    /// What it is doing.
+    /// What the informer is doing.
     pub phase: InformerPhase,
-    /// Whether the first list has been processed whole.
+    /// Whether the first list has been applied to the cache.
     pub synced: bool,
     /// The last resource version seen (`last_sync_resource_version`).
     pub resource_version: Option<String>,
-    /// What keeps it from watching; `None` while it lists or watches without trouble.
+    /// The failure that keeps the informer from watching; `None` while it lists or watches successfully.
     pub error: Option<Arc<Failure>>,
-    /// Requests for a list, each page counted.
+    /// List requests sent; every page counts.
     pub list_requests: u64,
-    /// Requests for a watch, streaming lists included.
+    /// Watch requests sent, including streaming lists.
     pub watch_requests: u64,
-    /// Events read, bookmarks included.
+    /// Events read, including bookmarks.
     pub events: u64,
-    /// Lists and watches that failed, or that could not be read.
+    /// Lists and watches that failed or whose body could not be decoded.
     pub failures: u64,
-    /// Events older than the cached object, which were passed over.
+    /// Events that were ignored because the cached object is newer.
     pub stale_events: u64,
 }
 
 impl fmt::Display for InformerStatus {
-    /// One line: the phase, and what it waits for.
+    /// Formats one line: the phase and, if there is one, the error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let phase = match self.phase {
             InformerPhase::Starting => "starting",

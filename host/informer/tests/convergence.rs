@@ -1,7 +1,7 @@
-//! Whatever a hostile server does, the store ends as the server's state, and every subscriber's replayed view as the store.
+//! Whatever a hostile server does, the store converges to the server's state, and every subscriber's replayed view to the store.
 //!
-//! `PILOTHOUSE_SEEDS=N` runs N seeds, `PILOTHOUSE_SEED=S` only one; a failure prints its seed. Over many seeds, each thing that
-//! the server can do to its client has to have happened.
+//! `PILOTHOUSE_SEEDS=N` runs N seeds, `PILOTHOUSE_SEED=S` only seed S; a failure prints its seed. Over 1000 seeds or more, every
+//! fault of the server must have happened.
 
 mod chaos;
 mod replay;
@@ -9,7 +9,7 @@ mod replay;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chaos::{Counts, FAULTS, Server, State, Stored};
+use chaos::{Counts, FAULTS, Server, ServerObject, State};
 use pilothouse_informer::{
     Compression, InformerKey, InformerOptions, InformerRegistry, ListWatch, StoreReader, SubscribeOptions,
 };
@@ -28,10 +28,10 @@ fn pods() -> InformerKey {
     })
 }
 
-fn read(object: &Object) -> Stored {
+fn read(object: &Object) -> ServerObject {
     let number =
         |text: &str| text.trim_start_matches(|char: char| char.is_alphabetic()).parse().expect("a number");
-    Stored {
+    ServerObject {
         uid: number(object.uid()),
         version: number(object.resource_version()),
         app: u8::try_from(number(&object.label("app").expect("labelled"))).expect("small"),
@@ -57,10 +57,10 @@ async fn converge(seed: u64) -> Counts {
         seed: Some(seed),
         page_size: 3,
         delta_capacity: 1 + rng.random_range(0..8),
-        // From the first object on, or from the second list.
+        // Trains the dictionary on the first object, or only on the second list.
         compression: seed
             .is_multiple_of(4)
-            .then_some(Compression { learn_from: if seed.is_multiple_of(8) { 1 } else { 700 } }),
+            .then_some(Compression { training_bytes: if seed.is_multiple_of(8) { 1 } else { 700 } }),
         ..InformerOptions::default()
     };
     let registry = InformerRegistry::new(factory, options);
@@ -78,7 +78,7 @@ async fn converge(seed: u64) -> Counts {
         .collect();
     let store = replayers[0].subscription.store();
     for _ in 0..60 {
-        server.live();
+        server.advance();
         tokio::time::sleep(Duration::from_millis(rng.random_range(0..4000))).await;
         let version = store.resource_version();
         if !version.is_empty() {
@@ -89,12 +89,12 @@ async fn converge(seed: u64) -> Counts {
                 "the store at {version} is the server's state at {version}: {content:?} is none of {states:?}"
             );
         }
-        let who = rng.random_range(0..3);
-        replayers[who].take_one_batch();
+        let index = rng.random_range(0..3);
+        replayers[index].take_one_batch();
     }
     server.stop_faults();
     let deadline = tokio::time::Instant::now() + Duration::from_secs(900);
-    // A server that lost everything may be as empty as a store that never had a list.
+    // The store may be empty because it was never synced, like a server that lost everything.
     while !replayers[0].subscription.status().synced || content(&store) != server.objects() {
         assert!(tokio::time::Instant::now() < deadline, "not converged: {:?}", registry.informers());
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -105,14 +105,14 @@ async fn converge(seed: u64) -> Counts {
         assert_eq!(view(replayer), content(&replayer.subscription.store()));
     }
     let requests = server.requests();
-    assert!(requests.lists <= requests.forced_lists, "more lists than were forced: {requests:?}");
-    assert!(requests.probes <= requests.forced_probes, "more probes than were forced: {requests:?}");
+    assert!(requests.lists <= requests.forced_lists, "more lists than the faults forced: {requests:?}");
+    assert!(requests.probes <= requests.forced_probes, "more probes than the faults forced: {requests:?}");
     registry.stop().await;
     server.counts()
 }
 
 #[test]
-fn b01_to_b36_the_store_converges_whatever_the_server_does() {
+fn the_store_converges_whatever_the_server_does() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let seeds = match number("PILOTHOUSE_SEED") {
         Some(seed) => seed..seed + 1,
@@ -135,6 +135,6 @@ fn b01_to_b36_the_store_converges_whatever_the_server_does() {
     }
     for fault in FAULTS {
         println!("{:>9} × {fault}", happened.of(fault));
-        assert!(!enough || happened.of(fault) > 0, "it never happened: {fault}");
+        assert!(!enough || happened.of(fault) > 0, "this fault never happened: {fault}");
     }
 }

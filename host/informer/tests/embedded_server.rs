@@ -1,4 +1,4 @@
-//! The informer through `kube::Client` against the embedded API server: real requests, real bodies, no script.
+//! The informer with a `kube::Client` against the embedded API server: real requests and bodies instead of scripted ones.
 
 use std::time::Duration;
 
@@ -44,9 +44,10 @@ fn cluster(streaming_list: bool) -> Cluster {
     Cluster { server, api: Api::default_namespaced(client), registry }
 }
 
-async fn words(subscription: &Subscription, count: usize) -> Vec<String> {
-    let mut words = Vec::new();
-    while words.len() < count {
+/// Takes batches until it has `count` notifications, and abbreviates them: `+name`, `~name`, `-name`.
+async fn summaries(subscription: &Subscription, count: usize) -> Vec<String> {
+    let mut summaries = Vec::new();
+    while summaries.len() < count {
         let batch = tokio::time::timeout(Duration::from_secs(60), subscription.next_batch()).await;
         for notification in batch.expect("a notification within a minute").expect("the informer runs") {
             let sign = match &notification {
@@ -54,10 +55,10 @@ async fn words(subscription: &Subscription, count: usize) -> Vec<String> {
                 Notification::Updated { .. } => "~",
                 Notification::Deleted { .. } => "-",
             };
-            words.push(format!("{sign}{}", notification.key().name()));
+            summaries.push(format!("{sign}{}", notification.key().name()));
         }
     }
-    words
+    summaries
 }
 
 async fn label(api: &Api<ConfigMap>, name: &str, value: &str) -> Result<(), kube::Error> {
@@ -66,19 +67,19 @@ async fn label(api: &Api<ConfigMap>, name: &str, value: &str) -> Result<(), kube
 }
 
 #[tokio::test(start_paused = true)]
-async fn b07_it_follows_the_server_by_streaming_list_and_by_plain_list() -> Result<(), kube::Error> {
+async fn the_informer_follows_the_server_with_streaming_and_with_plain_lists() -> Result<(), kube::Error> {
     for streaming in [true, false] {
         let Cluster { server, api, registry } = cluster(streaming);
         api.create(&PostParams::default(), &config_map("early")).await?;
         let first = registry.subscribe(config_maps(), SubscribeOptions::default()).expect("open");
         let second = registry.subscribe(config_maps(), SubscribeOptions::default()).expect("open");
-        assert_eq!(words(&first, 1).await, ["+early"]);
+        assert_eq!(summaries(&first, 1).await, ["+early"]);
         assert!(first.has_synced());
         api.create(&PostParams::default(), &config_map("late")).await?;
         label(&api, "early", "1").await?;
         api.delete("late", &DeleteParams::default()).await?;
-        assert_eq!(words(&first, 3).await, ["+late", "~early", "-late"]);
-        assert_eq!(words(&second, 4).await, ["+early", "+late", "~early", "-late"]);
+        assert_eq!(summaries(&first, 3).await, ["+late", "~early", "-late"]);
+        assert_eq!(summaries(&second, 4).await, ["+early", "+late", "~early", "-late"]);
         let by_watch = first.store().list();
         assert_eq!(by_watch.len(), 1);
         assert!(
@@ -98,40 +99,40 @@ async fn b07_it_follows_the_server_by_streaming_list_and_by_plain_list() -> Resu
 }
 
 #[tokio::test(start_paused = true)]
-async fn b05_a_cut_watch_resumes_without_a_list_and_a_compacted_one_lists() -> Result<(), kube::Error> {
+async fn a_cut_watch_resumes_without_a_list_and_a_compacted_watch_relists() -> Result<(), kube::Error> {
     let Cluster { server, api, registry } = cluster(false);
     api.create(&PostParams::default(), &config_map("a")).await?;
     let subscription = registry.subscribe(config_maps(), SubscribeOptions::default()).expect("open");
-    assert_eq!(words(&subscription, 1).await, ["+a"]);
+    assert_eq!(summaries(&subscription, 1).await, ["+a"]);
     server.cut_watches("", "configmaps");
     label(&api, "a", "1").await?;
-    assert_eq!(words(&subscription, 1).await, ["~a"]);
+    assert_eq!(summaries(&subscription, 1).await, ["~a"]);
     assert_eq!(server.requests().count(Verb::List, "v1/configmaps"), 1);
 
     server.faults().expire(Matcher::of(Verb::Watch, "configmaps"));
     server.cut_watches("", "configmaps");
     api.create(&PostParams::default(), &config_map("b")).await?;
-    let told = words(&subscription, 2).await;
-    assert!(told.contains(&"+b".to_owned()), "{told:?}");
+    let delivered = summaries(&subscription, 2).await;
+    assert!(delivered.contains(&"+b".to_owned()), "{delivered:?}");
     assert_eq!(server.requests().count(Verb::List, "v1/configmaps"), 2);
     Ok(())
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_a_server_that_asks_for_a_pause_gets_it() -> Result<(), kube::Error> {
+async fn retry_after_of_a_real_response_is_honoured() -> Result<(), kube::Error> {
     let Cluster { server, api, registry } = cluster(false);
     api.create(&PostParams::default(), &config_map("a")).await?;
     server.faults().fail_with_code(Matcher::of(Verb::List, "configmaps"), 1, 429, 7);
-    let asked = tokio::time::Instant::now();
+    let started_at = tokio::time::Instant::now();
     let subscription = registry.subscribe(config_maps(), SubscribeOptions::default()).expect("open");
-    assert_eq!(words(&subscription, 1).await, ["+a"]);
-    assert!(asked.elapsed() >= Duration::from_secs(7), "{:?}", asked.elapsed());
+    assert_eq!(summaries(&subscription, 1).await, ["+a"]);
+    assert!(started_at.elapsed() >= Duration::from_secs(7), "{:?}", started_at.elapsed());
     Ok(())
 }
 
 #[tokio::test]
-async fn failures_of_a_real_connection_are_told_apart() {
-    // Nobody listens on this port, and no other test is given it, as it might be one that was free a moment ago.
+async fn failures_of_a_real_connection_are_classified() {
+    // Nothing listens on port 1. A free port that was just released could be given to another test.
     let config = kube::Config::new("http://127.0.0.1:1".parse().expect("a URL"));
     let client = kube::Client::try_from(config).expect("a client");
     let refused = KubeListWatch::new(client, config_maps()).list(&ListParams::default()).await;

@@ -1,7 +1,7 @@
-//! A subscriber that takes nothing while very many events pass: its backlog stays within its bound, the others are told of
-//! every event, and when it wakes, what it is told leads from what it knew to what is (B19, B33).
+//! A stuck subscriber while very many events pass: its backlog stays within its bound, the other subscribers get every event,
+//! and when it continues, its notifications lead from the state that it knew to the present one.
 //!
-//! `cargo xtask soak` runs these at full size; otherwise they run at a tenth of it.
+//! `cargo xtask soak` runs these tests at full size; otherwise they run with a tenth of the events.
 
 mod replay;
 
@@ -23,25 +23,25 @@ use tokio::sync::Notify;
 const FULL: usize = 1_000_000;
 /// How many objects the first list has.
 const OBJECTS: usize = 1_000;
-/// How many notifications the stuck subscriber took before it got stuck.
-const TOLD: usize = 300;
+/// How many notifications the stuck subscriber takes before it gets stuck.
+const TAKEN: usize = 300;
 const BACKLOG: usize = 64;
 const EVENTS_PER_CHUNK: usize = 40;
 const EVENTS_PER_CHECK: usize = 10_000;
 
-/// What happens to the objects, beginning with those of the first list.
+/// A sequence of events, starting with the objects of the first list.
 #[derive(Clone, Copy, Debug)]
-enum Story {
-    /// Each is updated in turn.
+enum Scenario {
+    /// Every object is updated in turn.
     Updates,
-    /// One name is deleted and made anew, again and again.
+    /// One name is deleted and recreated again and again.
     OneName,
-    /// Names are made and deleted, each only once.
+    /// Distinct names are created and deleted, each of them once.
     DistinctNames,
 }
 
-impl Story {
-    /// The events of one step.
+impl Scenario {
+    /// Returns the events of one step.
     fn events(self, step: usize) -> Vec<(&'static str, String)> {
         let version = OBJECTS + 2 * step;
         match self {
@@ -60,8 +60,8 @@ impl Story {
         }
     }
 
-    /// B19: at most two pending items for each object that is live or that the subscriber was told of. No name comes to
-    /// those of the first list that is live at the end.
+    /// Returns the bound of the backlog: at most two notifications for each object that exists or that the subscriber knows.
+    /// Only the names of the first list exist at the end of a step.
     fn bound() -> usize {
         BACKLOG.max(2 * OBJECTS)
     }
@@ -73,17 +73,17 @@ fn pod(number: usize, uid: usize, version: usize) -> String {
     )
 }
 
-/// One list, and one watch whose body is made as it is read.
-struct Teller {
-    story: Story,
+/// Serves one list, and one watch whose body is generated as it is read.
+struct EventSource {
+    scenario: Scenario,
     steps: usize,
-    /// The first event waits for this.
+    /// The first event is sent after this notification.
     begin: Arc<Notify>,
-    told: Arc<Mutex<usize>>,
+    events_sent: Arc<Mutex<usize>>,
 }
 
 #[async_trait]
-impl ListWatch for Teller {
+impl ListWatch for EventSource {
     async fn list(&self, _: &ListParams) -> Result<ByteStream, Failure> {
         let items: Vec<_> = (0..OBJECTS).map(|number| pod(number, number, 1)).collect();
         let list = format!(r#"{{"metadata":{{"resourceVersion":"1"}},"items":[{}]}}"#, items.join(","));
@@ -91,11 +91,11 @@ impl ListWatch for Teller {
     }
 
     async fn watch(&self, _: &WatchParams) -> Result<ByteStream, Failure> {
-        let (story, steps, told) = (self.story, self.steps, Arc::clone(&self.told));
+        let (scenario, steps, events_sent) = (self.scenario, self.steps, Arc::clone(&self.events_sent));
         let chunks = (0..steps).step_by(EVENTS_PER_CHUNK).map(move |first| {
-            let events = (first..steps.min(first + EVENTS_PER_CHUNK)).flat_map(|step| story.events(step));
+            let events = (first..steps.min(first + EVENTS_PER_CHUNK)).flat_map(|step| scenario.events(step));
             let lines = events.map(|(kind, object)| {
-                *told.lock() += 1;
+                *events_sent.lock() += 1;
                 format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")
             });
             Ok(Bytes::from(lines.collect::<String>()))
@@ -109,15 +109,20 @@ impl ListWatch for Teller {
     }
 }
 
-async fn tell(story: Story, steps: usize) {
-    let (begin, told) = (Arc::new(Notify::new()), Arc::new(Mutex::new(0)));
+async fn run_scenario(scenario: Scenario, steps: usize) {
+    let (begin, events_sent) = (Arc::new(Notify::new()), Arc::new(Mutex::new(0)));
     let factory = {
-        let (begin, told) = (Arc::clone(&begin), Arc::clone(&told));
+        let (begin, events_sent) = (Arc::clone(&begin), Arc::clone(&events_sent));
         move |_: &InformerKey| -> Arc<dyn ListWatch> {
-            Arc::new(Teller { story, steps, begin: Arc::clone(&begin), told: Arc::clone(&told) })
+            Arc::new(EventSource {
+                scenario,
+                steps,
+                begin: Arc::clone(&begin),
+                events_sent: Arc::clone(&events_sent),
+            })
         }
     };
-    // The test's only deadline is its end.
+    // No idle timeout during the test.
     let idle_timeout = Duration::from_secs(1_000_000);
     let options =
         InformerOptions { streaming_list: false, seed: Some(1), idle_timeout, ..InformerOptions::default() };
@@ -131,17 +136,17 @@ async fn tell(story: Story, steps: usize) {
     });
     let subscribe = |options| Replayer::new(registry.subscribe(pods.clone(), options).expect("open"));
     let mut stuck =
-        subscribe(SubscribeOptions { backlog: BACKLOG, batch: TOLD, ..SubscribeOptions::default() });
-    // The first list and what comes in the same turn: more than it can have taken yet.
+        subscribe(SubscribeOptions { backlog: BACKLOG, batch: TAKEN, ..SubscribeOptions::default() });
+    // Room for the first list and the events of the same turn, which it cannot have taken yet.
     let mut lively = subscribe(SubscribeOptions { backlog: 2 * OBJECTS, ..SubscribeOptions::default() });
 
-    // Told of some of the objects, then stuck.
+    // It takes some of the objects, then gets stuck.
     let first = stuck.subscription.next_batch().await.expect("the informer runs");
-    assert_eq!(first.len(), TOLD);
+    assert_eq!(first.len(), TAKEN);
     first.into_iter().for_each(|notification| stuck.replay(notification));
     begin.notify_one();
 
-    let events = story.events(0).len() * steps;
+    let events = scenario.events(0).len() * steps;
     let (mut delivered, mut next_check, mut deepest) = (0, EVENTS_PER_CHECK, 0);
     while delivered < OBJECTS + events {
         let batch = tokio::time::timeout(Duration::from_secs(60), lively.subscription.next_batch()).await;
@@ -153,51 +158,59 @@ async fn tell(story: Story, steps: usize) {
         if delivered >= next_check {
             next_check += EVENTS_PER_CHECK;
             let backlog = registry.informers()[0].subscribers[0].backlog;
-            assert!(backlog <= Story::bound(), "{backlog} wait after {delivered} events");
+            assert!(backlog <= Scenario::bound(), "{backlog} pending after {delivered} events");
             deepest = deepest.max(backlog);
         }
     }
-    assert!(deepest >= OBJECTS - TOLD, "it was stuck: {deepest}");
-    assert_eq!((delivered, *told.lock()), (OBJECTS + events, events), "the others are told of each event");
-    assert!(lively.take_one_batch().is_none(), "and of nothing else");
+    assert!(deepest >= OBJECTS - TAKEN, "the subscriber was stuck: {deepest}");
+    assert_eq!(
+        (delivered, *events_sent.lock()),
+        (OBJECTS + events, events),
+        "the other subscriber gets each event"
+    );
+    assert!(lively.take_one_batch().is_none(), "and nothing else");
 
-    let waiting = registry.informers()[0].subscribers[0].backlog;
+    let pending = registry.informers()[0].subscribers[0].backlog;
     let mut caught_up = 0;
     while let Some(count) = stuck.take_one_batch() {
         caught_up += count;
     }
-    assert_eq!(caught_up, waiting, "what it is told when it wakes");
+    assert_eq!(caught_up, pending, "it gets its backlog when it continues");
     let cached: Vec<Object> = stuck.subscription.store().list();
-    assert_eq!(stuck.view.into_values().collect::<Vec<_>>(), cached, "leads to what is");
+    assert_eq!(
+        stuck.view.into_values().collect::<Vec<_>>(),
+        cached,
+        "its notifications lead to the present state"
+    );
     assert_eq!(lively.view.into_values().collect::<Vec<_>>(), cached);
-    println!("{story:?}: {events} events, at most {deepest} waited, {caught_up} when it woke");
+    println!("{scenario:?}: {events} events, at most {deepest} pending, {caught_up} at the end");
     registry.stop().await;
 }
 
-/// In a task, as subscribers are: the future that a runtime blocks on gets its turn only once for many turns of a task.
-async fn run(story: Story, steps: usize) {
-    tokio::spawn(tell(story, steps)).await.expect("no panic");
+/// Runs in a task, as subscribers do: the future that a runtime blocks on is polled only once for many polls of a task.
+async fn run(scenario: Scenario, steps: usize) {
+    tokio::spawn(run_scenario(scenario, steps)).await.expect("no panic");
 }
 
 #[tokio::test(start_paused = true)]
-async fn b19_a_stuck_subscriber_is_bounded_while_objects_are_updated() {
-    run(Story::Updates, FULL / 10).await;
+async fn a_stuck_subscriber_is_bounded_while_objects_are_updated() {
+    run(Scenario::Updates, FULL / 10).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn b19_a_stuck_subscriber_is_bounded_while_one_name_comes_and_goes() {
-    run(Story::OneName, FULL / 10).await;
+async fn a_stuck_subscriber_is_bounded_while_one_name_is_recreated() {
+    run(Scenario::OneName, FULL / 10).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn b19_a_stuck_subscriber_is_bounded_while_names_come_and_go() {
-    run(Story::DistinctNames, FULL / 10).await;
+async fn a_stuck_subscriber_is_bounded_while_names_come_and_go() {
+    run(Scenario::DistinctNames, FULL / 10).await;
 }
 
 #[tokio::test(start_paused = true)]
 #[ignore = "a million of each: `cargo xtask soak` runs it in release mode"]
-async fn b19_a_stuck_subscriber_is_bounded_over_a_million_of_each() {
-    for story in [Story::Updates, Story::OneName, Story::DistinctNames] {
-        run(story, FULL).await;
+async fn a_stuck_subscriber_is_bounded_over_a_million_events_of_each_kind() {
+    for scenario in [Scenario::Updates, Scenario::OneName, Scenario::DistinctNames] {
+        run(scenario, FULL).await;
     }
 }

@@ -1,7 +1,9 @@
+//! Tests of the coalescing queue.
+
 use pilothouse_model::Delta;
 
 use super::CoalescingQueue;
-use crate::scripted::pod;
+use crate::scripted_server::pod;
 
 const UNKNOWN: &dyn Fn(&pilothouse_model::ObjectKey) -> bool = &|_| false;
 
@@ -17,7 +19,7 @@ fn version(delta: Option<&Delta>) -> Option<String> {
 }
 
 #[test]
-fn an_exact_queue_knows_the_last_item_of_each_key_and_forgets_keys_that_left() {
+fn latest_returns_the_last_item_of_a_key_until_it_is_popped() {
     let mut queue = CoalescingQueue::new(10);
     for (name, version) in [("a", 1), ("a", 2), ("b", 3)] {
         queue.push(updated(name, version), UNKNOWN);
@@ -27,20 +29,20 @@ fn an_exact_queue_knows_the_last_item_of_each_key_and_forgets_keys_that_left() {
         assert_eq!(version(queue.pop().as_ref()).as_deref(), Some(popped));
         assert_eq!(version(queue.latest(&key)).as_deref(), latest);
         assert_eq!(version(queue.latest_mut(&key).as_deref()).as_deref(), latest);
-        assert_eq!(queue.places.len(), keys);
+        assert_eq!(queue.positions.len(), keys);
     }
-    // What comes after the first question is known as well, and nothing is noted before it.
+    // Positions are tracked from the first lookup on, not before.
     queue.push(updated("a", 4), UNKNOWN);
-    assert!(queue.places.is_empty());
+    assert!(queue.positions.is_empty());
     assert_eq!(version(queue.latest(&key)).as_deref(), Some("4"));
     queue.push(updated("a", 5), UNKNOWN);
     assert_eq!(version(queue.latest(&key)).as_deref(), Some("5"));
     while queue.pop().is_some() {}
-    assert!(queue.latest(&key).is_none() && queue.places.is_empty());
+    assert!(queue.latest(&key).is_none() && queue.positions.is_empty());
 }
 
 #[test]
-fn b19_merging_ends_when_the_consumer_has_caught_up() {
+fn merging_ends_when_the_consumer_has_caught_up() {
     let mut queue = CoalescingQueue::new(2);
     for (name, version) in [("a", 1), ("b", 2), ("c", 3), ("c", 4)] {
         queue.push(updated(name, version), UNKNOWN);
@@ -48,8 +50,8 @@ fn b19_merging_ends_when_the_consumer_has_caught_up() {
     assert!(queue.merging);
     assert_eq!((queue.len(), queue.take_merged()), (3, 1));
     while queue.pop().is_some() {}
-    assert!(queue.is_empty() && queue.places.is_empty());
+    assert!(queue.is_empty() && queue.positions.is_empty());
     queue.push(updated("a", 5), UNKNOWN);
     queue.push(updated("a", 6), UNKNOWN);
-    assert_eq!((queue.len(), queue.take_merged()), (2, 0), "every event is kept again");
+    assert_eq!((queue.len(), queue.take_merged()), (2, 0), "the queue is exact again");
 }

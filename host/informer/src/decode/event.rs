@@ -1,14 +1,16 @@
+//! Decodes the events of a watch.
+
 use std::borrow::Cow;
 
 use pilothouse_model::{Object, ObjectReader};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{DecodeError, MAX_VERSION_BYTES, ObjectFormat, checked_version};
+use super::{DecodeError, MAX_VERSION_BYTES, ObjectFormat, check_version};
 use crate::failure::Failure;
 use crate::store::Store;
 
-/// One event of a watch.
+/// A decoded watch event.
 #[derive(Debug)]
 pub(crate) enum WatchEvent {
     Added(Object),
@@ -16,7 +18,7 @@ pub(crate) enum WatchEvent {
     Deleted(Object),
     Bookmark {
         resource_version: String,
-        /// Whether it ends the initial events of a streaming list.
+        /// Whether the bookmark ends the initial events of a streaming list.
         initial_events_end: bool,
     },
     Error(Failure),
@@ -45,20 +47,21 @@ struct BookmarkMeta<'a> {
     annotations: std::collections::BTreeMap<String, String>,
 }
 
+/// The annotation of the bookmark that ends the initial events (KEP-3157).
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Reads the lines of a watch.
+/// Decodes the lines of a watch body.
 pub(crate) struct EventDecoder<'a> {
     pub(crate) format: &'a ObjectFormat,
     pub(crate) reader: &'a mut ObjectReader,
-    /// What is like the objects to come: their stored versions.
+    /// Holds the previous versions of the objects, which speed up decoding.
     pub(crate) store: &'a Store,
 }
 
 impl EventDecoder<'_> {
-    /// Reads one line.
+    /// Decodes one line.
     pub(crate) fn decode(&mut self, line: &[u8]) -> Result<WatchEvent, DecodeError> {
-        if let Some((kind, object)) = split_usual_form(line)
+        if let Some((kind, object)) = split_canonical_form(line)
             && let Ok(event) = self.event(kind, object)
         {
             return Ok(event);
@@ -67,11 +70,13 @@ impl EventDecoder<'_> {
         self.event(&envelope.kind, envelope.object.get().as_bytes())
     }
 
-    /// Reads the line that `text` starts with, and says how long that is with its end: where it is an event as Kubernetes writes it, of a
-    /// version that can be read by comparing it with the stored one.
+    /// Decodes the line that `text` starts with by comparing its object with the stored version, and returns the event with the
+    /// length of the line, line ending included. Returns `None` if the line is not an event in kube-apiserver's form, or if
+    /// its object cannot be decoded by comparison.
     pub(crate) fn decode_first(&mut self, text: &str) -> Option<(WatchEvent, usize)> {
         let (event, object) = first_event(text)?;
-        let (version, len) = self.format.version(object, self.reader, |key| self.store.get_plain(key))?;
+        let (version, len) =
+            self.format.updated_object(object, self.reader, |key| self.store.get_if_plain(key))?;
         let end = object.get(len..)?.strip_prefix('}')?;
         let rest = end.strip_prefix('\n').or_else(|| end.strip_prefix("\r\n"))?;
         (1..=MAX_VERSION_BYTES)
@@ -79,17 +84,18 @@ impl EventDecoder<'_> {
             .then(|| (event(version), text.len() - rest.len()))
     }
 
-    /// Namespace and name of the object of the event that `text` starts with, unchecked; see [`ObjectReader::first_key`].
+    /// Returns namespace and name of the object in the event that `text` starts with, without validation; see
+    /// [`ObjectReader::first_key`].
     pub(super) fn first_key<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
         self.reader.first_key(first_event(text)?.1)
     }
 
     fn object(&mut self, object: &[u8]) -> Result<Object, DecodeError> {
-        let object = self.format.object(object, self.reader, |key| self.store.get_plain(key))?;
+        let object = self.format.object(object, self.reader, |key| self.store.get_if_plain(key))?;
         if object.resource_version().is_empty() {
             return Err(DecodeError::NoResourceVersion(object.key().to_string()));
         }
-        checked_version(object.resource_version())?;
+        check_version(object.resource_version())?;
         Ok(object)
     }
 
@@ -110,28 +116,29 @@ fn bookmark(object: &[u8]) -> Result<WatchEvent, DecodeError> {
     if metadata.resource_version.is_empty() {
         return Err(DecodeError::NoResourceVersion("of a bookmark".to_owned()));
     }
-    checked_version(&metadata.resource_version)?;
+    check_version(&metadata.resource_version)?;
     Ok(WatchEvent::Bookmark {
         resource_version: metadata.resource_version.into_owned(),
         initial_events_end: metadata.annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true"),
     })
 }
 
-/// Makes an event of its object.
-type Kind = fn(Object) -> WatchEvent;
+/// Constructs an event from its object.
+type EventConstructor = fn(Object) -> WatchEvent;
 
-/// What event `text` starts with, and the text from its object on, of an event with an object that is written as Kubernetes writes it.
-fn first_event(text: &str) -> Option<(Kind, &str)> {
-    const KINDS: [(&str, Kind); 3] =
+/// Returns the type of the object event that `text` starts with, and the text from its object on. Returns `None` if the event is
+/// not in kube-apiserver's form.
+fn first_event(text: &str) -> Option<(EventConstructor, &str)> {
+    const KINDS: [(&str, EventConstructor); 3] =
         [("MODIFIED", WatchEvent::Modified), ("ADDED", WatchEvent::Added), ("DELETED", WatchEvent::Deleted)];
     let rest = text.strip_prefix(r#"{"type":""#)?;
     let after = |kind: &str| rest.strip_prefix(kind)?.strip_prefix(r#"","object":"#);
     KINDS.iter().find_map(|(kind, event)| Some((*event, after(kind)?)))
 }
 
-/// The type and the object of an event written as Kubernetes writes it, found without a parse of the whole line: the
-/// object's own parser validates it anyway. When more follows the object, that parser fails, and the line is read anew.
-fn split_usual_form(line: &[u8]) -> Option<(&str, &[u8])> {
+/// Splits an event in kube-apiserver's form into its type and its object without parsing the whole line; the object's parser
+/// validates it anyway. If something follows the object, that parser fails, and the whole line is parsed instead.
+fn split_canonical_form(line: &[u8]) -> Option<(&str, &[u8])> {
     let rest = line.strip_prefix(br#"{"type":""#)?;
     let end = rest.iter().take(10).position(|byte| *byte == b'"')?;
     let kind = std::str::from_utf8(&rest[..end]).ok()?;
@@ -142,7 +149,7 @@ fn split_usual_form(line: &[u8]) -> Option<(&str, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::tests_support::{pod_format, pod_item};
+    use crate::decode::test_support::{pod_format, pod_item};
 
     fn read(line: &str) -> Result<WatchEvent, DecodeError> {
         let (format, mut reader, store) = (pod_format(), ObjectReader::default(), Store::new());
@@ -154,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_in_the_usual_form_and_in_any_other() {
+    fn events_are_decoded_in_canonical_and_in_any_other_form() {
         for line in [
             format!(r#"{{"type":"ADDED","object":{}}}"#, pod()),
             format!(r#"{{ "object": {}, "type": "ADDED" }}"#, pod()),
@@ -168,21 +175,21 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_form_is_split_without_a_parse_and_any_other_left_to_it() {
+    fn only_the_canonical_form_is_split_without_a_json_parse() {
         let usual = br#"{"type":"ADDED","object":{"a":"}"} }  "#;
-        assert_eq!(split_usual_form(usual), Some(("ADDED", br#"{"a":"}"} "#.as_slice())));
+        assert_eq!(split_canonical_form(usual), Some(("ADDED", br#"{"a":"}"} "#.as_slice())));
         for other in [
             br#"{ "type":"ADDED","object":{}}"#.as_slice(),
             br#"{"type":"ADDED", "object":{}}"#,
             br#"{"type":"A name that is far too long","object":{}}"#,
             br#"{"type":"ADDED","object":{}} ;"#,
         ] {
-            assert_eq!(split_usual_form(other), None);
+            assert_eq!(split_canonical_form(other), None);
         }
     }
 
     #[test]
-    fn an_event_of_a_stored_object_is_read_without_its_end_being_looked_for() {
+    fn an_event_of_a_stored_object_is_decoded_without_searching_the_line_end() {
         let (format, mut reader, store) = (pod_format(), ObjectReader::default(), Store::new());
         let line = |kind: &str, version: &str| {
             let pod = format!(r#"{{"apiVersion":"v1","kind":"Pod",{}"#, &pod_item("a", version)[1..]);
@@ -224,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn b09_an_object_has_the_same_bytes_by_list_and_by_watch() {
+    fn an_object_has_the_same_bytes_from_a_list_and_from_a_watch() {
         let Ok(WatchEvent::Modified(by_watch)) =
             read(&format!(r#"{{"type":"MODIFIED","object":{}}}"#, pod()))
         else {
@@ -237,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn bookmarks_say_whether_they_end_the_initial_events() {
+    fn a_bookmark_annotation_marks_the_end_of_the_initial_events() {
         let bookmark = |annotations: &str| {
             format!(
                 r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","metadata":{{"resourceVersion":"8"{annotations}}}}}}}"#
@@ -254,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn b03_events_that_cannot_be_trusted_are_refused() {
+    fn malformed_events_are_rejected() {
         for line in [
             "{".to_owned(),
             r#"{"type":"ADDED"}"#.to_owned(),

@@ -1,43 +1,46 @@
-use super::DecodeError;
-use super::text::text_of;
+//! Splits a watch body into lines.
 
-/// Cuts a body into lines. A line inside one chunk is not copied; only what a chunk's end cuts is kept, up to a limit.
+use super::DecodeError;
+use super::utf8::utf8_part;
+
+/// Splits a body into lines. A line within one chunk is not copied; only the unfinished line at the end of a chunk is
+/// buffered, up to a limit.
 pub(crate) struct LineSplitter {
-    /// The start of a line whose end has not come yet.
-    carry: Vec<u8>,
+    /// The beginning of a line whose end has not arrived yet.
+    partial_line: Vec<u8>,
     limit: usize,
 }
 
-/// Who reads the lines of a body.
-pub(crate) trait ReadLines {
-    /// Why no more is read.
+/// Reads the lines of a body.
+pub(crate) trait LineHandler {
+    /// Why reading stops.
     type Error: From<DecodeError>;
 
-    /// Reads the line that `text` starts with, if it takes no search for the end of the line to do so; returns its length, the end
-    /// included.
-    fn first(&mut self, text: &str) -> Result<Option<usize>, Self::Error>;
+    /// Reads the line that `text` starts with, if that is possible without searching for its end. Returns the length of the line,
+    /// line ending included.
+    fn read_prefix(&mut self, text: &str) -> Result<Option<usize>, Self::Error>;
 
-    /// Reads a line, which comes without its end.
-    fn line(&mut self, line: &[u8]) -> Result<(), Self::Error>;
+    /// Reads a line, which is passed without its line ending.
+    fn read_line(&mut self, line: &[u8]) -> Result<(), Self::Error>;
 }
 
 impl LineSplitter {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { carry: Vec::new(), limit }
+        Self { partial_line: Vec::new(), limit }
     }
 
-    /// Has `lines` read each line that `chunk` completes; empty lines are skipped. Stops early at an error.
-    pub(crate) fn feed<R: ReadLines>(&mut self, chunk: &[u8], lines: &mut R) -> Result<(), R::Error> {
+    /// Passes each line that `chunk` completes to `lines`. Skips empty lines and stops at the first error.
+    pub(crate) fn feed<R: LineHandler>(&mut self, chunk: &[u8], lines: &mut R) -> Result<(), R::Error> {
         let mut at = 0;
         let mut text = None;
         while at < chunk.len() {
-            if self.carry.is_empty() {
+            if self.partial_line.is_empty() {
                 let (start, text) = *text.get_or_insert_with(|| {
-                    let (start, text) = text_of(&chunk[at..]);
+                    let (start, text) = utf8_part(&chunk[at..]);
                     (at + start, text)
                 });
                 let text = at.checked_sub(start).and_then(|at| text.get(at..));
-                let first = text.map_or(Ok(None), |text| lines.first(text))?;
+                let first = text.map_or(Ok(None), |text| lines.read_prefix(text))?;
                 if let Some(len) = first {
                     at += len;
                     continue;
@@ -46,26 +49,26 @@ impl LineSplitter {
             let rest = &chunk[at..];
             let Some(end) = memchr::memchr(b'\n', rest) else { break };
             at += end + 1;
-            if self.carry.is_empty() {
+            if self.partial_line.is_empty() {
                 Self::emit(&rest[..end], lines)?;
             } else {
-                self.carry.extend_from_slice(&rest[..end]);
-                let emitted = Self::emit(&self.carry, lines);
-                self.carry.clear();
+                self.partial_line.extend_from_slice(&rest[..end]);
+                let emitted = Self::emit(&self.partial_line, lines);
+                self.partial_line.clear();
                 emitted?;
             }
         }
         let rest = &chunk[at..];
-        if self.carry.len() + rest.len() > self.limit {
+        if self.partial_line.len() + rest.len() > self.limit {
             return Err(DecodeError::TooLong { limit: self.limit }.into());
         }
-        self.carry.extend_from_slice(rest);
+        self.partial_line.extend_from_slice(rest);
         Ok(())
     }
 
-    fn emit<R: ReadLines>(line: &[u8], lines: &mut R) -> Result<(), R::Error> {
+    fn emit<R: LineHandler>(line: &[u8], lines: &mut R) -> Result<(), R::Error> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if line.iter().all(u8::is_ascii_whitespace) { Ok(()) } else { lines.line(line) }
+        if line.iter().all(u8::is_ascii_whitespace) { Ok(()) } else { lines.read_line(line) }
     }
 }
 
@@ -73,7 +76,7 @@ impl LineSplitter {
 mod tests {
     use super::*;
 
-    /// Those that start so are read without a search for their end.
+    /// Lines with this prefix are read by `read_prefix`.
     const SHORT: &str = "tw";
 
     #[derive(Default)]
@@ -82,10 +85,10 @@ mod tests {
         first: usize,
     }
 
-    impl ReadLines for Reader {
+    impl LineHandler for Reader {
         type Error = DecodeError;
 
-        fn first(&mut self, text: &str) -> Result<Option<usize>, DecodeError> {
+        fn read_prefix(&mut self, text: &str) -> Result<Option<usize>, DecodeError> {
             let line = text.split_inclusive('\n').next().unwrap_or_default();
             if !line.starts_with(SHORT) || !line.ends_with('\n') {
                 return Ok(None);
@@ -95,7 +98,7 @@ mod tests {
             Ok(Some(line.len()))
         }
 
-        fn line(&mut self, line: &[u8]) -> Result<(), DecodeError> {
+        fn read_line(&mut self, line: &[u8]) -> Result<(), DecodeError> {
             self.lines.push(String::from_utf8_lossy(line).into_owned());
             Ok(())
         }
@@ -111,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_whole_wherever_the_chunks_are_cut() {
+    fn lines_are_complete_wherever_chunks_are_split() {
         let text = "one\ntwö\r\n\n  \nthrée\ntwelve\npartial".as_bytes();
         for first in 0..text.len() {
             for second in first..text.len() {
@@ -124,13 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_does_not_hide_the_lines_behind_it() {
+    fn invalid_utf8_does_not_hide_the_lines_after_it() {
         let read = lines(&[b"one\n\xfftwo\ntwo\n"]).expect("lines");
         assert_eq!(read.lines, ["one", "\u{fffd}two", "two"]);
     }
 
     #[test]
-    fn a_line_without_an_end_is_refused_above_the_limit() {
+    fn an_unterminated_line_above_the_limit_is_rejected() {
         assert!(lines(&[b"0123456789", b"0123456789"]).is_err());
         assert!(lines(&[b"0123456789", b"012345", b"\n"]).is_ok());
     }

@@ -1,46 +1,49 @@
+//! Decodes a list while its body arrives.
+
 use pilothouse_model::{Object, ObjectReader};
 use serde::Deserialize;
 
-use super::text::text_of;
-use super::{DecodeError, ObjectFormat, checked_version};
+use super::utf8::utf8_part;
+use super::{DecodeError, ObjectFormat, check_version};
 
 /// The metadata of one page of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListPage {
     pub(crate) resource_version: String,
-    /// The token for the next page, if there is one.
+    /// The continue token of the next page, if there is one.
     pub(crate) next: Option<String>,
 }
 
-/// Reads a list while its body arrives: each item becomes an object as soon as it is complete, so that at no time the whole
-/// body is in memory beside the objects.
+/// Decodes a list while its body arrives: each item becomes an object as soon as it is complete, so the whole body is never in
+/// memory beside the objects.
 ///
-/// An item that a chunk holds whole is read in one pass, its end included. Otherwise, and around the items, only the places
-/// of brackets, quotes and the member name `items` are looked at here; whether it is well-formed JSON, its own parser says.
+/// An item that is complete within a chunk is decoded in one pass, which also finds its end. For other items, and outside the
+/// items, this decoder only tracks brackets, quotes and the field name `items`; the JSON parser validates the rest.
 pub(crate) struct ListDecoder {
     /// The text outside the items.
     envelope: Vec<u8>,
-    /// The part of the current item that has come.
+    /// The part of the current item that has arrived.
     item: Vec<u8>,
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// The last string in `envelope`: where it starts and ends, without quotes.
     string_start: usize,
+    /// Start and end of the last string in `envelope`, without quotes.
     last_name: (usize, usize),
-    place: Place,
+    state: ScanState,
     limit: usize,
     reader: ObjectReader,
 }
 
+/// Where in the body the decoder is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// Around the items.
+enum ScanState {
+    /// Outside the items.
     Envelope,
-    /// In the list, between two items.
-    Between,
-    /// In an item.
-    Item,
+    /// Between two items.
+    BetweenItems,
+    /// Within an item.
+    InItem,
 }
 
 #[derive(Deserialize)]
@@ -61,7 +64,7 @@ struct ListMeta {
 }
 
 impl ListDecoder {
-    /// `limit` bounds one item, and the text around the items.
+    /// Creates a decoder. `limit` bounds, in bytes, each item and the text around the items.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             envelope: Vec::new(),
@@ -71,13 +74,13 @@ impl ListDecoder {
             escaped: false,
             string_start: 0,
             last_name: (0, 0),
-            place: Place::Envelope,
+            state: ScanState::Envelope,
             limit,
             reader: ObjectReader::default(),
         }
     }
 
-    /// Takes the next part of the body; completed items are appended to `items`.
+    /// Decodes the next chunk of the body and appends completed items to `items`.
     pub(crate) fn feed(
         &mut self,
         chunk: &[u8],
@@ -86,19 +89,19 @@ impl ListDecoder {
     ) -> Result<(), DecodeError> {
         // Where the current item starts in this chunk.
         let mut start = 0;
-        let (text_start, text) = text_of(chunk);
+        let (text_start, text) = utf8_part(chunk);
         let mut next = 0;
         while let Some(&byte) = chunk.get(next) {
             let at = next;
             next += 1;
-            match self.place {
-                Place::Envelope => {
+            match self.state {
+                ScanState::Envelope => {
                     self.envelope.push(byte);
                     self.scan_envelope(byte);
                 }
-                Place::Between => match byte {
+                ScanState::BetweenItems => match byte {
                     b'{' => {
-                        // Nearly always the item ends in this chunk, and one pass finds its end and reads it.
+                        // Nearly always the item ends in this chunk: one pass decodes it and finds its end.
                         let rest = at.checked_sub(text_start).and_then(|at| text.get(at..));
                         let reader = &mut self.reader;
                         let first = rest.map_or(Ok(None), |rest| format.first_object(rest, reader));
@@ -107,19 +110,19 @@ impl ListDecoder {
                             next = at + len;
                             continue;
                         }
-                        self.place = Place::Item;
+                        self.state = ScanState::InItem;
                         self.depth = 1;
                         start = at;
                     }
                     b']' => {
                         self.envelope.push(byte);
-                        self.place = Place::Envelope;
+                        self.state = ScanState::Envelope;
                         self.depth = 1;
                     }
                     b',' | b' ' | b'\n' | b'\r' | b'\t' => {}
                     _ => return Err(DecodeError::NotAList("an item is not an object")),
                 },
-                Place::Item => {
+                ScanState::InItem => {
                     if self.scan_item(byte) {
                         let tail = &chunk[start..=at];
                         if self.item.is_empty() {
@@ -129,12 +132,12 @@ impl ListDecoder {
                             items.push(format.object(&self.item, &mut self.reader, |_| None)?);
                             self.item.clear();
                         }
-                        self.place = Place::Between;
+                        self.state = ScanState::BetweenItems;
                     }
                 }
             }
         }
-        if self.place == Place::Item {
+        if self.state == ScanState::InItem {
             self.item.extend_from_slice(&chunk[start..]);
         }
         if self.item.len().max(self.envelope.len()) > self.limit {
@@ -143,9 +146,9 @@ impl ListDecoder {
         Ok(())
     }
 
-    /// Ends the body.
+    /// Finishes the body and returns the list's metadata.
     pub(crate) fn finish(self) -> Result<ListPage, DecodeError> {
-        if self.place != Place::Envelope || self.depth != 0 {
+        if self.state != ScanState::Envelope || self.depth != 0 {
             return Err(DecodeError::NotAList("the body ends early"));
         }
         let envelope: Envelope = serde_json::from_slice(&self.envelope)?;
@@ -157,11 +160,11 @@ impl ListDecoder {
         let Some(resource_version) = resource_version else {
             return Err(DecodeError::NotAList("it has no metadata.resourceVersion to watch from"));
         };
-        checked_version(&resource_version)?;
+        check_version(&resource_version)?;
         Ok(ListPage { resource_version, next: metadata.next.filter(|next| !next.is_empty()) })
     }
 
-    /// An empty list is `null` in what some servers write.
+    /// Whether `items` is `null`, as some servers write an empty list.
     fn has_null_items(&self) -> bool {
         #[derive(Deserialize)]
         struct Items {
@@ -183,14 +186,14 @@ impl ListDecoder {
                 self.in_string = true;
                 self.string_start = self.envelope.len();
             }
-            b'[' if self.depth == 1 && self.is_value_of_items() => self.place = Place::Between,
+            b'[' if self.depth == 1 && self.is_value_of_items() => self.state = ScanState::BetweenItems,
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => self.depth = self.depth.saturating_sub(1),
             _ => {}
         }
     }
 
-    /// Whether the bracket just read follows `"items":` at the top level.
+    /// Whether the current bracket follows `"items":` at the top level.
     fn is_value_of_items(&self) -> bool {
         let (start, end) = self.last_name;
         let between = self.envelope.get(end + 1..self.envelope.len() - 1).unwrap_or_default();
@@ -228,7 +231,7 @@ impl ListDecoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::tests_support::{pod_format, pod_item};
+    use crate::decode::test_support::{pod_format, pod_item};
 
     fn decode(chunks: &[&[u8]]) -> Result<(Vec<String>, ListPage), DecodeError> {
         let mut decoder = ListDecoder::new(4096);
@@ -251,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_whole_wherever_the_body_is_cut() {
+    fn items_are_complete_wherever_the_body_is_split() {
         let text = list();
         for cut in 0..text.len() {
             let (head, tail) = text.as_bytes().split_at(cut);
@@ -277,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn bodies_that_are_not_a_list_are_rejected() {
         let cut = list();
         let cut = &cut[..cut.len() - 1];
         for text in [
@@ -298,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_member_items_of_the_list_itself_holds_items() {
+    fn only_the_top_level_items_field_holds_items() {
         let text = format!(
             r#"{{"metadata":{{"resourceVersion":"9","items":[1]}},"columns":["x",{{"items":[2]}}],"items":[{}]}}"#,
             pod_item("a", "1")
@@ -308,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_ends_early_is_said_to() {
+    fn a_truncated_body_is_reported_as_such() {
         let text = list();
         for cut in [1, text.len() / 2, text.len() - 2, text.len() - 1] {
             let error = decode(&[&text.as_bytes()[..cut]]).expect_err("not whole");
@@ -317,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_around_the_items_may_be_as_long_as_the_limit() {
+    fn the_text_around_the_items_may_reach_the_limit() {
         let text = br#"{"metadata":{"resourceVersion":"9"},"items":[]}"#;
         let feed = |limit| ListDecoder::new(limit).feed(text, &pod_format(), &mut Vec::new());
         assert!(feed(text.len()).is_ok());
@@ -325,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_above_the_limit_is_refused() {
+    fn an_item_above_the_limit_is_rejected() {
         let text = format!(r#"{{"items":[{{"x":"{}"#, "y".repeat(5000));
         assert!(matches!(decode(&[text.as_bytes()]), Err(DecodeError::TooLong { .. })));
     }

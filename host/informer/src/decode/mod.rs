@@ -1,15 +1,15 @@
-//! From the bytes of a response body to objects, as the bytes arrive.
+//! Decodes the bytes of list and watch bodies into objects as the bytes arrive.
 
-mod ahead;
 mod event;
 mod lines;
 mod list;
-mod text;
+mod prefetch;
+mod utf8;
 
-pub(crate) use ahead::Ahead;
 pub(crate) use event::{EventDecoder, WatchEvent};
-pub(crate) use lines::{LineSplitter, ReadLines};
+pub(crate) use lines::{LineHandler, LineSplitter};
 pub(crate) use list::{ListDecoder, ListPage};
+pub(crate) use prefetch::Prefetcher;
 
 use pilothouse_model::{Object, ObjectError, ObjectKey, ObjectReader, ParseOptions, Transform};
 
@@ -22,7 +22,7 @@ impl From<DecodeError> for Failure {
     }
 }
 
-/// How objects of one informer are read.
+/// How the objects of one informer are decoded: their type and their transform.
 #[derive(Debug)]
 pub(crate) struct ObjectFormat {
     api_version: String,
@@ -30,18 +30,19 @@ pub(crate) struct ObjectFormat {
     transform: Transform,
 }
 
-/// The longest resource version, in bytes. Servers' are decimal numbers. It goes into URLs, which have a limit, too.
+/// The longest accepted resource version, in bytes. Real ones are decimal numbers. Versions go into URLs, whose length is
+/// limited, too.
 const MAX_VERSION_BYTES: usize = 256;
 
-/// The version, if it is one to watch from.
-fn checked_version(version: &str) -> Result<(), DecodeError> {
+/// Errors if the version is too long to watch from.
+fn check_version(version: &str) -> Result<(), DecodeError> {
     if version.len() > MAX_VERSION_BYTES {
         return Err(DecodeError::LongResourceVersion(version.len()));
     }
     Ok(())
 }
 
-/// Why something in a body is not what was asked for.
+/// Why a part of a body cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DecodeError {
     #[error("{0}")]
@@ -52,7 +53,7 @@ pub(crate) enum DecodeError {
     NoResourceVersion(String),
     #[error("not JSON: {0}")]
     Json(#[from] serde_json::Error),
-    #[error("an event of type {0:?}, which is none of ADDED, MODIFIED, DELETED, BOOKMARK and ERROR")]
+    #[error("unknown event type {0:?}; expected ADDED, MODIFIED, DELETED, BOOKMARK or ERROR")]
     EventType(String),
     #[error("not a list: {0}")]
     NotAList(&'static str),
@@ -73,8 +74,8 @@ impl ObjectFormat {
         }
     }
 
-    /// Reads one object; its type is put in where it has none, and must be the informer's. `stored` is as in
-    /// [`ObjectReader::read`].
+    /// Decodes one object. A missing type is added, as in the items of a list; a present type must be the informer's. `stored`
+    /// is as in [`ObjectReader::read`].
     pub(crate) fn object(
         &self,
         json: &[u8],
@@ -86,9 +87,9 @@ impl ObjectFormat {
         Ok(object)
     }
 
-    /// As [`object`](Self::object), of the version that `text` starts with of a stored object, and its length; see
-    /// [`ObjectReader::read_version`]. Its type is that of the stored one.
-    pub(crate) fn version(
+    /// Decodes the object that `text` starts with, if it is a new version of a stored object, and returns it with its length;
+    /// see [`ObjectReader::read_version`]. Its type is that of the stored object.
+    pub(crate) fn updated_object(
         &self,
         text: &str,
         reader: &mut ObjectReader,
@@ -99,8 +100,8 @@ impl ObjectFormat {
         version
     }
 
-    /// As [`object`](Self::object), of the object that `text` starts with, and its length; `None` when that cannot be told in
-    /// one pass.
+    /// Decodes the object that `text` starts with and returns it with its length. Returns `None` if one pass over the text
+    /// cannot decode it.
     pub(crate) fn first_object(
         &self,
         text: &str,
@@ -129,7 +130,7 @@ impl ObjectFormat {
 }
 
 #[cfg(test)]
-pub(crate) mod tests_support {
+pub(crate) mod test_support {
     use super::ObjectFormat;
     use pilothouse_model::Transform;
 
@@ -137,7 +138,7 @@ pub(crate) mod tests_support {
         ObjectFormat { api_version: "v1".into(), kind: "Pod".into(), transform: Transform::standard() }
     }
 
-    /// A pod as a list has it: without its type.
+    /// Returns a pod as an item of a list: without its type.
     pub(crate) fn pod_item(name: &str, version: &str) -> String {
         format!(
             r#"{{"metadata":{{"name":"{name}","namespace":"ns","uid":"uid-{name}","resourceVersion":"{version}"}},"spec":{{}}}}"#

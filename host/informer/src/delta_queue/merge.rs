@@ -1,4 +1,4 @@
-//! What becomes of two changes of one object that wait together (B12, B19).
+//! Merges queued deltas of one object.
 
 use pilothouse_model::{Delta, ObjectKey};
 
@@ -29,14 +29,14 @@ impl Coalesce for Delta {
                 One(deletion)
             }
             (One(present), next) => One(newer(present, next)),
-            // What came after the deletion was never delivered, so its own deletion leaves no trace.
+            // The state after the first deletion was never delivered, so its own deletion need not be either.
             (Two(deletion, _), Self::Deleted(_)) => One(deletion),
             (Two(deletion, present), next) => Two(deletion, newer(present, next)),
         })
     }
 }
 
-/// Of two deltas of a present object: the newer state, under the name that says more.
+/// Merges two deltas of an existing object: the newer state, as the more informative delta type.
 fn newer(first: Delta, next: Delta) -> Delta {
     match (first, next) {
         (Delta::Added(_), Delta::Added(object) | Delta::Updated(object) | Delta::Sync(object)) => {

@@ -1,3 +1,5 @@
+//! The queue of deltas between a reflector and the store.
+
 mod merge;
 
 use std::collections::VecDeque;
@@ -11,25 +13,27 @@ use tokio::sync::Notify;
 use crate::coalesce::CoalescingQueue;
 use crate::store::Store;
 
-/// The deltas between a reflector and the store (client-go's `DeltaFIFO` and `RealFIFO`).
+/// A bounded queue of deltas between a reflector and the store (client-go's `DeltaFIFO` and `RealFIFO`).
 ///
-/// # What is guaranteed
-/// - An object's deltas leave in the order in which they came; across objects the order is that of first positions (B11).
-///   A [`Delta::Replaced`] keeps its place: what came before it leaves before it, and nothing is merged across it.
-/// - While it holds fewer than `capacity` deltas, each leaves as it came, except that two deletions in a row of one
-///   object are one (B12), and that deleting what nobody knows adds nothing (B13).
-/// - Beyond that, until it has been emptied, the changes of one object are merged: first old, last new. An object that
-///   came and went in between leaves no trace; one that the store has and that was deleted and made again leaves its
-///   deletion and its new state; the deletion of what the store has is never dropped. A merged delta keeps the place of its
-///   first, so the store passes through states that the server never had, and is right once the queue is empty.
-/// - Hence what waits is bounded by objects, whatever the number of events (B19). Each delta is about an object that exists
-///   or that the store has, since any other deletion was refused or cancelled out; and each object has at most two, a
-///   deletion and what came after it. So at most `max(capacity, 2 · objects)` deltas wait after the last replacement, and
-///   before it what waited when it came. A [`resync`](Self::resync) adds at most one for each object in the store, and
-///   never makes the queue merge.
-/// - A reflector never makes it merge: it pushes a delta only once there is room, and reads no further until then. A
-///   producer of your own does the same when it awaits [`ready`](Self::ready) before each push.
-/// - A popped delta is applied before the queue is unlocked, so queue and store never disagree about what exists (B16).
+/// # Guarantees
+/// - The deltas of one object leave in the order in which they were pushed. Across objects, the order is that of first
+///   positions. A [`Delta::Replaced`] keeps its position: everything pushed before it leaves before it, and nothing is merged
+///   across it.
+/// - While the queue holds fewer than `capacity` deltas, each delta leaves as it was pushed, with two exceptions: consecutive
+///   deletions of one object are merged, and the deletion of an unknown object is dropped.
+/// - Above `capacity`, and until the queue has been emptied, the changes of one object are merged: first old state, last new
+///   state. An object that was created and deleted meanwhile leaves no delta. An object of the store that was deleted and
+///   recreated leaves its deletion and its new state. The deletion of an object of the store is never dropped. A merged delta
+///   keeps the position of its first delta, so the store passes through states that the server never had; it is right again
+///   once the queue is empty.
+/// - So the queue is bounded by the number of objects, whatever the number of events. Each delta concerns an object that
+///   exists or that the store has, since other deletions were dropped or cancelled. Each object has at most two deltas, a
+///   deletion and the change after it. So at most `max(capacity, 2 · objects)` deltas are queued after the last replacement,
+///   plus those that were queued when it was pushed. A [`resync`](Self::resync) adds at most one delta for each object in the
+///   store and never starts merging.
+/// - A reflector never starts merging: it pushes a delta only if there is room, and stops reading until then. Your own
+///   producer achieves the same if it awaits [`ready`](Self::ready) before each push.
+/// - A popped delta is applied before the queue is unlocked, so queue and store never disagree about which objects exist.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -49,31 +53,32 @@ pub struct DeltaQueue {
     store: Arc<Store>,
     capacity: usize,
     inner: Mutex<Inner>,
-    /// Something to pop, or closed.
+    /// Notified when there is a delta to pop, and on close.
     filled: Notify,
-    /// Fewer than `capacity` deltas again, or closed.
+    /// Notified when there are fewer than `capacity` deltas again, and on close.
     drained: Notify,
 }
 
+/// The state behind the lock.
 struct Inner {
-    /// Full segments that a replacement ended, oldest first.
+    /// The segments up to and including the last replacement, oldest first.
     earlier: VecDeque<Segment>,
-    /// What came after the last replacement.
+    /// The deltas after the last replacement.
     current: CoalescingQueue<Delta>,
     len: usize,
-    /// The version of the store once everything that waits has been applied, when a bookmark told it.
+    /// The version from a bookmark that the store reaches once all queued deltas have been applied.
     advance_to: Option<String>,
     synced: bool,
     closed: bool,
     counts: Counts,
 }
 
-/// What the queue did not keep, since it was last asked.
+/// Deltas that were merged or dropped since the last call of [`DeltaQueue::take_counts`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Deltas that were merged with a later one of the same object.
+    /// Deltas that were merged with a later delta of the same object.
     pub(crate) merged: u64,
-    /// Deletions of what nobody knew.
+    /// Deletions of objects that neither the queue nor the store knew.
     pub(crate) dropped: u64,
 }
 
@@ -83,7 +88,7 @@ enum Segment {
 }
 
 impl DeltaQueue {
-    /// An empty queue in front of `store`, which its consumer must keep up to date.
+    /// Creates an empty queue in front of `store`, to which its consumer must apply the deltas.
     #[must_use]
     pub fn new(store: Arc<Store>, capacity: usize) -> Self {
         let capacity = capacity.max(1);
@@ -104,7 +109,7 @@ impl DeltaQueue {
         }
     }
 
-    /// The store that it is in front of.
+    /// Returns the store that the queue feeds.
     pub(crate) fn store(&self) -> &Store {
         &self.store
     }
@@ -130,11 +135,11 @@ impl DeltaQueue {
         }
     }
 
-    /// Appends deltas in order, each only once there is room for it, so that none of them is merged.
+    /// Appends deltas in order and waits for room before each, so that none of them is merged.
     ///
     /// # Cancellation safety
-    /// A call that is dropped has appended some of the deltas, and drops the others.
-    pub(crate) async fn push_held_back(&self, deltas: impl Iterator<Item = Delta>) {
+    /// Not cancel safe: a call that is dropped has appended some of the deltas and discards the others.
+    pub(crate) async fn push_with_backpressure(&self, deltas: impl Iterator<Item = Delta>) {
         let mut deltas = deltas.peekable();
         while deltas.peek().is_some() {
             self.ready().await;
@@ -155,8 +160,8 @@ impl DeltaQueue {
         }
     }
 
-    /// Everything up to `version` has been pushed: the store is at `version` once all that waits has been applied. That is
-    /// what a bookmark tells.
+    /// Records that every change up to `version` has been pushed, as a bookmark says: the store is at `version` once all queued
+    /// deltas have been applied.
     pub fn advance_to(&self, version: &str) {
         let mut inner = self.inner.lock();
         if inner.len == 0 {
@@ -166,8 +171,8 @@ impl DeltaQueue {
         }
     }
 
-    /// Appends a [`Delta::Sync`] for each object in the store, by key, except those with a delta already waiting, which is
-    /// newer (B15).
+    /// Appends a [`Delta::Sync`] for each object in the store, in key order, except for objects with a queued delta, which is
+    /// newer.
     pub fn resync(&self) {
         let mut inner = self.inner.lock();
         if inner.closed || inner.has_replacement() {
@@ -185,8 +190,8 @@ impl DeltaQueue {
         }
     }
 
-    /// Waits for a delta and gives it to `process`, which must apply it to the store before it returns. `process` runs
-    /// with the queue locked: it must not use the queue. `None` once the queue is closed and empty.
+    /// Waits for a delta and passes it to `process`, which must apply it to the store before it returns. `process` runs with
+    /// the queue locked, so it must not use the queue. Returns `None` once the queue is closed and empty.
     ///
     /// # Cancellation safety
     /// A call that is dropped has taken nothing.
@@ -194,13 +199,13 @@ impl DeltaQueue {
         self.filled().await.then(|| self.try_pop(process)).flatten()
     }
 
-    /// As [`pop`](Self::pop), without waiting.
+    /// Like [`pop`](Self::pop), without waiting: returns `None` if the queue is empty.
     pub fn try_pop<R>(&self, process: impl FnOnce(Delta) -> R) -> Option<R> {
         let mut inner = self.inner.lock();
         let was_full = inner.len >= self.capacity;
         let delta = inner.pop()?;
         let replaced = matches!(delta, Delta::Replaced(_));
-        self.store.hold_version(inner.is_merging());
+        self.store.freeze_version(inner.is_merging());
         let result = process(delta);
         inner.synced |= replaced;
         if inner.len == 0
@@ -216,7 +221,7 @@ impl DeltaQueue {
         Some(result)
     }
 
-    /// Waits until there is something to pop; `false` once the queue is closed and empty.
+    /// Waits until there is a delta to pop. Returns `false` once the queue is closed and empty.
     async fn filled(&self) -> bool {
         loop {
             let filled = self.filled.notified();
@@ -228,7 +233,7 @@ impl DeltaQueue {
                     return true;
                 }
                 if inner.closed {
-                    // Pass the wake-up on: others may wait, too.
+                    // Pass the wake-up on, because other tasks may wait, too.
                     self.filled.notify_one();
                     return false;
                 }
@@ -237,11 +242,11 @@ impl DeltaQueue {
         }
     }
 
-    /// Waits until the queue holds fewer than `capacity` deltas or is closed. A producer that pushes only then is held back
-    /// by a slow consumer.
+    /// Waits until the queue holds fewer than `capacity` deltas or is closed. A producer that pushes only then is slowed down to
+    /// the speed of the consumer.
     ///
     /// # Cancellation safety
-    /// Safe.
+    /// This method is cancel safe.
     pub async fn ready(&self) {
         loop {
             let drained = self.drained.notified();
@@ -257,32 +262,32 @@ impl DeltaQueue {
         }
     }
 
-    /// Whether the first replacement has been processed whole (B17).
+    /// Whether the first replacement has been processed.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.inner.lock().synced
     }
 
-    /// How many deltas wait; a replacement counts its items, and at least one.
+    /// Returns the number of queued deltas. A replacement counts as its number of items, but at least one.
     #[must_use]
     pub fn len(&self) -> usize {
         self.inner.lock().len
     }
 
-    /// Whether nothing waits.
+    /// Whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What was not kept since the last call.
+    /// Returns the counts of merged and dropped deltas since the last call.
     pub(crate) fn take_counts(&self) -> Counts {
         let mut inner = self.inner.lock();
         inner.counts.merged += inner.current.take_merged();
         std::mem::take(&mut inner.counts)
     }
 
-    /// Refuses further deltas and wakes all waiters (B18). What waits can still be popped.
+    /// Closes the queue: rejects further deltas and wakes all waiters. Queued deltas can still be popped.
     pub fn close(&self) {
         self.inner.lock().closed = true;
         self.filled.notify_one();
@@ -293,7 +298,7 @@ impl DeltaQueue {
 
 impl Inner {
     fn push(&mut self, delta: Delta, store: &Store, capacity: usize) {
-        // What comes later has a later version of its own.
+        // This delta is newer than the bookmark and has its own version.
         self.advance_to = None;
         let delta = match delta {
             Delta::Replaced(replacement) => {
@@ -318,7 +323,7 @@ impl Inner {
         self.len = self.len + self.current.len() - before;
     }
 
-    /// A resync never makes the queue merge: it adds at most one delta for each object in the store.
+    /// Appends a sync without starting to merge: a resync adds at most one delta for each object in the store.
     fn append_sync(&mut self, object: Object, store: &Store) {
         let before = self.current.len();
         let earlier = &self.earlier;
@@ -326,12 +331,11 @@ impl Inner {
         self.len = self.len + self.current.len() - before;
     }
 
-    /// The deletion if it is to be queued: not when it was merged with one that waits (B12), nor when nobody knows the
-    /// object (B13).
+    /// Returns the deletion if it has to be queued. `None` if it was merged with a queued deletion, or if the object is unknown.
     fn accept_deletion(&mut self, deletion: Deletion, store: &Store) -> Option<Deletion> {
         match self.current.latest_mut(deletion.last.key()) {
-            Some(Delta::Deleted(waiting)) => {
-                *waiting = waiting.clone().merge(deletion);
+            Some(Delta::Deleted(queued)) => {
+                *queued = queued.clone().merge(deletion);
                 self.counts.merged += 1;
                 None
             }
@@ -367,7 +371,8 @@ impl Inner {
         }
     }
 
-    /// Whether what waits is not in the order of versions: a merged delta has the last version in the first place.
+    /// Whether the queued deltas are not in version order: a merged delta has the version of its last and the position of its
+    /// first.
     fn is_merging(&self) -> bool {
         let earlier =
             |segment: &Segment| matches!(segment, Segment::Changes(changes) if changes.is_merging());
@@ -388,7 +393,7 @@ fn known(earlier: &VecDeque<Segment>, store: &Store, key: &ObjectKey) -> bool {
     }
 }
 
-/// Even an empty replacement is something to pop.
+/// The length of a replacement. An empty one counts, too, because it has to be popped.
 fn weight(replacement: &Replacement) -> usize {
     replacement.items.len().max(1)
 }

@@ -1,13 +1,16 @@
+//! Tests of the delta queue.
+
 use std::sync::Arc;
 
 use pilothouse_model::{Deletion, Delta, Replacement};
 use tokio_test::{assert_pending, assert_ready_eq, task};
 
 use super::DeltaQueue;
-use crate::scripted::{Pod, pod};
+use crate::scripted_server::{Pod, pod};
 use crate::store::Store;
 
-const ROOMY: usize = 1000;
+/// A capacity at which nothing is merged.
+const LARGE: usize = 1000;
 
 fn queue(capacity: usize) -> DeltaQueue {
     DeltaQueue::new(Arc::new(Store::new()), capacity)
@@ -34,24 +37,24 @@ fn replaced(version: &str, pods: &[Pod]) -> Delta {
     Delta::Replaced(Replacement { items, resource_version: version.into() })
 }
 
-/// Applies a delta as a consumer must, and says it in a word.
+/// Applies a delta to the store and abbreviates it.
 fn apply(store: &Store, delta: Delta) -> String {
-    let word = |sign: &str, object: &pilothouse_model::Object| {
+    let summary = |sign: &str, object: &pilothouse_model::Object| {
         format!("{sign}{}@{}", object.name(), object.resource_version())
     };
     match delta {
         Delta::Added(object) => {
             store.update(object.clone());
-            word("+", &object)
+            summary("+", &object)
         }
         Delta::Updated(object) => {
             store.update(object.clone());
-            word("~", &object)
+            summary("~", &object)
         }
-        Delta::Sync(object) => word("s", &object),
+        Delta::Sync(object) => summary("s", &object),
         Delta::Deleted(deletion) => {
             store.delete(deletion.last.key(), None);
-            word("-", &deletion.last) + if deletion.final_state_unknown { "?" } else { "" }
+            summary("-", &deletion.last) + if deletion.final_state_unknown { "?" } else { "" }
         }
         Delta::Replaced(replacement) => {
             store.replace_all(&replacement.items, &replacement.resource_version);
@@ -69,8 +72,8 @@ fn drain(queue: &DeltaQueue) -> Vec<String> {
 }
 
 #[test]
-fn b10_every_type_of_delta_leaves_as_it_came() {
-    let queue = queue(ROOMY);
+fn every_delta_type_is_popped_as_it_was_pushed() {
+    let queue = queue(LARGE);
     queue.push(replaced("3", &[pod("a", 1)]));
     queue.push(added(&pod("b", 4)));
     queue.push(updated(&pod("a", 5)));
@@ -80,7 +83,7 @@ fn b10_every_type_of_delta_leaves_as_it_came() {
 }
 
 #[test]
-fn b11_an_objects_deltas_keep_their_order_and_a_merged_one_keeps_the_first_place() {
+fn deltas_of_an_object_stay_in_order_and_a_merged_delta_keeps_the_first_position() {
     let queue = queue(4);
     for delta in [added(&pod("a", 1)), added(&pod("b", 2)), added(&pod("c", 3)), updated(&pod("b", 4))] {
         queue.push(delta);
@@ -91,7 +94,7 @@ fn b11_an_objects_deltas_keep_their_order_and_a_merged_one_keeps_the_first_place
 }
 
 #[test]
-fn the_stores_version_never_runs_ahead_of_what_is_still_merged_and_waiting() {
+fn the_store_version_never_runs_ahead_of_merged_deltas_that_are_still_queued() {
     let queue = queue(2);
     queue.push(replaced("1", &[]));
     assert_eq!(drain(&queue), ["=1"]);
@@ -100,13 +103,13 @@ fn the_stores_version_never_runs_ahead_of_what_is_still_merged_and_waiting() {
     }
     queue.advance_to("4");
     assert_eq!(pop(&queue).as_deref(), Some("+a@4"));
-    assert_eq!(queue.store.resource_version(), "1", "b is still to come");
+    assert_eq!(queue.store.resource_version(), "1", "b is still queued");
     assert_eq!(pop(&queue).as_deref(), Some("+b@3"));
     assert_eq!(queue.store.resource_version(), "4");
 }
 
 #[test]
-fn b11_nothing_is_merged_across_a_replacement() {
+fn deltas_are_not_merged_across_a_replacement() {
     let queue = queue(2);
     queue.push(added(&pod("a", 1)));
     queue.push(replaced("2", &[pod("a", 1), pod("b", 2)]));
@@ -117,21 +120,21 @@ fn b11_nothing_is_merged_across_a_replacement() {
 }
 
 #[test]
-fn b12_second_delete_is_merged() {
-    for capacity in [1, ROOMY] {
+fn consecutive_deletes_are_merged() {
+    for capacity in [1, LARGE] {
         let queue = queue(capacity);
         queue.store.update(pod("a", 1).object());
         queue.push(tombstone(&pod("a", 1)));
         queue.push(deleted(&pod("a", 2)));
         queue.push(tombstone(&pod("a", 1)));
         assert_eq!(queue.len(), 1);
-        assert_eq!(drain(&queue), ["-a@2"], "the object beats the tombstones");
+        assert_eq!(drain(&queue), ["-a@2"], "the final state beats the tombstones");
     }
 }
 
 #[test]
-fn b12_deletes_with_an_addition_between_are_two() {
-    let queue = queue(ROOMY);
+fn deletes_with_an_addition_between_them_are_not_merged() {
+    let queue = queue(LARGE);
     queue.store.update(pod("a", 1).object());
     queue.push(deleted(&pod("a", 2)));
     queue.push(added(&pod("a", 3).uid("new")));
@@ -140,22 +143,22 @@ fn b12_deletes_with_an_addition_between_are_two() {
 }
 
 #[test]
-fn b13_deleting_what_nobody_knows_adds_nothing() {
-    let queue = queue(ROOMY);
+fn deleting_an_unknown_object_queues_nothing() {
+    let queue = queue(LARGE);
     queue.push(deleted(&pod("a", 1)));
     assert!(queue.is_empty());
     queue.push(added(&pod("b", 2)));
     queue.push(deleted(&pod("b", 3)));
-    assert_eq!(queue.len(), 2, "the queue knows it");
+    assert_eq!(queue.len(), 2, "the queue knows the object");
     queue.push(replaced("5", &[pod("c", 4)]));
     queue.push(deleted(&pod("b", 6)));
     queue.push(deleted(&pod("c", 7)));
-    assert_eq!(drain(&queue), ["+b@2", "-b@3", "=5", "-c@7"], "a replacement that waits decides");
+    assert_eq!(drain(&queue), ["+b@2", "-b@3", "=5", "-c@7"], "a queued replacement decides");
 }
 
 #[test]
-fn b15_a_resync_passes_over_what_has_a_change_waiting() {
-    let queue = queue(ROOMY);
+fn a_resync_skips_objects_with_a_queued_change() {
+    let queue = queue(LARGE);
     for pod in [pod("a", 1), pod("b", 2), pod("c", 3)] {
         queue.store.update(pod.object());
     }
@@ -165,11 +168,11 @@ fn b15_a_resync_passes_over_what_has_a_change_waiting() {
     assert_eq!(drain(&queue), ["~b@4", "sa@1", "sc@3"], "and resyncs do not pile up");
     queue.push(replaced("9", &[]));
     queue.resync();
-    assert_eq!(drain(&queue), ["=9"], "a list that waits is newer than the whole store");
+    assert_eq!(drain(&queue), ["=9"], "a queued list is newer than the whole store");
 }
 
 #[test]
-fn b15_a_resync_of_a_large_store_merges_nothing() {
+fn a_resync_of_a_large_store_does_not_start_merging() {
     let queue = queue(2);
     for name in ["a", "b", "c", "d"] {
         queue.store.update(pod(name, 1).object());
@@ -181,16 +184,19 @@ fn b15_a_resync_of_a_large_store_merges_nothing() {
     queue.push(updated(&pod("a", 6)));
     queue.push(updated(&pod("b", 7)));
     queue.resync();
-    assert_eq!(drain(&queue), ["~a@6", "~b@7", "sc@1", "sd@1"], "though it was full");
+    assert_eq!(drain(&queue), ["~a@6", "~b@7", "sc@1", "sd@1"], "although the queue was full");
 }
 
 #[test]
-fn b16_a_popped_delta_is_applied_before_anything_else_is_queued() {
-    let queue = queue(ROOMY);
+fn a_popped_delta_is_applied_before_the_queue_is_unlocked() {
+    let queue = queue(LARGE);
     queue.push(added(&pod("a", 1)));
     queue.try_pop(|delta| {
-        // A deletion that another thread reports now has to wait, or it would be taken for one of an unknown object.
-        assert!(queue.inner.is_locked(), "out of the queue, not yet in the store, and the queue is open");
+        // A deletion pushed by another thread now has to wait, or it would look like one of an unknown object.
+        assert!(
+            queue.inner.is_locked(),
+            "the delta is neither queued nor stored, so the queue must be locked"
+        );
         apply(&queue.store, delta)
     });
     queue.push(deleted(&pod("a", 2)));
@@ -198,8 +204,8 @@ fn b16_a_popped_delta_is_applied_before_anything_else_is_queued() {
 }
 
 #[test]
-fn b17_synced_only_when_the_first_replacement_has_been_processed_whole() {
-    let queue = queue(ROOMY);
+fn the_queue_is_synced_once_the_first_replacement_is_processed() {
+    let queue = queue(LARGE);
     queue.push(added(&pod("a", 1)));
     pop(&queue);
     queue.push(replaced("2", &[]));
@@ -210,7 +216,7 @@ fn b17_synced_only_when_the_first_replacement_has_been_processed_whole() {
 }
 
 #[tokio::test]
-async fn b18_close_wakes_a_blocked_pop() {
+async fn close_wakes_a_blocked_pop() {
     let queue = queue(1);
     let mut first = task::spawn(queue.pop(|_| ()));
     let mut second = task::spawn(queue.pop(|_| ()));
@@ -221,18 +227,18 @@ async fn b18_close_wakes_a_blocked_pop() {
     assert_ready_eq!(first.poll(), None);
     assert_ready_eq!(second.poll(), None);
     queue.push(added(&pod("a", 1)));
-    assert_eq!(queue.pop(|_| ()).await, None, "nothing is accepted any more");
+    assert_eq!(queue.pop(|_| ()).await, None, "a closed queue accepts nothing");
 }
 
 #[tokio::test]
-async fn b18_close_wakes_a_producer_that_is_held_back() {
+async fn close_wakes_a_blocked_producer() {
     let queue = queue(1);
     queue.push(added(&pod("a", 1)));
     let mut ready = task::spawn(queue.ready());
     assert_pending!(ready.poll());
     queue.close();
     assert!(ready.is_woken() && ready.poll().is_ready());
-    assert_eq!(drain(&queue), ["+a@1"], "what waits can still be taken");
+    assert_eq!(drain(&queue), ["+a@1"], "queued deltas can still be popped");
 }
 
 #[tokio::test]
@@ -251,7 +257,7 @@ async fn a_push_wakes_a_pop_and_a_pop_wakes_a_producer() {
 }
 
 #[test]
-fn b19_queued_changes_of_one_object_merge_to_the_last() {
+fn queued_updates_of_one_object_merge_into_the_last() {
     let queue = queue(2);
     queue.store.update(pod("a", 1).object());
     for version in 2..1000 {
@@ -262,7 +268,7 @@ fn b19_queued_changes_of_one_object_merge_to_the_last() {
 }
 
 #[test]
-fn b19_what_came_and_went_undelivered_leaves_no_trace() {
+fn an_object_created_and_deleted_before_delivery_leaves_no_delta() {
     let queue = queue(2);
     for round in 0..10_000_u64 {
         let pod = pod(&format!("p{round}"), round * 2);
@@ -274,7 +280,7 @@ fn b19_what_came_and_went_undelivered_leaves_no_trace() {
 }
 
 #[test]
-fn b19_a_known_object_that_was_remade_is_a_deletion_and_an_addition() {
+fn a_recreated_known_object_becomes_a_deletion_and_an_addition() {
     let queue = queue(2);
     queue.store.update(pod("a", 1).uid("A").object());
     queue.push(deleted(&pod("a", 2).uid("A")));
@@ -287,7 +293,7 @@ fn b19_a_known_object_that_was_remade_is_a_deletion_and_an_addition() {
 }
 
 #[test]
-fn b19_the_deletion_of_a_delivered_object_is_never_dropped() {
+fn the_deletion_of_a_delivered_object_is_never_dropped() {
     let queue = queue(1);
     queue.push(added(&pod("a", 1)));
     pop(&queue);
@@ -299,8 +305,8 @@ fn b19_the_deletion_of_a_delivered_object_is_never_dropped() {
 }
 
 #[test]
-fn b19_the_length_counts_every_delta_and_a_replacement_by_its_items() {
-    let queue = queue(ROOMY);
+fn the_length_counts_every_delta_and_the_items_of_a_replacement() {
+    let queue = queue(LARGE);
     assert!(queue.is_empty());
     queue.push(added(&pod("a", 1)));
     queue.push(added(&pod("b", 2)));
@@ -318,7 +324,7 @@ fn b19_the_length_counts_every_delta_and_a_replacement_by_its_items() {
 }
 
 #[test]
-fn what_was_not_kept_is_counted_once_in_all_segments() {
+fn merged_and_dropped_deltas_are_counted_once_over_all_segments() {
     let queue = queue(1);
     queue.store.update(pod("a", 1).object());
     for version in 2..5 {

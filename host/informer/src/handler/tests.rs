@@ -1,5 +1,7 @@
+//! Tests of redelivery.
+
 use super::*;
-use crate::scripted::pod;
+use crate::scripted_server::pod;
 
 fn added(name: &str, version: u64) -> Notification {
     Notification::Added { object: pod(name, version).object(), initial: false }
@@ -13,43 +15,43 @@ fn names(batch: Option<&[Notification]>) -> Vec<String> {
     batch.unwrap_or_default().iter().map(|notification| notification.key().name().to_owned()).collect()
 }
 
-/// Fails until something else happens than a further try.
-fn fail(redelivery: &mut Redelivery) -> AfterFailure {
+/// Fails until the outcome is no longer a retry.
+fn fail(redelivery: &mut Redelivery) -> FailureOutcome {
     loop {
         match redelivery.failed().expect("something is pending") {
-            AfterFailure::Again { failures } => assert!(failures < ATTEMPTS),
+            FailureOutcome::Retry { failures } => assert!(failures < MAX_ATTEMPTS),
             other => return other,
         }
     }
 }
 
 #[test]
-fn b38_a_batch_is_delivered_again_then_split_and_the_breaking_event_parks_its_object() {
+fn a_failing_batch_is_redelivered_then_split_and_the_failing_object_is_parked() {
     let mut redelivery = Redelivery::default();
     redelivery.push(vec![added("a", 1), added("bad", 2), added("c", 3)]);
-    for failures in 1..ATTEMPTS {
+    for failures in 1..MAX_ATTEMPTS {
         let again = redelivery.failed();
-        assert!(matches!(again, Some(AfterFailure::Again { failures: f }) if f == failures), "{again:?}");
+        assert!(matches!(again, Some(FailureOutcome::Retry { failures: f }) if f == failures), "{again:?}");
         assert_eq!(names(redelivery.current()), ["a", "bad", "c"], "the whole batch again");
     }
-    assert!(matches!(redelivery.failed(), Some(AfterFailure::Split)));
+    assert!(matches!(redelivery.failed(), Some(FailureOutcome::Split)));
     assert_eq!(names(redelivery.current()), ["a"]);
     redelivery.succeeded();
     assert_eq!(names(redelivery.current()), ["bad"]);
     let parked = fail(&mut redelivery);
-    assert!(matches!(&parked, AfterFailure::Parked(n) if n.key().name() == "bad"), "{parked:?}");
-    assert_eq!(names(redelivery.current()), ["c"], "the others go on");
+    assert!(matches!(&parked, FailureOutcome::Parked(n) if n.key().name() == "bad"), "{parked:?}");
+    assert_eq!(names(redelivery.current()), ["c"], "the other notifications are delivered");
     redelivery.succeeded();
     assert!(redelivery.current().is_none() && redelivery.failed().is_none());
 }
 
 #[test]
-fn b38_a_parked_object_is_left_out_until_it_changes() {
+fn a_parked_object_is_skipped_until_it_changes() {
     let mut redelivery = Redelivery::default();
     redelivery.push(vec![added("bad", 2)]);
     fail(&mut redelivery);
     redelivery.push(vec![updated("bad", 2, 2), added("b", 3)]);
-    assert_eq!(names(redelivery.current()), ["b"], "a resync is no change");
+    assert_eq!(names(redelivery.current()), ["b"], "a resync is not a change");
     assert_eq!(redelivery.parked().map(ObjectKey::name).collect::<Vec<_>>(), ["bad"]);
     redelivery.succeeded();
     redelivery.push(vec![updated("bad", 2, 4)]);
@@ -58,7 +60,7 @@ fn b38_a_parked_object_is_left_out_until_it_changes() {
 }
 
 #[test]
-fn b38_a_parked_objects_deletion_frees_it() {
+fn the_deletion_of_a_parked_object_is_delivered() {
     let mut redelivery = Redelivery::default();
     redelivery.push(vec![added("bad", 2)]);
     fail(&mut redelivery);
@@ -72,23 +74,23 @@ fn deleted(name: &str, version: u64) -> Notification {
 }
 
 #[test]
-fn b38_a_deletion_that_was_given_up_is_tried_again_and_not_parked_for_ever() {
+fn a_parked_deletion_is_retried_periodically() {
     let mut redelivery = Redelivery::default();
     redelivery.push(vec![deleted("bad", 2)]);
-    assert_eq!(redelivery.deletion_retry(), None);
+    assert_eq!(redelivery.deletion_retry_delay(), None);
     for minutes in [5, 10, 20, 40, 60, 60] {
         fail(&mut redelivery);
         assert!(redelivery.current().is_none());
-        assert_eq!(redelivery.deletion_retry(), Some(Duration::from_secs(60 * minutes)));
+        assert_eq!(redelivery.deletion_retry_delay(), Some(Duration::from_secs(60 * minutes)));
         redelivery.retry_deletions();
         assert_eq!(names(redelivery.current()), ["bad"]);
     }
     redelivery.succeeded();
-    assert_eq!((redelivery.deletion_retry(), redelivery.parked().count()), (None, 0));
+    assert_eq!((redelivery.deletion_retry_delay(), redelivery.parked().count()), (None, 0));
 }
 
 #[test]
-fn b38_a_deletion_that_was_given_up_comes_before_an_object_of_the_same_name() {
+fn a_parked_deletion_is_delivered_before_a_new_object_of_the_same_name() {
     let mut redelivery = Redelivery::default();
     redelivery.push(vec![deleted("bad", 2)]);
     fail(&mut redelivery);
@@ -100,23 +102,23 @@ fn b38_a_deletion_that_was_given_up_comes_before_an_object_of_the_same_name() {
 }
 
 #[test]
-fn b38_a_change_that_waits_in_the_same_batch_is_delivered_though_the_first_event_was_given_up() {
+fn a_later_change_in_the_same_batch_is_delivered_after_the_first_is_given_up() {
     let mut redelivery = Redelivery::default();
     redelivery.push(vec![added("bad", 2), updated("bad", 2, 3)]);
-    assert!(matches!(fail(&mut redelivery), AfterFailure::Split));
-    assert!(matches!(fail(&mut redelivery), AfterFailure::Parked(_)));
+    assert!(matches!(fail(&mut redelivery), FailureOutcome::Split));
+    assert!(matches!(fail(&mut redelivery), FailureOutcome::Parked(_)));
     assert_eq!(redelivery.current().expect("the change").len(), 1);
     assert_eq!(redelivery.parked().count(), 0);
 }
 
 #[test]
-fn b38_a_version_that_is_left_out_is_not_delivered_but_another_and_the_end_are() {
-    let gone = Notification::Deleted { last: pod("a", 2).object(), final_state_unknown: false };
+fn a_discarded_version_is_not_delivered_but_other_versions_and_the_deletion_are() {
+    let deletion = Notification::Deleted { last: pod("a", 2).object(), final_state_unknown: false };
     let mut redelivery = Redelivery::default();
-    redelivery.push(vec![added("a", 1), updated("a", 1, 2), added("b", 2), gone]);
+    redelivery.push(vec![added("a", 1), updated("a", 1, 2), added("b", 2), deletion]);
     redelivery.push(vec![added("a", 2)]);
     redelivery.push(vec![updated("a", 2, 3)]);
-    redelivery.leave_out(pod("a", 2).object().key(), "2");
+    redelivery.discard_version(pod("a", 2).object().key(), "2");
     let left: Vec<_> = redelivery.current().unwrap_or_default().to_vec();
     let [Notification::Added { object: first, .. }, Notification::Added { object: other, .. }, last] =
         &left[..]
@@ -126,12 +128,12 @@ fn b38_a_version_that_is_left_out_is_not_delivered_but_another_and_the_end_are()
     assert_eq!((first.name(), first.resource_version(), other.name()), ("a", "1", "b"));
     assert!(matches!(last, Notification::Deleted { .. }), "{last:?}");
     redelivery.succeeded();
-    assert_eq!(names(redelivery.current()), ["a"], "no batch is left without an event");
+    assert_eq!(names(redelivery.current()), ["a"], "an emptied batch is removed");
     redelivery.succeeded();
     assert!(redelivery.current().is_none());
 }
 
 #[test]
-fn what_a_handler_failed_at_is_its_own_text() {
+fn handler_failed_displays_its_own_text() {
     assert_eq!(HandlerFailed("no disk".into()).to_string(), "no disk");
 }

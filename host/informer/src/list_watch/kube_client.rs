@@ -1,3 +1,5 @@
+//! Lists and watches through a `kube::Client`.
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -10,22 +12,22 @@ use super::{ByteStream, ListParams, ListWatch, ListWatchFactory, ServerProbe, Wa
 use crate::failure::Failure;
 use crate::key::InformerKey;
 
-/// How much of an error's body is read.
+/// The longest error body that is read, in bytes.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 
-/// Lists and watches through a [`kube::Client`], which brings configuration, TLS and credentials.
+/// Lists and watches through a [`kube::Client`], which provides configuration, TLS and credentials.
 pub struct KubeListWatch {
     client: kube::Client,
     key: InformerKey,
 }
 
-/// Makes a [`KubeListWatch`] for each informer.
+/// Creates a [`KubeListWatch`] for each informer.
 pub struct KubeListWatches {
     client: kube::Client,
 }
 
 impl KubeListWatches {
-    /// All informers use this client.
+    /// Creates a factory whose informers all use this client.
     #[must_use]
     pub fn new(client: kube::Client) -> Self {
         Self { client }
@@ -38,30 +40,31 @@ impl ListWatchFactory for KubeListWatches {
     }
 
     fn probe(&self) -> Option<Arc<dyn ServerProbe>> {
-        Some(Arc::new(Readiness { client: self.client.clone() }))
+        Some(Arc::new(ReadyzProbe { client: self.client.clone() }))
     }
 }
 
-/// Asks for `/readyz`, which everybody may read unless the cluster's roles were changed.
-struct Readiness {
+/// Probes `/readyz`, which every client may read unless the cluster's default roles were changed.
+struct ReadyzProbe {
     client: kube::Client,
 }
 
 #[async_trait]
-impl ServerProbe for Readiness {
+impl ServerProbe for ReadyzProbe {
     async fn is_ready(&self) -> bool {
         let Ok(request) = http::Request::get("/readyz").body(Body::empty()) else { return false };
-        // A refusal comes from a server that is there; its lists and watches say the rest.
-        self.client.send(request).await.is_ok_and(|response| is_answer_of_a_ready_server(response.status()))
+        // A 4xx response also comes from a server that is up; its lists and watches show the rest.
+        self.client.send(request).await.is_ok_and(|response| indicates_ready(response.status()))
     }
 }
 
-fn is_answer_of_a_ready_server(status: http::StatusCode) -> bool {
+/// Whether a response with this status comes from a server that serves requests.
+fn indicates_ready(status: http::StatusCode) -> bool {
     !status.is_server_error() && status != http::StatusCode::TOO_MANY_REQUESTS
 }
 
 impl KubeListWatch {
-    /// The list-watch of one informer.
+    /// Creates the list-watch of one informer.
     #[must_use]
     pub fn new(client: kube::Client, key: InformerKey) -> Self {
         Self { client, key }
@@ -77,12 +80,12 @@ impl KubeListWatch {
         if head.status.is_success() {
             return Ok(body.into_data_stream().map_err(Failure::transport).boxed());
         }
-        Err(refusal(&head, body).await)
+        Err(error_response(&head, body).await)
     }
 }
 
-/// What the server says in an answer that is no success.
-async fn refusal(head: &http::response::Parts, body: Body) -> Failure {
+/// Returns the failure that an error response describes.
+async fn error_response(head: &http::response::Parts, body: Body) -> Failure {
     let retry_after = head.headers.get(http::header::RETRY_AFTER).and_then(|value| value.to_str().ok());
     let body = match Limited::new(body, MAX_ERROR_BODY).collect().await {
         Ok(body) => body.to_bytes(),
@@ -107,22 +110,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_starts_or_is_overloaded_is_not_ready() {
+    fn a_starting_or_overloaded_server_is_not_ready() {
         for (code, is_ready) in
             [(200, true), (401, true), (403, true), (404, true), (429, false), (500, false), (503, false)]
         {
             let status = http::StatusCode::from_u16(code).expect("a status");
-            assert_eq!(is_answer_of_a_ready_server(status), is_ready, "{code}");
+            assert_eq!(indicates_ready(status), is_ready, "{code}");
         }
     }
 
     #[tokio::test]
-    async fn the_body_of_a_refusal_is_read_up_to_a_limit() {
+    async fn the_body_of_an_error_response_is_read_up_to_a_limit() {
         let refused = async |length: usize| {
             let body = format!(r#"{{"kind":"Status","message":"{}"}}"#, "x".repeat(length));
             let response = http::Response::builder().status(503).header("retry-after", "7");
             let (head, ()) = response.body(()).expect("a response").into_parts();
-            refusal(&head, Body::from(body.into_bytes())).await
+            error_response(&head, Body::from(body.into_bytes())).await
         };
         let failure = refused(64_000).await;
         assert_eq!((failure.code, failure.message.trim_end_matches('…')), (Some(503), &*"x".repeat(4096)));

@@ -1,4 +1,4 @@
-//! The seam to the API server: where bodies of lists and watches come from.
+//! The interface to the API server: the source of list and watch bodies.
 
 mod kube_client;
 mod params;
@@ -15,14 +15,14 @@ pub use params::{ListParams, WatchParams};
 use crate::failure::Failure;
 use crate::key::InformerKey;
 
-/// A response body as it arrives. It ends with `None`; an error means that it was cut. Dropping it ends the request.
+/// A response body as it arrives. It ends with `None`; an error means that the connection was cut. Dropping it ends the request.
 pub type ByteStream = BoxStream<'static, Result<Bytes, Failure>>;
 
-/// Where a reflector gets its lists and watches from (client-go's `ListerWatcher`). One per informer: resource, namespace
-/// and selectors are the implementation's, the parameters say the rest.
+/// The source of a reflector's lists and watches (client-go's `ListerWatcher`). Each informer has its own: the implementation
+/// knows resource, namespace and selectors, the parameters say the rest.
 ///
-/// An implementation returns as soon as the response's head is there, and treats a status that is not 2xx as a
-/// [`Failure`] ([`Failure::response`]). Dropping a call ends the request.
+/// An implementation returns as soon as the response head has arrived, and turns a status other than 2xx into a [`Failure`]
+/// ([`Failure::response`]). Dropping a call ends the request.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -34,7 +34,7 @@ pub type ByteStream = BoxStream<'static, Result<Bytes, Failure>>;
 /// };
 /// # use pilothouse_model::ResourceType;
 ///
-/// /// One pod, for ever.
+/// /// Serves one pod that never changes.
 /// struct OnePod;
 ///
 /// #[async_trait::async_trait]
@@ -64,29 +64,30 @@ pub type ByteStream = BoxStream<'static, Result<Bytes, Failure>>;
 /// ```
 #[async_trait]
 pub trait ListWatch: Send + Sync + 'static {
-    /// Starts a list.
+    /// Sends a list request and returns its body.
     async fn list(&self, params: &ListParams) -> Result<ByteStream, Failure>;
 
-    /// Starts a watch.
+    /// Sends a watch request and returns its body.
     async fn watch(&self, params: &WatchParams) -> Result<ByteStream, Failure>;
 }
 
-/// Makes the list-watch of each informer that a registry starts.
+/// Creates the list-watch of each informer that a registry starts.
 pub trait ListWatchFactory: Send + Sync + 'static {
-    /// The list-watch for an informer.
+    /// Returns the list-watch for an informer with this key.
     fn list_watch(&self, key: &InformerKey) -> Arc<dyn ListWatch>;
 
-    /// A probe of the server that all of them talk to. While informers wait after a connection failure, one of them asks it about once a
-    /// second, and all resume when the server is back. Without one, each sits out its own back-off.
+    /// Returns a probe of the server that all informers talk to; `None` (the default) if there is none. While informers wait after
+    /// a connection failure, one of them probes the server about once a second, and all resume when it is back. Without a probe,
+    /// each informer waits for its own backoff.
     fn probe(&self) -> Option<Arc<dyn ServerProbe>> {
         None
     }
 }
 
-/// Asks a server whether it serves requests.
+/// Probes whether a server serves requests.
 #[async_trait]
 pub trait ServerProbe: Send + Sync + 'static {
-    /// Whether it does. It is called again only after it has returned or was dropped.
+    /// Whether the server serves requests. Called again only after the previous call has returned or was dropped.
     async fn is_ready(&self) -> bool;
 }
 

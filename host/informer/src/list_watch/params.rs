@@ -1,3 +1,5 @@
+//! The query parameters of lists and watches.
+
 use std::fmt::Write;
 
 use crate::key::InformerKey;
@@ -5,28 +7,28 @@ use crate::key::InformerKey;
 /// The parameters of a list that the reflector varies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListParams {
-    /// How fresh the list has to be: `Some("0")` takes any cached state, another version one at least as new, `None` a
-    /// consistent read.
+    /// The required freshness: `Some("0")` accepts any cached state, another version accepts a state at least as new, and `None`
+    /// requests a consistent read.
     pub resource_version: Option<String>,
-    /// How many items a page may have.
+    /// The most items in a page; `None` for a list without paging.
     pub limit: Option<u32>,
-    /// The token of the next page.
+    /// The continue token of the page.
     pub continue_token: Option<String>,
 }
 
-/// The parameters of a watch that the reflector varies. Bookmarks are always asked for.
+/// The parameters of a watch that the reflector varies. Bookmarks are always requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchParams {
-    /// From where to watch; `None` only for a streaming list that has to be a consistent read.
+    /// The version to watch from; `None` only for a streaming list that has to be a consistent read.
     pub resource_version: Option<String>,
-    /// After how many seconds the server ends the watch.
+    /// The time in seconds after which the server ends the watch.
     pub timeout_seconds: u32,
-    /// Whether the watch begins with the current state (a streaming list, `WatchList`).
+    /// Whether the watch starts with the current state (a streaming list, `WatchList`).
     pub send_initial_events: bool,
 }
 
 impl ListParams {
-    /// The path and query of the list for an informer.
+    /// Returns the path and query of the list request for an informer.
     #[must_use]
     pub fn path_and_query(&self, key: &InformerKey) -> String {
         let mut query = Query::new(key);
@@ -44,7 +46,7 @@ impl ListParams {
 }
 
 impl WatchParams {
-    /// The path and query of the watch for an informer.
+    /// Returns the path and query of the watch request for an informer.
     #[must_use]
     pub fn path_and_query(&self, key: &InformerKey) -> String {
         let mut query = Query::new(key);
@@ -62,13 +64,14 @@ impl WatchParams {
     }
 }
 
+/// A path and query under construction.
 struct Query {
     text: String,
     separator: char,
 }
 
 impl Query {
-    /// The informer's path and selectors.
+    /// Starts with the informer's path and selectors.
     fn new(key: &InformerKey) -> Self {
         let mut query = Self { text: key.url_path(), separator: '?' };
         if !key.label_selector.is_empty() {
@@ -111,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn b02_list_and_watch_carry_the_same_selectors_and_the_watch_asks_for_bookmarks() {
+    fn list_and_watch_carry_the_same_selectors_and_the_watch_requests_bookmarks() {
         let key = key()
             .in_namespace("a")
             .with_labels(LabelSelector::parse("app=web,!old").expect("labels"))
@@ -132,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn b07_a_streaming_list_asks_for_initial_events() {
+    fn a_streaming_list_requests_initial_events() {
         let watch = WatchParams { resource_version: None, timeout_seconds: 300, send_initial_events: true };
         assert_eq!(
             watch.path_and_query(&key()),
@@ -142,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn b01_pages_carry_limit_and_token() {
+    fn pages_carry_limit_and_continue_token() {
         let list =
             ListParams { resource_version: None, limit: Some(500), continue_token: Some("a/b=".into()) };
         assert_eq!(list.path_and_query(&key()), "/api/v1/pods?limit=500&continue=a%2Fb%3D");

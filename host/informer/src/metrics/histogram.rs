@@ -1,41 +1,41 @@
-//! A histogram of atomics: an observation adds to two of them, and to a sum.
+//! A histogram of atomics: an observation increments one bucket and adds to the sum.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper bounds for lists and watches, in seconds: from a quick list to a watch that lives its ten minutes.
+/// Upper bounds for the durations of lists and watches in seconds, from a fast list to a watch of ten minutes.
 const DURATIONS: &[f64] = &[0.005, 0.025, 0.1, 0.25, 1.0, 5.0, 15.0, 60.0, 300.0, 600.0];
-/// Upper bounds for numbers of objects and of events.
+/// Upper bounds for numbers of objects and events.
 const ITEMS: &[f64] = &[0.0, 1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0];
 
-/// Observations, sorted into buckets.
+/// A histogram at one point in time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HistogramSnapshot {
     /// The sum of all observations.
     pub sum: f64,
-    /// How many there were.
+    /// The number of observations.
     pub count: u64,
-    /// For each bucket its upper bound, included, and how many observations were in it: above the bound before, not
-    /// above this one. The last bound is infinite.
+    /// The inclusive upper bound of each bucket and the number of observations in it, not cumulated. The last bound is infinite.
     pub buckets: Vec<(f64, u64)>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Histogram {
     bounds: &'static [f64],
-    /// One more than there are bounds, for what is above them all.
+    /// One bucket for each bound, and one for observations above all bounds.
     counts: Box<[AtomicU64]>,
-    /// In `unit`s, since atomics hold no fractions.
+    /// The sum in `unit`s, because atomics hold no fractions.
     sum: AtomicU64,
     unit: f64,
 }
 
 impl Histogram {
-    /// Durations, summed in microseconds.
+    /// Creates a histogram of durations in seconds, which are summed in microseconds.
     pub(super) fn of_durations() -> Self {
         Self::new(DURATIONS, 1e-6)
     }
 
+    /// Creates a histogram of numbers of items.
     pub(super) fn of_items() -> Self {
         Self::new(ITEMS, 1.0)
     }

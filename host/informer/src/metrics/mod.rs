@@ -1,16 +1,16 @@
-//! What informers count, for a metrics endpoint: plain numbers, read when they are asked for.
+//! The informers' metrics, as plain numbers for a metrics endpoint.
 //!
-//! Nothing here knows Prometheus. [`InformerRegistry::metrics`](crate::InformerRegistry::metrics) takes a snapshot;
-//! [`names`] has the names under which dashboards look for the numbers.
+//! This module does not depend on a metrics library. [`InformerRegistry::metrics`](crate::InformerRegistry::metrics) takes a
+//! snapshot; [`names`] defines the metric names that dashboards use.
 //!
-//! # What an event pays
-//! No lock and no allocation. Bytes and events are counted once for each chunk of a body, requests once; what queues merge
-//! is counted under the lock that the queue holds anyway, and collected when a snapshot is taken or a queue goes away.
-//! All atomics here are counters: each is only added to and read, no other memory is published by them, and a snapshot
-//! need not be of one moment, so `Relaxed` suffices for every access.
+//! # Cost per event
+//! Counting takes no lock and no allocation. Bytes and events are counted once for each chunk of a body, requests once. Merged
+//! items are counted under the lock that the queue holds anyway, and collected when a snapshot is taken or the queue is
+//! dropped. All atomics here are counters: each is only added to and read, publishes no other memory, and a snapshot need not
+//! show one point in time. So `Relaxed` suffices for every access.
 
 mod histogram;
-mod measured;
+mod measured_list_watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,50 +21,50 @@ use pilothouse_model::{Projection, Transform};
 
 use histogram::Histogram;
 pub use histogram::HistogramSnapshot;
-pub(crate) use measured::Measured;
+pub(crate) use measured_list_watch::MeasuredListWatch;
 
 use crate::key::InformerKey;
 
-/// The names of the metrics. Every one carries the labels `resource` and `name`, those of [`InformerMetrics`]. The
-/// `reflector_*` names are those that client-go had.
+/// The names of the metrics. Every metric has the labels `resource` and `name`, with the values in [`InformerMetrics`]. The
+/// `reflector_*` names are those of client-go's former reflector metrics.
 pub mod names {
-    /// Counter: requests for lists; each page of a paged list is one.
+    /// Counter: list requests; each page of a paged list counts.
     pub const LISTS: &str = "reflector_lists_total";
-    /// Histogram: from a list's request to the end of its body.
+    /// Histogram: seconds from a list request to the end of its body.
     pub const LIST_DURATION: &str = "reflector_list_duration_seconds";
-    /// Histogram: objects of a whole list, streaming lists included.
+    /// Histogram: objects in a complete list, including streaming lists.
     pub const ITEMS_PER_LIST: &str = "reflector_items_per_list";
-    /// Counter: requests for watches, streaming lists included.
+    /// Counter: watch requests, including streaming lists.
     pub const WATCHES: &str = "reflector_watches_total";
     /// Counter: watches that ended within a second without an event.
     pub const SHORT_WATCHES: &str = "reflector_short_watches_total";
-    /// Histogram: how long watches were open.
+    /// Histogram: seconds for which watches were open.
     pub const WATCH_DURATION: &str = "reflector_watch_duration_seconds";
-    /// Histogram: events of a watch, bookmarks included.
+    /// Histogram: events in a watch, including bookmarks.
     pub const ITEMS_PER_WATCH: &str = "reflector_items_per_watch";
-    /// Gauge: the last resource version seen, of the informer that is furthest behind.
+    /// Gauge: the last resource version seen by the informer that is furthest behind.
     pub const LAST_RESOURCE_VERSION: &str = "reflector_last_resource_version";
-    /// Counter: events read, bookmarks included.
+    /// Counter: events read, including bookmarks.
     pub const EVENTS: &str = "pilothouse_informer_events_total";
-    /// Counter: bytes of lists and watches.
+    /// Counter: bytes received in list and watch bodies.
     pub const RECEIVED_BYTES: &str = "pilothouse_informer_received_bytes_total";
-    /// Counter: lists and watches that failed or could not be read.
+    /// Counter: lists and watches that failed or could not be decoded.
     pub const FAILURES: &str = "pilothouse_informer_failures_total";
-    /// Counter: events older than the cached object, which were passed over.
+    /// Counter: events that were ignored because the cached object is newer.
     pub const STALE_EVENTS: &str = "pilothouse_informer_stale_events_total";
-    /// Counter: deltas that were merged with a later one of the same object, before the store took them.
+    /// Counter: deltas that were merged with a later delta of the same object before they were applied to the store.
     pub const MERGED_DELTAS: &str = "pilothouse_informer_merged_deltas_total";
-    /// Counter: deletions of objects that neither queue nor store knew.
+    /// Counter: deletions of objects that neither the delta queue nor the store knew.
     pub const DROPPED_DELTAS: &str = "pilothouse_informer_dropped_deltas_total";
-    /// Counter: notifications that were merged with a later one of the same object, because a subscriber was behind.
+    /// Counter: notifications that were merged with a later notification of the same object because a subscriber was behind.
     pub const MERGED_NOTIFICATIONS: &str = "pilothouse_informer_merged_notifications_total";
-    /// Gauge: informers behind these labels.
+    /// Gauge: running informers with these labels.
     pub const INFORMERS: &str = "pilothouse_informer_running";
-    /// Gauge: those of them whose first list has been processed.
+    /// Gauge: informers whose first list has been applied to the cache.
     pub const SYNCED: &str = "pilothouse_informer_synced";
-    /// Gauge: those of them that something keeps from watching.
+    /// Gauge: informers that cannot watch because of a failure.
     pub const FAILING: &str = "pilothouse_informer_failing";
-    /// Gauge: deltas that wait for the store.
+    /// Gauge: deltas that have not been applied to the store yet.
     pub const QUEUE_DEPTH: &str = "pilothouse_informer_delta_queue_depth";
     /// Gauge: cached objects.
     pub const STORE_OBJECTS: &str = "pilothouse_informer_store_objects";
@@ -72,13 +72,14 @@ pub mod names {
     pub const STORE_BYTES: &str = "pilothouse_informer_store_bytes";
     /// Gauge: subscribers.
     pub const SUBSCRIBERS: &str = "pilothouse_informer_subscribers";
-    /// Gauge: notifications that subscribers have not taken, of all together.
+    /// Gauge: pending notifications of all subscribers.
     pub const BACKLOG: &str = "pilothouse_informer_backlog";
-    /// Gauge: notifications that wait for the subscriber that is furthest behind.
+    /// Gauge: pending notifications of the subscriber that is furthest behind.
     pub const LONGEST_BACKLOG: &str = "pilothouse_informer_longest_backlog";
 }
 
-/// What the informers of one resource and name count, together. Counters never fall, also when an informer stops.
+/// The metrics of all informers with the same `resource` and `name` labels. Counters never decrease, even when an informer
+/// stops.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -105,9 +106,9 @@ pub mod names {
 pub struct InformerMetrics {
     /// Group, version and plural, such as `apps/v1/deployments` or `v1/pods`.
     pub resource: String,
-    /// What the informers watch of the resource, in one of a few words: `all`, `namespaced`, `selected` or
-    /// `namespaced-selected`, with `-metadata` or `-trimmed` behind it where objects are not kept whole. It has neither
-    /// the namespace nor the selector: their number has no bound.
+    /// Which part of the resource the informers watch: `all`, `namespaced`, `selected` or `namespaced-selected`, with the
+    /// suffix `-metadata` or `-trimmed` if objects are not cached whole. The namespace and the selector are not part of the
+    /// name, because the number of label values must be bounded.
     pub name: String,
     /// [`names::LISTS`].
     pub lists: u64,
@@ -123,7 +124,7 @@ pub struct InformerMetrics {
     pub watch_duration: HistogramSnapshot,
     /// [`names::ITEMS_PER_WATCH`].
     pub items_per_watch: HistogramSnapshot,
-    /// [`names::LAST_RESOURCE_VERSION`]; `None` before the first list, and where versions are no numbers.
+    /// [`names::LAST_RESOURCE_VERSION`]; `None` before the first list, and if versions are not numbers.
     pub last_resource_version: Option<u64>,
     /// [`names::EVENTS`].
     pub events: u64,
@@ -159,7 +160,7 @@ pub struct InformerMetrics {
     pub longest_backlog: usize,
 }
 
-/// The counters that informers of equal labels share, so that they outlive each of them.
+/// The counters that informers with equal labels share, so that the counters outlive each informer.
 #[derive(Debug)]
 pub(crate) struct Counters {
     pub(crate) lists: Counter,
@@ -178,13 +179,13 @@ pub(crate) struct Counters {
     pub(crate) merged_notifications: Counter,
 }
 
-/// A number that only grows.
+/// A number that only increases.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
-/// The counters of each pair of labels. There are as many as kinds were ever watched, times a few names.
+/// The counters of each pair of label values. There are as many pairs as resources were ever watched, times a few names.
 #[derive(Debug, Default)]
-pub(crate) struct Families(Mutex<BTreeMap<Labels, Arc<Counters>>>);
+pub(crate) struct CountersByLabels(Mutex<BTreeMap<Labels, Arc<Counters>>>);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Labels {
@@ -245,13 +246,14 @@ impl Counters {
     }
 }
 
-impl Families {
-    /// The counters of an informer with this key.
+impl CountersByLabels {
+    /// Returns the counters for an informer with this key.
     pub(crate) fn counters(&self, key: &InformerKey) -> Arc<Counters> {
         Arc::clone(self.0.lock().entry(Labels::of(key)).or_insert_with(|| Arc::new(Counters::new())))
     }
 
-    /// One snapshot for each pair of labels; `add_gauges` adds what an informer of the key has now.
+    /// Returns one snapshot for each pair of label values. `add_gauges` adds the current gauges of the informer at a position in
+    /// `informers`.
     pub(crate) fn snapshot<'a>(
         &self,
         informers: impl Iterator<Item = &'a InformerKey>,
@@ -279,7 +281,7 @@ impl Labels {
             (true, true) => "namespaced-selected",
         };
         let Transform { projection, keep, .. } = &key.transform;
-        let kept = match (projection, keep.is_empty()) {
+        let suffix = match (projection, keep.is_empty()) {
             (Projection::Metadata, _) => "-metadata",
             (Projection::Full, false) => "-trimmed",
             (Projection::Full, true) => "",
@@ -287,7 +289,7 @@ impl Labels {
         let resource = &key.resource;
         Self {
             resource: format!("{}/{}", resource.api_version(), resource.plural),
-            name: format!("{scope}{kept}"),
+            name: format!("{scope}{suffix}"),
         }
     }
 }

@@ -1,24 +1,26 @@
+//! Exponential backoff, and the other random delays of a reflector.
+
 use std::time::Duration;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tokio::time::Instant;
 
-/// The shortest wait.
+/// The lower bound of the first wait.
 const BASE: Duration = Duration::from_millis(800);
-/// No wait reaches this.
+/// The upper bound of all waits (exclusive).
 const MAX: Duration = Duration::from_secs(30);
-/// No server is waited for longer than this at a time, whatever it asks for: a mistaken or hostile `Retry-After` must not silence an
-/// informer for ever.
-const MAX_ASKED: Duration = Duration::from_secs(60);
-/// How far informers spread that resume when the server is back.
-const SPREAD: Duration = Duration::from_millis(750);
-/// The least silence after which a watch that follows a lost connection is verified.
-const VERIFY: Duration = Duration::from_secs(2);
-/// After this long without a failure the next wait is the shortest again.
+/// The longest wait that a server can request. A mistaken or hostile `Retry-After` must not silence an informer.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+/// The upper bound of the random delay with which informers resume when the server is back.
+const RESUME_JITTER: Duration = Duration::from_millis(750);
+/// The lower bound of the idle time after which the first watch after a lost connection is verified.
+const MIN_VERIFICATION_DELAY: Duration = Duration::from_secs(2);
+/// After this long without a failure, the backoff starts from the beginning.
 const RESET_AFTER: Duration = Duration::from_secs(120);
 
-/// Exponential backoff with jitter (B06): the n-th wait is drawn from `[d, 2d)`, d = 800 ms · 2ⁿ up to 15 s.
+/// Exponential backoff with jitter: the n-th wait is drawn from `[d, 2d)` with d = 800 ms · 2ⁿ, at most 15 s. The bounds are
+/// those of client-go's reflector (800 ms to 30 s, reset after 2 min).
 #[derive(Debug)]
 pub(super) struct Backoff {
     failures: u32,
@@ -31,7 +33,7 @@ impl Backoff {
         Self { failures: 0, last_end: None, rng: SmallRng::seed_from_u64(seed) }
     }
 
-    /// How long to wait after a failure now.
+    /// Returns how long to wait after a failure at `now`.
     pub(super) fn next(&mut self, now: Instant) -> Duration {
         if self.last_end.is_some_and(|end| now.saturating_duration_since(end) >= RESET_AFTER) {
             self.failures = 0;
@@ -43,24 +45,24 @@ impl Backoff {
         wait
     }
 
-    /// How long to wait when the server asks for `asked` (`Retry-After`): that long, but at most a minute. `None` below the shortest wait, 0
-    /// included: then the wait is that of [`next`](Self::next), which grows.
-    pub(super) fn asked(asked: Duration) -> Option<Duration> {
-        (asked >= BASE).then(|| asked.min(MAX_ASKED))
+    /// Returns how long to wait if the server requests `requested` (`Retry-After`): that long, but at most one minute. `None`
+    /// if it is below 800 ms (0, for example): then [`next`](Self::next) decides, whose waits grow.
+    pub(super) fn bounded_retry_after(requested: Duration) -> Option<Duration> {
+        (requested >= BASE).then(|| requested.min(MAX_RETRY_AFTER))
     }
 
-    /// How long informers that resume together spread: drawn from [0, 750) ms.
-    pub(super) fn spread(&mut self) -> Duration {
-        self.rng.random_range(Duration::ZERO..SPREAD)
+    /// Draws the delay that spreads informers which resume together, from [0, 750) ms.
+    pub(super) fn resume_jitter(&mut self) -> Duration {
+        self.rng.random_range(Duration::ZERO..RESUME_JITTER)
     }
 
-    /// After how much silence a watch that follows a lost connection is verified: drawn from [2, 6) s.
+    /// Draws the idle time after which the first watch after a lost connection is verified, from [2, 6) s.
     pub(super) fn verification_delay(&mut self) -> Duration {
-        self.rng.random_range(VERIFY..VERIFY * 3)
+        self.rng.random_range(MIN_VERIFICATION_DELAY..MIN_VERIFICATION_DELAY * 3)
     }
 
-    /// The server's time-out of a watch, in seconds: drawn from [5, 10) minutes (B02), so that watches that began together
-    /// do not end together.
+    /// Draws the server-side timeout of a watch in seconds, from [5, 10) minutes as client-go does, so that watches that
+    /// started together do not end together.
     pub(super) fn watch_timeout(&mut self) -> u32 {
         self.rng.random_range(300..600)
     }
@@ -71,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn b06_waits_grow_from_800_ms_and_stay_below_30_s_with_jitter() {
+    fn backoff_grows_from_800_ms_to_below_30_s_with_jitter() {
         let now = Instant::now();
         let mut first = Vec::new();
         for seed in 0..100 {
@@ -89,20 +91,20 @@ mod tests {
     }
 
     #[test]
-    fn b06_two_minutes_of_health_reset_the_backoff() {
+    fn two_minutes_without_failure_reset_the_backoff() {
         let mut now = Instant::now();
         let mut backoff = Backoff::new(1);
         for _ in 0..6 {
             now += backoff.next(now);
         }
-        // Health begins where the wait ends, which is here.
+        // The time without failures starts when the wait ends, which is here.
         assert!(backoff.next(now + Duration::from_secs(119)) >= MAX / 2);
         let healthy = now + Duration::from_secs(119 + 30 + 120);
         assert!(backoff.next(healthy) < BASE * 2);
     }
 
     #[test]
-    fn b02_watch_timeouts_are_drawn_from_five_to_ten_minutes() {
+    fn watch_timeouts_are_drawn_from_five_to_ten_minutes() {
         let mut backoff = Backoff::new(3);
         let timeouts: Vec<_> = (0..1000).map(|_| backoff.watch_timeout()).collect();
         assert!(timeouts.iter().all(|timeout| (300..600).contains(timeout)));

@@ -1,3 +1,5 @@
+//! The reflector's driver: sends the requests that the state machine asks for, decodes the responses and queues the deltas.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,13 +9,13 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::idle::{IdleTimer, silent};
-use super::machine::{Action, Input, Machine};
-use super::recovery::Recovery;
-use super::share::share_with;
+use super::idle::{IdleTimer, idle_failure};
+use super::recovery::ServerRecovery;
+use super::reuse::reuse_unchanged;
+use super::state_machine::{Action, Input, StateMachine};
 use crate::InformerKey;
 use crate::decode::{
-    Ahead, DecodeError, EventDecoder, LineSplitter, ListDecoder, ObjectFormat, ReadLines, WatchEvent,
+    DecodeError, EventDecoder, LineHandler, LineSplitter, ListDecoder, ObjectFormat, Prefetcher, WatchEvent,
 };
 use crate::delta_queue::DeltaQueue;
 use crate::failure::{Failure, FailureKind, RequestName};
@@ -21,10 +23,10 @@ use crate::list_watch::{ListParams, ListWatch, WatchParams};
 use crate::options::InformerOptions;
 use crate::status::{InformerPhase, InformerStatus};
 
-/// Keeps a delta queue up to date with a collection of the API server (client-go's `Reflector`). See the
-/// [module documentation](super) for what it does when.
+/// Keeps a delta queue up to date with a collection of the API server (client-go's `Reflector`). The
+/// [module documentation](super) describes its state machine.
 ///
-/// An [`InformerRegistry`](crate::InformerRegistry) runs one for each informer. By itself:
+/// An [`InformerRegistry`](crate::InformerRegistry) runs one for each informer. To run one without a registry:
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -62,20 +64,20 @@ pub struct Reflector {
     list_watch: Arc<dyn ListWatch>,
     queue: Arc<DeltaQueue>,
     format: ObjectFormat,
-    /// What the events of the watch are like.
+    /// Decodes the objects of watch events.
     reader: ObjectReader,
     options: InformerOptions,
     status: watch::Sender<InformerStatus>,
-    machine: Machine,
-    /// Deltas of the chunk being read.
+    machine: StateMachine,
+    /// Deltas of the current chunk.
     deltas: Vec<Delta>,
-    recovery: Option<Arc<Recovery>>,
+    recovery: Option<Arc<ServerRecovery>>,
     list_name: Arc<RequestName>,
     watch_name: Arc<RequestName>,
 }
 
 impl Reflector {
-    /// A reflector that has not started. It reports to `status`.
+    /// Creates a reflector, which reports to `status` once it runs.
     #[must_use]
     pub fn new(
         key: &InformerKey,
@@ -95,7 +97,7 @@ impl Reflector {
             reader: ObjectReader::default(),
             options: options.clone(),
             status,
-            machine: Machine::new(options, seed, Arc::clone(&watch_name)),
+            machine: StateMachine::new(options, seed, Arc::clone(&watch_name)),
             deltas: Vec::new(),
             recovery: None,
             list_name: name("list"),
@@ -103,21 +105,21 @@ impl Reflector {
         }
     }
 
-    /// Shares the probe of the server with other reflectors.
-    pub(crate) fn with_recovery(self, recovery: Option<Arc<Recovery>>) -> Self {
+    /// Shares the server probe with other reflectors.
+    pub(crate) fn with_recovery(self, recovery: Option<Arc<ServerRecovery>>) -> Self {
         Self { recovery, ..self }
     }
 
-    /// The same, going on after another reflector that reported this status: its first list is not older.
-    pub(crate) fn after(mut self, status: &InformerStatus) -> Self {
+    /// Continues from a previous reflector that reported this status: the first list is not older than its last version.
+    pub(crate) fn resuming_from(mut self, status: &InformerStatus) -> Self {
         self.machine.resume_after(status.resource_version.clone(), status.failures);
         self
     }
 
-    /// Runs until `stop` is cancelled; then the request under way is dropped at once and nothing more is queued (B08).
+    /// Runs until `stop` is cancelled. Then the current request is dropped at once and nothing more is queued.
     ///
     /// # Cancellation safety
-    /// Dropping the future is as good as cancelling `stop`.
+    /// Dropping the future has the same effect as cancelling `stop`.
     pub async fn run(mut self, stop: &CancellationToken) {
         let status = self.status.clone();
         tokio::select! {
@@ -156,17 +158,18 @@ impl Reflector {
         }
     }
 
-    /// Waits, but after a connection failure only until the server is back, and a drawn moment that spreads the informers.
+    /// Waits. After a connection failure, the wait ends early when the server is back, plus a random delay that spreads the
+    /// informers.
     async fn wait(&mut self, wait: Duration) {
-        let spread = self.machine.spread();
-        match self.recovery.as_ref().filter(|_| self.machine.misses_server()) {
+        let resume_jitter = self.machine.resume_jitter();
+        match self.recovery.as_ref().filter(|_| self.machine.is_server_unavailable()) {
             None => sleep(wait).await,
             Some(recovery) => {
                 let is_back = async {
-                    recovery.server_is_back().await;
-                    sleep(spread).await;
+                    recovery.wait_until_back().await;
+                    sleep(resume_jitter).await;
                 };
-                // Whichever comes first.
+                // Whichever happens first.
                 let _ = timeout(wait, is_back).await;
             }
         }
@@ -175,24 +178,25 @@ impl Reflector {
     async fn list(&mut self, params: &ListParams) -> Action {
         let input = match self.read_list(params).await {
             Ok(input) => input,
-            Err(failure) => Input::Failed(self.failed(failure, &Arc::clone(&self.list_name))),
+            Err(failure) => Input::Failed(self.log_failure(failure, &Arc::clone(&self.list_name))),
         };
         self.step(input)
     }
 
     async fn read_list(&self, params: &ListParams) -> Result<Input, Failure> {
         let idle = self.options.idle_timeout;
-        let mut body = timeout(idle, self.list_watch.list(params)).await.map_err(|_| silent(idle))??;
+        let mut body =
+            timeout(idle, self.list_watch.list(params)).await.map_err(|_| idle_failure(idle))??;
         let mut decoder = ListDecoder::new(self.options.max_object_bytes);
         let mut items = Vec::new();
-        while let Some(chunk) = timeout(idle, body.next()).await.map_err(|_| silent(idle))? {
-            let known = items.len();
+        while let Some(chunk) = timeout(idle, body.next()).await.map_err(|_| idle_failure(idle))? {
+            let first_new = items.len();
             decoder.feed(&chunk?, &self.format, &mut items)?;
             let limit = self.options.max_list_items;
             if items.len() > limit {
                 return Err(DecodeError::TooMany { limit }.into());
             }
-            share_with(self.queue.store(), &mut items[known..]);
+            reuse_unchanged(self.queue.store(), &mut items[first_new..]);
         }
         Ok(Input::Page { page: decoder.finish()?, items })
     }
@@ -200,7 +204,7 @@ impl Reflector {
     async fn watch(&mut self, params: &WatchParams) -> Action {
         let idle = self.opening_timeout();
         let opened = timeout(idle, self.list_watch.watch(params)).await;
-        let mut body = match opened.unwrap_or_else(|_| Err(silent(idle))) {
+        let mut body = match opened.unwrap_or_else(|_| Err(idle_failure(idle))) {
             Ok(body) => body,
             Err(failure) => return self.watch_failed(failure),
         };
@@ -216,9 +220,10 @@ impl Reflector {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => return self.step(Input::Ended),
                 Err(failure)
-                    if failure.kind == FailureKind::TimedOut && self.machine.verifies_after().is_some() =>
+                    if failure.kind == FailureKind::TimedOut
+                        && self.machine.verification_timeout().is_some() =>
                 {
-                    return self.step(Input::Unverified);
+                    return self.step(Input::VerificationDue);
                 }
                 Err(failure) => return self.watch_failed(failure),
             };
@@ -228,54 +233,55 @@ impl Reflector {
                 Err(failure) => return self.watch_failed(failure),
             }
             self.flush().await;
-            self.advance();
+            self.advance_queue();
             self.report_state();
         }
     }
 
-    /// What was read so far is in the queue: with that, the store is at the last version seen, bookmarks included.
-    fn advance(&self) {
+    /// Tells the queue that it holds everything up to the last version seen, bookmarks included.
+    fn advance_queue(&self) {
         if !self.machine.is_streaming()
-            && let Some(version) = &self.machine.observed().last_version
+            && let Some(version) = &self.machine.reported().last_version
         {
             self.queue.advance_to(version);
         }
     }
 
-    /// Steps through the events that the chunk completes; stops at the first that ends the watch.
+    /// Processes the events that the chunk completes. Stops at the first one that ends the watch.
     fn read_chunk(&mut self, chunk: &[u8], lines: &mut LineSplitter) -> Result<Action, Failure> {
         let store = self.queue.store();
-        let mut events = Events {
+        let mut events = ChunkEvents {
             decoder: EventDecoder { format: &self.format, reader: &mut self.reader, store },
             machine: &mut self.machine,
             deltas: &mut self.deltas,
             request: &self.watch_name,
             now: Instant::now(),
-            count: 0,
-            ahead: Ahead::default(),
+            events_read: 0,
+            prefetcher: Prefetcher::default(),
         };
         let result = lines.feed(chunk, &mut events);
-        let count = events.count;
+        let events_read = events.events_read;
         self.status.send_if_modified(|status| {
-            status.events += count;
+            status.events += events_read;
             false
         });
         match result {
             Ok(()) => Ok(Action::Read),
-            Err(Stop::Action(action)) => Ok(action),
-            Err(Stop::Failure(error)) => Err(error.into()),
+            Err(StopReading::Action(action)) => Ok(action),
+            Err(StopReading::Failure(error)) => Err(error.into()),
         }
     }
 
     fn watch_failed(&mut self, failure: Failure) -> Action {
-        let failure = self.failed(failure, &Arc::clone(&self.watch_name));
+        let failure = self.log_failure(failure, &Arc::clone(&self.watch_name));
         self.step(Input::Failed(failure))
     }
 
-    fn failed(&self, failure: Failure, request: &Arc<RequestName>) -> Failure {
+    /// Names the request in the failure and logs it.
+    fn log_failure(&self, failure: Failure, request: &Arc<RequestName>) -> Failure {
         let failure = failure.in_request(request);
         match failure.kind {
-            // Part of the life of a watch.
+            // Expected in the life of a watch.
             FailureKind::Expired | FailureKind::Connection | FailureKind::TimedOut => {
                 tracing::debug!("{failure}");
             }
@@ -285,15 +291,15 @@ impl Reflector {
         failure
     }
 
-    /// How long the body of a watch may be silent.
+    /// Returns how long the body of a watch may be idle.
     fn idle_timeout(&self) -> Duration {
-        match self.machine.verifies_after() {
+        match self.machine.verification_timeout() {
             Some(silence) => silence.min(self.opening_timeout()),
             None => self.opening_timeout(),
         }
     }
 
-    /// How long a watch may take to be answered.
+    /// Returns how long the response head of a watch may take.
     fn opening_timeout(&self) -> Duration {
         if self.machine.is_streaming() {
             self.options.initial_events_timeout
@@ -306,71 +312,71 @@ impl Reflector {
         self.machine.step(input, Instant::now(), &mut self.deltas)
     }
 
-    /// Backpressure: nothing more is read until the queue has had room for what was. Nothing is merged there either, which
-    /// would give the store the changes in another order than the server made them.
+    /// Queues the deltas. Nothing more is read until the queue has room for all of them (backpressure), so the queue merges
+    /// none: merging would apply changes to the store in a different order than the server made them.
     async fn flush(&mut self) {
-        self.queue.push_held_back(self.deltas.drain(..)).await;
+        self.queue.push_with_backpressure(self.deltas.drain(..)).await;
     }
 
-    fn report(&self, phase: InformerPhase, count: impl FnOnce(&mut InformerStatus)) {
-        let observed = self.machine.observed();
+    /// Publishes the state before a request or a wait. `update` changes the request counters.
+    fn report(&self, phase: InformerPhase, update: impl FnOnce(&mut InformerStatus)) {
+        let reported = self.machine.reported();
         self.status.send_modify(|status| {
             status.phase = phase;
-            status.resource_version.clone_from(&observed.last_version);
-            status.error.clone_from(&observed.error);
-            status.failures = observed.failures;
-            count(status);
+            status.resource_version.clone_from(&reported.last_version);
+            status.error.clone_from(&reported.error);
+            status.failures = reported.failures;
+            update(status);
         });
     }
 
-    /// After each chunk. Those who wait for changes are not woken for a version alone.
+    /// Publishes the state after a chunk. Receivers are not woken if only the version changed.
     fn report_state(&self) {
         let phase =
             if self.machine.is_streaming() { InformerPhase::Listing } else { InformerPhase::Watching };
-        let observed = self.machine.observed();
+        let reported = self.machine.reported();
         self.status.send_if_modified(|status| {
             let changed = status.phase != phase
-                || status.failures != observed.failures
-                || status.error.is_some() != observed.error.is_some();
+                || status.failures != reported.failures
+                || status.error.is_some() != reported.error.is_some();
             status.phase = phase;
-            status.failures = observed.failures;
-            status.resource_version.clone_from(&observed.last_version);
-            status.error.clone_from(&observed.error);
+            status.failures = reported.failures;
+            status.resource_version.clone_from(&reported.last_version);
+            status.error.clone_from(&reported.error);
             changed
         });
     }
 }
 
-/// Steps through the events of a chunk.
-struct Events<'a> {
+/// Processes the events of one chunk.
+struct ChunkEvents<'a> {
     decoder: EventDecoder<'a>,
-    machine: &'a mut Machine,
+    machine: &'a mut StateMachine,
     deltas: &'a mut Vec<Delta>,
     request: &'a Arc<RequestName>,
     now: Instant,
-    /// How many were read.
-    count: u64,
-    ahead: Ahead,
+    events_read: u64,
+    prefetcher: Prefetcher,
 }
 
-/// Why no more events of a chunk are read.
-enum Stop {
+/// Why the rest of a chunk is not read.
+enum StopReading {
     Action(Action),
     Failure(DecodeError),
 }
 
-impl From<DecodeError> for Stop {
+impl From<DecodeError> for StopReading {
     fn from(error: DecodeError) -> Self {
         Self::Failure(error)
     }
 }
 
-impl Events<'_> {
-    fn step(&mut self, mut event: WatchEvent) -> Result<(), Stop> {
+impl ChunkEvents<'_> {
+    fn step(&mut self, mut event: WatchEvent) -> Result<(), StopReading> {
         if let WatchEvent::Added(object) = &mut event
             && self.machine.is_streaming()
         {
-            share_with(self.decoder.store, std::slice::from_mut(object));
+            reuse_unchanged(self.decoder.store, std::slice::from_mut(object));
         }
         if let WatchEvent::Error(failure) = event {
             let failure = failure.in_request(self.request);
@@ -379,25 +385,25 @@ impl Events<'_> {
         }
         match self.machine.step(Input::Event(event), self.now, self.deltas) {
             Action::Read => Ok(()),
-            action => Err(Stop::Action(action)),
+            action => Err(StopReading::Action(action)),
         }
     }
 }
 
-impl ReadLines for Events<'_> {
-    type Error = Stop;
+impl LineHandler for ChunkEvents<'_> {
+    type Error = StopReading;
 
-    fn first(&mut self, text: &str) -> Result<Option<usize>, Stop> {
-        self.ahead.look(text, &self.decoder);
+    fn read_prefix(&mut self, text: &str) -> Result<Option<usize>, StopReading> {
+        self.prefetcher.prefetch(text, &self.decoder);
         let Some((event, len)) = self.decoder.decode_first(text) else { return Ok(None) };
-        self.ahead.was(len);
-        self.count += 1;
+        self.prefetcher.record_length(len);
+        self.events_read += 1;
         self.step(event)?;
         Ok(Some(len))
     }
 
-    fn line(&mut self, line: &[u8]) -> Result<(), Stop> {
-        self.count += 1;
+    fn read_line(&mut self, line: &[u8]) -> Result<(), StopReading> {
+        self.events_read += 1;
         let event = self.decoder.decode(line)?;
         self.step(event)
     }

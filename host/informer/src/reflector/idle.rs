@@ -1,4 +1,4 @@
-//! A watch that says nothing for too long (B02).
+//! Detects a connection on which nothing has arrived for too long.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -10,20 +10,23 @@ use tokio::time::{Instant, Sleep, sleep};
 use crate::failure::{Failure, FailureKind};
 use crate::list_watch::ByteStream;
 
-/// Notices when a body has been silent. One timer serves the whole body: a chunk only notes when it came, and the timer
-/// looks at that when it fires.
+/// The idle timeout of a body. One timer serves the whole body: each chunk only records its arrival, and the timer checks that
+/// when it fires.
 pub(super) struct IdleTimer {
     timer: Pin<Box<Sleep>>,
     last: Instant,
 }
 
 impl IdleTimer {
-    /// Silence counts from now.
+    /// Starts the idle time now.
     pub(super) fn start(limit: Duration) -> Self {
         Self { timer: Box::pin(sleep(limit)), last: Instant::now() }
     }
 
-    /// The next chunk, or `None` at the end; a failure when nothing has come for `limit`.
+    /// Returns the next chunk, or `None` at the end of the body.
+    ///
+    /// # Errors
+    /// Errors if nothing has arrived for `limit`.
     pub(super) async fn next(
         &mut self,
         body: &mut ByteStream,
@@ -42,7 +45,7 @@ impl IdleTimer {
                 () = self.timer.as_mut() => {
                     let due = self.last + limit;
                     if due <= Instant::now() {
-                        return Err(silent(limit));
+                        return Err(idle_failure(limit));
                     }
                     self.timer.as_mut().reset(due);
                 }
@@ -51,8 +54,9 @@ impl IdleTimer {
     }
 }
 
-pub(super) fn silent(limit: Duration) -> Failure {
-    Failure::new(FailureKind::TimedOut, format!("nothing came for {} s", limit.as_secs()))
+/// Returns the failure of a request on which nothing arrived for `limit`.
+pub(super) fn idle_failure(limit: Duration) -> Failure {
+    Failure::new(FailureKind::TimedOut, format!("no data received for {} s", limit.as_secs()))
 }
 
 #[cfg(test)]
@@ -61,7 +65,7 @@ mod tests {
     use tokio_stream::wrappers::ReceiverStream;
 
     #[tokio::test(start_paused = true)]
-    async fn b02_silence_counts_from_the_last_chunk() {
+    async fn the_idle_timeout_counts_from_the_last_chunk() {
         let (sender, receiver) = tokio::sync::mpsc::channel(1);
         let mut body: ByteStream = ReceiverStream::new(receiver).boxed();
         let limit = Duration::from_secs(10);
@@ -72,7 +76,7 @@ mod tests {
             assert_eq!(idle.next(&mut body, limit).await.expect("a chunk").as_deref(), Some(&b"x"[..]));
         }
         let since = Instant::now();
-        let failure = idle.next(&mut body, limit).await.expect_err("nothing comes any more");
+        let failure = idle.next(&mut body, limit).await.expect_err("nothing arrives any more");
         assert_eq!((failure.kind, since.elapsed().as_secs()), (FailureKind::TimedOut, 10));
 
         let since = Instant::now();

@@ -1,96 +1,105 @@
-//! From the API server to the delta queue: list, watch, and what to do when either fails.
+//! The reflector: lists and watches a collection of the API server, queues the changes, and recovers from failures.
 //!
-//! The decisions are made by a pure machine; a driver does the requests and the waiting. `last` is the last resource version seen.
-//! Every failure is shown in the informer's status until a list or a watch succeeds.
+//! A state machine without I/O makes the decisions; a driver sends the requests and waits. `last` is the last resource version
+//! seen. Every failure is shown in the informer's status until a list or a watch succeeds.
 //!
 //! # Transitions
 //!
-//! "List" in the column of outputs means: a streaming list where they are on, else a plain list; at version `0` first, then at `last`, unset (a
-//! consistent read) while the server has refused the version or gone back behind it. Each row names a test; another test checks that it exists.
+//! "List" in the output column means a streaming list if streaming lists are enabled, and a plain list otherwise. The
+//! first list requests version `0`, later ones `last`. The version is unset (a consistent read) after the server
+//! refused the version or went back behind it. Each row names tests; another test checks that they exist.
 //!
 //! | state | input | next state | output | test |
 //! |---|---|---|---|---|
-//! | idle | start | listing, or streaming | list | `b01_the_first_list_takes_any_state_and_a_relist_one_not_older_than_the_last_seen`, `b04_initial_events_move_the_version_only_at_their_end` |
-//! | listing | page with a token | listing | the next page (lists are paged only when the version is unset) | `b01_a_consistent_list_is_paged` |
-//! | listing | last page | watching | `Replaced`; watch from the list's version, which is `last` now | `b02_the_watch_starts_at_the_lists_version_with_a_drawn_time_out` |
-//! | listing | last page, no item | watching | `Replaced` with nothing, which syncs | `b17_an_empty_list_is_a_replacement_and_syncs` |
-//! | listing | 410 of a token | listing | one list without pages or version, at once | `b01_a_410_in_the_middle_of_a_list_leads_to_one_full_list` |
-//! | listing | 410, or "too large resource version" | listing, or streaming | list with the version unset, at once | `b01_only_a_list_that_is_refused_itself_is_followed_by_a_consistent_read` |
-//! | listing | the same, of a consistent read | waiting | back off, list | `b01_a_consistent_read_that_is_refused_backs_off` |
-//! | listing | 429 | waiting | wait as asked, then the same page | `b06_429_honours_retry_after_and_does_not_relist` |
-//! | listing | a page with the token of the page before, too many items, or more than 100 pages without one | waiting | nothing is kept; back off, list | `b01_a_continue_token_that_comes_again_ends_the_list`, `b01_a_list_of_too_many_items_ends_in_one_page_or_several`, `b01_pages_without_items_end_the_list` |
-//! | listing | cut, any other failure | waiting | nothing is kept; back off, list | `b01_a_paged_list_cut_after_page_one_leaves_nothing_behind`, `b06_a_list_that_fails_backs_off_and_says_why` |
-//! | streaming | initial event, bookmark | streaming | collected; `last` does not move (B04) | `b04_initial_events_move_the_version_only_at_their_end` |
-//! | streaming | bookmark `initial-events-end` | watching | `Replaced`; the same stream goes on | `b04_initial_events_move_the_version_only_at_their_end` |
-//! | streaming | ended, cut | listing | nothing is kept; plain list at once | `b04_a_streaming_list_cut_half_way_with_an_object_deleted_meanwhile_starts_from_nothing`, `b04_a_streaming_relist_that_is_cut_leaves_the_store_as_it_was` |
-//! | streaming | too many initial events | listing | plain list at once | `b04_initial_events_without_an_end_are_given_up_for_a_plain_list` |
-//! | streaming | silent | listing | plain list at once | `b07_a_server_that_ignores_the_parameter_gets_a_plain_list_after_ten_seconds` |
-//! | streaming | 400, 405, 406, 415, 422 | listing | plain list at once; no fault is shown | `b07_a_server_without_streaming_lists_gets_a_plain_one_at_once` |
-//! | streaming | any other failure | listing | plain list at once | `b07_a_streaming_list_that_fails_is_followed_by_a_plain_one_at_once` |
-//! | streaming | 410, or "too large resource version" | streaming | streaming list with the version unset, at once; the second time a plain one | `b07_a_streaming_list_from_a_version_that_is_gone_is_read_consistently` |
-//! | streaming | 429, connection refused | waiting | wait as asked, or back off; list | `b06_a_streaming_list_waits_for_a_busy_server_and_for_one_that_is_not_there` |
-//! | watching | ADDED, MODIFIED, DELETED | watching | delta; `last` moves | `b03_events_become_deltas_and_bookmarks_only_move_the_version` |
-//! | watching | BOOKMARK | watching | `last` moves | `b03_a_bookmark_only_moves_the_version_and_is_progress` |
-//! | watching | any of these, at a version lower than `last` | waiting | not used; back off, list with the version unset | `b03_a_version_that_goes_back_leads_to_a_consistent_list`, `b03_the_consistent_list_is_insisted_on_until_it_works` |
-//! | watching | the same, after three times behind which the list had not gone back | watching | delta; `last` stays | `b03_a_server_that_does_not_send_events_in_order_is_not_listed_for_each` |
-//! | watching | ended, or cut | watching | watch from `last` | `b05_a_watch_that_ends_normally_resumes_at_once_without_a_relist` |
-//! | watching | ended, or cut, within a second and without progress | waiting | back off, watch from `last` | `b05_a_very_short_watch_backs_off` |
-//! | watching | silent after it had told something | watching | watch from `last` | `b02_a_dead_connection_is_noticed` |
-//! | watching | silent for 2 to 6 s, the first since a connection was lost, refused or reset | probing | list of one item with the version unset | `b02_a_server_that_was_restored_while_the_connection_was_lost_is_found_out_in_seconds`, `b02_a_server_that_was_not_restored_is_asked_once_and_the_watch_goes_on` |
-//! | watching | silent from its beginning | probing | list of one item at `last` | `b02_a_watch_that_never_says_anything_is_ended_and_the_server_asked_whether_it_knows_the_version` |
-//! | watching | 429, by status or ERROR event | waiting | wait as asked, watch from `last` | `b03_an_error_event_with_429_backs_off_and_resumes`, `b06_429_honours_retry_after_and_does_not_relist` |
-//! | watching | connection refused or failed before it was opened | waiting | back off, watch from `last` | `b06_a_refused_connection_retries_the_watch_without_relisting` |
-//! | watching | 5xx, by status or ERROR event | waiting | back off, watch from `last`; the fourth time without progress: list | `b03_an_internal_error_resumes_three_times_without_progress_then_relists` |
-//! | watching | "too large resource version" | waiting | back off, list | `b01_a_version_that_the_server_says_is_from_the_future_is_given_up_for_a_consistent_list` |
-//! | watching | 410, any other failure or ERROR event | waiting | back off, list | `b03_other_error_events_relist` |
-//! | watching | an event that cannot be read | waiting | counted; back off, list | `b03_what_cannot_be_read_leads_to_a_relist_and_is_counted` |
-//! | probing | a page | watching | its item is not used; watch from `last` | `b02_a_watch_that_never_says_anything_is_ended_and_the_server_asked_whether_it_knows_the_version` |
-//! | probing | 410, "too large resource version", or a page from before `last` | listing, or streaming | list with the version unset, at once | `b02_a_restored_server_that_only_keeps_silent_is_found_out` |
-//! | probing | 429 | waiting | wait as asked, watch from `last` | `b06_a_probe_that_fails_is_followed_by_the_watch` |
-//! | probing | any other failure | waiting | back off, watch from `last` | `b06_a_probe_that_fails_is_followed_by_the_watch` |
-//! | waiting | the server is back after a connection failure | any | after up to 750 ms, what the wait was for | `b06_an_informer_resumes_within_two_seconds_of_the_servers_return`, `b06_a_server_that_answers_probes_and_refuses_the_rest_is_waited_for` |
-//! | waiting | time is up | any | what the wait was for | `b06_429_honours_retry_after_and_does_not_relist` |
-//! | any | stop | gone | the request is dropped, nothing more is queued (B08) | `b08_a_stop_ends_the_request_under_way_and_the_task`, `b08_a_stop_is_prompt_while_it_waits_lists_or_is_held_back` |
+//! | idle | start | listing, or streaming | list | `the_first_list_accepts_any_version_and_a_relist_none_older_than_the_last_seen`, `initial_events_advance_the_version_only_at_their_end` |
+//! | listing | page with a continue token | listing | the next page (only lists without a version are paged) | `a_consistent_list_is_paged` |
+//! | listing | last page | watching | `Replaced`; watch from the list's version, which is `last` now | `the_watch_starts_at_the_lists_version_with_a_random_timeout` |
+//! | listing | last page, no items | watching | an empty `Replaced`, after which the informer is synced | `an_empty_list_is_a_replacement_and_syncs` |
+//! | listing | 410 for a continue token | listing | one list without paging and version, at once | `a_410_in_the_middle_of_a_list_leads_to_one_full_list` |
+//! | listing | 410, or "too large resource version" | listing, or streaming | list with the version unset, at once | `only_a_refused_list_is_followed_by_a_consistent_read` |
+//! | listing | the same, for a consistent read | waiting | back off, list | `a_refused_consistent_read_backs_off` |
+//! | listing | 429 | waiting | wait as requested, then the same page | `a_429_honours_retry_after_and_does_not_relist` |
+//! | listing | a page with the previous page's token, too many items, or more than 100 pages without items | waiting | discard the list; back off, list | `a_repeated_continue_token_ends_the_list`, `a_list_above_max_list_items_is_aborted_in_one_page_or_several`, `more_than_100_empty_pages_end_the_list` |
+//! | listing | connection cut, any other failure | waiting | discard the list; back off, list | `a_paged_list_cut_after_page_one_leaves_nothing_behind`, `a_failed_list_backs_off_and_reports_the_reason` |
+//! | streaming | initial event, bookmark | streaming | collect the object; `last` does not change | `initial_events_advance_the_version_only_at_their_end` |
+//! | streaming | bookmark `initial-events-end` | watching | `Replaced`; the same stream continues | `initial_events_advance_the_version_only_at_their_end` |
+//! | streaming | ended, cut | listing | discard the initial events; plain list at once | `a_cut_streaming_list_starts_over_and_misses_no_deletion`, `a_cut_streaming_relist_leaves_the_store_unchanged` |
+//! | streaming | too many initial events | listing | plain list at once | `endless_initial_events_fall_back_to_a_plain_list` |
+//! | streaming | idle | listing | plain list at once | `a_server_that_ignores_send_initial_events_gets_a_plain_list_after_ten_seconds` |
+//! | streaming | 400, 405, 406, 415, 422 | listing | plain list at once; no failure is shown | `an_unsupported_streaming_list_falls_back_to_a_plain_list_at_once` |
+//! | streaming | any other failure | listing | plain list at once | `a_failed_streaming_list_falls_back_to_a_plain_list_at_once` |
+//! | streaming | 410, or "too large resource version" | streaming | streaming list with the version unset, at once; a plain list if that is refused, too | `a_streaming_list_from_an_expired_version_becomes_a_consistent_read` |
+//! | streaming | 429, connection refused | waiting | wait as requested, or back off; list | `a_streaming_list_backs_off_for_a_busy_and_for_an_unreachable_server` |
+//! | watching | ADDED, MODIFIED, DELETED | watching | delta; `last` advances | `events_become_deltas_and_bookmarks_only_advance_the_version` |
+//! | watching | BOOKMARK | watching | `last` advances | `a_bookmark_advances_the_version_and_counts_as_progress` |
+//! | watching | any of these, at a version lower than `last` | waiting | discard the event; back off, list with the version unset | `a_lower_resource_version_leads_to_a_consistent_list`, `a_consistent_list_is_retried_until_it_succeeds` |
+//! | watching | the same, after three lists in a row that had not gone back | watching | delta; `last` does not change | `a_server_with_unordered_events_does_not_cause_a_relist_for_each` |
+//! | watching | ended, or cut | watching | watch from `last` | `a_watch_that_ends_normally_resumes_at_once_without_a_relist` |
+//! | watching | ended, or cut, within a second and without progress | waiting | back off, watch from `last` | `a_very_short_watch_backs_off` |
+//! | watching | idle after it sent something | watching | watch from `last` | `a_dead_connection_is_detected` |
+//! | watching | idle for 2 to 6 s, on the first watch after a connection was lost, refused or reset | probing | list of one item with the version unset | `a_server_restored_during_a_connection_loss_is_detected_within_seconds`, `a_server_that_was_not_restored_is_probed_once_and_the_watch_resumes` |
+//! | watching | idle since it was opened | probing | list of one item at `last` | `a_watch_that_sends_nothing_is_closed_and_the_server_is_probed` |
+//! | watching | 429, as status or ERROR event | waiting | wait as requested, watch from `last` | `an_error_event_with_429_backs_off_and_resumes`, `a_429_honours_retry_after_and_does_not_relist` |
+//! | watching | connection refused, or failed before the watch was opened | waiting | back off, watch from `last` | `a_refused_connection_retries_the_watch_without_relisting` |
+//! | watching | 5xx, as status or ERROR event | waiting | back off, watch from `last`; list after the fourth time without progress | `an_internal_error_resumes_three_times_without_progress_then_relists` |
+//! | watching | "too large resource version" | waiting | back off, list | `a_too_large_resource_version_leads_to_a_consistent_list` |
+//! | watching | 410, any other failure or ERROR event | waiting | back off, list | `other_error_events_relist` |
+//! | watching | an event that cannot be decoded | waiting | count it; back off, list | `a_malformed_event_causes_a_relist_and_is_counted` |
+//! | probing | a page | watching | discard its item; watch from `last` | `a_watch_that_sends_nothing_is_closed_and_the_server_is_probed` |
+//! | probing | 410, "too large resource version", or a page from before `last` | listing, or streaming | list with the version unset, at once | `a_restored_server_that_sends_nothing_is_detected` |
+//! | probing | 429 | waiting | wait as requested, watch from `last` | `a_failed_probe_is_followed_by_the_watch` |
+//! | probing | any other failure | waiting | back off, watch from `last` | `a_failed_probe_is_followed_by_the_watch` |
+//! | waiting | the server is back after a connection failure | any | the delayed request, after up to 750 ms | `informers_resume_within_two_seconds_of_the_servers_recovery`, `a_server_that_answers_only_probes_does_not_shorten_the_backoff` |
+//! | waiting | the wait is over | any | the delayed request | `a_429_honours_retry_after_and_does_not_relist` |
+//! | any | stop | stopped | drop the request; nothing more is queued | `stop_drops_the_request_and_ends_the_task`, `stop_is_prompt_during_backoff_list_and_backpressure` |
 //!
-//! No cycle of these lists for ever without a wait: a list that fails is followed by a wait, or by one other kind of list (plain after streaming,
-//! consistent after any) before it; a watch is followed by a list only after a wait or after the idle time-out.
+//! No cycle of these transitions lists forever without a wait. A failed list is followed by a wait, or first by one
+//! list of another kind (plain after streaming, consistent after any). A watch is followed by a list only after a wait
+//! or after the idle timeout.
 //!
-//! "Wait as asked" means: as long as `Retry-After` or `retryAfterSeconds` says, in seconds, and at most a minute. Where that is less than the
-//! shortest wait (0 is), absent, a date or no number, the wait is that of the back-off.
+//! "Wait as requested" means to wait for the seconds in `Retry-After` or `retryAfterSeconds`, but at most one minute.
+//! If the value is absent, a date, not a number, or below the shortest backoff (0, for example), the backoff decides.
 //!
 //! # When a streaming list fails
 //!
-//! A plain list follows at once, whatever the reason, as in client-go: it is a request of another kind, which a server may answer that refuses or
-//! breaks the first, and if it fails as well that is what backs off. Streaming is not given up, though. "Not supported" may come from a server that is
-//! upgraded during the informer's life, or from one of several behind one address; a stream that was cut may get through the next time. So the next
-//! list is a streaming one again, which costs one refused request. After two failures in a row streaming is left alone for ten minutes, because some
-//! failures cost more: a server that does not know the parameter is noticed by its silence, and a cut throws away what was read.
+//! A plain list follows at once, whatever the reason, as in client-go. It is a different kind of request: a server that
+//! refuses or breaks the streaming list may answer it, and if it fails, too, the reflector backs off. Streaming is not
+//! given up, though. "Not supported" may come from a server that is upgraded during the informer's life, or from one of
+//! several servers behind one address, and a stream that was cut may succeed the next time. So the next list is a
+//! streaming one again, which costs one refused request. After two failures in a row, streaming lists pause for ten
+//! minutes, because some failures cost more: a server that ignores the parameter is detected only by the idle timeout,
+//! and a cut discards what was read.
 //!
 //! # When versions go back
 //!
-//! A server that was restored from a backup continues at an earlier version. An informer that has seen later ones would wait for them for ever,
-//! with a cache of what never was. It finds out in four ways: the first watch after a connection was lost, refused or reset tells nothing for some
-//! seconds, and the server, asked for one item, answers with a lower version; a watch tells a version that is lower than `last`, where both are decimal; a list or a
-//! watch says "too large resource version"; or the watch says nothing at all, as kube-apiserver's does, which holds back every event and bookmark up
-//! to the version asked for. Each leads to a consistent list, whose version is the truth. The initial events of a streaming list are exempt, since
-//! they are in no order.
+//! A server that was restored from a backup continues at an earlier version. An informer that has seen later versions
+//! would wait for them forever, with a cache of a state that no longer exists. It detects this in four ways:
+//! - The first watch after a connection was lost, refused or reset sends nothing for some seconds, and the server, probed
+//!   for one item, answers with a lower version.
+//! - A watch sends a version that is lower than `last`, where both are decimal.
+//! - A list or a watch is answered with "too large resource version".
+//! - The watch sends nothing at all. kube-apiserver behaves like this: it holds back every event and bookmark up to the
+//!   requested version.
 //!
-//! It cannot be found out once the server has passed the last version that the informer saw: then the watch resumes in a history that is not the one
-//! that the informer knows. Hence the advice to raise the revision when etcd is restored (`etcdutl snapshot restore --bump-revision …
-//! --mark-compacted`).
+//! Each of these leads to a consistent list, whose version is authoritative. The initial events of a streaming list are
+//! exempt, since they are not ordered.
+//!
+//! A restore cannot be detected once the server has passed the last version that the informer saw: the watch then
+//! resumes in a history that the informer does not know. Therefore raise the revision when you restore etcd
+//! (`etcdutl snapshot restore --bump-revision … --mark-compacted`).
 
 mod backoff;
 mod driver;
 mod idle;
-mod machine;
-mod order;
 mod phase;
 mod recovery;
-mod share;
+mod reuse;
+mod state_machine;
 mod streaming;
 #[cfg(test)]
 mod tests;
 mod verify;
+mod version_order;
 
 pub use driver::Reflector;
-pub(crate) use recovery::Recovery;
+pub(crate) use recovery::ServerRecovery;

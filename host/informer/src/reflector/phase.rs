@@ -1,4 +1,4 @@
-//! The states of the reflector.
+//! The states of the reflector, and the data that belongs to each.
 
 use std::collections::HashMap;
 
@@ -9,47 +9,49 @@ use crate::decode::ListPage;
 use crate::key::FastHash;
 use crate::list_watch::ListParams;
 
+/// The reflector's state.
 #[derive(Debug)]
 pub(super) enum Phase {
     Idle,
-    Listing(Listing),
+    Listing(PartialList),
     /// Reading the initial events of a streaming list.
-    Streaming(Collected),
-    Watching(Watching),
-    /// Asking for one item, because a watch said nothing at all: does the server know the last version?
+    Streaming(InitialEvents),
+    Watching(WatchState),
+    /// Listing one item to find out whether the server still knows the last version, because a watch sent nothing.
     Probing,
-    Waiting(Next),
+    Waiting(AfterWait),
 }
 
-/// What follows a wait.
+/// The request that follows a wait.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(super) enum AfterWait {
     List,
-    /// The same page of a list that is under way.
-    Page(Listing),
+    /// The same page of an unfinished list.
+    Page(PartialList),
     Watch,
 }
 
+/// A list of which some pages have been read.
 #[derive(Debug)]
-pub(super) struct Listing {
+pub(super) struct PartialList {
     pub(super) params: ListParams,
     /// The version of the first page.
     pub(super) version: Option<String>,
     pub(super) items: Vec<Object>,
-    /// Pages that brought no item.
+    /// Pages without items.
     empty_pages: u32,
 }
 
-/// No server sends so many pages without an item in one list.
+/// The most pages without items in one list; no working server sends as many.
 const MAX_EMPTY_PAGES: u32 = 100;
 
-impl Listing {
+impl PartialList {
     pub(super) fn new(params: ListParams) -> Self {
         Self { params, version: None, items: Vec::new(), empty_pages: 0 }
     }
 
-    /// Errors if a list with one more such page goes on for ever, or would be too large.
-    pub(super) fn admits(
+    /// Errors if the list would be too large with this page, or if the page shows that the list does not end.
+    pub(super) fn check_page(
         &mut self,
         page: &ListPage,
         items: usize,
@@ -69,36 +71,40 @@ impl Listing {
     }
 }
 
-/// Objects of initial events, in order of arrival.
+/// The objects of a streaming list's initial events, in order of arrival.
 #[derive(Debug, Default)]
-pub(super) struct Collected {
+pub(super) struct InitialEvents {
+    /// `None` for objects that were deleted again.
     pub(super) items: Vec<Option<Object>>,
-    pub(super) places: HashMap<ObjectKey, usize, FastHash>,
+    /// The index of each object in `items`.
+    pub(super) positions: HashMap<ObjectKey, usize, FastHash>,
 }
 
+/// The progress of a watch.
 #[derive(Debug)]
-pub(super) struct Watching {
+pub(super) struct WatchState {
+    /// When the response head arrived; `None` before that.
     pub(super) opened_at: Option<Instant>,
-    /// Whether it moved the last version.
+    /// Whether the watch advanced the last version.
     pub(super) progressed: bool,
-    /// Whether it told anything, new or not.
-    pub(super) spoke: bool,
+    /// Whether the watch sent anything, new or repeated.
+    pub(super) received_any: bool,
 }
 
-impl Collected {
-    pub(super) fn put(&mut self, object: Object) {
-        match self.places.get(object.key()) {
-            Some(place) => self.items[*place] = Some(object),
+impl InitialEvents {
+    pub(super) fn insert(&mut self, object: Object) {
+        match self.positions.get(object.key()) {
+            Some(position) => self.items[*position] = Some(object),
             None => {
-                self.places.insert(object.key().clone(), self.items.len());
+                self.positions.insert(object.key().clone(), self.items.len());
                 self.items.push(Some(object));
             }
         }
     }
 
     pub(super) fn remove(&mut self, key: &ObjectKey) {
-        if let Some(place) = self.places.remove(key) {
-            self.items[place] = None;
+        if let Some(position) = self.positions.remove(key) {
+            self.items[position] = None;
         }
     }
 }

@@ -1,8 +1,9 @@
-//! One probe for all informers of a server finds out that it is back, so that none of them sits out a long back-off.
+//! Detects that an unreachable server is back, with one probe shared by all informers of that server, so that none of them has
+//! to sit out a long backoff.
 //!
-//! Whoever waits after a connection failure takes part. One of those that wait asks, at intervals that grow to a second; when it leaves, another
-//! goes on. What counts is that the server answers after a probe that it did not answer: a server that answers probes all along and fails
-//! other requests is waited for by the back-off alone.
+//! Every informer that waits after a connection failure takes part. One of them sends the probes, at intervals that grow to one
+//! second; when it leaves, another one continues. A recovery is a successful probe after a failed one. If a server answers
+//! every probe but fails other requests, only the backoff decides.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,38 +13,38 @@ use tokio::time::{sleep, timeout};
 
 use crate::list_watch::ServerProbe;
 
-/// The wait before the first probe.
-const FIRST: Duration = Duration::from_millis(250);
-/// The longest wait between two probes.
-const LONGEST: Duration = Duration::from_secs(1);
-/// A probe without an answer after this long has failed.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The delay before the first probe.
+const FIRST_DELAY: Duration = Duration::from_millis(250);
+/// The longest delay between two probes.
+const MAX_DELAY: Duration = Duration::from_secs(1);
+/// A probe without an answer after this time counts as failed.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The server of a registry's informers, as its probes find it.
-pub(crate) struct Recovery {
+/// Probes the server of a registry's informers and tells all waiting informers when it is back.
+pub(crate) struct ServerRecovery {
     probe: Arc<dyn ServerProbe>,
-    /// Held by the one who asks.
+    /// Locked by the informer that sends the probes.
     reachability: Mutex<Reachability>,
-    /// How often the server came back.
-    returns: watch::Sender<u64>,
+    /// The number of recoveries so far.
+    recoveries: watch::Sender<u64>,
 }
 
-/// What the probes have shown.
+/// The results of the probes.
 #[derive(Debug, Default)]
 struct Reachability {
     is_down: bool,
-    /// Since the server came back the last time.
+    /// Probes since the last recovery.
     probes: u32,
 }
 
 impl Reachability {
-    /// The wait before the next probe.
+    /// Returns the delay before the next probe.
     fn delay(&self) -> Duration {
-        FIRST.saturating_mul(1 << self.probes.min(8)).min(LONGEST)
+        FIRST_DELAY.saturating_mul(1 << self.probes.min(8)).min(MAX_DELAY)
     }
 
-    /// Takes in the result of a probe. Returns whether the server has come back: it is ready, and was not before.
-    fn note(&mut self, is_ready: bool) -> bool {
+    /// Records the result of a probe. Returns whether the server has recovered: it is ready now and was not before.
+    fn record(&mut self, is_ready: bool) -> bool {
         self.probes = self.probes.saturating_add(1);
         let is_back = is_ready && self.is_down;
         self.is_down = !is_ready;
@@ -54,20 +55,20 @@ impl Reachability {
     }
 }
 
-impl Recovery {
+impl ServerRecovery {
     pub(crate) fn new(probe: Arc<dyn ServerProbe>) -> Self {
-        Self { probe, reachability: Mutex::default(), returns: watch::Sender::new(0) }
+        Self { probe, reachability: Mutex::default(), recoveries: watch::Sender::new(0) }
     }
 
-    /// Waits until the server has come back.
+    /// Waits until the server has recovered.
     ///
     /// # Cancellation safety
-    /// Safe: another that waits goes on asking.
-    pub(crate) async fn server_is_back(&self) {
-        let mut returns = self.returns.subscribe();
+    /// This method is cancel safe: another waiting informer continues to probe.
+    pub(crate) async fn wait_until_back(&self) {
+        let mut recoveries = self.recoveries.subscribe();
         tokio::select! {
             biased;
-            _ = returns.changed() => {}
+            _ = recoveries.changed() => {}
             () = self.probe_until_back() => {}
         }
     }
@@ -76,10 +77,10 @@ impl Recovery {
         let mut reachability = self.reachability.lock().await;
         loop {
             sleep(reachability.delay()).await;
-            let is_ready = timeout(PATIENCE, self.probe.is_ready()).await.unwrap_or(false);
-            if reachability.note(is_ready) {
+            let is_ready = timeout(PROBE_TIMEOUT, self.probe.is_ready()).await.unwrap_or(false);
+            if reachability.record(is_ready) {
                 tracing::info!("the API server is ready again; informers resume");
-                self.returns.send_modify(|returns| *returns += 1);
+                self.recoveries.send_modify(|recoveries| *recoveries += 1);
                 return;
             }
         }
@@ -100,13 +101,13 @@ mod tests {
     struct Server {
         is_ready: AtomicBool,
         hangs: AtomicBool,
-        asked: AtomicU32,
+        probes: AtomicU32,
     }
 
     #[async_trait]
     impl ServerProbe for Server {
         async fn is_ready(&self) -> bool {
-            self.asked.fetch_add(1, Ordering::Relaxed);
+            self.probes.fetch_add(1, Ordering::Relaxed);
             if self.hangs.load(Ordering::Relaxed) {
                 std::future::pending::<()>().await;
             }
@@ -114,60 +115,60 @@ mod tests {
         }
     }
 
-    fn recovery() -> (Arc<Server>, Arc<Recovery>) {
+    fn recovery() -> (Arc<Server>, Arc<ServerRecovery>) {
         let server = Arc::new(Server::default());
-        (Arc::clone(&server), Arc::new(Recovery::new(server)))
+        (Arc::clone(&server), Arc::new(ServerRecovery::new(server)))
     }
 
     #[test]
-    fn intervals_grow_to_a_second_and_only_a_return_counts() {
+    fn probe_delays_grow_to_a_second_and_only_a_recovery_counts() {
         let mut reachability = Reachability::default();
-        assert!(!reachability.note(true), "it was never away");
+        assert!(!reachability.record(true), "it was never unreachable");
         reachability = Reachability::default();
         let mut delays = Vec::new();
         for _ in 0..40 {
             delays.push(reachability.delay());
-            assert!(!reachability.note(false));
+            assert!(!reachability.record(false));
         }
         assert_eq!(delays[..4], [250, 500, 1000, 1000].map(Duration::from_millis));
-        assert_eq!(delays[39], LONGEST);
-        assert!(reachability.note(true));
-        assert!(!reachability.note(true), "it came back once");
-        assert!(!reachability.note(false));
-        assert!(reachability.note(true), "and once more");
+        assert_eq!(delays[39], MAX_DELAY);
+        assert!(reachability.record(true));
+        assert!(!reachability.record(true), "it recovered once");
+        assert!(!reachability.record(false));
+        assert!(reachability.record(true), "and once more");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_who_wait_share_one_probe_and_hear_of_the_return_within_a_second() {
+    async fn waiting_informers_share_one_probe_and_learn_of_the_recovery_within_a_second() {
         let (server, recovery) = recovery();
         let waiting: Vec<_> = (0..200)
             .map(|_| {
                 let recovery = Arc::clone(&recovery);
-                tokio::spawn(async move { recovery.server_is_back().await })
+                tokio::spawn(async move { recovery.wait_until_back().await })
             })
             .collect();
         sleep(Duration::from_secs(30)).await;
         assert!(waiting.iter().all(|task| !task.is_finished()));
-        let asked = server.asked.load(Ordering::Relaxed);
-        assert!((25..=32).contains(&asked), "{asked} probes in 30 s");
+        let probes = server.probes.load(Ordering::Relaxed);
+        assert!((25..=32).contains(&probes), "{probes} probes in 30 s");
         let ready = Instant::now();
         server.is_ready.store(true, Ordering::Relaxed);
         join_all(waiting).await;
-        assert!(ready.elapsed() <= LONGEST, "{:?}", ready.elapsed());
-        assert_eq!(server.asked.load(Ordering::Relaxed), asked + 1);
+        assert!(ready.elapsed() <= MAX_DELAY, "{:?}", ready.elapsed());
+        assert_eq!(server.probes.load(Ordering::Relaxed), probes + 1);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn another_goes_on_when_the_one_who_asks_leaves() {
+    async fn another_informer_continues_probing_when_the_probing_one_leaves() {
         let (server, recovery) = recovery();
         let first = tokio::spawn({
             let recovery = Arc::clone(&recovery);
-            async move { recovery.server_is_back().await }
+            async move { recovery.wait_until_back().await }
         });
         sleep(Duration::from_secs(3)).await;
         let second = tokio::spawn({
             let recovery = Arc::clone(&recovery);
-            async move { recovery.server_is_back().await }
+            async move { recovery.wait_until_back().await }
         });
         sleep(Duration::from_secs(3)).await;
         first.abort();
@@ -176,26 +177,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_answers_all_along_does_not_shorten_a_wait() {
+    async fn a_server_that_was_always_ready_does_not_shorten_a_backoff() {
         let (server, recovery) = recovery();
         server.is_ready.store(true, Ordering::Relaxed);
-        let waited = timeout(Duration::from_secs(30), recovery.server_is_back()).await;
+        let waited = timeout(Duration::from_secs(30), recovery.wait_until_back()).await;
         assert!(waited.is_err());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_probe_without_an_answer_has_failed() {
+    async fn a_probe_without_an_answer_counts_as_failed() {
         let (server, recovery) = recovery();
         server.hangs.store(true, Ordering::Relaxed);
         let task = tokio::spawn({
             let recovery = Arc::clone(&recovery);
-            async move { recovery.server_is_back().await }
+            async move { recovery.wait_until_back().await }
         });
         sleep(Duration::from_secs(10)).await;
         server.is_ready.store(true, Ordering::Relaxed);
         server.hangs.store(false, Ordering::Relaxed);
         let ready = Instant::now();
         task.await.expect("no panic");
-        assert!(ready.elapsed() <= PATIENCE + LONGEST, "{:?}", ready.elapsed());
+        assert!(ready.elapsed() <= PROBE_TIMEOUT + MAX_DELAY, "{:?}", ready.elapsed());
     }
 }

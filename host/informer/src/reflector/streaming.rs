@@ -1,21 +1,22 @@
-//! Streaming lists: when one is asked for, its initial events, and what follows when it fails.
+//! Streaming lists (`WatchList`): when to request one, its initial events, and the fallback when it fails.
 
 use std::time::Duration;
 
 use pilothouse_model::Delta;
 use tokio::time::Instant;
 
-use super::machine::{Action, Machine};
-use super::phase::{Collected, Next, Phase, Watching};
+use super::phase::{AfterWait, InitialEvents, Phase, WatchState};
+use super::state_machine::{Action, StateMachine};
 use crate::decode::{DecodeError, WatchEvent};
 use crate::failure::{Failure, FailureKind};
 
-/// After so many streaming lists in a row that failed, they are left alone for a while (B07).
-const TRIES: u32 = 2;
-/// For how long. Some failures cost time: a server that does not know the parameter is silent at the end of what it sends.
-const PAUSE: Duration = Duration::from_secs(600);
+/// After this many failed streaming lists in a row, streaming pauses.
+const MAX_FAILURES: u32 = 2;
+/// How long streaming pauses. Some failures cost time: with a server that ignores the parameter, only the idle timeout shows
+/// that the initial events do not end.
+const STREAMING_PAUSE: Duration = Duration::from_secs(600);
 
-/// Whether the next list is a streaming one.
+/// Decides whether the next list is a streaming one.
 #[derive(Debug)]
 pub(super) struct Streaming {
     enabled: bool,
@@ -40,43 +41,46 @@ impl Streaming {
 
     fn failed(&mut self, now: Instant) {
         self.failures += 1;
-        if self.failures >= TRIES {
-            self.paused_until = Some(now + PAUSE);
+        if self.failures >= MAX_FAILURES {
+            self.paused_until = Some(now + STREAMING_PAUSE);
         }
     }
 }
 
-impl Machine {
+impl StateMachine {
     pub(super) fn initial_event(
         &mut self,
-        mut collected: Collected,
+        mut initial_events: InitialEvents,
         event: WatchEvent,
         now: Instant,
         deltas: &mut Vec<Delta>,
     ) -> Action {
         match event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => collected.put(object),
-            WatchEvent::Deleted(object) => collected.remove(object.key()),
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => initial_events.insert(object),
+            WatchEvent::Deleted(object) => initial_events.remove(object.key()),
             WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
                 self.streaming.succeeded();
-                self.replace(collected.items.into_iter().flatten().collect(), resource_version, deltas);
-                self.phase =
-                    Phase::Watching(Watching { opened_at: Some(now), progressed: true, spoke: true });
+                self.replace(initial_events.items.into_iter().flatten().collect(), resource_version, deltas);
+                self.phase = Phase::Watching(WatchState {
+                    opened_at: Some(now),
+                    progressed: true,
+                    received_any: true,
+                });
                 return Action::Read;
             }
-            // The versions of initial events are not in order, so nothing can be resumed from them (B04).
+            // Initial events are not in version order, so a watch cannot resume from their versions.
             WatchEvent::Bookmark { .. } => {}
             WatchEvent::Error(failure) => {
-                self.note_failure(failure.clone());
+                self.record_failure(failure.clone());
                 return self.streaming_failed(&failure, now);
             }
         }
-        if collected.items.len() > self.max_list_items {
+        if initial_events.items.len() > self.max_list_items {
             let failure = Failure::from(DecodeError::TooMany { limit: self.max_list_items });
-            self.note_failure(failure.clone());
+            self.record_failure(failure.clone());
             return self.streaming_failed(&failure, now);
         }
-        self.phase = Phase::Streaming(collected);
+        self.phase = Phase::Streaming(initial_events);
         Action::Read
     }
 
@@ -86,22 +90,22 @@ impl Machine {
                 self.version_unavailable = true;
                 self.start_list(now)
             }
-            // Neither says anything about streaming lists, and a plain list would fare no better.
-            FailureKind::TooManyRequests => self.wait_for_server(Next::List, failure, now),
-            FailureKind::ConnectionRefused => self.back_off(Next::List, now),
+            // These failures say nothing about streaming lists; a plain list would fail in the same way.
+            FailureKind::TooManyRequests => self.wait_retry_after(AfterWait::List, failure, now),
+            FailureKind::ConnectionRefused => self.back_off(AfterWait::List, now),
             kind => {
                 if kind == FailureKind::Rejected {
-                    // A server without streaming lists is no fault to show.
-                    self.observed.error = None;
+                    // A server without streaming lists is not a failure to report.
+                    self.reported.error = None;
                 }
                 self.streaming_ended(now)
             }
         }
     }
 
-    /// A streaming list that did not get to its end is followed by a plain one at once; nothing of it is kept (B04).
+    /// Falls back to a plain list at once after an incomplete streaming list, and discards its events.
     pub(super) fn streaming_ended(&mut self, now: Instant) -> Action {
-        tracing::debug!("a streaming list did not get to its end; listing in the plain way");
+        tracing::debug!("the streaming list was incomplete; falling back to a plain list");
         self.streaming.failed(now);
         self.plain_list()
     }

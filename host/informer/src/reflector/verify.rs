@@ -1,53 +1,54 @@
-//! Whether the server still has the history that the informer knows: when it is asked, and what follows from its answer.
+//! Verifies that the server still has the history that the informer knows.
 //!
-//! A watch that follows a lost connection is opened at once. The server may have been restored from a backup meanwhile, and a restored
-//! kube-apiserver keeps silent until it has passed the version that was asked for. So such a watch that tells nothing for some seconds is ended, and
-//! the server is asked for its version.
+//! After a lost connection the watch is reopened at once. The server may have been restored from a backup meanwhile, and a
+//! restored kube-apiserver sends nothing until it has passed the requested version. If such a watch is idle for some seconds,
+//! it is closed and the server is probed for its version.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::machine::{Action, Machine};
-use super::order::Step;
-use super::phase::{Next, Phase};
+use super::phase::{AfterWait, Phase};
+use super::state_machine::{Action, StateMachine};
+use super::version_order::VersionStep;
 use crate::failure::{Failure, FailureKind};
 use crate::list_watch::ListParams;
 
-impl Machine {
-    /// After how much silence the watch under way must be verified, if it must.
-    pub(crate) fn verifies_after(&self) -> Option<Duration> {
+impl StateMachine {
+    /// Returns the idle time after which the current watch must be verified; `None` if it need not be.
+    pub(crate) fn verification_timeout(&self) -> Option<Duration> {
         match self.phase {
             Phase::Watching(_) => self.verify_after,
             _ => None,
         }
     }
 
-    /// Whether what it waits for is a server that cannot be reached or does not serve.
-    pub(crate) fn misses_server(&self) -> bool {
-        self.observed.error.as_ref().is_some_and(|failure| failure.kind.is_lost_server())
+    /// Whether the last failure means that the server is unreachable or does not serve requests.
+    pub(crate) fn is_server_unavailable(&self) -> bool {
+        self.reported.error.as_ref().is_some_and(|failure| failure.kind.is_lost_server())
     }
 
-    /// A moment by which informers that resume together are spread.
-    pub(crate) fn spread(&mut self) -> Duration {
-        self.backoff.spread()
+    /// Draws a random delay that spreads informers which resume together.
+    pub(crate) fn resume_jitter(&mut self) -> Duration {
+        self.backoff.resume_jitter()
     }
 
-    /// The state of the server is in doubt after a failure of its connection.
-    pub(super) fn doubt_after(&mut self, failure: &Failure) {
+    /// Schedules a verification after a connection failure, because the server's state is in doubt.
+    pub(super) fn schedule_verification(&mut self, failure: &Failure) {
         if failure.kind.is_lost_server() && self.verify_after.is_none() {
             self.verify_after = Some(self.backoff.verification_delay());
         }
     }
 
-    /// Asks for one item at the last version or later: a server that is not there yet says so.
+    /// Lists one item at the last version or later. A server that has not reached that version answers with an error.
     pub(super) fn probe(&mut self) -> Action {
-        let last = self.observed.last_version.clone();
+        let last = self.reported.last_version.clone();
         self.probe_at(last)
     }
 
-    /// Asks for one item as the server has it now. Unlike [`probe`](Self::probe), it is never refused as too old, and answered at once.
-    pub(super) fn verify(&mut self) -> Action {
+    /// Lists one item of the server's current state. Unlike [`probe`](Self::probe), this request is answered at once and never
+    /// refused as too old.
+    pub(super) fn start_verification(&mut self) -> Action {
         self.probe_at(None)
     }
 
@@ -56,8 +57,8 @@ impl Machine {
         Action::List(ListParams { resource_version, limit: Some(1), continue_token: None })
     }
 
-    pub(super) fn probed(&mut self, version: &str, now: Instant) -> Action {
-        if self.order.step(self.observed.last_version.as_deref(), version) == Step::Backward {
+    pub(super) fn on_probe_page(&mut self, version: &str, now: Instant) -> Action {
+        if self.order.classify(self.reported.last_version.as_deref(), version) == VersionStep::Backward {
             self.suspect_restore(version);
             return self.start_list(now);
         }
@@ -71,8 +72,8 @@ impl Machine {
                 self.version_unavailable = true;
                 self.start_list(now)
             }
-            FailureKind::TooManyRequests => self.wait_for_server(Next::Watch, failure, now),
-            _ => self.back_off(Next::Watch, now),
+            FailureKind::TooManyRequests => self.wait_retry_after(AfterWait::Watch, failure, now),
+            _ => self.back_off(AfterWait::Watch, now),
         }
     }
 }

@@ -1,8 +1,10 @@
+//! The notifications that one subscriber has not taken yet.
+
 use pilothouse_model::{Deletion, Notification, ObjectKey};
 
 use crate::coalesce::{Coalesce, CoalescingQueue, Pending};
 
-/// What one subscriber has not taken yet.
+/// A subscriber's bounded queue of pending notifications, and the state of its initial list.
 pub(super) struct Backlog {
     queue: CoalescingQueue<Notification>,
     /// The position after the last notification of the initial list.
@@ -16,30 +18,30 @@ impl Backlog {
         Self { queue: CoalescingQueue::new(limit.max(1)), initial_end: None, synced: false, closed: false }
     }
 
-    /// Appends a notification; returns whether there was none before.
-    pub(super) fn offer(&mut self, notification: Notification) -> bool {
+    /// Appends a notification. Returns whether the backlog was empty before.
+    pub(super) fn push(&mut self, notification: Notification) -> bool {
         if self.closed {
             return false;
         }
         let was_empty = self.queue.is_empty();
-        // An addition that nobody took was never told.
+        // The answer does not matter: `Added` itself says that the subscriber does not know the object.
         self.queue.push(notification, &|_| true);
         was_empty
     }
 
-    /// All notifications of the initial list have been offered.
-    pub(super) fn end_initial(&mut self) {
+    /// Marks the end of the initial list: all its notifications have been pushed.
+    pub(super) fn finish_initial_list(&mut self) {
         if self.initial_end.is_none() {
             self.initial_end = Some(self.queue.next_position());
         }
     }
 
-    /// Whether the whole initial list has been taken (B36), or cancelled out, since the last call.
-    pub(super) fn just_synced(&mut self) -> bool {
+    /// Returns `true` once: at the first call after the whole initial list was taken or cancelled by deletions.
+    pub(super) fn newly_synced(&mut self) -> bool {
         let taken = |end: u64| self.queue.first_position().is_none_or(|first| first >= end);
-        let just_synced = !self.synced && self.initial_end.is_some_and(taken);
-        self.synced |= just_synced;
-        just_synced
+        let newly_synced = !self.synced && self.initial_end.is_some_and(taken);
+        self.synced |= newly_synced;
+        newly_synced
     }
 
     pub(super) fn take(&mut self, limit: usize) -> Vec<Notification> {
@@ -51,7 +53,7 @@ impl Backlog {
         batch
     }
 
-    /// How many notifications were merged away since the last call.
+    /// Returns how many notifications were merged away since the last call.
     pub(super) fn take_merged(&mut self) -> u64 {
         self.queue.take_merged()
     }
@@ -78,7 +80,7 @@ impl Coalesce for Notification {
     fn merge(pending: Pending<Self>, next: Self, _: &dyn Fn(&ObjectKey) -> bool) -> Option<Pending<Self>> {
         use Pending::{One, Two};
         Some(match (pending, next) {
-            // Never told of, so its end is nothing to tell either.
+            // The subscriber never saw this object, so its deletion is not delivered.
             (One(Self::Added { .. }), Self::Deleted { .. }) => return None,
             (One(added @ Self::Added { .. }), present) => One(newer(added, present)),
             (One(updated @ Self::Updated { .. }), present @ Self::Updated { .. }) => {
@@ -98,7 +100,7 @@ impl Coalesce for Notification {
     }
 }
 
-/// The first's old state and the second's new one.
+/// Returns an update from the old state of `first` to the new state of `second`.
 fn newer(first: Notification, second: Notification) -> Notification {
     let object = second.object().clone();
     match first {
@@ -108,7 +110,7 @@ fn newer(first: Notification, second: Notification) -> Notification {
     }
 }
 
-/// Of two deletions in a row, the one that says more; see [`Deletion::merge`].
+/// Merges two consecutive deletions and keeps the more informative one; see [`Deletion::merge`].
 fn better_deletion(first: Notification, second: Notification) -> Notification {
     match (first, second) {
         (
@@ -126,16 +128,16 @@ fn better_deletion(first: Notification, second: Notification) -> Notification {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scripted::pod;
+    use crate::scripted_server::pod;
 
     #[test]
-    fn b36_the_end_of_the_initial_list_is_told_once() {
+    fn the_end_of_the_initial_list_is_reported_once() {
         let mut backlog = Backlog::new(8);
-        backlog.offer(Notification::Added { object: pod("a", 1).object(), initial: true });
-        backlog.end_initial();
-        assert!(!backlog.just_synced(), "it waits");
+        backlog.push(Notification::Added { object: pod("a", 1).object(), initial: true });
+        backlog.finish_initial_list();
+        assert!(!backlog.newly_synced(), "it waits");
         backlog.take(1);
-        assert!(backlog.just_synced());
-        assert!(!backlog.just_synced());
+        assert!(backlog.newly_synced());
+        assert!(!backlog.newly_synced());
     }
 }

@@ -1,10 +1,10 @@
-//! What happens in the cache, and what a subscriber is told of it.
+//! Changes of the cache, and the notifications that they become for a subscriber.
 
 use pilothouse_model::{Notification, Object, ResourceVersion};
 
 use crate::key::Restriction;
 
-/// A change of the store, before it is restricted to what a subscriber sees.
+/// A change of the store, before a subscriber's restriction is applied.
 pub(super) enum Change<'a> {
     Added {
         object: &'a Object,
@@ -14,7 +14,7 @@ pub(super) enum Change<'a> {
         old: &'a Object,
         new: &'a Object,
     },
-    /// `stored` is what the cache had, `last` what the server sent with the deletion.
+    /// `stored` is the object that was cached, `last` the final state that the server sent with the deletion.
     Deleted {
         stored: &'a Object,
         last: &'a Object,
@@ -22,28 +22,29 @@ pub(super) enum Change<'a> {
     },
 }
 
-/// What a list says of objects that were known.
-pub(super) struct Difference<'a> {
-    /// Those that are not in it, by key.
-    pub(super) gone: Vec<Object>,
-    /// Those that are in it, in its order, each with what was known of it.
+/// The difference between the cached objects and a new list.
+pub(super) struct ListDifference<'a> {
+    /// Cached objects that are not in the list, in key order.
+    pub(super) removed: Vec<Object>,
+    /// The list's objects in list order, each with its cached state.
     pub(super) present: Vec<(Option<Object>, &'a Object)>,
 }
 
-impl Difference<'_> {
-    /// Tombstones first, then the items (B14, B32).
+impl ListDifference<'_> {
+    /// Returns the changes: deletions with unknown final state first, then the items in list order.
     pub(super) fn changes(&self, initial: bool) -> impl Iterator<Item = Change<'_>> {
-        let gone = self.gone.iter();
-        let gone = gone.map(|last| Change::Deleted { stored: last, last, final_state_unknown: true });
+        let removed = self.removed.iter();
+        let removed = removed.map(|last| Change::Deleted { stored: last, last, final_state_unknown: true });
         let present = self.present.iter();
-        gone.chain(present.flat_map(move |(old, new)| transition(old.as_ref(), new, initial)))
+        removed.chain(present.flat_map(move |(old, new)| transition(old.as_ref(), new, initial)))
     }
 }
 
 impl Change<'_> {
-    /// What a subscriber is told: an object that leaves its restriction is deleted for it, one that enters is added (B30).
-    pub(super) fn seen_through(&self, restriction: Option<&Restriction>) -> Option<Notification> {
-        // What looking unpacks is not to wait in a backlog.
+    /// Returns the notification for a subscriber with this restriction, or `None` if it does not see the object. An object that
+    /// stops matching becomes a deletion, one that starts matching an addition.
+    pub(super) fn notification_for(&self, restriction: Option<&Restriction>) -> Option<Notification> {
+        // Match against a separate view: text that is decompressed for matching must not stay in memory with the backlog.
         let sees =
             |object: &Object| restriction.is_none_or(|restriction| restriction.matches(&object.closed()));
         match *self {
@@ -65,7 +66,8 @@ impl Change<'_> {
     }
 }
 
-/// What an object's new state means after the old one: another UID is another object (B32).
+/// Returns the changes from an object's old state to its new state. A different UID is a different object: a deletion, then
+/// an addition.
 pub(super) fn transition<'a>(
     old: Option<&'a Object>,
     new: &'a Object,
@@ -82,12 +84,12 @@ pub(super) fn transition<'a>(
     std::iter::once(first).chain(second)
 }
 
-/// Whether both are the same object; one without a UID passes for any of its name.
+/// Whether both are states of the same object. An object without a UID matches any object of its name.
 pub(super) fn same_uid(left: &Object, right: &Object) -> bool {
     left.uid() == right.uid() || left.uid().is_empty() || right.uid().is_empty()
 }
 
-/// Whether an event tells what the cache is past already: the same object at an earlier version, where versions can be
+/// Whether the cache is already past the event: it has the same object at a later version. `false` if the versions cannot be
 /// compared.
 pub(super) fn is_stale(event: &Object, stored: &Object) -> bool {
     let order = ResourceVersion::compare_text(event.resource_version(), stored.resource_version());
@@ -100,12 +102,12 @@ mod tests {
 
     use super::*;
     use crate::options::Compression;
-    use crate::scripted::{pod, pods_key};
+    use crate::scripted_server::{pod, pods_key};
     use crate::store::Store;
 
     #[test]
-    fn what_waits_for_a_narrowed_subscriber_is_packed() {
-        let store = Store::compressed(Compression { learn_from: 1 });
+    fn pending_notifications_of_a_restricted_subscriber_stay_packed() {
+        let store = Store::compressed(Compression { training_bytes: 1 });
         let mut objects: Vec<_> = (1..4).map(|i| pod("a", i).app(&"web".repeat(20)).object()).collect();
         store.pack(&mut objects);
         let object = objects.pop().expect("three");
@@ -113,9 +115,12 @@ mod tests {
         let before = object.memory_size();
         let wanted = LabelSelector::parse(&format!("app={}", "web".repeat(20))).expect("labels");
         let restriction = pods_key().restriction_for(&pods_key().with_labels(wanted));
-        let told = Change::Added { object: &object, initial: true }.seen_through(restriction.as_ref());
-        let told = told.expect("it has the label");
-        assert_eq!((told.object().memory_size(), object.memory_size()), (before, before));
-        assert!(told.object().json().contains("webweb") && told.object().memory_size() > before);
+        let notification =
+            Change::Added { object: &object, initial: true }.notification_for(restriction.as_ref());
+        let notification = notification.expect("it has the label");
+        assert_eq!((notification.object().memory_size(), object.memory_size()), (before, before));
+        assert!(
+            notification.object().json().contains("webweb") && notification.object().memory_size() > before
+        );
     }
 }

@@ -1,49 +1,51 @@
+//! Serializable dumps of the informers' state, for bug reports.
+
 use serde::Serialize;
 
 use super::informer::Informer;
-use super::seat::Seat;
+use super::registration::Registration;
 use crate::failure::FailureKind;
 use crate::status::InformerPhase;
 
-/// The state of one informer, for a bug report: what it asks for, how far it is, what keeps it, and who waits for whom.
-/// It holds no object's content, so it can be shown to others; names of namespaces and selectors are in it.
+/// The state of one informer, for a bug report: what it watches, its progress, its failure and its subscribers. It contains
+/// no object content, so it can be shared; it does contain namespace names and selectors.
 ///
-/// [`InformerRegistry::informers`](crate::InformerRegistry::informers) gives one for each informer; `Debug` and
-/// `serde_json` print it whole.
+/// [`InformerRegistry::informers`](crate::InformerRegistry::informers) returns one for each informer. `Debug` and
+/// `serde_json` print all of it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InformerDump {
-    /// What is watched, as a command line would say it.
+    /// What is watched, in the form of `kubectl` arguments.
     pub key: String,
     /// The URL path.
     pub path: String,
-    /// What is taken out of objects: `full` or `metadata`, then the members that are kept, when not all are.
+    /// What is cached of each object: `full` or `metadata`, followed by the fields that are kept, if not all are.
     pub projection: String,
     /// What the reflector is doing.
     pub phase: InformerPhase,
-    /// The same in a sentence, with what keeps it from doing so.
+    /// The phase in words, with the current failure.
     pub status: String,
-    /// Whether the first list has been processed.
+    /// Whether the first list has been applied to the cache.
     pub synced: bool,
     /// The last resource version seen.
     pub resource_version: Option<String>,
-    /// What keeps it from watching; `None` while it lists or watches without trouble.
+    /// The failure that keeps it from watching; `None` while it lists or watches successfully.
     pub error: Option<FailureDump>,
     /// The cache.
     pub store: StoreDump,
-    /// Deltas that wait for the store.
+    /// Deltas that have not been applied to the store yet.
     pub pending_deltas: usize,
-    /// Requests for lists, pages counted.
+    /// List requests sent; every page counts.
     pub list_requests: u64,
-    /// Requests for watches.
+    /// Watch requests sent, including streaming lists.
     pub watch_requests: u64,
     /// Events read.
     pub events: u64,
-    /// Failed requests and unreadable answers.
+    /// Requests that failed or whose response could not be decoded.
     pub failures: u64,
-    /// Events that were older than the cached object.
+    /// Events that were ignored because the cached object is newer.
     pub stale_events: u64,
-    /// Its subscribers.
+    /// The informer's subscribers.
     pub subscribers: Vec<SubscriberDump>,
 }
 
@@ -53,13 +55,13 @@ pub struct InformerDump {
 pub struct StoreDump {
     /// Cached objects.
     pub objects: usize,
-    /// Their heap bytes, approximately.
+    /// Heap bytes of the cached objects, approximately.
     pub bytes: usize,
-    /// How many of them are compressed.
+    /// Cached objects that are compressed.
     pub packed: usize,
-    /// The version up to which the cache has seen everything; behind the reflector's while deltas wait.
+    /// The version up to which the cache is complete. It is behind the reflector's version while deltas are queued.
     pub resource_version: String,
-    /// Indexes, those that subscribers share counted once.
+    /// Indexes. One that several subscribers share counts once.
     pub indexes: usize,
 }
 
@@ -67,11 +69,11 @@ pub struct StoreDump {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FailureDump {
-    /// What kind it is.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// The HTTP status, if there was an answer.
+    /// The HTTP status code, if there was a response.
     pub code: Option<u16>,
-    /// What happened, to what, and what to do.
+    /// What failed, on which resource, and what to do.
     pub message: String,
 }
 
@@ -79,17 +81,17 @@ pub struct FailureDump {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubscriberDump {
-    /// What it asked for.
+    /// What the subscriber requested, in the form of `kubectl` arguments.
     pub key: String,
-    /// Whether it sees only a part of a wider informer's objects.
+    /// Whether the subscriber sees only a part of a wider informer's objects.
     pub narrowed: bool,
-    /// Notifications that it has not taken.
+    /// Pending notifications.
     pub backlog: usize,
-    /// Whether it has been given the initial list.
+    /// Whether the subscriber has taken the whole initial list.
     pub synced: bool,
-    /// The seconds between its resyncs.
+    /// The resync period in seconds; `None` if resync is disabled.
     pub resync_seconds: Option<u64>,
-    /// The names of its indexes, sorted.
+    /// The names of the subscriber's indexes, sorted.
     pub indexes: Vec<String>,
 }
 
@@ -97,7 +99,7 @@ impl InformerDump {
     pub(super) fn of(informer: &Informer) -> Self {
         let status = informer.status();
         let mut subscribers = Vec::new();
-        informer.visit_subscribers(|seat| subscribers.push(SubscriberDump::of(seat)));
+        informer.visit_subscribers(|registration| subscribers.push(SubscriberDump::of(registration)));
         let transform = &informer.key.transform;
         Self {
             key: informer.key.to_string(),
@@ -134,15 +136,15 @@ impl InformerDump {
 }
 
 impl SubscriberDump {
-    fn of(seat: &Seat) -> Self {
-        let outlet = &seat.outlet;
+    fn of(registration: &Registration) -> Self {
+        let subscriber = &registration.subscriber;
         Self {
-            key: outlet.key.to_string(),
-            narrowed: seat.is_narrowed(),
-            backlog: outlet.backlog_len(),
-            synced: outlet.has_synced(),
-            resync_seconds: seat.resync.as_ref().map(|resync| resync.period.as_secs()),
-            indexes: outlet.index_names(),
+            key: subscriber.key.to_string(),
+            narrowed: registration.is_restricted(),
+            backlog: subscriber.backlog_len(),
+            synced: subscriber.has_synced(),
+            resync_seconds: registration.resync.as_ref().map(|resync| resync.period.as_secs()),
+            indexes: subscriber.index_names(),
         }
     }
 }

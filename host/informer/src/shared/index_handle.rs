@@ -1,45 +1,45 @@
-//! The indexes of one subscription, each kept for as long as somebody holds it.
+//! The indexes of one subscription, and the handles that keep an index alive.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use super::outlet::Outlet;
+use super::subscriber::Subscriber;
 use crate::store::{IndexError, IndexFn};
 
-/// Keeps an index of a subscription; see [`Subscription::hold_index`](crate::Subscription::hold_index). The index is dropped with the last
-/// of its handles.
-#[must_use = "the index is dropped with the last of its handles"]
+/// Keeps an index of a subscription alive; see [`Subscription::acquire_index`](crate::Subscription::acquire_index). The index
+/// is dropped with its last handle.
+#[must_use = "the index is dropped with its last handle"]
 pub struct IndexHandle {
-    subscriber: Weak<Outlet>,
+    subscriber: Weak<Subscriber>,
     name: String,
 }
 
 /// An index of one subscription.
-pub(crate) struct HeldIndex {
+pub(crate) struct SubscriberIndex {
     pub(super) name: String,
     pub(super) function: IndexFn,
-    /// How many handles there are. `None`: it was added for as long as the subscription lives.
+    /// The number of live handles; `None` if the index lives as long as the subscription.
     handles: Option<usize>,
 }
 
-impl Outlet {
+impl Subscriber {
     /// Adds an index for as long as the subscription lives.
     pub(super) fn add_index(&self, name: &str, function: IndexFn) -> Result<(), IndexError> {
         let mut indexes = self.indexes.lock();
         self.source.load().store.add_scoped_index(self.id, name, function.clone())?;
-        indexes.push(HeldIndex { name: name.to_owned(), function, handles: None });
+        indexes.push(SubscriberIndex { name: name.to_owned(), function, handles: None });
         Ok(())
     }
 
-    /// Adds an index, or counts one more handle of the one with the same name and function.
-    pub(super) fn hold_index(
+    /// Adds an index, or another handle to an existing one with the same name and function.
+    pub(super) fn acquire_index(
         self: &Arc<Self>,
         name: &str,
         function: IndexFn,
     ) -> Result<IndexHandle, IndexError> {
         let mut indexes = self.indexes.lock();
         match indexes.iter_mut().find(|index| index.name == name) {
-            Some(index) if index.function.is_same(&function) => {
+            Some(index) if index.function.is_equivalent(&function) => {
                 if let Some(handles) = &mut index.handles {
                     *handles += 1;
                 }
@@ -47,7 +47,7 @@ impl Outlet {
             Some(_) => return Err(IndexError::Exists { name: name.to_owned() }),
             None => {
                 self.source.load().store.add_scoped_index(self.id, name, function.clone())?;
-                indexes.push(HeldIndex { name: name.to_owned(), function, handles: Some(1) });
+                indexes.push(SubscriberIndex { name: name.to_owned(), function, handles: Some(1) });
             }
         }
         Ok(IndexHandle { subscriber: Arc::downgrade(self), name: name.to_owned() })
@@ -67,7 +67,7 @@ impl Outlet {
 
 impl Drop for IndexHandle {
     fn drop(&mut self) {
-        // A subscriber that is gone has taken its indexes with it.
+        // The indexes of a dropped subscriber are already gone.
         if let Some(subscriber) = self.subscriber.upgrade() {
             subscriber.release_index(&self.name);
         }

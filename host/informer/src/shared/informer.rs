@@ -1,3 +1,5 @@
+//! The shared informer: applies deltas to the cache and distributes the changes to its subscribers.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,54 +9,56 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::change::{Change, Difference, is_stale, same_uid, transition};
-use super::index_handle::HeldIndex;
-use super::outlet::Outlet;
-use super::restart::Round;
-use super::seat::{Knowledge, Luggage, Seat};
+use super::change::{Change, ListDifference, is_stale, same_uid, transition};
+use super::index_handle::SubscriberIndex;
+use super::registration::{KnownObjects, Registration, TransferState};
+use super::run::InformerRun;
+use super::subscriber::Subscriber;
 use crate::delta_queue::DeltaQueue;
 use crate::failure::FailureKind;
 use crate::key::{InformerKey, Restriction};
 use crate::list_watch::ListWatch;
 use crate::metrics::Counters;
 use crate::options::InformerOptions;
-use crate::reflector::Recovery;
+use crate::reflector::ServerRecovery;
 use crate::status::{InformerPhase, InformerStatus};
-use crate::store::{Kept, Objects, Scope, Store};
+use crate::store::{ObjectMap, Store, StoreView, StoredObject};
 use crate::supervise::supervise;
 
-/// After so many deltas without a wait, other tasks get their turn and subscribers are woken, though more deltas wait.
+/// Deltas applied in a row before the informer wakes subscribers and yields to other tasks.
 const DELTAS_PER_TURN: usize = 256;
 
-/// One reflector, its cache, and those who are told of its changes. One task runs it all.
+/// One reflector, its cache and its subscribers. A single task runs all of it.
 ///
-/// Lock order: the registry, `Outlet::home`, the delta queue, `hub`, then the store or a backlog. `hub` is held while a
-/// delta is applied to the store and offered to all, so whoever joins does so between two deltas: it is told of each
-/// object once, by its initial notification or by a live one (B34).
+/// Lock order: the registry, `Subscriber::informer`, the delta queue, `subscribers`, then the store or a backlog.
+/// `subscribers` is held while a delta is applied to the store and pushed to all subscribers, so a new subscriber is always
+/// added between two deltas. It is notified of each object once, by its initial notification or by a live one.
 pub(crate) struct Informer {
     pub(crate) key: InformerKey,
     pub(crate) store: Arc<Store>,
     pub(super) queue: Arc<DeltaQueue>,
-    pub(super) hub: Mutex<Hub>,
+    pub(super) subscribers: Mutex<Subscribers>,
     pub(super) status: watch::Sender<InformerStatus>,
     pub(super) stop: CancellationToken,
     resyncs_changed: Notify,
     pub(super) counters: Arc<Counters>,
 }
 
+/// The subscribers of an informer and the state that is read and changed together with them.
 #[derive(Default)]
-pub(super) struct Hub {
-    pub(super) seats: Vec<Seat>,
+pub(super) struct Subscribers {
+    pub(super) registrations: Vec<Registration>,
     synced: bool,
     stopped: bool,
     next_tick: Option<Instant>,
-    /// A deletion that everybody is being told of, with what the cache had.
-    pub(super) deletion: Option<(Object, Deletion)>,
-    /// Of the reflector's failures, those that are in the counters.
+    /// The deletion that is being pushed to the subscribers, with the object that was cached. It is still set only if a
+    /// panic interrupted the push.
+    pub(super) pending_deletion: Option<(Object, Deletion)>,
+    /// How many of the reflector's failures have been added to the counters.
     pub(super) counted_failures: u64,
 }
 
-/// The informer has stopped; nobody can join.
+/// The informer has stopped and accepts no more subscribers.
 #[derive(Debug)]
 pub(super) struct Stopped;
 
@@ -65,7 +69,7 @@ impl Informer {
             key,
             queue: Arc::new(DeltaQueue::new(Arc::clone(&store), options.delta_capacity)),
             store,
-            hub: Mutex::new(Hub::default()),
+            subscribers: Mutex::new(Subscribers::default()),
             status: watch::Sender::new(InformerStatus::default()),
             stop: CancellationToken::new(),
             resyncs_changed: Notify::new(),
@@ -73,37 +77,38 @@ impl Informer {
         }
     }
 
-    /// The informer's task. `forbidden` is called each time the server says that a right is missing.
+    /// Runs the informer's task until the informer is stopped. `forbidden` is called each time the server answers that access
+    /// is forbidden.
     ///
-    /// After a panic it lists anew, not older than what it saw, and tells everybody of what is different; the cache and the
-    /// subscribers stay.
+    /// After a panic, the informer relists at a version not older than the last one seen, and notifies the subscribers of
+    /// the difference. The cache and the subscribers are kept.
     pub(super) async fn run(
         self: Arc<Self>,
         list_watch: Arc<dyn ListWatch>,
-        recovery: Option<Arc<Recovery>>,
+        recovery: Option<Arc<ServerRecovery>>,
         options: InformerOptions,
         forbidden: impl Fn(&Arc<Self>) + Send + Sync,
     ) {
         let _stopped = StopOnDrop(&self);
-        let mut round = Round { informer: Arc::clone(&self), list_watch, recovery, options, forbidden };
+        let mut run = InformerRun { informer: Arc::clone(&self), list_watch, recovery, options, forbidden };
         tokio::select! {
             biased;
             () = self.stop.cancelled() => {}
-            () = supervise(&mut round, |round| Box::pin(round.run()), |panic| self.panicked(panic)) => {}
+            () = supervise(&mut run, |run| Box::pin(run.run()), |panic| self.panicked(panic)) => {}
         }
     }
 
-    /// Ends the task and all deliveries. Idempotent.
+    /// Stops the task and all deliveries. Idempotent.
     pub(super) fn stop(&self) {
         self.stop.cancel();
         self.queue.close();
         self.count_merged();
-        let mut hub = self.hub.lock();
-        hub.stopped = true;
-        for seat in hub.seats.drain(..) {
-            seat.outlet.close();
+        let mut subscribers = self.subscribers.lock();
+        subscribers.stopped = true;
+        for registration in subscribers.registrations.drain(..) {
+            registration.subscriber.close();
         }
-        drop(hub);
+        drop(subscribers);
         self.status.send_modify(|status| status.phase = InformerPhase::Stopped);
     }
 
@@ -112,129 +117,147 @@ impl Informer {
     }
 
     pub(super) fn is_unused(&self) -> bool {
-        self.hub.lock().seats.is_empty()
+        self.subscribers.lock().registrations.is_empty()
     }
 
-    /// The subscriber's view of this informer's cache.
-    pub(super) fn scope(&self, id: u64, restriction: Option<Restriction>) -> Scope {
-        Scope { store: Arc::clone(&self.store), restriction, id }
+    /// Returns the view of this informer's cache for the subscriber `id`.
+    pub(super) fn view(&self, id: u64, restriction: Option<Restriction>) -> StoreView {
+        StoreView { store: Arc::clone(&self.store), restriction, id }
     }
 
-    /// Adds a subscriber: it is told of every object in the cache, then of every change (B34).
-    pub(super) fn join(
+    /// Adds a subscriber. It is notified of every object in the cache first, then of every change.
+    pub(super) fn add_subscriber(
         &self,
-        outlet: &Arc<Outlet>,
+        subscriber: &Arc<Subscriber>,
         restriction: Option<Restriction>,
         resync: Option<Duration>,
     ) -> Result<(), Stopped> {
-        let mut hub = self.hub.lock();
-        if hub.stopped {
+        let mut subscribers = self.subscribers.lock();
+        if subscribers.stopped {
             return Err(Stopped);
         }
         let objects = self.store.list();
         let initial = objects.iter().map(|object| Change::Added { object, initial: true });
-        outlet.offer(initial, restriction.as_ref());
-        if hub.synced {
-            outlet.end_initial();
+        subscriber.push(initial, restriction.as_ref());
+        if subscribers.synced {
+            subscriber.finish_initial_list();
         }
-        outlet.wake();
-        self.take_seat(&mut hub, Seat::new(outlet, restriction, resync));
+        subscriber.wake();
+        self.register(&mut subscribers, Registration::new(subscriber, restriction, resync));
         Ok(())
     }
 
-    /// Adds a subscriber that was served by another cache: it is told of the difference, now or when this one is synced.
-    pub(super) fn join_from(&self, outlet: &Arc<Outlet>, luggage: Luggage) -> Result<(), Stopped> {
-        let mut hub = self.hub.lock();
-        if hub.stopped {
+    /// Adds a subscriber that another informer served before. It is notified of the difference between the two caches, now or
+    /// once this cache is synced.
+    pub(super) fn add_transferred(
+        &self,
+        subscriber: &Arc<Subscriber>,
+        transfer: TransferState,
+    ) -> Result<(), Stopped> {
+        let mut subscribers = self.subscribers.lock();
+        if subscribers.stopped {
             return Err(Stopped);
         }
-        let mut seat = Seat::new(outlet, None, luggage.resync);
-        if hub.synced {
-            self.move_in(&mut seat, &luggage.knowledge, &self.store.list());
-            outlet.wake();
+        let mut registration = Registration::new(subscriber, None, transfer.resync);
+        if subscribers.synced {
+            self.attach(&mut registration, &transfer.known_objects, &self.store.list());
+            subscriber.wake();
         } else {
-            seat.moved_from = Some(luggage.knowledge);
+            registration.pending_transfer = Some(transfer.known_objects);
         }
-        self.take_seat(&mut hub, seat);
+        self.register(&mut subscribers, registration);
         Ok(())
     }
 
-    fn take_seat(&self, hub: &mut Hub, seat: Seat) {
-        if let Some(resync) = &seat.resync {
-            hub.next_tick = Some(hub.next_tick.map_or(resync.due, |tick| tick.min(resync.due)));
+    fn register(&self, subscribers: &mut Subscribers, registration: Registration) {
+        if let Some(resync) = &registration.resync {
+            subscribers.next_tick =
+                Some(subscribers.next_tick.map_or(resync.due, |tick| tick.min(resync.due)));
             self.resyncs_changed.notify_one();
         }
-        hub.seats.push(seat);
+        subscribers.registrations.push(registration);
     }
 
-    /// Removes a subscriber; nothing is delivered to it afterwards (B34).
-    pub(super) fn leave(&self, outlet: &Arc<Outlet>) {
-        self.hub.lock().seats.retain(|seat| !Arc::ptr_eq(&seat.outlet, outlet));
-        // Its indexes are where it reads: in another cache still, if it left before it was moved.
-        outlet.source.load().store.drop_scope(outlet.id);
+    /// Removes a subscriber. Nothing is delivered to it afterwards.
+    pub(super) fn remove_subscriber(&self, subscriber: &Arc<Subscriber>) {
+        self.subscribers
+            .lock()
+            .registrations
+            .retain(|registration| !Arc::ptr_eq(&registration.subscriber, subscriber));
+        // Its indexes are in the store that it reads. That is still another informer's if a transfer has not been completed.
+        subscriber.source.load().store.drop_scope(subscriber.id);
     }
 
-    /// Takes out the subscribers that are served from this cache with a restriction, for narrower informers to serve.
-    pub(super) fn evict_narrowed(&self) -> Vec<(Arc<Outlet>, Luggage)> {
+    /// Removes the subscribers that see only a part of this cache and returns them, so that narrower informers can serve them.
+    pub(super) fn take_restricted(&self) -> Vec<(Arc<Subscriber>, TransferState)> {
         self.count_merged();
-        let mut hub = self.hub.lock();
-        let (evicted, kept) = std::mem::take(&mut hub.seats).into_iter().partition(Seat::is_narrowed);
-        hub.seats = kept;
+        let mut subscribers = self.subscribers.lock();
+        let (restricted, remaining) =
+            std::mem::take(&mut subscribers.registrations).into_iter().partition(Registration::is_restricted);
+        subscribers.registrations = remaining;
         let objects = self.store.list();
-        let synced = hub.synced;
-        let luggage = |seat: Seat| {
-            // Nobody here will, once it is gone.
-            seat.outlet.wake();
-            let objects = objects.iter().filter(|object| seat.sees(object)).cloned().map(Kept::of).collect();
-            let resync = seat.resync.map(|resync| resync.period);
-            (seat.outlet, Luggage { knowledge: Knowledge { objects, synced }, resync })
+        let synced = subscribers.synced;
+        let transfer = |registration: Registration| {
+            // This informer will not wake it any more.
+            registration.subscriber.wake();
+            let objects = objects
+                .iter()
+                .filter(|object| registration.matches(object))
+                .cloned()
+                .map(StoredObject::new)
+                .collect();
+            let resync = registration.resync.map(|resync| resync.period);
+            (
+                registration.subscriber,
+                TransferState { known_objects: KnownObjects { objects, synced }, resync },
+            )
         };
-        Vec::into_iter(evicted).map(luggage).collect()
+        Vec::into_iter(restricted).map(transfer).collect()
     }
 
-    /// Applies deltas and tells everybody.
+    /// Applies deltas and pushes the resulting changes to all subscribers.
     ///
-    /// Subscribers are woken when no more deltas have come while other tasks had their turn, or after a turn's worth of them: to
-    /// wake a thread for each chunk of a watch costs more than to read what is in it.
+    /// Subscribers are woken after [`DELTAS_PER_TURN`] deltas, or when no more deltas arrived while other tasks had a turn:
+    /// waking a thread for each chunk of a watch costs more than decoding the chunk.
     pub(super) async fn process(&self) {
         while self.queue.pop(|delta| self.apply(delta)).await.is_some() {
-            let mut untold = 1 + self.apply_waiting(DELTAS_PER_TURN - 1);
-            while untold < DELTAS_PER_TURN {
+            let mut applied = 1 + self.apply_queued(DELTAS_PER_TURN - 1);
+            while applied < DELTAS_PER_TURN {
                 tokio::task::yield_now().await;
-                match self.apply_waiting(DELTAS_PER_TURN - untold) {
+                match self.apply_queued(DELTAS_PER_TURN - applied) {
                     0 => break,
-                    more => untold += more,
+                    more => applied += more,
                 }
             }
-            self.hub.lock().wake();
-            if untold == DELTAS_PER_TURN {
+            self.subscribers.lock().wake();
+            if applied == DELTAS_PER_TURN {
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    /// Applies up to `most` of the deltas that wait; returns how many.
-    fn apply_waiting(&self, most: usize) -> usize {
-        (0..most).take_while(|_| self.queue.try_pop(|delta| self.apply(delta)).is_some()).count()
+    /// Applies up to `limit` queued deltas without waiting. Returns how many it applied.
+    fn apply_queued(&self, limit: usize) -> usize {
+        (0..limit).take_while(|_| self.queue.try_pop(|delta| self.apply(delta)).is_some()).count()
     }
 
-    /// Applies one delta to the store, then offers it to everybody.
+    /// Applies one delta to the store, then pushes the change to all subscribers.
     pub(super) fn apply(&self, delta: Delta) {
-        let mut hub = self.hub.lock();
+        let mut subscribers = self.subscribers.lock();
         match delta {
-            Delta::Added(object) | Delta::Updated(object) => self.apply_present(&hub, &object),
-            Delta::Deleted(deletion) => self.apply_deletion(&mut hub, deletion),
-            Delta::Sync(object) => self.apply_sync(&hub, &object),
-            Delta::Replaced(replacement) => self.apply_replacement(&mut hub, replacement),
+            Delta::Added(object) | Delta::Updated(object) => self.apply_present(&subscribers, &object),
+            Delta::Deleted(deletion) => self.apply_deletion(&mut subscribers, deletion),
+            Delta::Sync(object) => self.apply_sync(&subscribers, &object),
+            Delta::Replaced(replacement) => self.apply_replacement(&mut subscribers, replacement),
         }
     }
 
-    fn apply_present(&self, hub: &Hub, object: &Object) {
+    fn apply_present(&self, subscribers: &Subscribers, object: &Object) {
         match self.store.update_unless(object.clone(), is_stale) {
-            Ok(old) => hub.tell(|| transition(old.as_ref(), object, false)),
+            Ok(old) => subscribers.push_to_all(|| transition(old.as_ref(), object, false)),
             Err(_) => {
-                // Repeated by the server: the cache has this or something newer.
-                tracing::debug!(?object, "an event older than the cached object was passed over");
+                // The server repeated an event: the cache has this state or a newer one.
+                tracing::debug!(?object, "ignored an event that is older than the cached object");
                 self.counters.stale_events.add(1);
                 self.status.send_if_modified(|status| {
                     status.stale_events += 1;
@@ -244,87 +267,94 @@ impl Informer {
         }
     }
 
-    fn apply_deletion(&self, hub: &mut Hub, deletion: Deletion) {
+    fn apply_deletion(&self, subscribers: &mut Subscribers, deletion: Deletion) {
         let last = &deletion.last;
         let Some(stored) = self.store.get(last.key()) else { return };
         if !same_uid(&stored, last) {
-            // The end of an earlier object of this name, which was told already.
+            // The deletion of an earlier object of this name, which has been delivered already.
             return;
         }
-        let (stored, deletion) = hub.deletion.insert((stored, deletion));
+        let (stored, deletion) = subscribers.pending_deletion.insert((stored, deletion));
         let Deletion { last, final_state_unknown } = deletion;
         self.store.delete(last.key(), Some(last.resource_version()));
-        for seat in &hub.seats {
+        for registration in &subscribers.registrations {
             let change = Change::Deleted { stored, last, final_state_unknown: *final_state_unknown };
-            seat.outlet.offer([change], seat.restriction.as_ref());
+            registration.subscriber.push([change], registration.restriction.as_ref());
         }
-        hub.deletion = None;
+        subscribers.pending_deletion = None;
     }
 
-    fn apply_sync(&self, hub: &Hub, object: &Object) {
+    fn apply_sync(&self, subscribers: &Subscribers, object: &Object) {
         let Some(stored) = self.store.get(object.key()) else { return };
-        for seat in hub.seats.iter().filter(|seat| seat.resync.as_ref().is_some_and(|resync| resync.running))
+        for registration in subscribers
+            .registrations
+            .iter()
+            .filter(|registration| registration.resync.as_ref().is_some_and(|resync| resync.running))
         {
-            seat.outlet.offer([Change::Updated { old: &stored, new: &stored }], seat.restriction.as_ref());
+            registration
+                .subscriber
+                .push([Change::Updated { old: &stored, new: &stored }], registration.restriction.as_ref());
         }
     }
 
-    fn apply_replacement(&self, hub: &mut Hub, mut replacement: Replacement) {
+    fn apply_replacement(&self, subscribers: &mut Subscribers, mut replacement: Replacement) {
         self.counters.items_per_list.observe_items(replacement.items.len() as u64);
-        let initial = !hub.synced;
-        // Those that were read before the store knew how.
+        let initial = !subscribers.synced;
+        // Objects that were decoded before the store had a dictionary are still uncompressed.
         self.store.pack(&mut replacement.items);
         let previous = self.store.replace(&replacement.items, &replacement.resource_version);
-        for seat in &mut hub.seats {
-            match seat.moved_from.take() {
-                Some(knowledge) => self.move_in(seat, &knowledge, &replacement.items),
+        for registration in &mut subscribers.registrations {
+            match registration.pending_transfer.take() {
+                Some(known_objects) => self.attach(registration, &known_objects, &replacement.items),
                 None => {
                     let difference = self.difference(&previous, &replacement.items);
-                    seat.outlet.offer(difference.changes(initial), seat.restriction.as_ref());
+                    registration
+                        .subscriber
+                        .push(difference.changes(initial), registration.restriction.as_ref());
                 }
             }
-            seat.outlet.end_initial();
+            registration.subscriber.finish_initial_list();
         }
-        hub.synced = true;
+        subscribers.synced = true;
         self.status.send_if_modified(|status| !std::mem::replace(&mut status.synced, true));
     }
 
-    /// Gives a subscriber that came from another cache this one, and tells it what is different.
-    fn move_in(&self, seat: &mut Seat, knowledge: &Knowledge, items: &[Object]) {
-        let outlet = &seat.outlet;
+    /// Switches a transferred subscriber to this cache and pushes the difference to what it knows.
+    fn attach(&self, registration: &mut Registration, known_objects: &KnownObjects, items: &[Object]) {
+        let subscriber = &registration.subscriber;
         {
-            // Held until the reader sees the new cache: an index that is added meanwhile must not go to the old one.
-            let indexes = outlet.indexes.lock();
-            for HeldIndex { name, function, .. } in indexes.iter() {
-                if let Err(error) = self.store.add_scoped_index(outlet.id, name, function.clone()) {
-                    tracing::error!(%error, "an index was not carried over to another cache");
+            // Held until readers see the new cache, so that an index added concurrently does not go to the old one.
+            let indexes = subscriber.indexes.lock();
+            for SubscriberIndex { name, function, .. } in indexes.iter() {
+                if let Err(error) = self.store.add_scoped_index(subscriber.id, name, function.clone()) {
+                    tracing::error!(%error, "cannot add the subscriber's index to the cache that it moved to");
                 }
             }
-            let old = outlet.source.swap(Arc::new(self.scope(outlet.id, None)));
-            old.store.drop_scope(outlet.id);
+            let old = subscriber.source.swap(Arc::new(self.view(subscriber.id, None)));
+            old.store.drop_scope(subscriber.id);
         }
-        outlet.offer(self.difference(&knowledge.objects, items).changes(!knowledge.synced), None);
-        outlet.end_initial();
+        subscriber.push(self.difference(&known_objects.objects, items).changes(!known_objects.synced), None);
+        subscriber.finish_initial_list();
     }
 
-    /// From `previous` to `items`, which the store holds now.
-    fn difference<'a>(&self, previous: &Objects, items: &'a [Object]) -> Difference<'a> {
-        let gone = previous.iter().filter(|kept| !self.store.contains(kept.key()));
-        let mut gone: Vec<_> = gone.map(Kept::object).collect();
-        gone.sort_unstable_by(|left, right| left.key().cmp(right.key()));
+    /// Returns the difference between `previous` and `items`, which the store holds now.
+    fn difference<'a>(&self, previous: &ObjectMap, items: &'a [Object]) -> ListDifference<'a> {
+        let removed = previous.iter().filter(|stored| !self.store.contains(stored.key()));
+        let mut removed: Vec<_> = removed.map(StoredObject::object).collect();
+        removed.sort_unstable_by(|left, right| left.key().cmp(right.key()));
         let before = |new: &Object| {
-            let kept = previous.get(new.key())?;
-            Some(if kept.is(new) { new.clone() } else { kept.object() })
+            let stored = previous.get(new.key())?;
+            Some(if stored.is_same(new) { new.clone() } else { stored.object() })
         };
-        // Of two items with one key the later counts.
-        let present = items.iter().filter(|new| self.store.holds(new)).map(|new| (before(new), new));
-        Difference { gone, present: present.collect() }
+        // If two items have the same key, the store holds the later one.
+        let present = items.iter().filter(|new| self.store.contains_exact(new)).map(|new| (before(new), new));
+        ListDifference { removed, present: present.collect() }
     }
 
-    /// Starts resyncs: ticks at the smallest period, for those that are due (B35).
-    pub(super) async fn tick(&self) {
+    /// Starts resyncs: ticks at the smallest period of all subscribers; only subscribers that are due receive the resync.
+    pub(super) async fn run_resyncs(&self) {
         loop {
-            let next = self.hub.lock().next_tick;
+            let next = self.subscribers.lock().next_tick;
             match next {
                 None => self.resyncs_changed.notified().await,
                 Some(at) => tokio::select! {
@@ -337,11 +367,13 @@ impl Informer {
 
     fn resync(&self, now: Instant) {
         let due = {
-            let mut hub = self.hub.lock();
-            let synced = hub.synced;
+            let mut subscribers = self.subscribers.lock();
+            let synced = subscribers.synced;
             let mut due = false;
             let mut smallest: Option<Duration> = None;
-            for resync in hub.seats.iter_mut().filter_map(|seat| seat.resync.as_mut()) {
+            for resync in
+                subscribers.registrations.iter_mut().filter_map(|registration| registration.resync.as_mut())
+            {
                 resync.running = synced && resync.due <= now;
                 if resync.due <= now {
                     resync.due = now + resync.period;
@@ -349,7 +381,7 @@ impl Informer {
                 due |= resync.running;
                 smallest = Some(smallest.map_or(resync.period, |period| period.min(resync.period)));
             }
-            hub.next_tick = smallest.map(|period| now + period);
+            subscribers.next_tick = smallest.map(|period| now + period);
             due
         };
         if due {
@@ -357,7 +389,8 @@ impl Informer {
         }
     }
 
-    pub(super) async fn watch_rights(self: &Arc<Self>, forbidden: &impl Fn(&Arc<Self>)) {
+    /// Calls `forbidden` whenever the status shows that access is forbidden.
+    pub(super) async fn watch_for_forbidden(self: &Arc<Self>, forbidden: &impl Fn(&Arc<Self>)) {
         let mut status = self.status.subscribe();
         while status.changed().await.is_ok() {
             let is_forbidden =
@@ -369,24 +402,26 @@ impl Informer {
     }
 }
 
-impl Hub {
+impl Subscribers {
     #[cfg(test)]
-    pub(super) fn leave_untold(&mut self, stored: Object, deletion: Deletion) {
-        self.deletion = Some((stored, deletion));
+    pub(super) fn set_pending_deletion(&mut self, stored: Object, deletion: Deletion) {
+        self.pending_deletion = Some((stored, deletion));
     }
 
+    /// Wakes all subscribers that have new notifications.
     pub(super) fn wake(&self) {
-        self.seats.iter().for_each(|seat| seat.outlet.wake());
+        self.registrations.iter().for_each(|registration| registration.subscriber.wake());
     }
 
-    pub(super) fn tell<'a, C: IntoIterator<Item = Change<'a>>>(&self, changes: impl Fn() -> C) {
-        for seat in &self.seats {
-            seat.outlet.offer(changes(), seat.restriction.as_ref());
+    /// Pushes the changes to all subscribers. `changes` is called once for each of them.
+    pub(super) fn push_to_all<'a, C: IntoIterator<Item = Change<'a>>>(&self, changes: impl Fn() -> C) {
+        for registration in &self.registrations {
+            registration.subscriber.push(changes(), registration.restriction.as_ref());
         }
     }
 }
 
-/// Ends the informer with its task, however the task ends.
+/// Stops the informer when its task ends, for whatever reason.
 struct StopOnDrop<'a>(&'a Informer);
 
 impl Drop for StopOnDrop<'_> {

@@ -1,4 +1,4 @@
-//! Shared informers: one reflector and one cache for all who ask for the same objects, or for some of them.
+//! Shared informers: one reflector and one cache serve all subscribers of the same objects, or of a subset of them.
 
 mod backlog;
 mod change;
@@ -8,10 +8,10 @@ mod informer;
 #[cfg(test)]
 mod model_tests;
 mod observe;
-mod outlet;
+mod registration;
 mod registry;
-mod restart;
-mod seat;
+mod run;
+mod subscriber;
 mod subscription;
 #[cfg(test)]
 mod tests;

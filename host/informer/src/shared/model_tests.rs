@@ -1,4 +1,5 @@
-//! Delta queue, store and distributor together, against a world of objects and subscribers that replay what they are told.
+//! Property tests of delta queue, store and distribution together: subscribers replay their notifications, and their views must
+//! match a model of the server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,16 +8,16 @@ use pilothouse_model::{Deletion, Delta, LabelSelector, Notification, Object, Obj
 use proptest::prelude::*;
 
 use super::informer::Informer;
-use super::outlet::Outlet;
+use super::subscriber::Subscriber;
 use crate::metrics::Counters;
 use crate::options::{Compression, InformerOptions};
-use crate::scripted::{pod, pods_key};
+use crate::scripted_server::{pod, pods_key};
 
 const NAMES: u8 = 5;
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// Makes or changes an object; `app` decides which subscribers see it.
+    /// Creates or changes an object; `app` decides which subscribers see it.
     Put {
         name: u8,
         app: u8,
@@ -24,17 +25,17 @@ enum Op {
     Delete {
         name: u8,
     },
-    /// Deletes and makes anew, so that the name has another UID.
-    Remake {
+    /// Deletes and recreates an object, so that the name has another UID.
+    Recreate {
         name: u8,
     },
-    /// The last event comes again.
+    /// Repeats the last event.
     Repeat,
-    /// So many events are lost, as by a watch that was cut; only a list can follow.
+    /// Loses this many events, as a cut watch does; only a list can follow.
     Lose(u8),
     Relist,
     Resync,
-    /// Applies so many deltas.
+    /// Applies this many deltas.
     Process(u8),
     Subscribe {
         app: u8,
@@ -42,7 +43,7 @@ enum Op {
     },
     Unsubscribe(usize),
     Take {
-        who: usize,
+        index: usize,
         count: usize,
     },
 }
@@ -51,7 +52,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         8 => (0..NAMES, 0..2_u8).prop_map(|(name, app)| Op::Put { name, app }),
         4 => (0..NAMES).prop_map(|name| Op::Delete { name }),
-        2 => (0..NAMES).prop_map(|name| Op::Remake { name }),
+        2 => (0..NAMES).prop_map(|name| Op::Recreate { name }),
         1 => Just(Op::Repeat),
         1 => (1..5_u8).prop_map(Op::Lose),
         1 => Just(Op::Relist),
@@ -59,11 +60,11 @@ fn op() -> impl Strategy<Value = Op> {
         8 => (1..6_u8).prop_map(Op::Process),
         1 => (0..3_u8, 1..8_usize).prop_map(|(app, backlog)| Op::Subscribe { app, backlog }),
         1 => any::<usize>().prop_map(Op::Unsubscribe),
-        4 => (any::<usize>(), 1..6_usize).prop_map(|(who, count)| Op::Take { who, count }),
+        4 => (any::<usize>(), 1..6_usize).prop_map(|(index, count)| Op::Take { index, count }),
     ]
 }
 
-/// The server's state, and what of it the informer was told.
+/// The server's state, and which events have been sent to the informer.
 #[derive(Default)]
 struct World {
     objects: BTreeMap<u8, (Object, u8)>,
@@ -74,11 +75,11 @@ struct World {
     last_event: Option<Delta>,
 }
 
-struct Subscriber {
-    outlet: Arc<Outlet>,
+struct Replayer {
+    subscriber: Arc<Subscriber>,
     app: Option<u8>,
     backlog: usize,
-    /// What it was told of, by replaying.
+    /// The objects according to the replayed notifications.
     view: BTreeMap<ObjectKey, Object>,
 }
 
@@ -137,55 +138,55 @@ impl World {
     }
 }
 
-impl Subscriber {
-    fn join(informer: &Arc<Informer>, id: u64, app: u8, backlog: usize) -> Self {
+impl Replayer {
+    fn subscribe(informer: &Arc<Informer>, id: u64, app: u8, backlog: usize) -> Self {
         let app = (app < 2).then_some(app);
         let key = app.map_or_else(pods_key, |app| {
             pods_key().with_labels(LabelSelector::parse(&format!("app=app{app}")).expect("labels"))
         });
         let restriction = informer.key.restriction_for(&key).filter(|restriction| !restriction.is_empty());
-        let scope = informer.scope(id, restriction.clone());
-        let outlet = Arc::new(Outlet::new(id, key, 3, backlog, scope, informer));
-        informer.join(&outlet, restriction, None).expect("the informer runs");
-        Self { outlet, app, backlog, view: BTreeMap::new() }
+        let view = informer.view(id, restriction.clone());
+        let subscriber = Arc::new(Subscriber::new(id, key, 3, backlog, view, informer));
+        informer.add_subscriber(&subscriber, restriction, None).expect("the informer runs");
+        Self { subscriber, app, backlog, view: BTreeMap::new() }
     }
 
-    fn sees(&self, object: &Object) -> bool {
+    fn matches(&self, object: &Object) -> bool {
         self.app.is_none_or(|app| object.label("app").as_deref() == Some(&format!("app{app}")))
     }
 
-    /// Replays a notification; every one must follow from what the subscriber knew (B19, B31, B32).
+    /// Replays a notification and checks that it is consistent with the view and with the cache.
     fn replay(&mut self, informer: &Informer, notification: &Notification) {
         let key = notification.key().clone();
         let known = self.view.get(&key).cloned();
         match notification {
             Notification::Added { object, .. } => {
                 assert!(known.is_none(), "added twice: {object:?}");
-                assert!(self.sees(object));
+                assert!(self.matches(object));
                 self.view.insert(key.clone(), object.clone());
             }
             Notification::Updated { old, new } => {
                 let known = known.unwrap_or_else(|| panic!("an update of what was never added: {new:?}"));
                 assert_eq!(known.json(), old.json(), "the old state is what the subscriber knew");
                 assert_eq!(known.uid(), new.uid(), "another UID is another object");
-                assert!(self.sees(new));
+                assert!(self.matches(new));
                 self.view.insert(key.clone(), new.clone());
             }
             Notification::Deleted { last, .. } => {
                 let known = known.unwrap_or_else(|| panic!("a deletion of what was never added: {last:?}"));
-                assert_eq!(known.uid(), last.uid(), "the deletion is that of the object that was told");
+                assert_eq!(known.uid(), last.uid(), "the deletion is that of the delivered object");
                 self.view.remove(&key);
             }
         }
         if let Some(cached) = informer.store.get(&key) {
-            let told = self.view.get(&key).map_or(0, version);
-            assert!(version(&cached) >= told, "the cache is behind what was told");
+            let notified = self.view.get(&key).map_or(0, version);
+            assert!(version(&cached) >= notified, "the cache is behind the notification");
         }
     }
 
     fn take(&mut self, informer: &Informer, count: usize) {
         for _ in 0..count {
-            let mut next = tokio_test::task::spawn(self.outlet.next_batch());
+            let mut next = tokio_test::task::spawn(self.subscriber.next_batch());
             let std::task::Poll::Ready(batch) = next.poll() else { return };
             drop(next);
             for notification in batch.expect("the informer runs") {
@@ -196,10 +197,14 @@ impl Subscriber {
 
     fn check_bound(&self, informer: &Informer) {
         let live =
-            informer.store.list().into_iter().filter(|object| self.sees(object)).map(|o| o.key().clone());
+            informer.store.list().into_iter().filter(|object| self.matches(object)).map(|o| o.key().clone());
         let keys: std::collections::BTreeSet<_> = live.chain(self.view.keys().cloned()).collect();
         let bound = self.backlog.max(2 * keys.len());
-        assert!(self.outlet.backlog_len() <= bound, "{} waiting, bound {bound}", self.outlet.backlog_len());
+        assert!(
+            self.subscriber.backlog_len() <= bound,
+            "{} waiting, bound {bound}",
+            self.subscriber.backlog_len()
+        );
     }
 }
 
@@ -211,7 +216,7 @@ fn run(ops: Vec<Op>, delta_capacity: usize, compression: Option<Compression>) {
     let options = InformerOptions { delta_capacity, compression, ..InformerOptions::default() };
     let informer = Arc::new(Informer::new(pods_key(), &options, Arc::new(Counters::new())));
     let mut world = World::default();
-    let mut subscribers = vec![Subscriber::join(&informer, 1, 2, 4)];
+    let mut replayers = vec![Replayer::subscribe(&informer, 1, 2, 4)];
     let mut ids = 2..;
     world.relist(&informer);
     for op in ops {
@@ -224,11 +229,11 @@ fn run(ops: Vec<Op>, delta_capacity: usize, compression: Option<Compression>) {
                 let delta = world.delete(name);
                 world.emit(&informer, delta);
             }
-            Op::Remake { name } => {
-                let gone = world.delete(name);
-                world.emit(&informer, gone);
-                let made = world.put(name, 0);
-                world.emit(&informer, Some(made));
+            Op::Recreate { name } => {
+                let deletion = world.delete(name);
+                world.emit(&informer, deletion);
+                let addition = world.put(name, 0);
+                world.emit(&informer, Some(addition));
             }
             Op::Repeat => {
                 if let Some(delta) = world.last_event.clone() {
@@ -244,19 +249,19 @@ fn run(ops: Vec<Op>, delta_capacity: usize, compression: Option<Compression>) {
                 }
             }
             Op::Subscribe { app, backlog } => {
-                subscribers.push(Subscriber::join(&informer, ids.next().expect("more"), app, backlog));
+                replayers.push(Replayer::subscribe(&informer, ids.next().expect("more"), app, backlog));
             }
-            Op::Unsubscribe(who) if subscribers.len() > 1 => {
-                let gone = subscribers.remove(who % subscribers.len());
-                informer.leave(&gone.outlet);
+            Op::Unsubscribe(index) if replayers.len() > 1 => {
+                let removed = replayers.remove(index % replayers.len());
+                informer.remove_subscriber(&removed.subscriber);
             }
             Op::Unsubscribe(_) => {}
-            Op::Take { who, count } => {
-                let who = who % subscribers.len();
-                subscribers[who].take(&informer, count);
+            Op::Take { index, count } => {
+                let index = index % replayers.len();
+                replayers[index].take(&informer, count);
             }
         }
-        subscribers.iter().for_each(|subscriber| subscriber.check_bound(&informer));
+        replayers.iter().for_each(|replayer| replayer.check_bound(&informer));
     }
     if world.lost_any || world.losing > 0 {
         world.relist(&informer);
@@ -264,15 +269,15 @@ fn run(ops: Vec<Op>, delta_capacity: usize, compression: Option<Compression>) {
     while informer.queue.try_pop(|delta| informer.apply(delta)).is_some() {}
     let expected: Vec<_> = world.objects.values().map(|(object, _)| object.clone()).collect();
     assert_eq!(informer.store.list(), expected, "the store is the server's state");
-    for subscriber in &mut subscribers {
-        subscriber.take(&informer, 1000);
-        let expected: Vec<_> = expected.iter().filter(|object| subscriber.sees(object)).cloned().collect();
+    for replayer in &mut replayers {
+        replayer.take(&informer, 1000);
+        let expected: Vec<_> = expected.iter().filter(|object| replayer.matches(object)).cloned().collect();
         assert_eq!(
-            subscriber.view.values().cloned().collect::<Vec<_>>(),
+            replayer.view.values().cloned().collect::<Vec<_>>(),
             expected,
             "the replayed view is the store"
         );
-        assert!(subscriber.outlet.has_synced());
+        assert!(replayer.subscriber.has_synced());
     }
 }
 
@@ -280,39 +285,39 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn b33_every_subscriber_replays_to_the_servers_state(ops in proptest::collection::vec(op(), 1..120)) {
+    fn every_subscriber_replays_to_the_servers_state(ops in proptest::collection::vec(op(), 1..120)) {
         run(ops, 1000, None);
     }
 
     #[test]
-    fn b19_merging_in_the_delta_queue_loses_nothing_that_matters(ops in proptest::collection::vec(op(), 1..120)) {
+    fn merging_in_the_delta_queue_preserves_the_final_state(ops in proptest::collection::vec(op(), 1..120)) {
         run(ops, 2, None);
     }
 
     #[test]
-    fn b33_a_compressed_cache_is_told_of_as_any_other(
+    fn a_compressed_cache_delivers_the_same_notifications(
         ops in proptest::collection::vec(op(), 1..120),
         delta_capacity in 2..20_usize,
-        learn_from in 0..1000_usize,
+        training_bytes in 0..1000_usize,
     ) {
-        run(ops, delta_capacity, Some(Compression { learn_from }));
+        run(ops, delta_capacity, Some(Compression { training_bytes }));
     }
 }
 
-/// How many events the stuck subscriber misses: fewer without optimisation, where a million take half a minute.
-const MANY: u32 = if cfg!(debug_assertions) { 50_000 } else { 1_000_000 };
+/// How many events the stuck subscriber misses. Fewer in debug builds, where a million take half a minute.
+const EVENTS: u32 = if cfg!(debug_assertions) { 50_000 } else { 1_000_000 };
 
-/// Updates over a thousand objects, then pairs of addition and deletion of one name, and of distinct ones.
+/// Sends updates of a thousand objects, then creates and deletes one name repeatedly, then distinct names.
 #[test]
-fn b19_a_stuck_subscriber_stays_within_its_bound() {
+fn a_stuck_subscribers_backlog_stays_within_its_bound() {
     let counters = Arc::new(Counters::new());
     let informer = Arc::new(Informer::new(pods_key(), &InformerOptions::default(), counters));
-    let stuck = Subscriber::join(&informer, 1, 2, 256);
-    let mut lively = Subscriber::join(&informer, 2, 2, 256);
+    let stuck = Replayer::subscribe(&informer, 1, 2, 256);
+    let mut lively = Replayer::subscribe(&informer, 2, 2, 256);
     let templates: Vec<_> = (0..1000_u64).map(|i| pod(&format!("p{i}"), i + 1).object()).collect();
     let items = templates.clone();
     informer.apply(Delta::Replaced(Replacement { items, resource_version: "1".into() }));
-    for round in 0..MANY / 1000 {
+    for round in 0..EVENTS / 1000 {
         for object in &templates {
             informer.apply(Delta::Updated(object.clone()));
         }
@@ -321,20 +326,20 @@ fn b19_a_stuck_subscriber_stays_within_its_bound() {
             stuck.check_bound(&informer);
         }
     }
-    assert_eq!(stuck.outlet.backlog_len(), 1000, "one addition for each object");
+    assert_eq!(stuck.subscriber.backlog_len(), 1000, "one addition for each object");
     let pair = |object: &Object| {
         informer.apply(Delta::Added(object.clone()));
         informer.apply(Delta::Deleted(Deletion::observed(object.clone())));
     };
     let one = pod("one", 5000).object();
-    for i in 0..MANY {
+    for i in 0..EVENTS {
         pair(&one);
         if i % 200 == 0 {
             lively.take(&informer, 1000);
         }
     }
-    assert_eq!(stuck.outlet.backlog_len(), 1000);
-    for i in 0..MANY {
+    assert_eq!(stuck.subscriber.backlog_len(), 1000);
+    for i in 0..EVENTS {
         let text = format!(
             r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"d{i}","uid":"u{i}","resourceVersion":"9"}}}}"#
         );
@@ -343,6 +348,6 @@ fn b19_a_stuck_subscriber_stays_within_its_bound() {
             lively.take(&informer, 1000);
         }
     }
-    assert_eq!(stuck.outlet.backlog_len(), 1000);
+    assert_eq!(stuck.subscriber.backlog_len(), 1000);
     assert_eq!(lively.view.len(), 1000);
 }

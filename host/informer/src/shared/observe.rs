@@ -1,9 +1,9 @@
-//! What an informer shows of itself.
+//! The status, metrics and subscriber list that an informer exposes.
 
 use tokio::sync::watch;
 
 use super::informer::Informer;
-use super::seat::Seat;
+use super::registration::Registration;
 use crate::delta_queue::Counts;
 use crate::failure::FailureKind;
 use crate::metrics::InformerMetrics;
@@ -22,22 +22,22 @@ impl Informer {
         self.status.borrow().error.as_ref().is_some_and(|error| error.kind == FailureKind::Forbidden)
     }
 
-    /// Collects what the queues and the reflector counted for themselves. Called before any of them goes away.
+    /// Adds the counts of the queues and of the reflector to the shared counters. Must be called before any of them is dropped.
     pub(super) fn count_merged(&self) {
-        let mut hub = self.hub.lock();
-        for seat in &hub.seats {
-            self.counters.merged_notifications.add(seat.outlet.take_merged());
+        let mut subscribers = self.subscribers.lock();
+        for registration in &subscribers.registrations {
+            self.counters.merged_notifications.add(registration.subscriber.take_merged());
         }
         let failures = self.status.borrow().failures;
-        self.counters.failures.add(failures.saturating_sub(hub.counted_failures));
-        hub.counted_failures = failures;
-        drop(hub);
+        self.counters.failures.add(failures.saturating_sub(subscribers.counted_failures));
+        subscribers.counted_failures = failures;
+        drop(subscribers);
         let Counts { merged, dropped } = self.queue.take_counts();
         self.counters.merged_deltas.add(merged);
         self.counters.dropped_deltas.add(dropped);
     }
 
-    /// Adds what this informer has now.
+    /// Adds this informer's current gauges to `metrics`.
     pub(super) fn add_gauges(&self, metrics: &mut InformerMetrics) {
         let (failing, synced, version) = {
             let status = self.status.borrow();
@@ -47,21 +47,21 @@ impl Informer {
         metrics.informers += 1;
         metrics.synced += usize::from(synced);
         metrics.failing += usize::from(failing);
-        // The one that is furthest behind; one without a version has not begun.
+        // The lowest version. An informer without a version has not listed yet.
         metrics.last_resource_version = [metrics.last_resource_version, version].into_iter().flatten().min();
         metrics.queue_depth += self.queue.len();
         metrics.store_objects += self.store.len();
         metrics.store_bytes += self.store.memory_size();
-        self.visit_subscribers(|seat| {
-            let backlog = seat.outlet.backlog_len();
+        self.visit_subscribers(|registration| {
+            let backlog = registration.subscriber.backlog_len();
             metrics.subscribers += 1;
             metrics.backlog += backlog;
             metrics.longest_backlog = metrics.longest_backlog.max(backlog);
         });
     }
 
-    /// Calls `visit` for each subscriber, while none can join or leave.
-    pub(super) fn visit_subscribers(&self, visit: impl FnMut(&Seat)) {
-        self.hub.lock().seats.iter().for_each(visit);
+    /// Calls `visit` for each subscriber, with the list of subscribers locked.
+    pub(super) fn visit_subscribers(&self, visit: impl FnMut(&Registration)) {
+        self.subscribers.lock().registrations.iter().for_each(visit);
     }
 }

@@ -1,3 +1,5 @@
+//! The registry: starts one informer for each distinct key, shares it among subscribers and stops it with the last one.
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,20 +11,21 @@ use tokio_util::task::TaskTracker;
 
 use super::dump::InformerDump;
 use super::informer::Informer;
-use super::outlet::Outlet;
+use super::subscriber::Subscriber;
 use super::subscription::{SubscribeOptions, Subscription};
 use crate::key::InformerKey;
 use crate::list_watch::ListWatchFactory;
-use crate::metrics::{Families, InformerMetrics, Measured};
+use crate::metrics::{CountersByLabels, InformerMetrics, MeasuredListWatch};
 use crate::options::InformerOptions;
-use crate::reflector::Recovery;
+use crate::reflector::ServerRecovery;
 
-const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
+/// Shorter resync periods are raised to this one.
+const MIN_RESYNC_PERIOD: Duration = Duration::from_secs(1);
 
-/// Shared informers: one for each distinct [`InformerKey`], started by its first subscriber and stopped by its last (B30).
-/// Cloning makes another handle.
+/// Shared informers, one for each distinct [`InformerKey`]: the first subscriber starts an informer, the last one to leave
+/// stops it (client-go's `SharedInformerFactory`). Cloning makes another handle to the same registry.
 ///
-/// A narrower request is served from a wider informer that runs already. If the server forbids the wider watch, those
+/// A narrower request is served from a wider informer that already runs. If the server forbids the wider watch, those
 /// subscribers are moved to informers of their own.
 ///
 /// ```
@@ -43,28 +46,30 @@ const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
 /// assert_eq!(all.next_batch().await.unwrap().len(), others.next_batch().await.unwrap().len());
 ///
 /// drop((all, others));
-/// assert!(registry.informers().is_empty(), "the last subscriber stops it");
+/// assert!(registry.informers().is_empty(), "the last subscriber stops the informer");
 /// registry.stop().await;
 /// # });
 /// ```
 #[derive(Clone)]
 pub struct InformerRegistry {
-    shared: Arc<Shared>,
+    inner: Arc<RegistryInner>,
 }
 
-pub(super) struct Shared {
+/// The state that all handles of a registry share.
+pub(super) struct RegistryInner {
     factory: Box<dyn ListWatchFactory>,
-    recovery: Option<Arc<Recovery>>,
+    recovery: Option<Arc<ServerRecovery>>,
     options: InformerOptions,
-    running: Mutex<Running>,
+    running: Mutex<RunningInformers>,
     tasks: TaskTracker,
-    /// Hands out scopes. Only that no two are equal matters, so `Relaxed` suffices.
+    /// The next subscriber ID. It only has to be unique, so `Relaxed` suffices.
     next_id: AtomicU64,
-    counters: Families,
+    counters: CountersByLabels,
 }
 
+/// The informers that run now.
 #[derive(Default)]
-struct Running {
+struct RunningInformers {
     informers: Vec<Arc<Informer>>,
     stopped: bool,
 }
@@ -74,7 +79,7 @@ struct Running {
 #[non_exhaustive]
 pub enum SubscribeError {
     /// The registry was stopped.
-    #[error("the informers have been stopped; nobody can subscribe any more")]
+    #[error("the informer registry has been stopped and accepts no more subscriptions")]
     Stopped,
     /// There is no tokio runtime to run the informer on.
     #[error("no tokio runtime to run the informer on; subscribe from inside one")]
@@ -82,116 +87,124 @@ pub enum SubscribeError {
 }
 
 impl InformerRegistry {
-    /// A registry without informers.
+    /// Creates a registry without informers.
     #[must_use]
     pub fn new(factory: impl ListWatchFactory, options: InformerOptions) -> Self {
         Self {
-            shared: Arc::new(Shared {
-                recovery: factory.probe().map(|probe| Arc::new(Recovery::new(probe))),
+            inner: Arc::new(RegistryInner {
+                recovery: factory.probe().map(|probe| Arc::new(ServerRecovery::new(probe))),
                 factory: Box::new(factory),
                 options,
-                running: Mutex::new(Running::default()),
+                running: Mutex::new(RunningInformers::default()),
                 tasks: TaskTracker::new(),
-                // 0 is the scope of a store's own indexes.
+                // 0 is the index scope of the store itself.
                 next_id: AtomicU64::new(1),
-                counters: Families::default(),
+                counters: CountersByLabels::default(),
             }),
         }
     }
 
-    /// Subscribes to objects, starting an informer if none that runs can serve the request.
+    /// Subscribes to objects. Starts an informer if no running one can serve the request.
     ///
     /// # Errors
-    /// After [`stop`](Self::stop), and outside a tokio runtime when the options name none.
+    /// Errors after [`stop`](Self::stop), and outside a tokio runtime if [`InformerOptions::runtime`] is `None`.
     pub fn subscribe(
         &self,
         key: InformerKey,
         options: SubscribeOptions,
     ) -> Result<Subscription, SubscribeError> {
-        let runtime = match &self.shared.options.runtime {
+        let runtime = match &self.inner.options.runtime {
             Some(runtime) => runtime.clone(),
             None => Handle::try_current().map_err(|_| SubscribeError::NoRuntime)?,
         };
-        let shared = &self.shared;
+        let inner = &self.inner;
         let resync = options.resync.map(|period| {
-            if period < SHORTEST_RESYNC {
-                tracing::warn!(%key, ?period, "a resync period below one second was raised to one");
+            if period < MIN_RESYNC_PERIOD {
+                tracing::warn!(%key, ?period, "a resync period below one second was raised to one second");
             }
-            period.max(SHORTEST_RESYNC)
+            period.max(MIN_RESYNC_PERIOD)
         });
-        let mut running = shared.running.lock();
+        let mut running = inner.running.lock();
         if running.stopped {
             return Err(SubscribeError::Stopped);
         }
-        let informer =
-            running.find(&key).unwrap_or_else(|| shared.start(&mut running, key.clone(), &runtime));
+        let informer = running.find(&key).unwrap_or_else(|| inner.start(&mut running, key.clone(), &runtime));
         let restriction = informer.key.restriction_for(&key).filter(|restriction| !restriction.is_empty());
-        let id = shared.next_id.fetch_add(1, Ordering::Relaxed);
-        let scope = informer.scope(id, restriction.clone());
-        let outlet = Arc::new(Outlet::new(id, key, options.batch, options.backlog, scope, &informer));
-        // The informer cannot stop meanwhile: only its last subscriber, the registry or a defect stops it.
-        informer.join(&outlet, restriction, resync).map_err(|_| SubscribeError::Stopped)?;
-        Ok(Subscription::new(outlet, Arc::clone(shared)))
+        let id = inner.next_id.fetch_add(1, Ordering::Relaxed);
+        let view = informer.view(id, restriction.clone());
+        let subscriber = Arc::new(Subscriber::new(id, key, options.batch, options.backlog, view, &informer));
+        // Only the last subscriber and the registry stop an informer, and both need this lock. So this fails only if the
+        // informer's task was dropped, for example with its runtime.
+        informer.add_subscriber(&subscriber, restriction, resync).map_err(|_| SubscribeError::Stopped)?;
+        Ok(Subscription::new(subscriber, Arc::clone(inner)))
     }
 
-    /// The state of all informers, for a bug report.
+    /// Returns the state of all informers, for a bug report.
     #[must_use]
     pub fn informers(&self) -> Vec<InformerDump> {
-        let informers = self.shared.running.lock().informers.clone();
+        let informers = self.inner.running.lock().informers.clone();
         informers.iter().map(|informer| InformerDump::of(informer)).collect()
     }
 
-    /// What the informers count, for a metrics endpoint: one entry for each resource and [name](InformerMetrics::name)
-    /// that was ever watched. Takes as long as it takes to look at each subscriber, not at each object.
+    /// Returns the informers' metrics: one entry for each resource and [name](InformerMetrics::name) that was ever watched.
+    /// The cost is linear in the number of subscribers, not of objects.
     #[must_use]
     pub fn metrics(&self) -> Vec<InformerMetrics> {
-        let informers = self.shared.running.lock().informers.clone();
+        let informers = self.inner.running.lock().informers.clone();
         informers.iter().for_each(|informer| informer.count_merged());
         let keys = informers.iter().map(|informer| &informer.key);
-        self.shared.counters.snapshot(keys, |position, metrics| informers[position].add_gauges(metrics))
+        self.inner.counters.snapshot(keys, |position, metrics| informers[position].add_gauges(metrics))
     }
 
-    /// Stops all informers and waits for their tasks. Nothing is delivered afterwards; subscriptions end. Idempotent.
+    /// Stops all informers and waits for their tasks. Nothing is delivered afterwards: [`Subscription::next_batch`] returns
+    /// `None`. Idempotent.
     ///
     /// # Cancellation safety
     /// Dropping the future ends the wait, not the stop.
     pub async fn stop(&self) {
         let informers = {
-            let mut running = self.shared.running.lock();
+            let mut running = self.inner.running.lock();
             running.stopped = true;
             std::mem::take(&mut running.informers)
         };
         for informer in informers {
             informer.stop();
         }
-        self.shared.tasks.close();
-        self.shared.tasks.wait().await;
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
     }
 }
 
-impl Running {
-    /// An informer that can serve the request: its own, or a wider one that is allowed to watch.
+impl RunningInformers {
+    /// Returns a running informer that can serve the request: the one with exactly this key, or a wider one that the server
+    /// does not forbid.
     fn find(&self, key: &InformerKey) -> Option<Arc<Informer>> {
         let live = || self.informers.iter().filter(|informer| !informer.is_stopped());
-        let own = live().find(|informer| informer.key == *key);
+        let exact = live().find(|informer| informer.key == *key);
         let wider = || {
             live().find(|informer| informer.key.restriction_for(key).is_some() && !informer.is_forbidden())
         };
-        own.or_else(wider).cloned()
+        exact.or_else(wider).cloned()
     }
 }
 
-impl Shared {
-    fn start(self: &Arc<Self>, running: &mut Running, key: InformerKey, runtime: &Handle) -> Arc<Informer> {
+impl RegistryInner {
+    fn start(
+        self: &Arc<Self>,
+        running: &mut RunningInformers,
+        key: InformerKey,
+        runtime: &Handle,
+    ) -> Arc<Informer> {
         tracing::debug!(%key, "starting an informer");
         let counters = self.counters.counters(&key);
         let informer = Arc::new(Informer::new(key, &self.options, Arc::clone(&counters)));
         let status = informer.status.subscribe();
-        let list_watch = Measured { list_watch: self.factory.list_watch(&informer.key), counters, status };
+        let list_watch =
+            MeasuredListWatch { list_watch: self.factory.list_watch(&informer.key), counters, status };
         let registry = Arc::downgrade(self);
         let forbidden = move |informer: &Arc<Informer>| {
             if let Some(registry) = registry.upgrade() {
-                registry.rehouse_narrowed(informer);
+                registry.move_restricted(informer);
             }
         };
         self.tasks.spawn_on(
@@ -208,43 +221,43 @@ impl Shared {
         informer
     }
 
-    /// The server forbids this informer's watch: those who asked for less get informers of their own (B30).
-    fn rehouse_narrowed(self: &Arc<Self>, wide: &Arc<Informer>) {
+    /// Moves the subscribers with narrower requests to informers of their own, because the server forbids the watch of `wide`.
+    fn move_restricted(self: &Arc<Self>, wide: &Arc<Informer>) {
         let Ok(runtime) = Handle::try_current() else { return };
         let mut running = self.running.lock();
         if running.stopped {
             return;
         }
-        for (outlet, luggage) in wide.evict_narrowed() {
+        for (subscriber, transfer) in wide.take_restricted() {
             let own = running
                 .informers
                 .iter()
-                .find(|informer| informer.key == outlet.key && !informer.is_stopped());
+                .find(|informer| informer.key == subscriber.key && !informer.is_stopped());
             let own = match own {
                 Some(informer) => Arc::clone(informer),
-                None => self.start(&mut running, outlet.key.clone(), &runtime),
+                None => self.start(&mut running, subscriber.key.clone(), &runtime),
             };
-            tracing::info!(wide = %wide.key, own = %own.key, "the wider watch is forbidden; watching the narrower");
-            *outlet.home.lock() = Arc::clone(&own);
-            if own.join_from(&outlet, luggage).is_err() {
-                outlet.close();
+            tracing::info!(wide = %wide.key, own = %own.key, "the wider watch is forbidden; starting the narrower one");
+            *subscriber.informer.lock() = Arc::clone(&own);
+            if own.add_transferred(&subscriber, transfer).is_err() {
+                subscriber.close();
             }
         }
         Self::stop_unused(&mut running, wide);
     }
 
-    pub(super) fn unsubscribe(&self, outlet: &Arc<Outlet>) {
+    pub(super) fn unsubscribe(&self, subscriber: &Arc<Subscriber>) {
         let mut running = self.running.lock();
-        let informer = Arc::clone(&outlet.home.lock());
+        let informer = Arc::clone(&subscriber.informer.lock());
         informer.count_merged();
-        outlet.close();
-        informer.leave(outlet);
+        subscriber.close();
+        informer.remove_subscriber(subscriber);
         Self::stop_unused(&mut running, &informer);
     }
 
-    fn stop_unused(running: &mut Running, informer: &Arc<Informer>) {
+    fn stop_unused(running: &mut RunningInformers, informer: &Arc<Informer>) {
         if informer.is_unused() {
-            tracing::debug!(key = %informer.key, "stopping an informer that nobody uses");
+            tracing::debug!(key = %informer.key, "stopping an informer without subscribers");
             running.informers.retain(|other| !Arc::ptr_eq(other, informer));
             informer.stop();
         }

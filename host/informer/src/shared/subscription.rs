@@ -1,3 +1,5 @@
+//! The subscriber's handle: its notifications and its view of the shared cache.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,29 +8,30 @@ use pilothouse_model::Notification;
 use tokio::sync::watch;
 
 use super::index_handle::IndexHandle;
-use super::outlet::Outlet;
-use super::registry::Shared;
+use super::registry::RegistryInner;
+use super::subscriber::Subscriber;
 use crate::key::InformerKey;
 use crate::status::InformerStatus;
 use crate::store::{IndexError, IndexFn, StoreReader};
 
-/// How a subscriber is served.
+/// Options of one subscription.
 ///
 /// ```
 /// use pilothouse_informer::SubscribeOptions;
 ///
-/// // One notification at a time, merged from the first that waits: for a subscriber that only wants the newest state.
+/// // One notification at a time, merged as soon as one is pending: for a subscriber that only wants the newest state.
 /// let newest = SubscribeOptions { batch: 1, backlog: 1, ..SubscribeOptions::default() };
 /// assert_eq!(newest.resync, None);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct SubscribeOptions {
-    /// How often every object is told again, unchanged. Periods below a second are raised to one (B35).
+    /// Period after which every cached object is delivered again as an update without change; `None` (the default) disables
+    /// resync. Periods below one second are raised to one second.
     pub resync: Option<Duration>,
-    /// How many notifications a batch has at most.
+    /// The most notifications in a batch. Default: 256.
     pub batch: usize,
-    /// How many notifications may wait before those of one object are merged. Merged, at most two wait for each object that
-    /// is live or that the subscriber was told of (B19).
+    /// Pending notifications above which those of one object are merged. After merging, at most two are pending for each
+    /// object that exists or that the subscriber was notified of. Default: 1024.
     pub backlog: usize,
 }
 
@@ -38,11 +41,11 @@ impl Default for SubscribeOptions {
     }
 }
 
-/// One subscriber's notifications and its view of the shared cache. Dropping it unsubscribes; nothing is delivered after
-/// that, and the informer stops with its last subscriber (B30).
+/// One subscriber's notifications and its view of the shared cache. Dropping it unsubscribes: nothing is delivered
+/// afterwards, and the informer stops with its last subscriber.
 ///
-/// Notifications are taken in batches, one after the other and in order (B33). What they tell is never newer than what
-/// [`store`](Self::store) returns (B31). A subscriber that does not take them costs the others nothing.
+/// Notifications are taken in batches, one batch at a time and in order. An object in a notification is never newer than
+/// the one that [`store`](Self::store) returns. A subscriber that does not take its notifications does not delay others.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -67,110 +70,110 @@ impl Default for SubscribeOptions {
 /// # });
 /// ```
 pub struct Subscription {
-    pub(super) outlet: Arc<Outlet>,
-    registry: Arc<Shared>,
+    pub(super) subscriber: Arc<Subscriber>,
+    registry: Arc<RegistryInner>,
     store: StoreReader,
 }
 
 impl Subscription {
-    pub(super) fn new(outlet: Arc<Outlet>, registry: Arc<Shared>) -> Self {
-        let store = StoreReader::new(Arc::clone(&outlet.source));
-        Self { outlet, registry, store }
+    pub(super) fn new(subscriber: Arc<Subscriber>, registry: Arc<RegistryInner>) -> Self {
+        let store = StoreReader::new(Arc::clone(&subscriber.source));
+        Self { subscriber, registry, store }
     }
 
-    /// What was asked for.
+    /// Returns the key that was subscribed to.
     #[must_use]
     pub fn key(&self) -> &InformerKey {
-        &self.outlet.key
+        &self.subscriber.key
     }
 
-    /// Waits for notifications; `None` once the informer has stopped.
+    /// Waits for the next batch of notifications. Returns `None` once the informer has stopped.
     ///
     /// # Cancellation safety
-    /// A call that is dropped has taken nothing. A batch that was returned is not returned again.
+    /// A call that is dropped has taken nothing. A returned batch is not returned again.
     pub async fn next_batch(&self) -> Option<Vec<Notification>> {
-        self.outlet.next_batch().await
+        self.subscriber.next_batch().await
     }
 
-    /// Takes all notifications that wait, without waiting for more; none once the informer has stopped. For a subscriber
-    /// that is about to end, or that has to count as told of what waits.
+    /// Takes all pending notifications without waiting for more. Returns none once the informer has stopped. For a
+    /// subscriber that is about to end, or that has to account for everything that was delivered to it.
     #[must_use]
-    pub fn take_waiting(&self) -> Vec<Notification> {
-        self.outlet.take_waiting()
+    pub fn take_pending(&self) -> Vec<Notification> {
+        self.subscriber.take_pending()
     }
 
-    /// The cache, restricted to what was asked for.
+    /// Returns a view of the cache, restricted to the objects that were subscribed to.
     #[must_use]
     pub fn store(&self) -> StoreReader {
         self.store.clone()
     }
 
-    /// Whether the whole initial list has been taken by [`next_batch`](Self::next_batch) (B36).
+    /// Whether the whole initial list has been taken with [`next_batch`](Self::next_batch).
     #[must_use]
     pub fn has_synced(&self) -> bool {
-        self.outlet.has_synced()
+        self.subscriber.has_synced()
     }
 
-    /// Waits for [`has_synced`](Self::has_synced). `false` when the informer stopped before.
+    /// Waits until [`has_synced`](Self::has_synced) is true. Returns `false` if the informer stopped first.
     ///
     /// # Cancellation safety
-    /// Safe.
+    /// This method is cancel safe.
     pub async fn synced(&self) -> bool {
-        self.outlet.synced().await
+        self.subscriber.synced().await
     }
 
-    /// What the informer behind this subscription is doing, and what keeps it from doing so.
+    /// Returns what the informer behind this subscription is doing, with the failure that keeps it from watching.
     #[must_use]
     pub fn status(&self) -> InformerStatus {
-        self.outlet.home.lock().status()
+        self.subscriber.informer.lock().status()
     }
 
-    /// Changes of [`status`](Self::status). It ends when the informer stops or when the subscription is moved to another
-    /// informer: then ask again.
+    /// Returns a receiver of [`status`](Self::status) changes. It is closed when the informer stops or when the subscription
+    /// is moved to another informer; in the latter case call this method again.
     #[must_use]
     pub fn status_changes(&self) -> watch::Receiver<InformerStatus> {
-        self.outlet.home.lock().status_changes()
+        self.subscriber.informer.lock().status_changes()
     }
 
-    /// Adds an index over the cached objects, complete when the call returns (B22). Its name is this subscriber's own.
+    /// Adds an index over the cached objects. It is complete when the call returns. Each subscriber has its own index names.
     ///
     /// # Errors
-    /// When this subscriber has an index of that name.
+    /// Errors if this subscriber already has an index of that name.
     pub fn add_index(&self, name: &str, function: IndexFn) -> Result<(), IndexError> {
-        self.outlet.add_index(name, function)
+        self.subscriber.add_index(name, function)
     }
 
-    /// As [`add_index`](Self::add_index), for as long as the handle lives. Where this subscription has an index of that name and function
-    /// already, it is shared: it is dropped with the last of its handles.
+    /// Adds an index like [`add_index`](Self::add_index), but only for as long as the returned handle lives. If this
+    /// subscription already has an index with that name and function, the index is shared and dropped with its last handle.
     ///
     /// # Errors
-    /// When this subscriber has another index of that name.
-    pub fn hold_index(&self, name: &str, function: IndexFn) -> Result<IndexHandle, IndexError> {
-        self.outlet.hold_index(name, function)
+    /// Errors if this subscriber has an index of that name with another function.
+    pub fn acquire_index(&self, name: &str, function: IndexFn) -> Result<IndexHandle, IndexError> {
+        self.subscriber.acquire_index(name, function)
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.registry.unsubscribe(&self.outlet);
+        self.registry.unsubscribe(&self.subscriber);
     }
 }
 
 impl fmt::Debug for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Subscription")
-            .field("key", &self.outlet.key.to_string())
+            .field("key", &self.subscriber.key.to_string())
             .field("store", &self.store)
             .field("synced", &self.has_synced())
             .finish_non_exhaustive()
     }
 }
 
-/// Waits until all subscriptions have been given their initial lists (B37, client-go's `WaitForCacheSync`). `false` when one
-/// of them stopped before. Something else must take the notifications meanwhile.
+/// Waits until every subscription has taken its initial list (client-go's `WaitForCacheSync`). Returns `false` if one of
+/// them stopped first. Other tasks must take the notifications meanwhile.
 ///
 /// # Cancellation safety
-/// Safe.
+/// This function is cancel safe.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -190,7 +193,7 @@ impl fmt::Debug for Subscription {
 /// let (pods, secrets) = (subscribe("Pod", "pods"), subscribe("Secret", "secrets"));
 /// let synced = tokio::select! {
 ///     synced = wait_for_cache_sync([&pods, &secrets]) => synced,
-///     // Your loops over the notifications; they go on until the informers stop.
+///     // Your loops over the notifications. They run until the informers stop.
 ///     () = async { while pods.next_batch().await.is_some() {} } => false,
 ///     () = async { while secrets.next_batch().await.is_some() {} } => false,
 /// };

@@ -1,3 +1,5 @@
+//! Index functions, and the errors of indexes.
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -6,7 +8,7 @@ use pilothouse_model::{JsonPath, JsonPathError, Object};
 
 type Function = dyn Fn(&Object) -> Vec<String> + Send + Sync;
 
-/// The values under which an index finds an object: none, one or several (B21).
+/// An index function (client-go's `IndexFunc`): returns the values under which an index finds an object, zero or more.
 ///
 /// ```
 /// use pilothouse_informer::IndexFn;
@@ -20,11 +22,11 @@ type Function = dyn Fn(&Object) -> Vec<String> + Send + Sync;
 /// ```
 #[derive(Clone)]
 pub struct IndexFn {
-    /// Equal texts mean equal functions, so that subscribers share the index. `None`: nobody can tell.
+    /// Functions with equal identities are equal, so subscribers share the index. `None` for closures, which cannot be compared.
     identity: Option<Arc<str>>,
     function: Arc<Function>,
-    /// Whether two versions of one object are sure to have the same values, without finding them.
-    same: fn(&Object, &Object) -> bool,
+    /// Whether two versions of one object certainly have the same values, determined without computing the values.
+    unchanged: fn(&Object, &Object) -> bool,
 }
 
 /// Why an index could not be added or read.
@@ -32,11 +34,11 @@ pub struct IndexFn {
 #[non_exhaustive]
 pub enum IndexError {
     /// No index has this name.
-    #[error("there is no index {name:?}; {}", known(.indexes))]
+    #[error("there is no index {name:?}; {}", available(.indexes))]
     Unknown {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// The names that there are.
+        /// The existing names.
         indexes: Vec<String>,
     },
     /// An index with this name exists.
@@ -47,7 +49,7 @@ pub enum IndexError {
     },
 }
 
-fn known(indexes: &[String]) -> String {
+fn available(indexes: &[String]) -> String {
     if indexes.is_empty() {
         "none was added".to_owned()
     } else {
@@ -56,18 +58,18 @@ fn known(indexes: &[String]) -> String {
 }
 
 impl IndexFn {
-    fn declared(
+    fn with_identity(
         identity: String,
-        same: fn(&Object, &Object) -> bool,
+        unchanged: fn(&Object, &Object) -> bool,
         function: impl Fn(&Object) -> Vec<String> + Send + Sync + 'static,
     ) -> Self {
-        Self { identity: Some(identity.into()), function: Arc::new(function), same }
+        Self { identity: Some(identity.into()), function: Arc::new(function), unchanged }
     }
 
-    /// By namespace. Cluster-scoped objects have no value.
+    /// Indexes objects by namespace. Cluster-scoped objects have no value.
     #[must_use]
     pub fn namespace() -> Self {
-        Self::declared(
+        Self::with_identity(
             "namespace".to_owned(),
             |_, _| true,
             |object| {
@@ -77,60 +79,57 @@ impl IndexFn {
         )
     }
 
-    /// By the value of a label.
+    /// Indexes objects by the value of a label.
     #[must_use]
     pub fn label(key: impl Into<String>) -> Self {
         let key = key.into();
-        Self::declared(format!("label:{key}"), Object::same_labels, move |object| {
+        Self::with_identity(format!("label:{key}"), Object::same_labels, move |object| {
             object.label(&key).map(std::borrow::Cow::into_owned).into_iter().collect()
         })
     }
 
-    /// By the value of an annotation.
+    /// Indexes objects by the value of an annotation.
     #[must_use]
     pub fn annotation(key: impl Into<String>) -> Self {
         let key = key.into();
-        Self::declared(format!("annotation:{key}"), Object::same_annotations, move |object| {
+        Self::with_identity(format!("annotation:{key}"), Object::same_annotations, move |object| {
             object.annotation(&key).map(std::borrow::Cow::into_owned).into_iter().collect()
         })
     }
 
-    /// By the UID of every owner.
+    /// Indexes objects by the UIDs of their owners.
     #[must_use]
     pub fn owner_uid() -> Self {
-        Self::declared("owner-uid".to_owned(), Object::same_owner_references, |object| {
+        Self::with_identity("owner-uid".to_owned(), Object::same_owner_references, |object| {
             object.owner_references().into_iter().map(|owner| owner.uid).collect()
         })
     }
 
-    /// By the scalar values at a path such as `.spec.nodeName`, `.spec.containers[*].image` or
-    /// `.metadata.labels['app.kubernetes.io/name']`. Strings lose their quotes; objects, lists and null have no value.
+    /// Indexes objects by the scalar values at a path such as `.spec.nodeName`, `.spec.containers[*].image` or
+    /// `.metadata.labels['app.kubernetes.io/name']`. Strings are indexed without quotes; objects, lists and null have no value.
     ///
     /// # Errors
-    /// Says where the path is malformed.
+    /// Errors if the path is malformed; the error says where.
     pub fn field(path: &str) -> Result<Self, JsonPathError> {
         let path = JsonPath::parse(path)?;
-        Ok(Self::declared(format!("field:{path}"), Object::ptr_eq, move |object| path.values(object)))
+        Ok(Self::with_identity(format!("field:{path}"), Object::ptr_eq, move |object| path.values(object)))
     }
 
-    /// By a function. It runs for every change of every object, on the informer's task: it should take microseconds. If
-    /// it panics, the object gets no value.
+    /// Indexes objects by a closure. It runs for every change of every object in the informer's task, so it should take only
+    /// microseconds. If it panics, the object has no value.
     #[must_use]
     pub fn computed(function: impl Fn(&Object) -> Vec<String> + Send + Sync + 'static) -> Self {
         let guarded = move |object: &Object| match catch_unwind(AssertUnwindSafe(|| function(object))) {
             Ok(values) => values,
             Err(_) => {
-                tracing::error!(
-                    ?object,
-                    "an index function panicked; the object is in no value of that index"
-                );
+                tracing::error!(?object, "an index function panicked; the object has no value in that index");
                 Vec::new()
             }
         };
-        Self { identity: None, function: Arc::new(guarded), same: |_, _| false }
+        Self { identity: None, function: Arc::new(guarded), unchanged: |_, _| false }
     }
 
-    /// The values of one object, sorted, each once.
+    /// Returns the values of one object, sorted and without duplicates.
     #[must_use]
     pub fn values(&self, object: &Object) -> Vec<String> {
         let mut values = (self.function)(object);
@@ -139,13 +138,13 @@ impl IndexFn {
         values
     }
 
-    /// Whether two versions of one object are sure to have the same values.
+    /// Whether two versions of one object certainly have the same values.
     pub(super) fn is_unchanged(&self, old: &Object, new: &Object) -> bool {
-        (self.same)(old, new)
+        (self.unchanged)(old, new)
     }
 
-    /// Whether both are known to give the same values.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
+    /// Whether both functions are known to return the same values.
+    pub(crate) fn is_equivalent(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.function, &other.function)
             || (self.identity.is_some() && self.identity == other.identity)
     }

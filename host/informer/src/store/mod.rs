@@ -2,22 +2,22 @@
 //!
 //! # Why one `RwLock` with short critical sections
 //! The only writer is the informer's task. It prepares each change (index values, or a whole new map for a replaced list)
-//! while readers go on, holding the lock's upgradable read half, and takes the write half only to put it in: one map
-//! insertion per event, one pointer swap per relist (B20). A persistent map behind an `ArcSwap` would spare readers even
-//! that, but costs several allocations for each event and about twice the memory for each object; with this choice an
-//! object costs 16 bytes in the map beside its bytes, and a key in the order.
+//! under an upgradable read lock, while readers continue, and upgrades to the write lock only to apply it: one map insertion
+//! per event, one pointer swap per relist. A persistent map behind an `ArcSwap` would never block readers, but costs several
+//! allocations for each event and about twice the memory for each object. With this design an object costs 16 bytes in the
+//! map beside its own bytes, and a key in the order.
 //!
-//! # Compressed
-//! Such a store keeps objects packed, each for itself ([`Store::compressed`]). Readers get views, which unpack outside the lock, when
-//! they are asked for what is only in the text. Index functions are asked about views, too: one that looks at the namespace
-//! unpacks nothing.
+//! # Compression
+//! A compressed store keeps each object packed separately ([`Store::compressed`]). Readers get views, which are unpacked
+//! outside the lock when a field is read that exists only in the JSON text. Index functions get views, too: one that looks
+//! only at the namespace unpacks nothing.
 
 mod index;
-mod kept;
-mod objects;
+mod object_map;
 mod packing;
 mod reader;
 mod state;
+mod stored_object;
 #[cfg(test)]
 mod tests;
 
@@ -29,20 +29,21 @@ use pilothouse_model::{Object, ObjectKey};
 
 use crate::options::Compression;
 pub use index::{IndexError, IndexFn};
-pub(crate) use kept::Kept;
-pub(crate) use objects::{Coming, Objects};
-use packing::Packing;
+pub(crate) use object_map::{ObjectMap, PrefetchPipeline};
+use packing::Packer;
 pub use reader::StoreReader;
-pub(crate) use reader::{ReaderSource, Scope};
+pub(crate) use reader::{ReaderSource, StoreView};
 use state::{IndexId, State};
+pub(crate) use stored_object::StoredObject;
 
-/// Whose index names are meant: each subscriber of a shared informer has its own.
+/// The namespace of index names: each subscriber of a shared informer has its own.
 pub(crate) type ScopeId = u64;
 
-/// The scope of [`Store::add_index`].
+/// The scope of the indexes that [`Store::add_index`] adds.
 const OWN_SCOPE: ScopeId = 0;
 
-/// Objects by key and by index, safe for many threads. Objects are immutable (B24).
+/// An indexed, thread-safe store of objects by key (client-go's `Indexer`). Objects are immutable, so a consumer cannot change
+/// the cache.
 ///
 /// ```
 /// use pilothouse_informer::{IndexFn, Store};
@@ -58,90 +59,91 @@ const OWN_SCOPE: ScopeId = 0;
 #[derive(Default)]
 pub struct Store {
     state: RwLock<State>,
-    /// Set while changes come in another order than that of their versions. Only the writer reads it.
-    holds_version: AtomicBool,
-    packing: Option<Packing>,
+    /// Set while changes are applied in another order than that of their versions. Only the writer reads it.
+    version_frozen: AtomicBool,
+    packer: Option<Packer>,
 }
 
 impl Store {
-    /// An empty store without indexes.
+    /// Creates an empty store without indexes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty store without indexes, whose objects are packed while nobody reads them.
+    /// Creates an empty store without indexes that keeps its objects compressed.
     #[must_use]
     pub fn compressed(compression: Compression) -> Self {
-        Self { packing: Some(Packing::new(compression)), ..Self::default() }
+        Self { packer: Some(Packer::new(compression)), ..Self::default() }
     }
 
-    /// Puts an object in, and returns the one that it replaces. Also what client-go calls `Add`.
+    /// Inserts or replaces an object and returns the replaced one (client-go's `Add` and `Update`).
     pub fn update(&self, object: Object) -> Option<Object> {
         self.update_unless(object, |_, _| false).ok().flatten()
     }
 
-    /// As [`update`](Self::update), unless `refuses` says so of the object and the one that it would replace.
+    /// Like [`update`](Self::update), unless `refuses` returns `true` for the object and the one that it would replace.
     ///
     /// # Errors
-    /// With the object when it was refused; nothing has changed then.
+    /// Returns the object if it was refused; the store is unchanged then.
     pub(crate) fn update_unless(
         &self,
         object: Object,
         refuses: impl FnOnce(&Object, &Object) -> bool,
     ) -> Result<Option<Object>, Object> {
         let state = self.state.upgradable_read();
-        let old = state.get(object.key()).map(Kept::object);
+        let old = state.get(object.key()).map(StoredObject::object);
         if old.as_ref().is_some_and(|old| refuses(&object, old)) {
             return Err(object);
         }
-        let has_learnt = self.packing.as_ref().is_some_and(|packing| packing.learn_from_store(&state));
+        let trained = self.packer.as_ref().is_some_and(|packer| packer.train_from_store(&state));
         let changes = state.index_changes(old.as_ref(), Some(&object));
-        let kept = match &self.packing {
-            None => Kept::of(object),
-            Some(packing) => packing.keep(object),
+        let stored = match &self.packer {
+            None => StoredObject::new(object),
+            Some(packer) => packer.pack(object),
         };
         let mut state = RwLockUpgradableReadGuard::upgrade(state);
-        state.apply_index_changes(kept.key(), changes);
-        state.insert(kept, old.is_none(), self.moves_version());
-        if let Some(packing) = self.packing.as_ref().filter(|_| has_learnt) {
-            state.keep_anew(|object| packing.keep(object));
+        state.apply_index_changes(stored.key(), changes);
+        state.insert(stored, old.is_none(), self.advances_version());
+        if let Some(packer) = self.packer.as_ref().filter(|_| trained) {
+            state.repack(|object| packer.pack(object));
         }
         drop(state);
         Ok(old)
     }
 
-    /// Takes an object out and returns it. `resource_version` is that of the deletion, when known.
+    /// Removes an object and returns it. `resource_version` is that of the deletion, if known.
     pub fn delete(&self, key: &ObjectKey, resource_version: Option<&str>) -> Option<Object> {
         let state = self.state.upgradable_read();
         let old = state.get(key)?.object();
         let changes = state.index_changes(Some(&old), None);
         let mut state = RwLockUpgradableReadGuard::upgrade(state);
         state.apply_index_changes(key, changes);
-        state.remove(key, resource_version.filter(|_| self.moves_version()));
+        state.remove(key, resource_version.filter(|_| self.advances_version()));
         drop(state);
         Some(old)
     }
 
-    /// Swaps the whole content for `items` in one step: a reader sees all of the old state or all of the new, indexes
-    /// included, and never waits for the building of the new. Returns the old objects. Of two items with one key the
-    /// later counts. Items are kept as they are: [`pack`](Self::pack) them before.
-    pub(crate) fn replace(&self, items: &[Object], resource_version: &str) -> Objects {
-        if let Some(packing) = &self.packing {
-            packing.end_list();
+    /// Replaces the whole content by `items` in one step: a reader sees all of the old state or all of the new state, indexes
+    /// included, and never waits while the new state is built. Returns the old objects. If two items have the same key, the
+    /// later one wins. Items are stored as they are, so [`pack`](Self::pack) them first.
+    pub(crate) fn replace(&self, items: &[Object], resource_version: &str) -> ObjectMap {
+        if let Some(packer) = &self.packer {
+            packer.end_list();
         }
         let state = self.state.upgradable_read();
         let mut fresh = state.rebuilt(items, resource_version);
         let mut state = RwLockUpgradableReadGuard::upgrade(state);
         std::mem::swap(&mut *state, &mut fresh);
         drop(state);
-        // The old maps are dropped here, after the lock.
+        // The old maps are dropped here, after the lock is released.
         fresh.into_objects()
     }
 
-    /// Swaps the whole content for `items` in one step (B20).
+    /// Replaces the whole content by `items` in one step (client-go's `Replace`). Readers see the old or the new content, never a
+    /// mix.
     pub fn replace_all(&self, items: &[Object], resource_version: &str) {
-        if self.packing.is_none() {
+        if self.packer.is_none() {
             drop(self.replace(items, resource_version));
             return;
         }
@@ -150,157 +152,159 @@ impl Store {
         drop(self.replace(&items, resource_version));
     }
 
-    /// Puts packed objects in the place of those that the store, if it compresses, would pack; others stay as they are. For a
-    /// list as it is read, so that it is never there plain as a whole.
+    /// Packs the objects if the store compresses. For a list while it is read, so that the whole list is never in memory
+    /// uncompressed.
     pub(crate) fn pack(&self, objects: &mut [Object]) {
-        if let Some(packing) = &self.packing {
-            packing.pack_listed(objects);
+        if let Some(packer) = &self.packer {
+            packer.pack_listed(objects);
         }
     }
 
-    /// The object with this key.
+    /// Returns the object with this key.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Object> {
-        self.state.read().get(key).map(Kept::object)
+        self.state.read().get(key).map(StoredObject::object)
     }
 
-    /// The object with this key, if it is not packed: for those who would not have it unpacked.
-    pub(crate) fn get_plain(&self, key: &ObjectKey) -> Option<Object> {
-        self.state.read().get(key).filter(|kept| !kept.is_packed()).map(Kept::object)
+    /// Returns the object with this key if it is not packed: for callers to which unpacking is not worth its cost.
+    pub(crate) fn get_if_plain(&self, key: &ObjectKey) -> Option<Object> {
+        self.state.read().get(key).filter(|stored| !stored.is_packed()).map(StoredObject::object)
     }
 
-    /// As [`Objects::fetch`].
-    pub(crate) fn fetch(&self, coming: &mut Coming, last: Option<(&str, &str)>) {
-        self.state.read().fetch(coming, last);
+    /// Like [`ObjectMap::prefetch`].
+    pub(crate) fn prefetch(&self, pipeline: &mut PrefetchPipeline, last: Option<(&str, &str)>) {
+        self.state.read().prefetch(pipeline, last);
     }
 
-    /// Whether there is an object with this key.
+    /// Whether the store has an object with this key.
     pub(crate) fn contains(&self, key: &ObjectKey) -> bool {
         self.state.read().get(key).is_some()
     }
 
-    /// Whether the store has that very object, not one that is merely equal.
-    pub(crate) fn holds(&self, object: &Object) -> bool {
-        self.state.read().get(object.key()).is_some_and(|kept| kept.is(object))
+    /// Whether the store has this allocation of the object, not just an equal one.
+    pub(crate) fn contains_exact(&self, object: &Object) -> bool {
+        self.state.read().get(object.key()).is_some_and(|stored| stored.is_same(object))
     }
 
-    /// The stored object, if it has the same bytes.
-    pub(crate) fn same(&self, object: &Object) -> Option<Object> {
-        let kept = self.state.read().get(object.key())?.clone();
-        // Most that differ do so in their version, which is there without unpacking.
-        let same = kept.resource_version() == object.resource_version() && kept.object() == *object;
-        // A second view: the text that the comparison unpacked is not kept.
-        same.then(|| kept.object())
+    /// Returns the stored object if it has the same bytes.
+    pub(crate) fn get_identical(&self, object: &Object) -> Option<Object> {
+        let stored = self.state.read().get(object.key())?.clone();
+        // Most objects that differ have different versions, which are compared without unpacking.
+        let same = stored.resource_version() == object.resource_version() && stored.object() == *object;
+        // A second view, so that the text that the comparison unpacked is not kept.
+        same.then(|| stored.object())
     }
 
-    /// All objects, by key.
+    /// Returns all objects in key order.
     #[must_use]
     pub fn list(&self) -> Vec<Object> {
         self.page(None, None, usize::MAX)
     }
 
-    /// All keys, in order.
+    /// Returns all keys in order.
     #[must_use]
     pub fn list_keys(&self) -> Vec<ObjectKey> {
         self.state.read().keys().cloned().collect()
     }
 
-    /// Up to `limit` objects, by key, of one namespace or all, after the key `after`. One snapshot.
+    /// Returns up to `limit` objects in key order, of one namespace or of all, after the key `after`. The page is one snapshot.
     #[must_use]
     pub fn page(&self, namespace: Option<&str>, after: Option<&ObjectKey>, limit: usize) -> Vec<Object> {
-        self.state.read().range(namespace, after).take(limit).map(Kept::object).collect()
+        self.state.read().range(namespace, after).take(limit).map(StoredObject::object).collect()
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.state.read().len()
     }
 
-    /// Whether there are none.
+    /// Whether the store has no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Heap bytes of the objects as they are kept, approximately, with the dictionary of those that are packed; indexes are not
-    /// counted.
+    /// Returns the heap bytes of the objects as they are stored, approximately, including the compression dictionary. Indexes
+    /// are not counted.
     #[must_use]
     pub fn memory_size(&self) -> usize {
-        self.state.read().bytes() + self.packing.as_ref().map_or(0, Packing::memory_size)
+        self.state.read().bytes() + self.packer.as_ref().map_or(0, Packer::memory_size)
     }
 
-    /// How many objects are packed. Looks at each.
+    /// Returns the number of compressed objects. Looks at each object.
     #[must_use]
     pub fn packed(&self) -> usize {
-        match self.packing {
+        match self.packer {
             None => 0,
-            Some(_) => self.state.read().objects().filter(|kept| kept.is_packed()).count(),
+            Some(_) => self.state.read().objects().filter(|stored| stored.is_packed()).count(),
         }
     }
 
-    /// The resource version up to which the store has seen everything; "" before the first list.
+    /// Returns the resource version up to which the store is complete; "" before the first list.
     #[must_use]
     pub fn resource_version(&self) -> String {
         self.state.read().resource_version().to_owned()
     }
 
-    /// The store has seen everything up to this version, though nothing changed.
+    /// Records that the store is complete up to this version, although nothing changed (a bookmark).
     pub fn advance_to(&self, resource_version: &str) {
         self.state.write().advance_to(resource_version);
     }
 
-    /// While it is held, the version does not move with the objects: those that are put in may be newer than others that
-    /// are still to come, and the version says that nothing is.
-    pub(crate) fn hold_version(&self, held: bool) {
-        self.holds_version.store(held, Ordering::Relaxed);
+    /// While frozen, the store's version does not advance with the objects. Objects that are inserted may then be newer than
+    /// changes that are still to come, and the version promises that there are none.
+    pub(crate) fn freeze_version(&self, frozen: bool) {
+        self.version_frozen.store(frozen, Ordering::Relaxed);
     }
 
-    fn moves_version(&self) -> bool {
-        !self.holds_version.load(Ordering::Relaxed)
+    fn advances_version(&self) -> bool {
+        !self.version_frozen.load(Ordering::Relaxed)
     }
 
-    /// Adds an index, complete when the call returns (B22).
+    /// Adds an index (client-go's `AddIndexers`). It is complete when the call returns.
     ///
     /// # Errors
-    /// When the name is taken.
+    /// Errors if the name is taken.
     pub fn add_index(&self, name: &str, function: IndexFn) -> Result<(), IndexError> {
         self.add_scoped_index(OWN_SCOPE, name, function)
     }
 
-    /// The objects that have this value in an index, by key.
+    /// Returns the objects that have this value in an index, in key order.
     ///
     /// # Errors
-    /// When there is no such index; the error names those there are.
+    /// Errors if there is no such index; the error lists the existing ones.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Object>, IndexError> {
-        self.with_index(OWN_SCOPE, name, |state, id| state.indexed(id, value).map(Kept::object).collect())
-    }
-
-    /// The keys that have this value in an index, in order.
-    ///
-    /// # Errors
-    /// As [`by_index`](Self::by_index).
-    pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
         self.with_index(OWN_SCOPE, name, |state, id| {
-            state.indexed(id, value).map(|o| o.key().clone()).collect()
+            state.objects_with_value(id, value).map(StoredObject::object).collect()
         })
     }
 
-    /// All values that objects have in an index, in order.
+    /// Returns the keys that have this value in an index, in order.
     ///
     /// # Errors
-    /// As [`by_index`](Self::by_index).
+    /// Same as [`by_index`](Self::by_index).
+    pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
+        self.with_index(OWN_SCOPE, name, |state, id| {
+            state.objects_with_value(id, value).map(|o| o.key().clone()).collect()
+        })
+    }
+
+    /// Returns all values that objects have in an index, in order.
+    ///
+    /// # Errors
+    /// Same as [`by_index`](Self::by_index).
     pub fn index_values(&self, name: &str) -> Result<Vec<String>, IndexError> {
         self.with_index(OWN_SCOPE, name, |state, id| state.index_values(id).map(str::to_owned).collect())
     }
 
-    /// The objects that share at least one value with `object` in an index, by key.
+    /// Returns the objects that share at least one value with `object` in an index, in key order.
     ///
     /// # Errors
-    /// As [`by_index`](Self::by_index).
+    /// Same as [`by_index`](Self::by_index).
     pub fn index(&self, name: &str, object: &Object) -> Result<Vec<Object>, IndexError> {
         self.with_index(OWN_SCOPE, name, |state, id| {
-            state.similar(id, object).into_iter().map(Kept::object).collect()
+            state.objects_sharing_value(id, object).into_iter().map(StoredObject::object).collect()
         })
     }
 
@@ -319,13 +323,13 @@ impl Store {
         Ok(())
     }
 
-    /// Forgets all index names of a scope, and the indexes that no other scope names.
+    /// Removes all index names of a scope, and the indexes that no other scope uses.
     pub(crate) fn drop_scope(&self, scope: ScopeId) {
         let dropped = self.state.write().drop_scope(scope);
         drop(dropped);
     }
 
-    /// Forgets an index name of a scope, and the index unless another name leads to it.
+    /// Removes an index name of a scope, and the index unless another name refers to it.
     pub(crate) fn drop_index(&self, scope: ScopeId, name: &str) {
         let dropped = self.state.write().drop_index(scope, name);
         drop(dropped);
@@ -352,7 +356,7 @@ impl Store {
         self.state.read().index_names(scope)
     }
 
-    /// Reads under one lock: for views that filter.
+    /// Calls `read` with the store locked: for filtered views that read several things at once.
     pub(crate) fn read<R>(&self, read: impl FnOnce(&State) -> R) -> R {
         read(&self.state.read())
     }

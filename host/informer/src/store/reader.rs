@@ -1,3 +1,5 @@
+//! Read-only views of a store.
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -6,26 +8,28 @@ use pilothouse_model::{Object, ObjectKey};
 use tokio::time::Instant;
 
 use super::state::{IndexId, State};
-use super::{IndexError, Kept, ScopeId, Store};
+use super::{IndexError, ScopeId, Store, StoredObject};
 use crate::key::Restriction;
 
-/// Which store a reader reads; an informer swaps it when it moves a subscriber to another cache.
-pub(crate) type ReaderSource = ArcSwap<Scope>;
+/// The view that a reader reads. An informer swaps it when it moves a subscriber to another cache.
+pub(crate) type ReaderSource = ArcSwap<StoreView>;
 
 /// A store as one subscriber sees it.
-pub(crate) struct Scope {
+pub(crate) struct StoreView {
     pub(crate) store: Arc<Store>,
-    /// What the subscriber's request leaves of a wider store.
+    /// The subscriber's filter, if the store holds more than it requested.
     pub(crate) restriction: Option<Restriction>,
+    /// The scope of the subscriber's index names.
     pub(crate) id: ScopeId,
 }
 
-/// A read-only view of a cache, restricted to what its subscriber asked for. Cloning copies a pointer.
+/// A read-only view of a cache, restricted to the objects that its subscriber requested (client-go's `Lister`). Cloning it
+/// copies a pointer.
 ///
-/// Every call sees one consistent state, at least as new as any notification that its subscriber was given before
-/// (B31). Calls never wait for a list that is being replaced.
+/// Every call sees one consistent state, at least as new as any notification that the subscriber received before. Calls never
+/// wait for a list that is being replaced.
 ///
-/// [`Subscription::store`](crate::Subscription::store) gives one:
+/// [`Subscription::store`](crate::Subscription::store) returns one:
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -53,19 +57,19 @@ pub struct StoreReader {
     source: Arc<ReaderSource>,
 }
 
-impl Scope {
-    fn sees(&self, object: &Object) -> bool {
+impl StoreView {
+    fn includes(&self, object: &Object) -> bool {
         self.restriction.as_ref().is_none_or(|restriction| restriction.matches(object))
     }
 
-    /// The same of a kept object, which needs no unpacking where nothing is restricted.
-    fn sees_kept(&self, kept: &Kept) -> bool {
-        self.restriction.is_none() || self.sees(&kept.object())
+    /// Like `includes`, for a stored object. Unpacks nothing if the view has no restriction.
+    fn includes_stored(&self, stored: &StoredObject) -> bool {
+        self.restriction.is_none() || self.includes(&stored.object())
     }
 
-    /// The object, if it is seen.
-    fn seen(&self, kept: &Kept) -> Option<Object> {
-        Some(kept.object()).filter(|object| self.sees(object))
+    /// Returns the object if the view includes it.
+    fn visible(&self, stored: &StoredObject) -> Option<Object> {
+        Some(stored.object()).filter(|object| self.includes(object))
     }
 }
 
@@ -74,143 +78,152 @@ impl StoreReader {
         Self { source }
     }
 
-    /// The object with this key.
+    /// Returns the object with this key.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Object> {
-        let scope = self.source.load();
-        scope.store.get(key).filter(|object| scope.sees(object))
+        let view = self.source.load();
+        view.store.get(key).filter(|object| view.includes(object))
     }
 
-    /// All objects, by key.
+    /// Returns all objects in key order.
     #[must_use]
     pub fn list(&self) -> Vec<Object> {
         self.page(None, None, usize::MAX)
     }
 
-    /// The objects of one namespace, by key.
+    /// Returns the objects of one namespace in key order.
     #[must_use]
     pub fn list_in(&self, namespace: &str) -> Vec<Object> {
         self.page(Some(namespace), None, usize::MAX)
     }
 
-    /// Up to `limit` objects, by key, of one namespace or all, after the key `after`. Pages are not one snapshot: what
-    /// changes between two calls may show in either.
+    /// Returns up to `limit` objects in key order, of one namespace or of all, after the key `after`. Each page is a snapshot of
+    /// its own: changes between two calls may show in the second.
     #[must_use]
     pub fn page(&self, namespace: Option<&str>, after: Option<&ObjectKey>, limit: usize) -> Vec<Object> {
-        let scope = self.source.load();
-        let own = scope.restriction.as_ref().and_then(|restriction| restriction.namespace.as_deref());
+        let view = self.source.load();
+        let own = view.restriction.as_ref().and_then(|restriction| restriction.namespace.as_deref());
         if own.is_some() && namespace.is_some() && own != namespace {
             return Vec::new();
         }
-        scope.store.read(|state| {
-            state.range(namespace.or(own), after).filter_map(|kept| scope.seen(kept)).take(limit).collect()
-        })
-    }
-
-    /// All keys, in order.
-    #[must_use]
-    pub fn list_keys(&self) -> Vec<ObjectKey> {
-        let scope = self.source.load();
-        scope.store.read(|state| {
+        view.store.read(|state| {
             state
-                .range(None, None)
-                .filter(|kept| scope.sees_kept(kept))
-                .map(|kept| kept.key().clone())
+                .range(namespace.or(own), after)
+                .filter_map(|stored| view.visible(stored))
+                .take(limit)
                 .collect()
         })
     }
 
-    /// How many objects there are. Counts them one by one in a restricted view.
+    /// Returns all keys in order.
+    #[must_use]
+    pub fn list_keys(&self) -> Vec<ObjectKey> {
+        let view = self.source.load();
+        view.store.read(|state| {
+            state
+                .range(None, None)
+                .filter(|stored| view.includes_stored(stored))
+                .map(|stored| stored.key().clone())
+                .collect()
+        })
+    }
+
+    /// Returns the number of objects. A restricted view counts them one by one.
     #[must_use]
     pub fn len(&self) -> usize {
-        let scope = self.source.load();
-        match scope.restriction {
-            None => scope.store.len(),
-            Some(_) => {
-                scope.store.read(|state| state.range(None, None).filter(|kept| scope.sees_kept(kept)).count())
-            }
+        let view = self.source.load();
+        match view.restriction {
+            None => view.store.len(),
+            Some(_) => view
+                .store
+                .read(|state| state.range(None, None).filter(|stored| view.includes_stored(stored)).count()),
         }
     }
 
-    /// Whether there are none.
+    /// Whether the view has no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.page(None, None, 1).is_empty()
     }
 
-    /// The objects that have this value in an index of this subscriber, by key.
+    /// Returns the objects that have this value in an index of this subscriber, in key order.
     ///
     /// # Errors
-    /// When there is no such index; the error names those there are.
+    /// Errors if there is no such index; the error lists the existing ones.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Object>, IndexError> {
-        self.with_index(name, |scope, state, id| {
-            state.indexed(id, value).filter_map(|kept| scope.seen(kept)).collect()
+        self.with_index(name, |view, state, id| {
+            state.objects_with_value(id, value).filter_map(|stored| view.visible(stored)).collect()
         })
     }
 
-    /// The keys that have this value in an index, in order.
+    /// Returns the keys that have this value in an index, in order.
     ///
     /// # Errors
-    /// As [`by_index`](Self::by_index).
+    /// Same as [`by_index`](Self::by_index).
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
-        self.with_index(name, |scope, state, id| {
-            let seen = state.indexed(id, value).filter(|kept| scope.sees_kept(kept));
-            seen.map(|kept| kept.key().clone()).collect()
+        self.with_index(name, |view, state, id| {
+            let visible = state.objects_with_value(id, value).filter(|stored| view.includes_stored(stored));
+            visible.map(|stored| stored.key().clone()).collect()
         })
     }
 
-    /// All values that objects have in an index, in order.
+    /// Returns all values that objects have in an index, in order.
     ///
     /// # Errors
-    /// As [`by_index`](Self::by_index).
+    /// Same as [`by_index`](Self::by_index).
     pub fn index_values(&self, name: &str) -> Result<Vec<String>, IndexError> {
-        self.with_index(name, |scope, state, id| {
-            let seen = |value: &&str| state.indexed(id, value).any(|kept| scope.sees_kept(kept));
-            state.index_values(id).filter(seen).map(str::to_owned).collect()
+        self.with_index(name, |view, state, id| {
+            let visible =
+                |value: &&str| state.objects_with_value(id, value).any(|stored| view.includes_stored(stored));
+            state.index_values(id).filter(visible).map(str::to_owned).collect()
         })
     }
 
-    /// The objects that share at least one value with `object` in an index, by key.
+    /// Returns the objects that share at least one value with `object` in an index, in key order.
     ///
     /// # Errors
-    /// As [`by_index`](Self::by_index).
+    /// Same as [`by_index`](Self::by_index).
     pub fn index(&self, name: &str, object: &Object) -> Result<Vec<Object>, IndexError> {
-        self.with_index(name, |scope, state, id| {
-            state.similar(id, object).into_iter().filter_map(|kept| scope.seen(kept)).collect()
+        self.with_index(name, |view, state, id| {
+            state
+                .objects_sharing_value(id, object)
+                .into_iter()
+                .filter_map(|stored| view.visible(stored))
+                .collect()
         })
     }
 
-    /// The names of this subscriber's indexes, sorted.
+    /// Returns the names of this subscriber's indexes, sorted.
     #[must_use]
     pub fn index_names(&self) -> Vec<String> {
-        let scope = self.source.load();
-        scope.store.index_names(scope.id)
+        let view = self.source.load();
+        view.store.index_names(view.id)
     }
 
-    /// An informer that moves the subscriber to another cache takes its indexes out of the old one: whoever had just begun
-    /// to read that one looks again.
+    /// Calls `read` with an index. An informer that moves the subscriber to another cache removes its indexes from the old one,
+    /// so a call that still loaded the old view retries with the new one.
     fn with_index<R>(
         &self,
         name: &str,
-        read: impl Fn(&Scope, &State, IndexId) -> R,
+        read: impl Fn(&StoreView, &State, IndexId) -> R,
     ) -> Result<R, IndexError> {
         loop {
-            let scope = self.source.load();
-            let found = scope.store.with_index(scope.id, name, |state, id| read(&scope, state, id));
-            if found.is_ok() || Arc::ptr_eq(&*scope, &*self.source.load()) {
-                return found;
+            let view = self.source.load();
+            let result = view.store.with_index(view.id, name, |state, id| read(&view, state, id));
+            if result.is_ok() || Arc::ptr_eq(&*view, &*self.source.load()) {
+                return result;
             }
         }
     }
 
-    /// The resource version up to which the cache has seen everything; "" before the first list.
+    /// Returns the resource version up to which the cache is complete; "" before the first list.
     #[must_use]
     pub fn resource_version(&self) -> String {
         self.source.load().store.resource_version()
     }
 
-    /// A time after which the list began that the cache was last filled from: when the list before it was put in. `None`
-    /// while there was only one, whose beginning nobody noted.
+    /// Returns a lower bound of the time at which the most recent list started: the time at which the list before it was stored.
+    /// `None` until there were two lists.
     #[must_use]
     pub fn last_list_began_after(&self) -> Option<Instant> {
         self.source.load().store.read(State::last_list_began_after)
@@ -219,10 +232,10 @@ impl StoreReader {
 
 impl fmt::Debug for StoreReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scope = self.source.load();
+        let view = self.source.load();
         f.debug_struct("StoreReader")
-            .field("store", &scope.store)
-            .field("restriction", &scope.restriction)
+            .field("store", &view.store)
+            .field("restriction", &view.restriction)
             .finish()
     }
 }

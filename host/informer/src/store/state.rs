@@ -1,4 +1,4 @@
-//! What the store's lock protects.
+//! The state behind the store's lock: objects, their order and the indexes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -7,22 +7,24 @@ use std::sync::Arc;
 use pilothouse_model::{Object, ObjectKey};
 use tokio::time::Instant;
 
-use super::objects::{Coming, Objects};
-use super::{IndexFn, Kept, ScopeId};
+use super::object_map::{ObjectMap, PrefetchPipeline};
+use super::{IndexFn, ScopeId, StoredObject};
 
 pub(crate) type IndexId = u64;
 
-/// Invariants: `order` holds exactly the keys of `objects`; each index holds exactly the values that its function gives
-/// for the objects, and no value without an object; each name leads to an index, and each index has a name; `bytes` is
-/// the sum of the objects' sizes.
+/// Objects, their order and the indexes.
+///
+/// Invariants: `order` holds exactly the keys of `objects`. Each index holds exactly the values that its function returns
+/// for the objects, and no value without objects. Each name refers to an index, and each index has a name. `bytes` is the
+/// sum of the objects' sizes.
 #[derive(Default)]
 pub(crate) struct State {
-    objects: Objects,
+    objects: ObjectMap,
     order: BTreeSet<ObjectKey>,
     bytes: usize,
     resource_version: String,
-    /// When the last two lists were put in, the earlier first.
-    listed: [Option<Instant>; 2],
+    /// When the last two lists were stored, the earlier one first.
+    list_times: [Option<Instant>; 2],
     indexes: BTreeMap<IndexId, Index>,
     names: HashMap<(ScopeId, String), IndexId>,
     next_index: IndexId,
@@ -33,16 +35,16 @@ struct Index {
     keys: BTreeMap<Arc<str>, BTreeSet<ObjectKey>>,
 }
 
-/// An index that is about to be named: one that is there already, or a new one.
-pub(super) enum Prepared {
+/// An index that is about to get a name: an existing one or a new one.
+pub(super) enum PreparedIndex {
     Shared(IndexId),
     New(BuiltIndex),
 }
 
-/// A filled index that nobody can see yet.
+/// A complete index that is not part of the state yet.
 pub(super) struct BuiltIndex(Index);
 
-/// What one index has to forget and to learn about one key.
+/// The values to remove from and to add to one index for one key.
 pub(super) struct IndexChange {
     index: IndexId,
     removed: Vec<String>,
@@ -50,16 +52,16 @@ pub(super) struct IndexChange {
 }
 
 impl State {
-    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Kept> {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&StoredObject> {
         self.objects.get(key)
     }
 
-    /// As [`Objects::fetch`].
-    pub(super) fn fetch(&self, coming: &mut Coming, last: Option<(&str, &str)>) {
-        self.objects.fetch(coming, last);
+    /// Like [`ObjectMap::prefetch`].
+    pub(super) fn prefetch(&self, pipeline: &mut PrefetchPipeline, last: Option<(&str, &str)>) {
+        self.objects.prefetch(pipeline, last);
     }
 
-    pub(super) fn objects(&self) -> impl Iterator<Item = &Kept> {
+    pub(super) fn objects(&self) -> impl Iterator<Item = &StoredObject> {
         self.objects.iter()
     }
 
@@ -80,16 +82,16 @@ impl State {
     }
 
     pub(super) fn last_list_began_after(&self) -> Option<Instant> {
-        self.listed[0]
+        self.list_times[0]
     }
 
-    /// Objects by key, of one namespace or all, after a key.
+    /// Returns objects in key order, of one namespace or of all, after a key.
     pub(crate) fn range<'a>(
         &'a self,
         namespace: Option<&'a str>,
         after: Option<&ObjectKey>,
-    ) -> impl Iterator<Item = &'a Kept> + use<'a> {
-        // No object has an empty name: this key is less than all of the namespace, and none of them.
+    ) -> impl Iterator<Item = &'a StoredObject> + use<'a> {
+        // No object has an empty name, so this key sorts before all objects of the namespace and equals none of them.
         let before_namespace = namespace.map(|namespace| ObjectKey::new(namespace, ""));
         let start = before_namespace.max(after.cloned()).map_or(Bound::Unbounded, Bound::Excluded);
         self.order
@@ -98,11 +100,11 @@ impl State {
             .filter_map(|key| self.get(key))
     }
 
-    pub(super) fn insert(&mut self, object: Kept, new: bool, moves_version: bool) {
+    pub(super) fn insert(&mut self, object: StoredObject, new: bool, advances_version: bool) {
         if new {
             self.order.insert(object.key().clone());
         }
-        if moves_version {
+        if advances_version {
             set_version(&mut self.resource_version, object.resource_version());
         }
         self.bytes += object.memory_size();
@@ -123,41 +125,41 @@ impl State {
         set_version(&mut self.resource_version, resource_version);
     }
 
-    /// The same objects, each kept in another way.
-    pub(super) fn keep_anew(&mut self, keep: impl Fn(Object) -> Kept) {
+    /// Stores every object again, in the form that `pack` returns.
+    pub(super) fn repack(&mut self, pack: impl Fn(Object) -> StoredObject) {
         let objects = std::mem::take(&mut self.objects);
-        self.objects = objects.iter().map(|kept| keep(kept.object())).collect();
-        self.bytes = self.objects.iter().map(Kept::memory_size).sum();
+        self.objects = objects.iter().map(|stored| pack(stored.object())).collect();
+        self.bytes = self.objects.iter().map(StoredObject::memory_size).sum();
     }
 
-    /// The same indexes and names over other objects.
+    /// Builds a state with the same indexes and names over other objects.
     pub(super) fn rebuilt(&self, items: &[Object], resource_version: &str) -> Self {
-        let mut objects = Objects::with_capacity(items.len());
+        let mut objects = ObjectMap::with_capacity(items.len());
         for object in items {
-            objects.replace(Kept::of(object.clone()));
+            objects.replace(StoredObject::new(object.clone()));
         }
-        let order = objects.iter().map(|kept| kept.key().clone()).collect();
+        let order = objects.iter().map(|stored| stored.key().clone()).collect();
         let empty = |(id, index): (&IndexId, &Index)| (*id, Index::new(index.function.clone()));
         let mut indexes: BTreeMap<_, _> = self.indexes.iter().map(empty).collect();
         if !indexes.is_empty() {
-            for kept in objects.iter() {
-                let object = kept.object();
+            for stored in objects.iter() {
+                let object = stored.object();
                 indexes.values_mut().for_each(|index| index.add(&object));
             }
         }
         Self {
-            bytes: objects.iter().map(Kept::memory_size).sum(),
+            bytes: objects.iter().map(StoredObject::memory_size).sum(),
             objects,
             order,
             resource_version: resource_version.to_owned(),
-            listed: [self.listed[1], Some(Instant::now())],
+            list_times: [self.list_times[1], Some(Instant::now())],
             indexes,
             names: self.names.clone(),
             next_index: self.next_index,
         }
     }
 
-    pub(super) fn into_objects(self) -> Objects {
+    pub(super) fn into_objects(self) -> ObjectMap {
         self.objects
     }
 
@@ -169,7 +171,7 @@ impl State {
             }
             let mut removed = old.map_or_else(Vec::new, |object| index.function.values(object));
             let mut added = new.map_or_else(Vec::new, |object| index.function.values(object));
-            // Both are sorted; most updates change no value.
+            // Both are sorted. Most updates change no value.
             if removed == added {
                 continue;
             }
@@ -185,10 +187,10 @@ impl State {
         for change in changes {
             let Some(index) = self.indexes.get_mut(&change.index) else { continue };
             for value in &change.removed {
-                index.forget(value, key);
+                index.remove(value, key);
             }
             for value in &change.added {
-                index.learn(value, key);
+                index.insert(value, key);
             }
         }
     }
@@ -204,11 +206,11 @@ impl State {
         names
     }
 
-    pub(crate) fn indexed<'a>(
+    pub(crate) fn objects_with_value<'a>(
         &'a self,
         id: IndexId,
         value: &str,
-    ) -> impl Iterator<Item = &'a Kept> + use<'a> {
+    ) -> impl Iterator<Item = &'a StoredObject> + use<'a> {
         let keys = self.indexes.get(&id).and_then(|index| index.keys.get(value));
         keys.into_iter().flatten().filter_map(|key| self.get(key))
     }
@@ -217,7 +219,7 @@ impl State {
         self.indexes.get(&id).into_iter().flat_map(|index| index.keys.keys().map(|value| &**value))
     }
 
-    pub(crate) fn similar(&self, id: IndexId, object: &Object) -> Vec<&Kept> {
+    pub(crate) fn objects_sharing_value(&self, id: IndexId, object: &Object) -> Vec<&StoredObject> {
         let Some(index) = self.indexes.get(&id) else { return Vec::new() };
         let values = index.function.values(object);
         let keys: BTreeSet<_> =
@@ -225,21 +227,21 @@ impl State {
         keys.into_iter().filter_map(|key| self.get(key)).collect()
     }
 
-    pub(super) fn prepare_index(&self, function: IndexFn) -> Prepared {
-        match self.indexes.iter().find(|(_, index)| index.function.is_same(&function)) {
-            Some((id, _)) => Prepared::Shared(*id),
+    pub(super) fn prepare_index(&self, function: IndexFn) -> PreparedIndex {
+        match self.indexes.iter().find(|(_, index)| index.function.is_equivalent(&function)) {
+            Some((id, _)) => PreparedIndex::Shared(*id),
             None => {
                 let mut index = Index::new(function);
-                self.objects.iter().for_each(|kept| index.add(&kept.object()));
-                Prepared::New(BuiltIndex(index))
+                self.objects.iter().for_each(|stored| index.add(&stored.object()));
+                PreparedIndex::New(BuiltIndex(index))
             }
         }
     }
 
-    pub(super) fn name_index(&mut self, scope: ScopeId, name: &str, index: Prepared) {
+    pub(super) fn name_index(&mut self, scope: ScopeId, name: &str, index: PreparedIndex) {
         let id = match index {
-            Prepared::Shared(id) => id,
-            Prepared::New(BuiltIndex(index)) => {
+            PreparedIndex::Shared(id) => id,
+            PreparedIndex::New(BuiltIndex(index)) => {
                 let id = self.next_index;
                 self.next_index += 1;
                 self.indexes.insert(id, index);
@@ -253,14 +255,15 @@ impl State {
         self.indexes.len()
     }
 
-    /// As [`drop_scope`](Self::drop_scope), of one name.
+    /// Like [`drop_scope`](Self::drop_scope), for one name.
     pub(super) fn drop_index(&mut self, scope: ScopeId, name: &str) -> Option<BuiltIndex> {
         let id = self.names.remove(&(scope, name.to_owned()))?;
-        let is_named = self.names.values().any(|named| *named == id);
-        if is_named { None } else { self.indexes.remove(&id).map(BuiltIndex) }
+        let has_name = self.names.values().any(|named| *named == id);
+        if has_name { None } else { self.indexes.remove(&id).map(BuiltIndex) }
     }
 
-    /// Returns what was dropped, so that the caller frees it after the lock.
+    /// Removes all index names of a scope, and returns the indexes that lost their last name, so that the caller frees them
+    /// after releasing the lock.
     pub(super) fn drop_scope(&mut self, scope: ScopeId) -> Vec<BuiltIndex> {
         self.names.retain(|(owner, _), _| *owner != scope);
         let named: BTreeSet<_> = self.names.values().copied().collect();
@@ -269,10 +272,10 @@ impl State {
     }
 }
 
-fn set_version(kept: &mut String, version: &str) {
+fn set_version(current: &mut String, version: &str) {
     if !version.is_empty() {
-        kept.clear();
-        kept.push_str(version);
+        current.clear();
+        current.push_str(version);
     }
 }
 
@@ -283,11 +286,11 @@ impl Index {
 
     fn add(&mut self, object: &Object) {
         for value in self.function.values(object) {
-            self.learn(&value, object.key());
+            self.insert(&value, object.key());
         }
     }
 
-    fn learn(&mut self, value: &str, key: &ObjectKey) {
+    fn insert(&mut self, value: &str, key: &ObjectKey) {
         if let Some(keys) = self.keys.get_mut(value) {
             keys.insert(key.clone());
         } else {
@@ -295,8 +298,8 @@ impl Index {
         }
     }
 
-    /// A value with no object left is dropped (B22).
-    fn forget(&mut self, value: &str, key: &ObjectKey) {
+    /// Removes a key from a value, and the value if it has no objects left.
+    fn remove(&mut self, value: &str, key: &ObjectKey) {
         if let Some(keys) = self.keys.get_mut(value) {
             keys.remove(key);
             if keys.is_empty() {

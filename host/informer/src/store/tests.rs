@@ -1,3 +1,5 @@
+//! Tests of the store, its indexes and its readers.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -6,13 +8,13 @@ use std::time::Duration;
 use pilothouse_model::{Object, ObjectKey};
 use proptest::prelude::*;
 
-use super::{IndexError, IndexFn, ReaderSource, Scope, Store, StoreReader};
+use super::{IndexError, IndexFn, ReaderSource, Store, StoreReader, StoreView};
 use crate::options::Compression;
-use crate::scripted::{Pod, pod};
+use crate::scripted_server::{Pod, pod};
 
-/// One that keeps objects as they are, and one that packs all but the first.
+/// Returns an uncompressed store, and one that packs all objects but the first.
 fn stores() -> [Store; 2] {
-    [Store::new(), Store::compressed(Compression { learn_from: 1 })]
+    [Store::new(), Store::compressed(Compression { training_bytes: 1 })]
 }
 
 fn key(name: &str) -> ObjectKey {
@@ -28,7 +30,7 @@ fn names(objects: impl AsRef<[Object]>) -> Vec<String> {
 }
 
 #[test]
-fn b20_objects_are_put_in_replaced_taken_out_and_listed_by_key() {
+fn objects_are_inserted_updated_deleted_and_listed_by_key() {
     for store in stores() {
         assert!(store.update(pod("b", 1).object()).is_none());
         assert!(store.update(pod("a", 2).namespace("z").object()).is_none());
@@ -41,7 +43,7 @@ fn b20_objects_are_put_in_replaced_taken_out_and_listed_by_key() {
         assert_eq!(names(store.page(Some("z"), Some(&key("b")), 9)), ["a"]);
         assert_eq!(names(store.page(Some("z"), Some(&key("a")), 9)), ["a"], "another namespace lies between");
         assert_eq!(names(store.page(Some("ns"), Some(&key("a")), 9)), ["b"]);
-        assert!(store.page(Some("n"), None, 9).is_empty(), "a prefix is another namespace");
+        assert!(store.page(Some("n"), None, 9).is_empty(), "a prefix of a namespace is another namespace");
         assert_eq!(store.delete(&key("b"), Some("9")).expect("there").resource_version(), "4");
         assert!(store.delete(&key("b"), None).is_none());
         assert_eq!((store.len(), store.resource_version().as_str()), (2, "9"));
@@ -50,7 +52,7 @@ fn b20_objects_are_put_in_replaced_taken_out_and_listed_by_key() {
 }
 
 #[test]
-fn b20_a_replacement_is_one_step_and_the_last_of_two_equal_keys_counts() {
+fn replace_swaps_objects_and_indexes_and_the_last_of_two_equal_keys_wins() {
     for store in stores() {
         store.add_index("app", IndexFn::label("app")).expect("new");
         store.replace_all(&objects(&[pod("a", 1), pod("b", 2)]), "5");
@@ -64,7 +66,7 @@ fn b20_a_replacement_is_one_step_and_the_last_of_two_equal_keys_counts() {
 }
 
 #[test]
-fn the_memory_size_is_that_of_the_objects_there_are() {
+fn the_memory_size_is_the_sum_of_the_objects() {
     let store = Store::new();
     let sum = || store.list().iter().map(Object::memory_size).sum::<usize>();
     store.update(pod("a", 1).object());
@@ -80,7 +82,7 @@ fn the_memory_size_is_that_of_the_objects_there_are() {
 }
 
 #[test]
-fn b20_readers_do_not_wait_for_a_list_that_is_being_replaced() {
+fn readers_do_not_wait_for_a_replacement_in_progress() {
     let store = Store::new();
     store.update(pod("old", 1).object());
     let (entered, building) = mpsc::channel();
@@ -92,7 +94,7 @@ fn b20_readers_do_not_wait_for_a_list_that_is_being_replaced() {
         move |_| {
             if slow.load(Ordering::SeqCst) {
                 entered.send(()).expect("the test waits");
-                wait.lock().recv_timeout(Duration::from_secs(30)).expect("the test lets it go on");
+                wait.lock().recv_timeout(Duration::from_secs(30)).expect("the test releases it");
             }
             Vec::new()
         }
@@ -102,7 +104,7 @@ fn b20_readers_do_not_wait_for_a_list_that_is_being_replaced() {
     std::thread::scope(|scope| {
         scope.spawn(|| store.replace_all(&[pod("new", 2).object()], "2"));
         building.recv().expect("the replacement is being built");
-        // Were the lock held by the writer now, this would never return: the index waits for us.
+        // If the writer held the lock now, this would never return, because the index function waits for us.
         assert_eq!(names(store.list()), ["old"]);
         assert!(store.get(&key("new")).is_none());
         assert_eq!(store.index_values("slow").expect("known").len(), 0);
@@ -113,7 +115,7 @@ fn b20_readers_do_not_wait_for_a_list_that_is_being_replaced() {
 }
 
 #[test]
-fn b20_readers_see_the_old_list_or_the_new_one_and_nothing_between() {
+fn readers_see_the_old_list_or_the_new_list_and_never_a_mix() {
     for store in stores() {
         store.add_index("app", IndexFn::label("app")).expect("new");
         let generation = |app: &str| -> Vec<Object> {
@@ -140,7 +142,7 @@ fn b20_readers_see_the_old_list_or_the_new_one_and_nothing_between() {
 }
 
 #[test]
-fn b21_an_object_has_zero_or_more_values_and_an_unknown_index_names_those_there_are() {
+fn an_object_has_zero_or_more_index_values_and_an_unknown_index_is_an_error() {
     for store in stores() {
         let letters = IndexFn::computed(|object| object.name().chars().map(String::from).collect());
         store.add_index("letters", letters).expect("new");
@@ -161,7 +163,7 @@ fn b21_an_object_has_zero_or_more_values_and_an_unknown_index_names_those_there_
 }
 
 #[test]
-fn b22_an_update_moves_an_object_and_a_value_without_objects_is_dropped() {
+fn an_update_moves_an_object_between_values_and_empty_values_are_dropped() {
     for store in stores() {
         store.add_index("app", IndexFn::label("app")).expect("new");
         store.update(pod("a", 1).object());
@@ -173,7 +175,7 @@ fn b22_an_update_moves_an_object_and_a_value_without_objects_is_dropped() {
 }
 
 #[test]
-fn b22_an_index_added_late_is_complete_and_a_name_is_taken_once() {
+fn an_index_added_late_is_complete_and_names_are_unique() {
     for store in stores() {
         store.update(pod("a", 1).object());
         store.add_index("app", IndexFn::label("app")).expect("new");
@@ -186,7 +188,7 @@ fn b22_an_index_added_late_is_complete_and_a_name_is_taken_once() {
 }
 
 #[test]
-fn b22_equal_declared_indexes_are_kept_once_and_dropped_with_their_last_name() {
+fn equal_declared_indexes_are_shared_and_dropped_with_their_last_name() {
     let store = Store::new();
     store.update(pod("a", 1).object());
     store.add_scoped_index(1, "x", IndexFn::label("app")).expect("new");
@@ -194,17 +196,17 @@ fn b22_equal_declared_indexes_are_kept_once_and_dropped_with_their_last_name() {
     assert_eq!(store.index_count(), 1);
     store.drop_scope(1);
     assert_eq!(store.index_names(1), [""; 0]);
-    assert_eq!(store.with_index(2, "y", |state, id| state.indexed(id, "web").count()), Ok(1));
+    assert_eq!(store.with_index(2, "y", |state, id| state.objects_with_value(id, "web").count()), Ok(1));
     store.drop_scope(2);
     assert_eq!(store.index_count(), 0);
 }
 
 #[test]
-fn a_reader_that_is_moved_to_another_cache_finds_its_index_at_any_moment() {
+fn a_reader_moved_between_caches_always_finds_its_index() {
     let cache = || {
         let store = Arc::new(Store::new());
         store.add_scoped_index(7, "app", IndexFn::label("app")).expect("new");
-        Arc::new(Scope { store, restriction: None, id: 7 })
+        Arc::new(StoreView { store, restriction: None, id: 7 })
     };
     let source = Arc::new(ReaderSource::new(cache()));
     let reader = StoreReader::new(Arc::clone(&source));
@@ -212,7 +214,7 @@ fn a_reader_that_is_moved_to_another_cache_finds_its_index_at_any_moment() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..5000 {
-                // As an informer does it: the new cache has the index first, the old one loses it last.
+                // As an informer does: add the index to the new cache before removing it from the old one.
                 source.swap(cache()).store.drop_scope(7);
             }
             done.store(true, Ordering::SeqCst);
@@ -224,7 +226,7 @@ fn a_reader_that_is_moved_to_another_cache_finds_its_index_at_any_moment() {
 }
 
 #[test]
-fn b23_namespace_label_annotation_owner_and_field_are_built_in() {
+fn namespace_label_annotation_owner_and_field_indexes_are_built_in() {
     let object = Object::from_json(
         r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"ns","labels":{"l":"1"},
             "annotations":{"n":"2"},"ownerReferences":[
@@ -245,7 +247,7 @@ fn b23_namespace_label_annotation_owner_and_field_are_built_in() {
 }
 
 #[test]
-fn an_index_function_that_panics_gives_no_value() {
+fn a_panicking_index_function_yields_no_value() {
     let store = Store::new();
     store.add_index("bad", IndexFn::computed(|_| panic!("a defect in the function"))).expect("new");
     store.update(pod("a", 1).object());
@@ -254,33 +256,33 @@ fn an_index_function_that_panics_gives_no_value() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_list_began_after_the_one_before_it_was_put_in() {
+async fn the_last_list_began_after_the_previous_list_was_stored() {
     let store = Arc::new(Store::new());
-    let scope = Scope { store: Arc::clone(&store), restriction: None, id: 1 };
-    let reader = StoreReader::new(Arc::new(ReaderSource::from_pointee(scope)));
+    let view = StoreView { store: Arc::clone(&store), restriction: None, id: 1 };
+    let reader = StoreReader::new(Arc::new(ReaderSource::from_pointee(view)));
     store.replace_all(&[], "1");
     let first = tokio::time::Instant::now();
-    assert_eq!(reader.last_list_began_after(), None, "when it began, nobody noted");
+    assert_eq!(reader.last_list_began_after(), None, "the first list has no lower bound");
     tokio::time::advance(Duration::from_secs(5)).await;
     store.replace_all(&[], "2");
     assert_eq!(reader.last_list_began_after(), Some(first));
 }
 
 #[test]
-fn debug_texts_count_the_objects_and_do_not_show_them() {
+fn debug_output_counts_objects_without_showing_them() {
     let store = Arc::new(Store::new());
     store.replace_all(&objects(&[pod("secret", 1)]), "5");
     let counts = "Store { objects: 1, resource_version: \"5\", .. }";
     assert_eq!(format!("{store:?}"), counts);
-    let scope = Scope { store, restriction: None, id: 1 };
-    let reader = StoreReader::new(Arc::new(ReaderSource::from_pointee(scope)));
+    let view = StoreView { store, restriction: None, id: 1 };
+    let reader = StoreReader::new(Arc::new(ReaderSource::from_pointee(view)));
     assert_eq!(format!("{reader:?}"), format!("StoreReader {{ store: {counts}, restriction: None }}"));
     assert_eq!(format!("{:?}", IndexFn::label("app")), "IndexFn(label:app)");
     assert_eq!(format!("{:?}", IndexFn::computed(|_| Vec::new())), "IndexFn(computed)");
 }
 
 #[test]
-fn b24_what_a_reader_holds_does_not_change() {
+fn an_object_held_by_a_reader_never_changes() {
     for store in stores() {
         store.update(pod("a", 1).object());
         let held = store.get(&key("a")).expect("there");
@@ -309,14 +311,14 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// Against a plain map, and indexes that are computed anew for each look.
+    /// The model is a plain map with indexes that are recomputed for each comparison.
     #[test]
-    fn b22_store_and_indexes_agree_with_a_naive_model(
+    fn store_and_indexes_agree_with_a_naive_model(
         ops in proptest::collection::vec(op(), 1..60),
         compressed in any::<bool>(),
-        learn_from in 0..2000_usize,
+        training_bytes in 0..2000_usize,
     ) {
-        let store = if compressed { Store::compressed(Compression { learn_from }) } else { Store::new() };
+        let store = if compressed { Store::compressed(Compression { training_bytes }) } else { Store::new() };
         let mut model: BTreeMap<ObjectKey, Object> = BTreeMap::new();
         let functions = [IndexFn::label("app"), IndexFn::computed(|o| {
             let app = o.label("app").map(std::borrow::Cow::into_owned).unwrap_or_default();
@@ -342,9 +344,9 @@ proptest! {
                     model = items.iter().map(|object| (object.key().clone(), object.clone())).collect();
                     store.replace_all(&items, "1");
                 }
-                Op::AddIndex(which) => {
-                    let name = format!("i{which}");
-                    let function = &functions[usize::from(which)];
+                Op::AddIndex(number) => {
+                    let name = format!("i{number}");
+                    let function = &functions[usize::from(number)];
                     prop_assert_eq!(store.add_index(&name, function.clone()).is_ok(), !indexes.contains_key(&name));
                     indexes.insert(name, function);
                 }

@@ -1,5 +1,5 @@
-//! The work queue: keys to be reconciled, each once, with delays, retries and priorities (client-go's `workqueue`,
-//! controller-runtime's priority queue).
+//! The work queue: a deduplicating queue of keys to reconcile, with delays, retries and priorities (client-go's `workqueue`,
+//! controller-runtime's `priorityqueue`).
 
 mod metrics;
 #[cfg(test)]
@@ -20,23 +20,24 @@ use tokio::time::{Instant, sleep_until};
 
 pub use metrics::{NoMetrics, QueueMetrics, QueueSnapshot, names};
 pub use rate_limit::{RateLimit, TokenBucket};
-use state::{Mode, Popped, State};
+use state::{Mode, PoppedItem, State};
 
-/// How urgent a key is (B45).
+/// The priority of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Priority {
-    /// From an initial list, a resync or a reload: waits behind live changes, but one pop in ten is for it.
+    /// For keys from an initial list, a resync or a reload. They wait behind live changes, but one pop in ten takes the oldest of
+    /// them, so that none starves.
     Low,
-    /// A live change.
+    /// For live changes.
     Normal,
 }
 
-/// How a queue behaves.
+/// Options of a work queue.
 #[derive(Clone)]
 pub struct WorkQueueOptions {
-    /// How long retries wait.
+    /// The delays of retries.
     pub rate_limit: RateLimit,
-    /// Who counts.
+    /// Receives the queue's events; [`NoMetrics`] by default.
     pub metrics: Arc<dyn QueueMetrics>,
 }
 
@@ -46,9 +47,9 @@ impl Default for WorkQueueOptions {
     }
 }
 
-/// What adds say of a key beside its priority, for the worker that takes it: of several adds, merged.
+/// Data that accompanies a key, for the worker that takes the key. The notes of several adds are merged.
 pub trait Note: Default + Send + 'static {
-    /// Takes in what a further add says.
+    /// Merges the note of a further add of the same key.
     fn merge(&mut self, other: Self);
 }
 
@@ -56,17 +57,17 @@ impl Note for () {
     fn merge(&mut self, (): Self) {}
 }
 
-/// A queue of keys for workers. Cloning makes another handle to the same queue.
+/// A deduplicating queue of keys for workers. Cloning makes another handle to the same queue.
 ///
-/// - A key that is added while it waits is there once; added while a worker holds it, it comes again when the worker is
-///   done, once (B40). Two workers never hold one key (B41).
-/// - A key has one time: of two adds the earlier wins, so that an immediate add takes the place of a delayed one (B42).
-/// - Only [`add_rate_limited`](Self::add_rate_limited) is limited (B43).
-/// - Ready keys leave in order of arrival, live changes before low-priority keys (B45).
+/// - A key that is added several times while it is queued is queued once. A key that is added while a worker holds it is
+///   queued once more when the worker is done. Two workers never hold the same key.
+/// - A key has one due time: the earlier of two adds wins, so an immediate add replaces a delayed one.
+/// - Only [`add_rate_limited`](Self::add_rate_limited) is rate-limited.
+/// - Ready keys leave in order of arrival, live changes before low-priority keys.
 ///
-/// What is noted with the adds of a key goes to the worker that takes it next; [`export`](Self::export) leaves it behind.
+/// The notes of a key's adds go to the worker that takes the key next. [`export`](Self::export) does not include them.
 ///
-/// Memory: one entry for each key that waits, is held, or has failed since it was last forgotten.
+/// Memory: one entry for each key that is queued, is held, or has failed since it was last forgotten.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
@@ -92,63 +93,63 @@ pub struct WorkQueue<K: Clone + Eq + Hash, N: Note = ()> {
 
 struct Shared<K: Clone + Eq + Hash, N: Note> {
     state: Mutex<State<K, N>>,
-    /// One permit for each thing that a waiter may have to do; every waiter that leaves with a key passes it on while
-    /// there is more, so a permit is never lost in a waiter that had something else to do.
+    /// Wakes one waiter whenever there may be work. A waiter that leaves with a key wakes the next one while there is more, so
+    /// no wake-up is lost in a waiter that found other work.
     work: Notify,
-    /// Wakes those who wait for the drain.
+    /// Wakes the tasks that wait for the drain.
     drained: Notify,
 }
 
-/// What waits in a queue, for another queue to carry on with.
+/// A pending key as it is exported from one queue and imported into another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingItem<K> {
     /// The key.
     pub key: K,
-    /// How urgent it is.
+    /// The priority.
     pub priority: Priority,
-    /// How long it still has to wait.
+    /// The remaining delay.
     pub delay: Duration,
-    /// Rate-limited adds since it was last forgotten.
+    /// Rate-limited adds since the key was last forgotten.
     pub attempts: u32,
 }
 
-/// A key that a worker holds. Dropping it is [`done`](Self::done), so that a worker that panics or is cancelled does
-/// not keep its key for ever.
+/// A key that a worker holds. Dropping it has the effect of [`done`](Self::done), so a worker that panics or is cancelled does
+/// not hold its key forever.
 pub struct WorkItem<K: Clone + Eq + Hash, N: Note = ()> {
     key: K,
     note: N,
     priority: Priority,
     attempts: u32,
-    /// Whether its retries are forgotten when it is let go.
-    forgets: bool,
+    /// Whether the retry count is reset when the key is released.
+    forget_on_drop: bool,
     shared: Arc<Shared<K, N>>,
 }
 
 impl<K: Clone + Eq + Hash> WorkQueue<K> {
-    /// An empty queue.
+    /// Creates an empty queue.
     #[must_use]
     pub fn new(options: WorkQueueOptions) -> Self {
         Self::with_notes(options)
     }
 
-    /// Makes a key ready now. A key that is queued with a lower priority is raised. Returns `false` after a shutdown.
+    /// Queues a key. A key that is queued with a lower priority is raised to this one. Returns `false` after a shutdown.
     pub fn add(&self, key: K, priority: Priority) -> bool {
-        self.add_noted(key, (), priority)
+        self.add_with_note(key, (), priority)
     }
 
-    /// Makes a key ready after `delay`, unless it is ready before that anyway. Returns `false` after a shutdown.
+    /// Queues a key after `delay`, unless it becomes ready earlier anyway. Returns `false` after a shutdown.
     pub fn add_after(&self, key: K, delay: Duration, priority: Priority) -> bool {
-        self.add_noted_after(key, (), delay, priority)
+        self.add_with_note_after(key, (), delay, priority)
     }
 
-    /// Makes a key ready after the wait that its retries have earned, and returns that wait; `None` after a shutdown.
+    /// Queues a key after the delay that its number of retries requires. Returns the delay, or `None` after a shutdown.
     pub fn add_rate_limited(&self, key: K, priority: Priority) -> Option<Duration> {
-        self.add_noted_rate_limited(key, (), priority)
+        self.add_with_note_rate_limited(key, (), priority)
     }
 }
 
 impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
-    /// An empty queue whose adds are noted.
+    /// Creates an empty queue whose adds carry notes.
     #[must_use]
     pub fn with_notes(options: WorkQueueOptions) -> Self {
         Self {
@@ -160,40 +161,40 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
         }
     }
 
-    /// [`add`](WorkQueue::add) with a note.
-    pub fn add_noted(&self, key: K, note: N, priority: Priority) -> bool {
+    /// Like [`add`](WorkQueue::add), with a note.
+    pub fn add_with_note(&self, key: K, note: N, priority: Priority) -> bool {
         let added = self.shared.state.lock().add(key, note, priority, Instant::now());
         self.shared.work.notify_one();
         added
     }
 
-    /// [`add_after`](WorkQueue::add_after) with a note, which counts also where the key is ready before that.
-    pub fn add_noted_after(&self, key: K, note: N, delay: Duration, priority: Priority) -> bool {
+    /// Like [`add_after`](WorkQueue::add_after), with a note. The note is merged even if the key becomes ready earlier.
+    pub fn add_with_note_after(&self, key: K, note: N, delay: Duration, priority: Priority) -> bool {
         let now = Instant::now();
         let added = self.shared.state.lock().add_at(key, note, priority, now + delay, now);
         self.shared.work.notify_one();
         added
     }
 
-    /// [`add_rate_limited`](WorkQueue::add_rate_limited) with a note.
-    pub fn add_noted_rate_limited(&self, key: K, note: N, priority: Priority) -> Option<Duration> {
+    /// Like [`add_rate_limited`](WorkQueue::add_rate_limited), with a note.
+    pub fn add_with_note_rate_limited(&self, key: K, note: N, priority: Priority) -> Option<Duration> {
         let wait = self.shared.state.lock().add_rate_limited(key, note, priority, Instant::now());
         self.shared.work.notify_one();
         wait
     }
 
-    /// Ends the count of a key's retries. Call it for every key that succeeded or is given up, or its count stays.
+    /// Resets a key's retry count. Call it for every key that succeeded or was given up; otherwise its count is kept.
     pub fn forget(&self, key: &K) {
         self.shared.state.lock().forget(key);
     }
 
-    /// Rate-limited adds of this key since it was last forgotten.
+    /// Returns the number of rate-limited adds of this key since it was last forgotten (client-go's `NumRequeues`).
     #[must_use]
     pub fn attempts(&self, key: &K) -> u32 {
         self.shared.state.lock().attempts(key)
     }
 
-    /// How many keys are ready.
+    /// Returns the number of ready keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shared.state.lock().depth()
@@ -205,19 +206,19 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
         self.len() == 0
     }
 
-    /// Waits for the next key; `None` once the queue is shut down.
+    /// Waits for the next key. Returns `None` once the queue is shut down.
     ///
     /// # Cancellation safety
-    /// A call that is dropped has taken no key.
+    /// This method is cancel safe: a call that is dropped has taken no key.
     pub async fn get(&self) -> Option<WorkItem<K, N>> {
-        // Mostly there is one: nobody has to wait then, or be registered as one who does.
+        // Usually a key is ready, and the waiter need not be registered.
         if let Some(item) = self.take(&mut self.shared.state.lock()) {
             return Some(item);
         }
         loop {
             let work = self.shared.work.notified();
             tokio::pin!(work);
-            // Registered before looking, so that an add between the look and the wait wakes this waiter.
+            // Registered before the check, so that an add between the check and the wait wakes this waiter.
             work.as_mut().enable();
             let due = {
                 let mut state = self.shared.state.lock();
@@ -225,7 +226,7 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
                     return Some(item);
                 }
                 if state.mode() != Mode::Open {
-                    // A draining queue ends its waiters only when no held key can come back.
+                    // A draining queue ends its waiters only once no held key can be queued again.
                     if state.mode() == Mode::Closed || state.is_drained() {
                         return None;
                     }
@@ -243,22 +244,29 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
     }
 
     fn take(&self, state: &mut State<K, N>) -> Option<WorkItem<K, N>> {
-        let Popped { key, note, priority, attempts } = state.pop(Instant::now())?;
+        let PoppedItem { key, note, priority, attempts } = state.pop(Instant::now())?;
         if state.has_more() {
             self.shared.work.notify_one();
         }
-        Some(WorkItem { key, note, priority, attempts, forgets: false, shared: Arc::clone(&self.shared) })
+        Some(WorkItem {
+            key,
+            note,
+            priority,
+            attempts,
+            forget_on_drop: false,
+            shared: Arc::clone(&self.shared),
+        })
     }
 
-    /// Refuses new keys and ends all waiters at once. What was pending can still be [exported](Self::export). Idempotent.
+    /// Rejects new keys and ends all waiters at once. Pending keys can still be [exported](Self::export). Idempotent.
     pub fn shutdown(&self) {
         self.shared.state.lock().shut_down(Mode::Closed);
         self.shared.work.notify_waiters();
         self.shared.drained.notify_waiters();
     }
 
-    /// Refuses new keys, lets workers take what is ready, and waits until none holds a key any more. Delayed keys are
-    /// left. Idempotent; a [`shutdown`](Self::shutdown) meanwhile ends the wait.
+    /// Rejects new keys, lets workers take the ready keys, and waits until no worker holds a key. Delayed keys are not
+    /// processed. Idempotent; a concurrent [`shutdown`](Self::shutdown) ends the wait.
     ///
     /// # Cancellation safety
     /// Dropping the future ends the wait, not the drain.
@@ -279,26 +287,27 @@ impl<K: Clone + Eq + Hash, N: Note> WorkQueue<K, N> {
         }
     }
 
-    /// Forgets all that is pending, apart from the keys that workers hold, and gives its memory back: for a queue that was shut
-    /// down and from which nothing will be exported.
+    /// Drops all pending keys except those that workers hold, and frees their memory. For a queue that was shut down and will not
+    /// be exported.
     pub fn discard(&self) {
         let discarded = self.shared.state.lock().discard();
         drop(discarded);
     }
 
-    /// All that is pending, with its delays and attempts. A key that a worker holds counts: its outcome is not known.
+    /// Returns all pending keys with their delays and attempts. Keys that workers hold are included, because their outcome is not
+    /// known.
     #[must_use]
     pub fn export(&self) -> Vec<PendingItem<K>> {
         self.shared.state.lock().export(Instant::now())
     }
 
-    /// Adds what another queue exported.
+    /// Adds the keys that another queue exported.
     pub fn import(&self, items: Vec<PendingItem<K>>) {
         self.shared.state.lock().import(items, Instant::now());
         self.shared.work.notify_one();
     }
 
-    /// The queue's gauges (B46).
+    /// Returns the queue's gauges.
     #[must_use]
     pub fn snapshot(&self) -> QueueSnapshot {
         self.shared.state.lock().snapshot(Instant::now())
@@ -327,41 +336,42 @@ impl<K> PendingItem<K> {
 }
 
 impl<K: Clone + Eq + Hash, N: Note> WorkItem<K, N> {
-    /// The key.
+    /// Returns the key.
     #[must_use]
     pub fn key(&self) -> &K {
         &self.key
     }
 
-    /// What its adds noted.
+    /// Returns the merged note of the key's adds.
     #[must_use]
     pub fn note(&self) -> &N {
         &self.note
     }
 
-    /// What its adds noted, to be taken out of it.
+    /// Returns the merged note of the key's adds, for taking data out of it.
     pub fn note_mut(&mut self) -> &mut N {
         &mut self.note
     }
 
-    /// The priority with which it was taken.
+    /// Returns the priority with which the key was taken.
     #[must_use]
     pub fn priority(&self) -> Priority {
         self.priority
     }
 
-    /// Its rate-limited adds when it was taken.
+    /// Returns the number of rate-limited adds when the key was taken.
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// Ends the count of the key's retries when it is let go: as [`forget`](WorkQueue::forget), without a further look at the queue.
+    /// Resets the key's retry count when the key is released. Like [`forget`](WorkQueue::forget), without locking the queue once
+    /// more.
     pub fn forget(&mut self) {
-        self.forgets = true;
+        self.forget_on_drop = true;
     }
 
-    /// Lets go of the key. If it was added meanwhile, it is ready again.
+    /// Releases the key. If it was added meanwhile, it becomes ready again.
     pub fn done(self) {}
 }
 
@@ -369,7 +379,7 @@ impl<K: Clone + Eq + Hash, N: Note> Drop for WorkItem<K, N> {
     fn drop(&mut self) {
         let (ready, draining) = {
             let mut state = self.shared.state.lock();
-            state.done(&self.key, self.forgets, Instant::now());
+            state.done(&self.key, self.forget_on_drop, Instant::now());
             (state.depth() > 0, state.mode() == Mode::Draining && state.is_drained())
         };
         if ready {

@@ -1,4 +1,4 @@
-//! The queue's state against a naive model: vectors that are searched from end to end.
+//! Property tests of the queue's state against a naive model: vectors with linear search.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ enum Op {
     Retry(u8, Priority),
     Forget(u8),
     Pop,
-    /// Lets go of the n-th held key.
+    /// Releases the n-th held key.
     Done(usize, bool),
     Advance(u16),
 }
@@ -106,7 +106,7 @@ impl Model {
     }
 
     fn pop(&mut self) -> Option<(u8, Priority)> {
-        // Those that are due, by time and then by arrival.
+        // Keys that are due, by time and then by arrival.
         while let Some(first) =
             self.delayed.iter().map(|delayed| delayed.1).min().filter(|at| *at <= self.now)
         {
@@ -150,7 +150,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn b40_to_b45_the_queue_agrees_with_a_naive_model(ops in proptest::collection::vec(op(), 1..120)) {
+    fn the_queue_agrees_with_a_naive_model(ops in proptest::collection::vec(op(), 1..120)) {
         let mut state = State::new(RateLimit::default(), Arc::new(NoMetrics));
         let mut model = Model::default();
         let start = Instant::now();
@@ -207,7 +207,7 @@ proptest! {
             let next_due = model.delayed.iter().map(|delayed| start + Duration::from_millis(delayed.1)).min();
             prop_assert_eq!(state.next_due(), next_due);
         }
-        // Nothing is kept for keys that neither wait, nor are held, nor have failed.
+        // No entry is kept for keys that are neither queued nor held and have not failed.
         for key in 0..6 {
             state.forget(&key);
         }
@@ -225,7 +225,7 @@ proptest! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_room_that_a_list_took_is_given_back_when_its_keys_are_done() {
+async fn memory_is_released_when_the_keys_of_a_large_list_are_done() {
     let mut state = State::new(RateLimit::default(), Arc::new(NoMetrics));
     let now = Instant::now();
     for key in 0..20_000 {

@@ -1,10 +1,12 @@
+//! The delays of retries.
+
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long a retry waits (B43): per key `base · 2ⁿ` up to `max`, and at least as long as the overall bucket asks.
+/// The delay of retries: `base · 2ⁿ` for each key, at most `max`, and at least as long as the overall bucket requires.
 ///
-/// The defaults are client-go's per-key limiter, without the overall bucket.
+/// The defaults are those of client-go's per-key limiter, without its overall bucket.
 ///
 /// ```
 /// use std::time::Duration;
@@ -16,11 +18,11 @@ use tokio::time::Instant;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateLimit {
-    /// The wait before the first retry of a key.
+    /// The delay of a key's first retry. Default: 5 ms.
     pub base: Duration,
-    /// The longest wait of a key.
+    /// The longest delay of a key. Default: 1000 s.
     pub max: Duration,
-    /// A limit for all keys together, where wanted.
+    /// A limit for the retries of all keys together; `None` (the default) for no such limit.
     pub overall: Option<TokenBucket>,
 }
 
@@ -31,7 +33,7 @@ impl Default for RateLimit {
 }
 
 impl RateLimit {
-    /// The per-key wait after `failures` retries that were already asked for.
+    /// Returns a key's delay after `failures` earlier retries.
     #[must_use]
     pub fn per_key(&self, failures: u32) -> Duration {
         let factor = 1_u32.checked_shl(failures);
@@ -39,27 +41,28 @@ impl RateLimit {
     }
 }
 
-/// A token bucket that hands out times: each reservation takes a token, and says when it will be there.
+/// A token bucket with reservations: each reservation takes a token and returns when that token will be available.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenBucket {
     interval: Duration,
     burst: u32,
-    /// When the bucket would be full again if nothing more were taken; `None`: it is full.
+    /// When the bucket will be full again if no more tokens are taken; `None` if it is full.
     full_at: Option<Instant>,
 }
 
 impl TokenBucket {
-    /// A bucket of `burst` tokens that gains `per_second` tokens each second. client-go uses 10 and 100.
+    /// Creates a full bucket of `burst` tokens that gains `per_second` tokens per second. client-go uses 10 per second and a burst
+    /// of 100.
     ///
     /// # Panics
-    /// When a figure is zero: such a bucket would never let anything through.
+    /// Panics if either value is zero, because such a bucket would never let anything through.
     #[must_use]
     pub fn new(per_second: u32, burst: u32) -> Self {
         assert!(per_second > 0 && burst > 0, "a token bucket needs a rate and a burst above zero");
         Self { interval: Duration::from_secs(1) / per_second, burst, full_at: None }
     }
 
-    /// Takes one token and returns how long to wait until it is there.
+    /// Takes one token and returns how long to wait until it is available.
     pub fn reserve(&mut self, now: Instant) -> Duration {
         let full_at = self.full_at.map_or(now, |at| at.max(now)) + self.interval;
         self.full_at = Some(full_at);
@@ -72,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn b43_waits_double_from_5_ms_up_to_1000_s() {
+    fn retry_delays_double_from_5_ms_up_to_1000_s() {
         let limit = RateLimit::default();
         assert_eq!(limit.per_key(0), Duration::from_millis(5));
         assert_eq!(limit.per_key(1), Duration::from_millis(10));
@@ -83,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn b43_the_bucket_lets_a_burst_through_then_its_rate() {
+    fn the_token_bucket_allows_a_burst_then_its_rate() {
         let start = Instant::now();
         let mut bucket = TokenBucket::new(10, 100);
         for _ in 0..100 {

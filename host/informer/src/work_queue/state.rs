@@ -1,4 +1,4 @@
-//! The queue without waiting: every method says what time it is.
+//! The queue's state, without waiting: the caller passes the current time to every method.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -10,37 +10,38 @@ use tokio::time::Instant;
 use super::{Note, PendingItem, Priority, QueueMetrics, QueueSnapshot, RateLimit};
 use crate::key::FastHash;
 
-/// A table that once held a whole list is given back when the keys are gone; one for so many is not worth it.
-const SMALL: usize = 32;
-/// How much larger a table may be than what is in it.
-const SPARE: usize = 8;
+/// The table is shrunk once the keys of a large list are gone, but not below this number of entries.
+const MIN_SHRINK_ENTRIES: usize = 32;
+/// How many times larger than its content the table may be before it is shrunk.
+const MAX_SPARE_FACTOR: usize = 8;
 
-/// One pop in this many takes the oldest low-priority key while both kinds wait (B45).
+/// One pop in this many takes the oldest low-priority key while keys of both priorities are ready.
 const LOW_PRIORITY_TURN: u32 = 10;
 
+/// Whether the queue accepts and hands out keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Open,
-    /// No new keys; what is ready is still handed out.
+    /// No new keys; ready keys are still handed out.
     Draining,
-    /// No new keys and nothing is handed out.
+    /// No new keys, and no key is handed out.
     Closed,
 }
 
-/// Where a key is. It is ready, delayed, or neither; apart from that a worker may hold it.
+/// The state of a key: ready, delayed, or neither. Independently of that, a worker may hold it.
 ///
-/// Invariants: a key is never both ready and delayed (the earlier time wins, B42); a key that a worker holds is not
-/// ready (B41), it is `dirty` instead and becomes ready when the worker lets go (B40); `ready` and `delayed` are the
-/// only copies of the positions in `State::ready` and `State::delayed`.
+/// Invariants: a key is never both ready and delayed, because the earlier time wins. A key that a worker holds is never ready;
+/// if it is added, it becomes `dirty` (as in client-go) and is made ready when the worker releases it. `ready` and `delayed`
+/// are the only copies of the positions in `State::ready` and `State::delayed`.
 struct Entry<N> {
     ready: Option<Ready>,
     delayed: Option<Delayed>,
     held_since: Option<Instant>,
-    /// Added while held: since when, and how urgent.
+    /// Added while held: the time of the first such add, and the highest priority.
     dirty: Option<(Instant, Priority)>,
     /// Rate-limited adds since the last `forget`.
     failures: u32,
-    /// Of the adds since a worker last took the key.
+    /// The merged note of the adds since a worker last took the key.
     note: N,
 }
 
@@ -58,20 +59,22 @@ struct Delayed {
     priority: Priority,
 }
 
-pub(super) struct Popped<K, N> {
+/// A key that was handed out.
+pub(super) struct PoppedItem<K, N> {
     pub(super) key: K,
     pub(super) note: N,
     pub(super) priority: Priority,
     pub(super) attempts: u32,
 }
 
+/// The state behind the queue's lock.
 pub(super) struct State<K, N> {
     entries: HashMap<K, Entry<N>, FastHash>,
-    /// Ready keys by arrival, one map for each priority.
+    /// Ready keys in order of arrival, one map for each priority.
     ready: [BTreeMap<u64, K>; 2],
     delayed: BTreeMap<(Instant, u64), K>,
     next_position: u64,
-    /// Pops of normal keys since a low-priority key was taken or none waited.
+    /// Pops of normal keys since a low-priority key was taken or none was ready.
     passed_over: u32,
     held: usize,
     mode: Mode,
@@ -94,7 +97,7 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         }
     }
 
-    /// Returns whether the key was accepted.
+    /// Makes a key ready. Returns whether the key was accepted.
     pub(super) fn add(&mut self, key: K, note: N, priority: Priority, now: Instant) -> bool {
         if self.mode != Mode::Open {
             return false;
@@ -103,7 +106,7 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         true
     }
 
-    /// Returns whether the key was accepted.
+    /// Makes a key ready at `at`. Returns whether the key was accepted.
     pub(super) fn add_at(&mut self, key: K, note: N, priority: Priority, at: Instant, now: Instant) -> bool {
         if at <= now {
             return self.add(key, note, priority, now);
@@ -130,7 +133,7 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         true
     }
 
-    /// Returns the wait, or `None` when the key was refused.
+    /// Delays a key according to its retries. Returns the delay, or `None` if the key was rejected.
     pub(super) fn add_rate_limited(
         &mut self,
         key: K,
@@ -163,8 +166,8 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         self.entries.get(key).map_or(0, |entry| entry.failures)
     }
 
-    /// Hands out the next key, or `None` when none is ready now.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<Popped<K, N>> {
+    /// Hands out the next key. Returns `None` if no key is ready.
+    pub(super) fn pop(&mut self, now: Instant) -> Option<PoppedItem<K, N>> {
         if self.mode == Mode::Closed {
             return None;
         }
@@ -176,10 +179,10 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         entry.held_since = Some(now);
         self.held += 1;
         self.metrics.waited(now.saturating_duration_since(ready.since));
-        Some(Popped { attempts: entry.failures, note: std::mem::take(&mut entry.note), key, priority })
+        Some(PoppedItem { attempts: entry.failures, note: std::mem::take(&mut entry.note), key, priority })
     }
 
-    /// Ends the hold on a key, and the count of its retries where it is to be forgotten; it becomes ready when it was added meanwhile.
+    /// Releases a key and, if `forget` is set, resets its retry count. The key becomes ready if it was added meanwhile.
     pub(super) fn done(&mut self, key: &K, forget: bool, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let Some(since) = entry.held_since.take() else { return };
@@ -189,13 +192,13 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         }
         self.metrics.worked(now.saturating_duration_since(since));
         if let Some((since, priority)) = entry.dirty.take() {
-            self.place_ready(key.clone(), priority, since);
+            self.insert_ready(key.clone(), priority, since);
         } else if entry.is_idle() {
             self.remove(key);
         }
     }
 
-    /// When the next delayed key is due.
+    /// Returns when the next delayed key is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         if self.mode == Mode::Open { self.delayed.keys().next().map(|(at, _)| *at) } else { None }
     }
@@ -219,7 +222,7 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         self.ready.iter().map(BTreeMap::len).sum()
     }
 
-    /// Whether another waiter may have something to do: take a key, or sleep until one is due.
+    /// Whether there is work for another waiter: a key to take, or a delayed key to sleep for.
     pub(super) fn has_more(&self) -> bool {
         self.depth() > 0 || !self.delayed.is_empty()
     }
@@ -240,7 +243,7 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         snapshot
     }
 
-    /// Ready keys first, then delayed ones, each in order; then those that workers hold.
+    /// Returns the pending keys: ready keys, then delayed keys, each in order, then the keys that workers hold.
     pub(super) fn export(&self, now: Instant) -> Vec<PendingItem<K>> {
         let mut items = Vec::with_capacity(self.entries.len());
         for priority in [Priority::Normal, Priority::Low] {
@@ -272,15 +275,15 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
         }
     }
 
-    /// Forgets all that is pending, apart from the keys that workers hold. What was forgotten is for the caller to drop, without the
-    /// lock.
-    pub(super) fn discard(&mut self) -> Discarded<K, N> {
+    /// Removes all pending keys except those that workers hold, and returns the removed entries, so that the caller drops them
+    /// after releasing the lock.
+    pub(super) fn discard(&mut self) -> DiscardedEntries<K, N> {
         let held = |entry: &Entry<N>| Entry { held_since: entry.held_since, ..Entry::new() };
-        let kept = self.entries.iter().filter(|(_, entry)| entry.held_since.is_some());
-        let kept: HashMap<K, Entry<N>, FastHash> =
-            kept.map(|(key, entry)| (key.clone(), held(entry))).collect();
-        Discarded {
-            _entries: std::mem::replace(&mut self.entries, kept),
+        let held_entries = self.entries.iter().filter(|(_, entry)| entry.held_since.is_some());
+        let held_entries: HashMap<K, Entry<N>, FastHash> =
+            held_entries.map(|(key, entry)| (key.clone(), held(entry))).collect();
+        DiscardedEntries {
+            _entries: std::mem::replace(&mut self.entries, held_entries),
             _ready: std::mem::take(&mut self.ready),
             _delayed: std::mem::take(&mut self.delayed),
         }
@@ -316,16 +319,16 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
             Some(ready) if ready.priority >= priority => {}
             Some(ready) => {
                 self.ready[ready.priority as usize].remove(&ready.position);
-                self.place_ready(key, priority, ready.since);
+                self.insert_ready(key, priority, ready.since);
             }
             None => {
                 self.metrics.added();
-                self.place_ready(key, priority, since);
+                self.insert_ready(key, priority, since);
             }
         }
     }
 
-    fn place_ready(&mut self, key: K, priority: Priority, since: Instant) {
+    fn insert_ready(&mut self, key: K, priority: Priority, since: Instant) {
         let position = self.next_position;
         self.next_position += 1;
         if let Some(entry) = self.entries.get_mut(&key) {
@@ -373,16 +376,16 @@ impl<K: Clone + Eq + Hash, N: Note> State<K, N> {
 
     fn remove(&mut self, key: &K) {
         self.entries.remove(key);
-        let most = self.entries.len().max(SMALL);
-        if self.entries.capacity() > SPARE * most {
-            // Room to grow again, so that each shrinking is paid by the removals before it.
+        let most = self.entries.len().max(MIN_SHRINK_ENTRIES);
+        if self.entries.capacity() > MAX_SPARE_FACTOR * most {
+            // Leave room to grow, so that the cost of shrinking is amortised over the removals.
             self.entries.shrink_to(2 * most);
         }
     }
 }
 
-/// What a queue has forgotten.
-pub(super) struct Discarded<K, N> {
+/// The entries that [`State::discard`] removed.
+pub(super) struct DiscardedEntries<K, N> {
     _entries: HashMap<K, Entry<N>, FastHash>,
     _ready: [BTreeMap<u64, K>; 2],
     _delayed: BTreeMap<(Instant, u64), K>,

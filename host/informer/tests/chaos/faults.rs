@@ -1,14 +1,14 @@
-//! What the server does to its client, counted, so that a test can tell that it happened.
+//! The faults of the server, counted, so that a test can check that each of them happened.
 
 use std::collections::BTreeMap;
 
-/// Everything that it does.
+/// All faults.
 pub(crate) const FAULTS: [&str; 33] = [
     "list: cut",
     "list: 410 of a token",
     "list: 410",
     "list: too large resource version",
-    "list: version of a time that was lost",
+    "list: version of a lost history",
     "list: slow body",
     "streaming list: not supported",
     "streaming list: cut half way",
@@ -28,24 +28,24 @@ pub(crate) const FAULTS: [&str; 33] = [
     "watch: event 500",
     "watch: malformed line",
     "watch: version compacted",
-    "watch: never says anything",
+    "watch: sends nothing",
     "restart: state kept",
     "restart: from a backup",
     "restart: state lost",
-    "watch of a lost time: 504",
-    "watch of a lost time: event 410",
-    "watch of a lost time: never says anything",
-    "watch of a lost time: earlier bookmark",
-    "watch of a lost time: earlier event",
+    "watch of a lost history: 504",
+    "watch of a lost history: event 410",
+    "watch of a lost history: sends nothing",
+    "watch of a lost history: earlier bookmark",
+    "watch of a lost history: earlier event",
 ];
 
-/// How often each happened.
+/// How many times each fault happened.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts(BTreeMap<&'static str, u64>);
 
 impl Counts {
-    pub(super) fn note(&mut self, fault: &'static str) {
-        assert!(FAULTS.contains(&fault), "{fault:?} is missing in the list");
+    pub(super) fn count(&mut self, fault: &'static str) {
+        assert!(FAULTS.contains(&fault), "{fault:?} is missing in FAULTS");
         *self.0.entry(fault).or_default() += 1;
     }
 

@@ -1,13 +1,13 @@
-//! An API server that keeps its promises and breaks everything else: connections, order of arrival, patience, and its
-//! memory, when it is restored from a backup or loses all that it had.
+//! An API server that keeps the guarantees of the Kubernetes API and breaks everything else: it cuts connections, delays and
+//! repeats data, and loses its state when it is restored from a backup or starts empty.
 //!
-//! All that it does follows from its seed. It counts the lists that its faults force, so that a test can tell a reflector
-//! that recovers from one that hides its faults by listing again.
+//! Its behaviour follows from its seed. It counts the lists that its faults force, so that a test can distinguish a reflector that
+//! recovers from one that hides its faults by listing again.
 
+mod body_writer;
 mod faults;
-mod feed;
-mod wire;
-mod world;
+mod state;
+mod watch_body;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,20 +21,20 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
 pub(crate) use faults::{Counts, FAULTS};
-pub(crate) use world::{State, Stored};
+pub(crate) use state::{ServerObject, State};
 
-use wire::Wire;
-use world::{Manner, World};
+use body_writer::BodyWriter;
+use state::{LostHistoryReply, ServerState};
 
-/// Cloning makes another handle.
+/// A handle to the server. Cloning makes another handle.
 #[derive(Clone)]
 pub(crate) struct Server {
-    world: Arc<Mutex<World>>,
-    /// Moves with every change, and with every restart: what watches wait for.
+    state: Arc<Mutex<ServerState>>,
+    /// Notifies the watches of every change and every restart.
     newest: watch::Sender<()>,
 }
 
-/// Requests that the client made, and those that the server's faults forced.
+/// The numbers of requests that the client sent, and of those that the server's faults forced.
 #[derive(Debug)]
 pub(crate) struct Requests {
     pub(crate) lists: u64,
@@ -43,18 +43,18 @@ pub(crate) struct Requests {
     pub(crate) forced_probes: u64,
 }
 
-/// What is asked for.
+/// The kind of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Request {
     List,
     StreamingList,
     Watch,
-    /// A list of one item, after a watch that said nothing or a connection that was lost.
+    /// A list of one item, after a watch that sent nothing or a connection that was lost.
     Probe,
 }
 
-fn json(name: &str, object: &Stored, with_type: bool) -> String {
-    let Stored { uid, version, app } = object;
+fn json(name: &str, object: &ServerObject, with_type: bool) -> String {
+    let ServerObject { uid, version, app } = object;
     let kind = if with_type { r#""kind":"Pod","apiVersion":"v1","# } else { "" };
     format!(
         r#"{{{kind}"metadata":{{"name":"{name}","namespace":"ns","uid":"u{uid}","resourceVersion":"{version}","labels":{{"app":"app{app}"}}}},"spec":{{"text":"}}\"{{["}}}}"#
@@ -71,68 +71,68 @@ fn too_large() -> Failure {
 
 impl Server {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { world: Arc::new(Mutex::new(World::new(seed))), newest: watch::Sender::new(()) }
+        Self { state: Arc::new(Mutex::new(ServerState::new(seed))), newest: watch::Sender::new(()) }
     }
 
-    /// Some random changes, and what else may happen to a server.
-    pub(crate) fn live(&self) {
-        self.world.lock().live();
+    /// Makes some random changes, and sometimes a compaction, a backup or a restart.
+    pub(crate) fn advance(&self) {
+        self.state.lock().advance();
         self.newest.send_replace(());
     }
 
     pub(crate) fn stop_faults(&self) {
-        let mut world = self.world.lock();
-        world.faults = 0;
-        world.down_until = None;
+        let mut server = self.state.lock();
+        server.faults = 0;
+        server.down_until = None;
     }
 
     pub(crate) fn objects(&self) -> State {
-        self.world.lock().objects.clone()
+        self.state.lock().objects.clone()
     }
 
-    /// The states that the server ever had at a version: none when it is compacted, several when times were lost.
+    /// Returns the states that the server ever had at a version: none if it is compacted, several if histories were lost.
     pub(crate) fn states_at(&self, version: u64) -> Vec<State> {
-        self.world.lock().states_at(version)
+        self.state.lock().states_at(version)
     }
 
     pub(crate) fn requests(&self) -> Requests {
-        let world = self.world.lock();
+        let server = self.state.lock();
         Requests {
-            lists: world.lists_started,
-            forced_lists: world.lists_forced,
-            probes: world.probes_started,
-            forced_probes: world.probes_forced,
+            lists: server.lists_started,
+            forced_lists: server.forced_lists,
+            probes: server.probes_started,
+            forced_probes: server.forced_probes,
         }
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        self.world.lock().counts.clone()
+        self.state.lock().counts.clone()
     }
 
-    /// The next list is one that this server has forced.
+    /// Counts the next list as forced by the server.
     fn force_list(&self) {
-        self.world.lock().lists_forced += 1;
+        self.state.lock().forced_lists += 1;
     }
 
-    fn note(&self, fault: &'static str) {
-        self.world.lock().counts.note(fault);
+    fn count(&self, fault: &'static str) {
+        self.state.lock().counts.count(fault);
     }
 
-    fn hits(&self) -> bool {
-        self.world.lock().hits()
+    fn draws_fault(&self) -> bool {
+        self.state.lock().draws_fault()
     }
 
-    fn draw(&self, below: u32) -> u32 {
-        self.world.lock().draw(below)
+    fn random_below(&self, below: u32) -> u32 {
+        self.state.lock().random_below(below)
     }
 
-    /// An outage or an error before anything is read.
-    fn refuse(&self, request: Request) -> Result<(), Failure> {
-        let mut world = self.world.lock();
-        let (fault, failure) = if world.is_down() {
+    /// Refuses a request during an outage or, at random, with an error.
+    fn maybe_refuse(&self, request: Request) -> Result<(), Failure> {
+        let mut server = self.state.lock();
+        let (fault, failure) = if server.is_down() {
             ("request: connection refused", Failure::new(FailureKind::ConnectionRefused, "down"))
-        } else if world.hits() {
-            match world.draw(5) {
+        } else if server.draws_fault() {
+            match server.random_below(5) {
                 0 => ("request: 429", Failure::response(429, Some("2"), b"")),
                 1 => ("request: connection reset", Failure::new(FailureKind::Connection, "reset")),
                 2 => ("request: 500", status(500, "InternalError")),
@@ -142,78 +142,81 @@ impl Server {
         } else {
             return Ok(());
         };
-        world.counts.note(fault);
-        // The client asks whether the server was restored, once its watch is silent; a probe that fails is made again.
-        world.probes_forced +=
+        server.counts.count(fault);
+        // Once its watch is idle, the client probes whether the server was restored; a failed probe is repeated.
+        server.forced_probes +=
             u64::from(failure.kind != FailureKind::TooManyRequests || request == Request::Probe);
         match request {
-            Request::List | Request::StreamingList => world.lists_forced += 1,
-            Request::Watch if failure.kind == FailureKind::Server => world.watch_got_an_error(),
-            // A watch is not started over with a list, nor is one that follows a probe.
+            Request::List | Request::StreamingList => server.forced_lists += 1,
+            Request::Watch if failure.kind == FailureKind::Server => server.record_watch_error(),
+            // A failed watch does not force a list, and neither does a failed probe.
             Request::Watch | Request::Probe => {}
         }
         Err(failure)
     }
 
-    /// Which state a list shows: one not older than what was asked for, and any that is kept for version 0. A refusal
+    /// Picks the version that a list shows: one not older than requested, or any that is not compacted for version 0. A refusal
     /// forces another list.
-    fn pick_version(&self, asked: Option<&str>) -> Result<u64, Failure> {
-        let mut world = self.world.lock();
-        let oldest = match asked {
-            None => return Ok(world.history.newest()),
-            Some("0") => world.history.compacted,
+    fn pick_version(&self, requested: Option<&str>) -> Result<u64, Failure> {
+        let mut server = self.state.lock();
+        let oldest = match requested {
+            None => return Ok(server.history.newest()),
+            Some("0") => server.history.compacted,
             Some(version) => {
                 let version: u64 = version.parse().expect("the server's own version");
-                let refusal = if version > world.history.newest() {
-                    assert!(world.time() > 0, "a version that the server never gave: {version}");
-                    Some(("list: version of a time that was lost", too_large()))
-                } else if !world.hits() {
+                let refusal = if version > server.history.newest() {
+                    assert!(server.epoch() > 0, "a version that the server never gave: {version}");
+                    Some(("list: version of a lost history", too_large()))
+                } else if !server.draws_fault() {
                     None
-                } else if world.draw(2) == 0 {
+                } else if server.random_below(2) == 0 {
                     Some(("list: 410", status(410, "Expired")))
                 } else {
                     Some(("list: too large resource version", too_large()))
                 };
                 if let Some((fault, failure)) = refusal {
-                    world.counts.note(fault);
-                    world.lists_forced += 1;
+                    server.counts.count(fault);
+                    server.forced_lists += 1;
                     return Err(failure);
                 }
                 version
             }
         };
-        let versions = world.history.versions(oldest);
-        let at = world.draw(u32::try_from(versions.len()).expect("small")) as usize;
+        let versions = server.history.versions(oldest);
+        let at = server.random_below(u32::try_from(versions.len()).expect("small")) as usize;
         Ok(versions[at])
     }
 
-    /// The version and the place where a page starts.
+    /// Returns the version and the first item of a page.
     fn read_token(&self, token: &str) -> Result<(u64, usize), Failure> {
         let (version, start) = token.split_once('/').expect("the server's own token");
         let version: u64 = version.parse().expect("a version");
-        if self.hits() || self.world.lock().history.state_at(version).is_none() {
-            self.note("list: 410 of a token");
+        if self.draws_fault() || self.state.lock().history.state_at(version).is_none() {
+            self.count("list: 410 of a token");
             self.force_list();
             return Err(status(410, "Expired"));
         }
-        Ok((version, start.parse().expect("a place")))
+        Ok((version, start.parse().expect("a position")))
     }
 
-    /// Sends chunks cut at random places, some after a pause.
+    /// Sends chunks that are split at random positions, some after a pause.
     fn list_body(&self, text: &str, cut: bool) -> ByteStream {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let end =
-            if cut { self.draw(u32::try_from(text.len()).expect("small")) as usize } else { text.len() };
+        let end = if cut {
+            self.random_below(u32::try_from(text.len()).expect("small")) as usize
+        } else {
+            text.len()
+        };
         let mut chunks: Vec<(u64, Bytes)> = Vec::new();
         let mut at = 0;
         while at < end {
-            let size = 1 + self.draw(400) as usize;
-            let pause = if self.draw(10) == 0 { u64::from(self.draw(5)) } else { 0 };
+            let size = 1 + self.random_below(400) as usize;
+            let pause = if self.random_below(10) == 0 { u64::from(self.random_below(5)) } else { 0 };
             chunks.push((pause, Bytes::copy_from_slice(&text.as_bytes()[at..end.min(at + size)])));
             at += size;
         }
         if chunks.iter().any(|(pause, _)| *pause > 0) {
-            self.note("list: slow body");
+            self.count("list: slow body");
         }
         tokio::spawn(async move {
             for (pause, chunk) in chunks {
@@ -229,9 +232,9 @@ impl Server {
         UnboundedReceiverStream::new(receiver).boxed()
     }
 
-    fn watch_body(&self) -> (Wire, ByteStream) {
+    fn watch_body(&self) -> (BodyWriter, ByteStream) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        (Wire::new(self.clone(), sender), UnboundedReceiverStream::new(receiver).boxed())
+        (BodyWriter::new(self.clone(), sender), UnboundedReceiverStream::new(receiver).boxed())
     }
 }
 
@@ -240,16 +243,16 @@ impl ListWatch for Server {
     async fn list(&self, params: &ListParams) -> Result<ByteStream, Failure> {
         let is_probe = params.limit == Some(1) && params.continue_token.is_none();
         if is_probe {
-            self.world.lock().probes_started += 1;
+            self.state.lock().probes_started += 1;
         } else if params.continue_token.is_none() {
-            self.world.lock().lists_started += 1;
+            self.state.lock().lists_started += 1;
         }
-        self.refuse(if is_probe { Request::Probe } else { Request::List })?;
+        self.maybe_refuse(if is_probe { Request::Probe } else { Request::List })?;
         let (version, start) = match &params.continue_token {
             Some(token) => self.read_token(token)?,
             None => (self.pick_version(params.resource_version.as_deref())?, 0),
         };
-        let state = self.world.lock().history.state_at(version).expect("a version that is kept");
+        let state = self.state.lock().history.state_at(version).expect("a version that is not compacted");
         let limit = params.limit.map_or(usize::MAX, |limit| limit as usize);
         let items: Vec<_> =
             state.iter().skip(start).take(limit).map(|(name, object)| json(name, object, false)).collect();
@@ -259,14 +262,14 @@ impl ListWatch for Server {
             r#"{{"kind":"PodList","metadata":{{"resourceVersion":"{version}","continue":"{token}"}},"items":[{}]}}"#,
             items.join(",")
         );
-        let cut = self.hits();
+        let cut = self.draws_fault();
         if cut {
-            self.note("list: cut");
-            self.world.lock().probes_forced += 1;
+            self.count("list: cut");
+            self.state.lock().forced_probes += 1;
             if !is_probe {
                 self.force_list();
             }
-        } else if is_probe && version < self.world.lock().told {
+        } else if is_probe && version < self.state.lock().last_sent {
             // The answer shows the client that the server was restored.
             self.force_list();
         }
@@ -274,35 +277,35 @@ impl ListWatch for Server {
     }
 
     async fn watch(&self, params: &WatchParams) -> Result<ByteStream, Failure> {
-        let (wire, body) = self.watch_body();
+        let (writer, body) = self.watch_body();
         if params.send_initial_events {
-            self.world.lock().lists_started += 1;
-            if !self.world.lock().streaming {
-                self.note("streaming list: not supported");
+            self.state.lock().lists_started += 1;
+            if !self.state.lock().streaming {
+                self.count("streaming list: not supported");
                 self.force_list();
                 return Err(status(422, "Invalid"));
             }
-            self.refuse(Request::StreamingList)?;
+            self.maybe_refuse(Request::StreamingList)?;
             let version = self.pick_version(params.resource_version.as_deref())?;
-            tokio::spawn(self.clone().feed(version, self.initial_events(version), wire));
+            tokio::spawn(self.clone().serve_watch(version, self.initial_events(version), writer));
             return Ok(body);
         }
-        self.refuse(Request::Watch)?;
+        self.maybe_refuse(Request::Watch)?;
         let version = params.resource_version.as_deref().expect("a watch has a version");
         let version: u64 = version.parse().expect("the server's own version");
-        self.world.lock().told = version;
-        let manner = {
-            let world = self.world.lock();
-            (version > world.history.newest()).then_some(world.manner)
+        self.state.lock().last_sent = version;
+        let lost_history_reply = {
+            let server = self.state.lock();
+            (version > server.history.newest()).then_some(server.lost_history_reply)
         };
-        match manner {
-            None => drop(tokio::spawn(self.clone().feed(version, String::new(), wire))),
-            Some(Manner::TooLarge) => {
-                self.note("watch of a lost time: 504");
+        match lost_history_reply {
+            None => drop(tokio::spawn(self.clone().serve_watch(version, String::new(), writer))),
+            Some(LostHistoryReply::TooLarge) => {
+                self.count("watch of a lost history: 504");
                 self.force_list();
                 return Err(too_large());
             }
-            Some(manner) => drop(tokio::spawn(self.clone().feed_from_a_lost_time(manner, wire))),
+            Some(reply) => drop(tokio::spawn(self.clone().serve_watch_of_lost_history(reply, writer))),
         }
         Ok(body)
     }

@@ -1,12 +1,13 @@
-//! A server that is broken or hostile: every request ends, what is read has a bound, and nothing is asked without a pause.
+//! A broken or hostile server: every request ends, everything that is read is bounded, and requests are never repeated without
+//! a pause.
 
 use super::*;
 
-/// The informer has given the list up, keeps nothing of it, and begins again after a pause.
-async fn gives_up(r: &mut Running, problem: &str) {
+/// Asserts that the reflector gave the list up, keeps nothing of it, and lists again after a pause.
+async fn assert_gives_up(r: &mut RunningReflector, problem: &str) {
     let at = Instant::now();
-    let (anew, _request) = r.server.list().await;
-    assert_eq!((anew.resource_version.as_deref(), anew.continue_token), (Some("0"), None), "{problem}");
+    let (relist, _request) = r.server.list().await;
+    assert_eq!((relist.resource_version.as_deref(), relist.continue_token), (Some("0"), None), "{problem}");
     assert!(at.elapsed() >= Duration::from_millis(800), "{:?}: {problem}", at.elapsed());
     assert!(r.queue.is_empty());
     let error = r.status.borrow().error.clone().expect("an error").to_string();
@@ -14,25 +15,25 @@ async fn gives_up(r: &mut Running, problem: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b01_a_continue_token_that_comes_again_ends_the_list() {
+async fn a_repeated_continue_token_ends_the_list() {
     let mut r = start(&plain());
     r.server.list().await.1.page("5", "t1", &[pod("a", 1)]);
     r.server.list().await.1.page("5", "t2", &[pod("b", 2)]);
     r.server.list().await.1.page("5", "t2", &[pod("b", 2)]);
-    gives_up(&mut r, "the list does not end").await;
+    assert_gives_up(&mut r, "the list does not end").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn b01_pages_without_items_end_the_list() {
+async fn more_than_100_empty_pages_end_the_list() {
     let mut r = start(&plain());
     for page in 0..=100 {
         r.server.list().await.1.page("5", &format!("t{page}"), &[]);
     }
-    gives_up(&mut r, "more than 100 of its pages have no item").await;
+    assert_gives_up(&mut r, "more than 100 of its pages have no item").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn b01_a_list_of_too_many_items_ends_in_one_page_or_several() {
+async fn a_list_above_max_list_items_is_aborted_in_one_page_or_several() {
     let few = InformerOptions { max_list_items: 3, ..plain() };
     let mut r = start(&few);
     r.server.list().await.1.items("5", &[pod("a", 1), pod("b", 1), pod("c", 1)]);
@@ -41,9 +42,9 @@ async fn b01_a_list_of_too_many_items_ends_in_one_page_or_several() {
     let mut r = start(&few);
     r.server.list().await.1.page("5", "t1", &[pod("a", 1), pod("b", 1)]);
     r.server.list().await.1.page("5", "t2", &[pod("c", 1), pod("d", 1)]);
-    gives_up(&mut r, "max_list_items").await;
+    assert_gives_up(&mut r, "max_list_items").await;
 
-    // A body that never ends is not read on.
+    // Reading stops at a body that never ends.
     let mut r = start(&few);
     let body = r.server.list().await.1.open();
     body.raw(r#"{"metadata":{"resourceVersion":"5"},"items":["#);
@@ -51,11 +52,11 @@ async fn b01_a_list_of_too_many_items_ends_in_one_page_or_several() {
         body.raw(&format!("{},", pod("a", 1).item()));
     }
     body.dropped().await;
-    gives_up(&mut r, "a list of more than 3 items").await;
+    assert_gives_up(&mut r, "a list of more than 3 items").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn b04_initial_events_without_an_end_are_given_up_for_a_plain_list() {
+async fn endless_initial_events_fall_back_to_a_plain_list() {
     let mut r = start(&InformerOptions { max_list_items: 3, ..streaming() });
     let body = r.server.watch().await.1.open();
     for _ in 0..4 {
@@ -69,14 +70,14 @@ async fn b04_initial_events_without_an_end_are_given_up_for_a_plain_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b01_a_list_whose_version_is_no_version_is_refused() {
+async fn a_list_with_an_oversized_resource_version_is_rejected() {
     let mut r = start(&plain());
     r.server.list().await.1.items(&"9".repeat(100_000), &[]);
-    gives_up(&mut r, "a resource version of 100000 bytes").await;
+    assert_gives_up(&mut r, "a resource version of 100000 bytes").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_what_has_no_bound_in_an_event_is_refused_and_listed_again() {
+async fn oversized_parts_of_an_event_are_rejected_and_cause_a_relist() {
     let deep = pod("deep", 6)
         .json()
         .replace(r#"{"nodeName":"n-web"}"#, &format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000)));
@@ -112,7 +113,7 @@ async fn b03_what_has_no_bound_in_an_event_is_refused_and_listed_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_a_redirect_is_a_refusal() {
+async fn a_redirect_counts_as_a_failure() {
     let mut r = start(&plain());
     let (_, request) = r.server.list().await;
     let at = Instant::now();

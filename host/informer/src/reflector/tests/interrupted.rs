@@ -1,43 +1,47 @@
-//! What breaks off in the middle, and what says less than it should: B01, B02, B03, B04, B17.
+//! Interrupted lists and streams, and servers that answer with less than expected.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn b01_a_paged_list_cut_after_page_one_leaves_nothing_behind() {
+async fn a_paged_list_cut_after_page_one_leaves_nothing_behind() {
     let mut r = start(&plain());
     r.server.list().await.1.page("5", "t1", &[pod("gone", 1)]);
-    // The second page breaks off in the middle of an item.
+    // The second page is cut in the middle of an item.
     let (_, request) = r.server.list().await;
     request.raw(&[r#"{"metadata":{"resourceVersion":"5"},"items":[{"metadata":{"name":"half""#]);
-    let (anew, request) = r.server.list().await;
-    assert_eq!((anew.resource_version.as_deref(), anew.continue_token), (Some("0"), None));
+    let (relist, request) = r.server.list().await;
+    assert_eq!((relist.resource_version.as_deref(), relist.continue_token), (Some("0"), None));
     assert!(r.queue.is_empty());
     request.items("7", &[pod("b", 2)]);
     assert_eq!(r.deltas(1).await, ["=7[b@2]"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn b01_a_410_in_the_middle_of_a_list_leads_to_one_full_list() {
+async fn a_410_in_the_middle_of_a_list_leads_to_one_full_list() {
     let mut r = start(&plain());
     r.server.list().await.1.page("5", "t1", &[pod("gone", 1)]);
     let refused_at = Instant::now();
     r.server.list().await.1.fail(expired());
     let (full, request) = r.server.list().await;
-    assert_eq!(full, crate::ListParams::default(), "no version, no page, no token");
+    assert_eq!(full, crate::ListParams::default(), "no version, no limit, no token");
     assert_eq!(refused_at.elapsed(), Duration::ZERO);
     request.items("6", &[pod("b", 2)]);
     assert_eq!(r.deltas(1).await, ["=6[b@2]"], "nothing of the interrupted list is left");
 }
 
 #[tokio::test(start_paused = true)]
-async fn b01_a_version_that_the_server_says_is_from_the_future_is_given_up_for_a_consistent_list() {
+async fn a_too_large_resource_version_leads_to_a_consistent_list() {
     let mut r = start(&plain());
     let body = r.server.serve("900", &[pod("a", 899)]).await;
     assert_eq!(r.deltas(1).await, ["=900[a@899]"]);
     drop(body);
     r.server.watch().await.1.fail(too_large());
     let (relist, request) = r.server.list().await;
-    assert_eq!(relist.resource_version.as_deref(), Some("900"), "the watch alone does not unset it");
+    assert_eq!(
+        relist.resource_version.as_deref(),
+        Some("900"),
+        "the failed watch alone does not unset the version"
+    );
     let refused_at = Instant::now();
     request.fail(too_large());
     let (consistent, request) = r.server.list().await;
@@ -45,11 +49,11 @@ async fn b01_a_version_that_the_server_says_is_from_the_future_is_given_up_for_a
     request.items("40", &[pod("a", 12)]);
     assert_eq!(r.deltas(1).await, ["=40[a@12]"]);
     let (watch, _request) = r.server.watch().await;
-    assert_eq!(watch.resource_version.as_deref(), Some("40"), "the lower version is the truth now");
+    assert_eq!(watch.resource_version.as_deref(), Some("40"), "the lower version is authoritative now");
 }
 
 #[tokio::test(start_paused = true)]
-async fn b04_a_streaming_list_cut_half_way_with_an_object_deleted_meanwhile_starts_from_nothing() {
+async fn a_cut_streaming_list_starts_over_and_misses_no_deletion() {
     let mut r = start(&streaming());
     let body = r.server.watch().await.1.open();
     body.added(&pod("a", 1));
@@ -59,11 +63,11 @@ async fn b04_a_streaming_list_cut_half_way_with_an_object_deleted_meanwhile_star
     // b is deleted meanwhile.
     let (list, request) = r.server.list().await;
     assert_eq!((list.resource_version.as_deref(), cut_at.elapsed()), (Some("0"), Duration::ZERO));
-    assert!(r.queue.is_empty(), "nothing of the half list");
+    assert!(r.queue.is_empty(), "nothing of the incomplete list is queued");
     request.items("5", &[pod("a", 1)]);
     let body = r.server.watch().await.1.open();
     assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
-    // The next list tries streaming again; one that only ends, without an error, is cut as well.
+    // The next list is a streaming one again. It counts as cut even if it ends without an error.
     body.error(410, "Expired");
     let (params, request) = r.server.watch().await;
     assert!(params.send_initial_events);
@@ -75,7 +79,7 @@ async fn b04_a_streaming_list_cut_half_way_with_an_object_deleted_meanwhile_star
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_a_bookmark_only_moves_the_version_and_is_progress() {
+async fn a_bookmark_advances_the_version_and_counts_as_progress() {
     let mut r = start(&plain());
     let body = r.server.serve("5", &[pod("a", 1)]).await;
     assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
@@ -89,7 +93,7 @@ async fn b03_a_bookmark_only_moves_the_version_and_is_progress() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b17_an_empty_list_is_a_replacement_and_syncs() {
+async fn an_empty_list_is_a_replacement_and_syncs() {
     for options in [plain(), streaming()] {
         let mut r = start(&options);
         if options.streaming_list {
@@ -106,7 +110,7 @@ async fn b17_an_empty_list_is_a_replacement_and_syncs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b02_a_watch_that_never_says_anything_is_ended_and_the_server_asked_whether_it_knows_the_version() {
+async fn a_watch_that_sends_nothing_is_closed_and_the_server_is_probed() {
     let mut r = start(&plain());
     let body = r.server.serve("5", &[pod("a", 1)]).await;
     assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
@@ -122,7 +126,7 @@ async fn b02_a_watch_that_never_says_anything_is_ended_and_the_server_asked_whet
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_a_probe_that_fails_is_followed_by_the_watch() {
+async fn a_failed_probe_is_followed_by_the_watch() {
     for busy in [true, false] {
         let mut r = start(&plain());
         let _body = r.server.serve("5", &[]).await;

@@ -1,9 +1,9 @@
-//! Lists: B01, and B06 for them.
+//! Plain lists: versions, paging, consistent reads and backoff.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn b01_the_first_list_takes_any_state_and_a_relist_one_not_older_than_the_last_seen() {
+async fn the_first_list_accepts_any_version_and_a_relist_none_older_than_the_last_seen() {
     let mut r = start(&plain());
     let (first, request) = r.server.list().await;
     assert_eq!((first.resource_version.as_deref(), first.limit), (Some("0"), None));
@@ -19,19 +19,23 @@ async fn b01_the_first_list_takes_any_state_and_a_relist_one_not_older_than_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn b01_only_a_list_that_is_refused_itself_is_followed_by_a_consistent_read() {
+async fn only_a_refused_list_is_followed_by_a_consistent_read() {
     for refusal in [expired(), too_large()] {
         let mut r = start(&plain());
         drop(r.server.serve("5", &[]).await);
         let (_, watch) = r.server.watch().await;
         watch.fail(expired());
         let (relist, request) = r.server.list().await;
-        assert_eq!(relist.resource_version.as_deref(), Some("5"), "the 410 of a watch does not unset it");
+        assert_eq!(
+            relist.resource_version.as_deref(),
+            Some("5"),
+            "the 410 of a watch does not unset the version"
+        );
         let refused_at = Instant::now();
         request.fail(refusal);
         let (consistent, request) = r.server.list().await;
         assert_eq!((consistent.resource_version, consistent.limit), (None, Some(500)));
-        assert_eq!(refused_at.elapsed(), Duration::ZERO, "it comes at once");
+        assert_eq!(refused_at.elapsed(), Duration::ZERO, "the consistent read follows at once");
         request.items("9", &[]);
         let body = r.server.watch().await.1.open();
         body.error(410, "Gone");
@@ -39,13 +43,13 @@ async fn b01_only_a_list_that_is_refused_itself_is_followed_by_a_consistent_read
         assert_eq!(
             next.resource_version.as_deref(),
             Some("9"),
-            "a list that works ends the consistent reads"
+            "a successful list ends the consistent reads"
         );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn b01_a_consistent_read_that_is_refused_backs_off() {
+async fn a_refused_consistent_read_backs_off() {
     let mut r = start(&plain());
     r.server.list().await.1.fail(expired());
     let refused_at = Instant::now();
@@ -56,7 +60,7 @@ async fn b01_a_consistent_read_that_is_refused_backs_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b01_a_consistent_list_is_paged() {
+async fn a_consistent_list_is_paged() {
     let mut r = start(&InformerOptions { page_size: 2, ..plain() });
     r.server.list().await.1.fail(expired());
     let (first, request) = r.server.list().await;
@@ -71,7 +75,7 @@ async fn b01_a_consistent_list_is_paged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_a_list_that_fails_backs_off_and_says_why() {
+async fn a_failed_list_backs_off_and_reports_the_reason() {
     let mut r = start(&plain());
     let at = Instant::now();
     r.server.list().await.1.status(503, "ServiceUnavailable");

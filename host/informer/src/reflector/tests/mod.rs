@@ -1,5 +1,5 @@
-//! The machine and its driver against a scripted server, in virtual time. Each test is a row of the table in the module's
-//! documentation, or a way in which a row can be interrupted.
+//! The state machine and its driver against a scripted server, in virtual time. Each test covers a row of the table in the
+//! module documentation, or an interruption of one.
 
 mod hostile;
 mod interrupted;
@@ -18,17 +18,17 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Recovery, Reflector};
+use super::{Reflector, ServerRecovery};
 use crate::delta_queue::DeltaQueue;
 use crate::failure::Failure;
 use crate::key::InformerKey;
 use crate::options::InformerOptions;
-use crate::scripted::{Pod, Server, pod, pods_key, scripted, within_patience};
+use crate::scripted_server::{Pod, Server, pod, pods_key, scripted_server, with_timeout};
 use crate::status::{InformerPhase, InformerStatus};
 use crate::store::Store;
 
-/// A reflector at work, and the queue that it fills.
-struct Running {
+/// A running reflector and the queue that it fills.
+struct RunningReflector {
     server: Server,
     queue: Arc<DeltaQueue>,
     store: Arc<Store>,
@@ -37,16 +37,20 @@ struct Running {
     task: tokio::task::JoinHandle<()>,
 }
 
-fn start(options: &InformerOptions) -> Running {
+fn start(options: &InformerOptions) -> RunningReflector {
     start_for(&pods_key(), options)
 }
 
-fn start_for(key: &InformerKey, options: &InformerOptions) -> Running {
+fn start_for(key: &InformerKey, options: &InformerOptions) -> RunningReflector {
     start_with(key, options, None)
 }
 
-fn start_with(key: &InformerKey, options: &InformerOptions, recovery: Option<Arc<Recovery>>) -> Running {
-    let (server, list_watch) = scripted();
+fn start_with(
+    key: &InformerKey,
+    options: &InformerOptions,
+    recovery: Option<Arc<ServerRecovery>>,
+) -> RunningReflector {
+    let (server, list_watch) = scripted_server();
     let store = Arc::new(Store::new());
     let queue = Arc::new(DeltaQueue::new(Arc::clone(&store), options.delta_capacity));
     let (sender, status) = watch::channel(InformerStatus::default());
@@ -57,7 +61,7 @@ fn start_with(key: &InformerKey, options: &InformerOptions, recovery: Option<Arc
         let stop = stop.clone();
         async move { reflector.run(&stop).await }
     });
-    Running { server, queue, store, status, stop, task }
+    RunningReflector { server, queue, store, status, stop, task }
 }
 
 fn plain() -> InformerOptions {
@@ -68,15 +72,16 @@ fn streaming() -> InformerOptions {
     InformerOptions { streaming_list: true, ..plain() }
 }
 
-impl Running {
-    /// The next deltas, applied to the store, in words: `=5[a@1,b@2]` a replacement, `+a@1`, `~a@2`, `-a@3`.
+impl RunningReflector {
+    /// Applies the next deltas to the store and abbreviates them: `=5[a@1,b@2]` is a replacement, `+a@1` an addition, `~a@2` an
+    /// update, `-a@3` a deletion.
     async fn deltas(&self, count: usize) -> Vec<String> {
-        let mut words = Vec::new();
-        while words.len() < count {
-            let popped = within_patience(self.queue.pop(|delta| self.apply(delta))).await;
-            words.push(popped.expect("an open queue"));
+        let mut deltas = Vec::new();
+        while deltas.len() < count {
+            let popped = with_timeout(self.queue.pop(|delta| self.apply(delta))).await;
+            deltas.push(popped.expect("an open queue"));
         }
-        words
+        deltas
     }
 
     fn apply(&self, delta: Delta) -> String {
@@ -90,9 +95,9 @@ impl Running {
                 self.store.replace_all(&replacement.items, &replacement.resource_version);
                 format!("={}[{}]", replacement.resource_version, items.join(","))
             }
-            Delta::Added(object) => self.put("+", object),
-            Delta::Updated(object) => self.put("~", object),
-            Delta::Sync(object) => self.put("s", object),
+            Delta::Added(object) => self.store_object("+", object),
+            Delta::Updated(object) => self.store_object("~", object),
+            Delta::Sync(object) => self.store_object("s", object),
             Delta::Deleted(deletion) => {
                 self.store.delete(deletion.last.key(), None);
                 format!("-{}@{}", deletion.last.name(), deletion.last.resource_version())
@@ -100,13 +105,14 @@ impl Running {
         }
     }
 
-    fn put(&self, sign: &str, object: pilothouse_model::Object) -> String {
-        let word = format!("{sign}{}@{}", object.name(), object.resource_version());
+    fn store_object(&self, sign: &str, object: pilothouse_model::Object) -> String {
+        let summary = format!("{sign}{}@{}", object.name(), object.resource_version());
         self.store.update(object);
-        word
+        summary
     }
 
-    async fn quiet(&mut self) -> bool {
+    /// Whether no request and no delta arrives within 700 ms.
+    async fn is_quiet(&mut self) -> bool {
         self.server.is_quiet_for(Duration::from_millis(700)).await && self.queue.is_empty()
     }
 }
@@ -123,7 +129,7 @@ fn too_large() -> Failure {
     )
 }
 
-/// Within the first wait after a fault.
+/// Whether this is the first wait of the backoff.
 fn is_first_backoff(waited: Duration) -> bool {
     (Duration::from_millis(800)..Duration::from_millis(1700)).contains(&waited)
 }

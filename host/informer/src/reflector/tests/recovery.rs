@@ -1,4 +1,4 @@
-//! A server that goes away and comes back (B06).
+//! A server that becomes unreachable and recovers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,10 +7,11 @@ use async_trait::async_trait;
 use super::*;
 use crate::list_watch::ServerProbe;
 
-struct Probed(Arc<AtomicBool>);
+/// A probe that returns a flag of the test.
+struct FlagProbe(Arc<AtomicBool>);
 
 #[async_trait]
-impl ServerProbe for Probed {
+impl ServerProbe for FlagProbe {
     async fn is_ready(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -20,9 +21,9 @@ fn refused() -> Failure {
     Failure::new(crate::FailureKind::ConnectionRefused, "connection refused")
 }
 
-fn informers(count: u64) -> (Arc<AtomicBool>, Vec<Running>) {
+fn informers(count: u64) -> (Arc<AtomicBool>, Vec<RunningReflector>) {
     let ready = Arc::new(AtomicBool::new(false));
-    let recovery = Arc::new(Recovery::new(Arc::new(Probed(Arc::clone(&ready)))));
+    let recovery = Arc::new(ServerRecovery::new(Arc::new(FlagProbe(Arc::clone(&ready)))));
     let start = |seed| {
         start_with(&pods_key(), &InformerOptions { seed: Some(seed), ..plain() }, Some(Arc::clone(&recovery)))
     };
@@ -30,7 +31,7 @@ fn informers(count: u64) -> (Arc<AtomicBool>, Vec<Running>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_an_informer_resumes_within_two_seconds_of_the_servers_return() {
+async fn informers_resume_within_two_seconds_of_the_servers_recovery() {
     let (ready, mut informers) = informers(20);
     let is_ready = &ready;
     let served = informers.iter_mut().map(async |r| {
@@ -45,25 +46,25 @@ async fn b06_an_informer_resumes_within_two_seconds_of_the_servers_return() {
             request.fail(refused());
         }
     });
-    let returns = async {
-        // Long enough that each would wait for 15 to 30 s between two tries.
+    let recoveries = async {
+        // Long enough that each informer would wait for 15 to 30 s between two attempts.
         tokio::time::sleep(Duration::from_secs(100)).await;
         is_ready.store(true, Ordering::Relaxed);
         Instant::now()
     };
-    let (served, returned_at) = tokio::join!(futures::future::join_all(served), returns);
+    let (served, returned_at) = tokio::join!(futures::future::join_all(served), recoveries);
     let mut after: Vec<_> = served.iter().map(|(at, _)| *at - returned_at).collect();
     after.sort_unstable();
     assert!(after[19] <= Duration::from_secs(2), "{after:?}");
     assert!(after[19] - after[0] > Duration::from_millis(300), "spread: {after:?}");
     assert!(
         served.iter().all(|(_, refusals)| (5..=12).contains(refusals)),
-        "no more than by back-off: {served:?}"
+        "no more requests than with backoff alone: {served:?}"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_a_server_that_answers_probes_and_refuses_the_rest_is_waited_for() {
+async fn a_server_that_answers_only_probes_does_not_shorten_the_backoff() {
     let (ready, mut informers) = informers(1);
     ready.store(true, Ordering::Relaxed);
     let r = &mut informers[0];
@@ -79,7 +80,7 @@ async fn b06_a_server_that_answers_probes_and_refuses_the_rest_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_a_busy_server_is_waited_for_as_it_asks() {
+async fn retry_after_is_honoured_even_if_the_server_becomes_ready() {
     let (ready, mut informers) = informers(1);
     let r = &mut informers[0];
     let (_, request) = r.server.list().await;

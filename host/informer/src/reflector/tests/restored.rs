@@ -1,9 +1,9 @@
-//! A server that was restored from a backup: its versions go back (B01, B03).
+//! A server that was restored from a backup: its versions go back.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn b03_a_version_that_goes_back_leads_to_a_consistent_list() {
+async fn a_lower_resource_version_leads_to_a_consistent_list() {
     for kind in ["BOOKMARK", "ADDED", "MODIFIED", "DELETED"] {
         let mut r = start(&plain());
         let body = r.server.serve("900", &[pod("a", 899), pod("b", 898)]).await;
@@ -16,7 +16,7 @@ async fn b03_a_version_that_goes_back_leads_to_a_consistent_list() {
         let (relist, request) = r.server.list().await;
         assert_eq!((relist.resource_version, relist.limit), (None, Some(500)), "{kind}");
         assert!(is_first_backoff(noticed_at.elapsed()), "{:?}", noticed_at.elapsed());
-        assert!(body.is_dropped() && r.queue.is_empty(), "nothing of the other history is used");
+        assert!(body.is_dropped() && r.queue.is_empty(), "nothing of the old history is used");
         let error = r.status.borrow().error.clone().expect("an error").to_string();
         assert!(
             error.starts_with("cannot watch pods.v1 (GET /api/v1/pods): the server went back from resource version 900 to 41"),
@@ -28,13 +28,13 @@ async fn b03_a_version_that_goes_back_leads_to_a_consistent_list() {
         let body = request.open();
         assert_eq!(r.deltas(1).await, ["=41[a@12]"]);
         body.modified(&pod("a", 42));
-        assert_eq!(r.deltas(1).await, ["~a@42"], "the new history goes on");
+        assert_eq!(r.deltas(1).await, ["~a@42"], "the new history continues");
         assert!(r.status.borrow().error.is_none());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_the_consistent_list_is_insisted_on_until_it_works() {
+async fn a_consistent_list_is_retried_until_it_succeeds() {
     let mut r = start(&plain());
     let body = r.server.serve("900", &[]).await;
     body.bookmark(41);
@@ -46,7 +46,7 @@ async fn b03_the_consistent_list_is_insisted_on_until_it_works() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b04_initial_events_may_be_in_any_order_and_a_streaming_list_may_go_back() {
+async fn initial_events_may_be_in_any_order_and_a_streaming_list_may_go_back() {
     let mut r = start(&streaming());
     let body = r.server.watch().await.1.open();
     body.added(&pod("a", 899));
@@ -65,9 +65,9 @@ async fn b04_initial_events_may_be_in_any_order_and_a_streaming_list_may_go_back
     assert!(!body.is_dropped());
 }
 
-/// As kube-apiserver does: it holds back what is not after the version asked for, bookmarks included.
+/// Like kube-apiserver, the server holds back events and bookmarks up to the requested version.
 #[tokio::test(start_paused = true)]
-async fn b02_a_restored_server_that_only_keeps_silent_is_found_out() {
+async fn a_restored_server_that_sends_nothing_is_detected() {
     for refusal in [too_large(), expired()] {
         let mut r = start(&plain());
         let _body = r.server.serve("900", &[pod("a", 899)]).await;
@@ -79,7 +79,7 @@ async fn b02_a_restored_server_that_only_keeps_silent_is_found_out() {
         request.items("41", &[]);
         assert_eq!(r.deltas(2).await, ["=900[a@899]", "=41[]"]);
     }
-    // One that answers with what it has, though it is older than what was asked for.
+    // A server that answers with its current state, although it is older than the requested version.
     let mut r = start(&plain());
     let _body = r.server.serve("900", &[pod("a", 899)]).await;
     r.server.list().await.1.items("41", &[]);
@@ -88,7 +88,7 @@ async fn b02_a_restored_server_that_only_keeps_silent_is_found_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_a_server_that_does_not_send_events_in_order_is_not_listed_for_each() {
+async fn a_server_with_unordered_events_does_not_cause_a_relist_for_each() {
     let mut r = start(&plain());
     let mut body = r.server.serve("10", &[]).await;
     for _ in 0..3 {
@@ -101,11 +101,11 @@ async fn b03_a_server_that_does_not_send_events_in_order_is_not_listed_for_each(
     assert_eq!(r.deltas(6).await, ["=10[]", "=10[]", "=10[]", "=10[]", "+a@9", "+b@8"]);
     drop(body);
     let (resumed, _request) = r.server.watch().await;
-    assert_eq!(resumed.resource_version.as_deref(), Some("10"), "the last version never moves back");
+    assert_eq!(resumed.resource_version.as_deref(), Some("10"), "the last version never decreases");
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_versions_that_are_not_numbers_have_no_order() {
+async fn non_numeric_versions_have_no_order() {
     let mut r = start(&plain());
     let body = r.server.serve("z9", &[]).await;
     body.raw(
@@ -118,7 +118,7 @@ async fn b03_versions_that_are_not_numbers_have_no_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b05_a_version_that_is_no_number_and_comes_again_is_no_progress() {
+async fn a_repeated_non_numeric_version_is_no_progress() {
     let mut r = start(&plain());
     let body = r.server.serve("z9", &[]).await;
     body.raw(
@@ -130,9 +130,9 @@ async fn b05_a_version_that_is_no_number_and_comes_again_is_no_progress() {
     assert!(is_first_backoff(ended.elapsed()), "{:?}", ended.elapsed());
 }
 
-/// As kube-apiserver after its etcd was restored: it accepts the watch and keeps silent.
+/// Like kube-apiserver after its etcd was restored, the server accepts the watch and sends nothing.
 #[tokio::test(start_paused = true)]
-async fn b02_a_server_that_was_restored_while_the_connection_was_lost_is_found_out_in_seconds() {
+async fn a_server_restored_during_a_connection_loss_is_detected_within_seconds() {
     for kind in
         [crate::FailureKind::Connection, crate::FailureKind::ConnectionRefused, crate::FailureKind::Server]
     {
@@ -145,7 +145,7 @@ async fn b02_a_server_that_was_restored_while_the_connection_was_lost_is_found_o
         assert_eq!(
             resumed.resource_version.as_deref(),
             Some("900"),
-            "work goes on before anything is verified"
+            "the watch resumes before the server is verified"
         );
         let opened_at = Instant::now();
         let body = request.open();
@@ -164,7 +164,7 @@ async fn b02_a_server_that_was_restored_while_the_connection_was_lost_is_found_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn b02_a_server_that_was_not_restored_is_asked_once_and_the_watch_goes_on() {
+async fn a_server_that_was_not_restored_is_probed_once_and_the_watch_resumes() {
     let mut r = start(&plain());
     let body = r.server.serve("900", &[]).await;
     tokio::time::advance(Duration::from_secs(10)).await;
@@ -172,16 +172,16 @@ async fn b02_a_server_that_was_not_restored_is_asked_once_and_the_watch_goes_on(
     let _silent = r.server.watch().await.1.open();
     r.server.list().await.1.page("901", "more", &[pod("b", 901)]);
     let (resumed, request) = r.server.watch().await;
-    assert_eq!(resumed.resource_version.as_deref(), Some("900"), "what the probe brought is not used");
+    assert_eq!(resumed.resource_version.as_deref(), Some("900"), "the page of the probe is not used");
     let body = request.open();
-    assert!(r.server.is_quiet_for(Duration::from_secs(100)).await, "nothing more is asked");
-    assert_eq!(r.status.borrow().failures, 1, "the cut: a probe is no failure");
+    assert!(r.server.is_quiet_for(Duration::from_secs(100)).await, "no further request");
+    assert_eq!(r.status.borrow().failures, 1, "only the cut counts: a probe is not a failure");
     body.added(&pod("b", 901));
     assert_eq!(r.deltas(2).await, ["=900[]", "+b@901"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn b02_a_watch_that_tells_something_after_a_lost_connection_is_not_verified() {
+async fn a_watch_that_delivers_after_a_connection_loss_is_not_verified() {
     let mut r = start(&plain());
     let body = r.server.serve("900", &[]).await;
     tokio::time::advance(Duration::from_secs(10)).await;
@@ -189,14 +189,14 @@ async fn b02_a_watch_that_tells_something_after_a_lost_connection_is_not_verifie
     let body = r.server.watch().await.1.open();
     body.bookmark(901);
     assert!(r.server.is_quiet_for(Duration::from_secs(100)).await);
-    // Nor is one that follows a watch that ended as it should.
+    // Nor is a watch that follows one that ended normally.
     drop(body);
     let _body = r.server.watch().await.1.open();
     assert!(r.server.is_quiet_for(Duration::from_secs(100)).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn b02_informers_verify_at_different_times() {
+async fn informers_verify_at_different_times() {
     let mut silences = Vec::new();
     for seed in 0..20 {
         let mut r = start(&InformerOptions { seed: Some(seed), ..plain() });

@@ -1,9 +1,9 @@
-//! Streaming lists: B04 and B07.
+//! Streaming lists (`WatchList`) and the fallback to plain lists.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn b04_initial_events_move_the_version_only_at_their_end() {
+async fn initial_events_advance_the_version_only_at_their_end() {
     let mut r = start(&streaming());
     let (params, request) = r.server.watch().await;
     assert!(params.send_initial_events);
@@ -22,7 +22,7 @@ async fn b04_initial_events_move_the_version_only_at_their_end() {
     assert_eq!(
         r.deltas(2).await,
         ["=12[a@9,b@10]", "~a@13"],
-        "one replacement, then the same stream goes on"
+        "one replacement, then the same stream continues"
     );
     drop(body);
     let (resumed, _request) = r.server.watch().await;
@@ -30,7 +30,7 @@ async fn b04_initial_events_move_the_version_only_at_their_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b04_a_streaming_relist_that_is_cut_leaves_the_store_as_it_was() {
+async fn a_cut_streaming_relist_leaves_the_store_unchanged() {
     let mut r = start(&streaming());
     let body = r.server.watch().await.1.open();
     body.added(&pod("a", 1));
@@ -43,14 +43,14 @@ async fn b04_a_streaming_relist_that_is_cut_leaves_the_store_as_it_was() {
     body.added(&pod("b", 6));
     body.cut();
     let (list, request) = r.server.list().await;
-    assert_eq!(list.resource_version.as_deref(), Some("5"), "the initial events moved nothing");
+    assert_eq!(list.resource_version.as_deref(), Some("5"), "the initial events did not advance the version");
     assert!(r.queue.is_empty() && r.store.len() == 1);
     request.items("7", &[]);
     assert_eq!(r.deltas(1).await, ["=7[]"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn b07_a_server_without_streaming_lists_gets_a_plain_one_at_once() {
+async fn an_unsupported_streaming_list_falls_back_to_a_plain_list_at_once() {
     for (code, reason) in [
         (400, "BadRequest"),
         (405, "MethodNotAllowed"),
@@ -63,17 +63,17 @@ async fn b07_a_server_without_streaming_lists_gets_a_plain_one_at_once() {
         r.server.watch().await.1.status(code, reason);
         let (list, request) = r.server.list().await;
         assert_eq!((list.resource_version.as_deref(), at.elapsed()), (Some("0"), Duration::ZERO), "{code}");
-        assert!(r.status.borrow().error.is_none(), "no fault to show meanwhile either");
+        assert!(r.status.borrow().error.is_none(), "no failure is shown meanwhile either");
         request.items("5", &[pod("a", 1)]);
         let _body = r.server.watch().await.1.open();
         assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
-        assert!(r.status.borrow().error.is_none(), "no fault to show");
+        assert!(r.status.borrow().error.is_none(), "no failure is shown");
     }
 }
 
-/// As kube-apiserver answers above an etcd that cannot tell its progress.
+/// 500 is what kube-apiserver answers if its etcd cannot report progress.
 #[tokio::test(start_paused = true)]
-async fn b07_a_streaming_list_that_fails_is_followed_by_a_plain_one_at_once() {
+async fn a_failed_streaming_list_falls_back_to_a_plain_list_at_once() {
     for (code, reason) in
         [(500, "InternalError"), (503, "ServiceUnavailable"), (404, "NotFound"), (403, "Forbidden")]
     {
@@ -82,14 +82,14 @@ async fn b07_a_streaming_list_that_fails_is_followed_by_a_plain_one_at_once() {
         r.server.watch().await.1.status(code, reason);
         let (list, request) = r.server.list().await;
         assert_eq!((list.resource_version.as_deref(), at.elapsed()), (Some("0"), Duration::ZERO), "{reason}");
-        assert!(r.status.borrow().error.is_some(), "shown until the list works");
+        assert!(r.status.borrow().error.is_some(), "shown until a list succeeds");
         request.items("5", &[pod("a", 1)]);
         assert_eq!(r.deltas(1).await, ["=5[a@1]"]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn b07_a_plain_list_that_fails_as_well_backs_off() {
+async fn a_plain_list_that_also_fails_backs_off() {
     let mut r = start(&streaming());
     r.server.watch().await.1.status(500, "InternalError");
     r.server.list().await.1.status(500, "InternalError");
@@ -98,24 +98,24 @@ async fn b07_a_plain_list_that_fails_as_well_backs_off() {
     assert!(again.send_initial_events && is_first_backoff(at.elapsed()), "{:?}", at.elapsed());
 }
 
-/// Fails a streaming list and serves the plain one after it; then the watch makes the next list necessary.
-async fn serve_plainly(r: &mut Running, version: &str) {
+/// Fails a streaming list and serves the plain list after it; then fails the watch, so that a relist follows.
+async fn serve_plain_list(r: &mut RunningReflector, version: &str) {
     r.server.watch().await.1.status(500, "InternalError");
     r.server.list().await.1.items(version, &[]);
     relist(r).await;
 }
 
-async fn relist(r: &mut Running) {
+async fn relist(r: &mut RunningReflector) {
     let (params, request) = r.server.watch().await;
     assert!(!params.send_initial_events);
     request.open().error(410, "Expired");
 }
 
 #[tokio::test(start_paused = true)]
-async fn b07_after_two_failures_streaming_is_left_alone_for_ten_minutes() {
+async fn two_failures_pause_streaming_lists_for_ten_minutes() {
     let mut r = start(&streaming());
-    serve_plainly(&mut r, "5").await;
-    serve_plainly(&mut r, "6").await;
+    serve_plain_list(&mut r, "5").await;
+    serve_plain_list(&mut r, "6").await;
     let paused = Instant::now();
     r.server.list().await.1.items("7", &[]);
     let body = r.server.watch().await.1.open();
@@ -124,12 +124,12 @@ async fn b07_after_two_failures_streaming_is_left_alone_for_ten_minutes() {
     let (params, request) = r.server.watch().await;
     assert!(params.send_initial_events && paused.elapsed() >= Duration::from_secs(600));
     request.open().initial_end(8);
-    // That one worked: a single failure is forgotten with the next list again.
+    // That streaming list succeeded, so one failure does not pause streaming again.
     relist_from(&mut r, "9").await;
 }
 
-/// The streaming list that worked has its own watch; a resumed one ends in a relist, which tries streaming.
-async fn relist_from(r: &mut Running, version: &str) {
+/// Ends the watch, fails the streaming relist, serves a plain list, and checks that the next relist is a streaming one again.
+async fn relist_from(r: &mut RunningReflector, version: &str) {
     let (params, request) = r.server.watch().await;
     assert!(!params.send_initial_events, "{params:?}");
     request.open().error(410, "Expired");
@@ -140,10 +140,10 @@ async fn relist_from(r: &mut Running, version: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b07_a_server_that_ignores_the_parameter_gets_a_plain_list_after_ten_seconds() {
+async fn a_server_that_ignores_send_initial_events_gets_a_plain_list_after_ten_seconds() {
     let mut r = start(&streaming());
     let at = Instant::now();
-    // It sends events, as for version 0, and never the end of the initial ones.
+    // The server sends events as for version 0, but never the end of the initial events.
     let body = r.server.watch().await.1.open();
     body.added(&pod("a", 1));
     let (list, request) = r.server.list().await;
@@ -154,7 +154,7 @@ async fn b07_a_server_that_ignores_the_parameter_gets_a_plain_list_after_ten_sec
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_a_streaming_list_waits_for_a_busy_server_and_for_one_that_is_not_there() {
+async fn a_streaming_list_backs_off_for_a_busy_and_for_an_unreachable_server() {
     let mut r = start(&streaming());
     let at = Instant::now();
     r.server.watch().await.1.fail(Failure::response(429, Some("17"), b""));
@@ -167,7 +167,7 @@ async fn b06_a_streaming_list_waits_for_a_busy_server_and_for_one_that_is_not_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn b07_a_streaming_list_from_a_version_that_is_gone_is_read_consistently() {
+async fn a_streaming_list_from_an_expired_version_becomes_a_consistent_read() {
     for refusal in [expired(), too_large()] {
         let mut r = start(&streaming());
         let body = r.server.watch().await.1.open();
@@ -180,6 +180,6 @@ async fn b07_a_streaming_list_from_a_version_that_is_gone_is_read_consistently()
         assert_eq!((params.resource_version, params.send_initial_events), (None, true));
         request.open().error(410, "Expired");
         let (list, _request) = r.server.list().await;
-        assert_eq!((list.resource_version, list.limit), (None, Some(500)), "refused again: the plain way");
+        assert_eq!((list.resource_version, list.limit), (None, Some(500)), "refused again: a plain list");
     }
 }

@@ -1,4 +1,4 @@
-//! The table in the module's documentation, held to the code.
+//! Checks that the table in the module documentation matches the code.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ const TESTS: [&str; 7] = [
     include_str!("watching.rs"),
 ];
 
-/// The cells of each row, without the head.
+/// Returns the cells of each row, without the head of the table.
 fn rows() -> Vec<Vec<&'static str>> {
     DOCUMENTATION
         .lines()
@@ -34,7 +34,7 @@ fn tests() -> BTreeSet<&'static str> {
 }
 
 #[test]
-fn each_row_names_a_test_that_exists() {
+fn each_row_names_an_existing_test() {
     let (rows, tests) = (rows(), tests());
     assert!(rows.len() > 30 && tests.len() > 40, "{} rows, {} tests", rows.len(), tests.len());
     for row in &rows {
@@ -47,7 +47,7 @@ fn each_row_names_a_test_that_exists() {
 }
 
 #[test]
-fn each_state_of_the_machine_has_rows() {
+fn each_state_has_rows() {
     let variants =
         PHASES.split("enum Phase {").nth(1).and_then(|rest| rest.split("\n}").next()).expect("the states");
     let states: BTreeSet<_> = variants

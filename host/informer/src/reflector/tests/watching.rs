@@ -1,9 +1,9 @@
-//! Watches, and what is common: B02, B03, B05, B06, B08, B09.
+//! Watches, and behaviour common to all requests: events, backoff, stop, transforms and backpressure.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn b02_the_watch_starts_at_the_lists_version_with_a_drawn_time_out() {
+async fn the_watch_starts_at_the_lists_version_with_a_random_timeout() {
     let mut r = start(&plain());
     r.server.list().await.1.items("5", &[]);
     let mut timeouts = Vec::new();
@@ -22,7 +22,7 @@ async fn b02_the_watch_starts_at_the_lists_version_with_a_drawn_time_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b02_a_dead_connection_is_noticed() {
+async fn a_dead_connection_is_detected() {
     let mut r = start(&plain());
     let body = r.server.serve("5", &[]).await;
     body.bookmark(6);
@@ -30,8 +30,8 @@ async fn b02_a_dead_connection_is_noticed() {
     let (params, request) = r.server.watch().await;
     assert_eq!(params.resource_version.as_deref(), Some("6"), "resumed, without a relist");
     assert_eq!(silent_since.elapsed(), Duration::from_secs(120));
-    assert!(body.is_dropped(), "the dead request was ended");
-    // A server that accepts and never answers is noticed, too.
+    assert!(body.is_dropped(), "the dead request was dropped");
+    // A server that accepts the request and never answers is detected, too.
     let silent_since = Instant::now();
     drop(tokio::spawn(async move {
         tokio::time::sleep(Duration::from_secs(10_000)).await;
@@ -42,7 +42,7 @@ async fn b02_a_dead_connection_is_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_events_become_deltas_and_bookmarks_only_move_the_version() {
+async fn events_become_deltas_and_bookmarks_only_advance_the_version() {
     let mut r = start(&plain());
     let body = r.server.serve("5", &[pod("a", 1)]).await;
     body.added(&pod("b", 6));
@@ -50,13 +50,13 @@ async fn b03_events_become_deltas_and_bookmarks_only_move_the_version() {
     body.deleted(&pod("b", 8));
     body.bookmark(20);
     assert_eq!(r.deltas(4).await, ["=5[a@1]", "+b@6", "~a@7", "-b@8"]);
-    assert!(r.quiet().await);
+    assert!(r.is_quiet().await);
     drop(body);
     assert_eq!(r.server.watch().await.0.resource_version.as_deref(), Some("20"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_an_error_event_with_429_backs_off_and_resumes() {
+async fn an_error_event_with_429_backs_off_and_resumes() {
     let mut r = start(&plain());
     let body = r.server.serve("5", &[]).await;
     body.bookmark(6);
@@ -69,7 +69,7 @@ async fn b03_an_error_event_with_429_backs_off_and_resumes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_other_error_events_relist() {
+async fn other_error_events_relist() {
     for (code, reason) in [(410, "Expired"), (403, "Forbidden"), (400, "BadRequest")] {
         let mut r = start(&plain());
         let body = r.server.serve("5", &[]).await;
@@ -80,7 +80,7 @@ async fn b03_other_error_events_relist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_an_internal_error_resumes_three_times_without_progress_then_relists() {
+async fn an_internal_error_resumes_three_times_without_progress_then_relists() {
     let mut r = start(&plain());
     r.server.list().await.1.items("5", &[]);
     for _ in 0..2 {
@@ -91,14 +91,14 @@ async fn b03_an_internal_error_resumes_three_times_without_progress_then_relists
     body.error(500, "InternalError");
     for _ in 0..3 {
         let (params, request) = r.server.watch().await;
-        assert_eq!(params.resource_version.as_deref(), Some("6"), "progress begins the count anew");
+        assert_eq!(params.resource_version.as_deref(), Some("6"), "progress resets the count");
         request.open().error(500, "InternalError");
     }
     assert_eq!(r.server.list().await.0.resource_version.as_deref(), Some("6"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_what_cannot_be_read_leads_to_a_relist_and_is_counted() {
+async fn a_malformed_event_causes_a_relist_and_is_counted() {
     let bad = [
         "{\"type\":\"ADDED\",\"object\":{\"kind\":\"Node\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"n\",\"resourceVersion\":\"9\"}}}\n",
         "{\"type\":\"ADDED\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"9\"}}}\n",
@@ -119,12 +119,12 @@ async fn b03_what_cannot_be_read_leads_to_a_relist_and_is_counted() {
             "the bad event did not move the version: {line}"
         );
         assert_eq!(r.status.borrow().failures, 1);
-        assert!(r.queue.is_empty(), "what came after the bad event is not used: {line}");
+        assert!(r.queue.is_empty(), "events after the bad one are not used: {line}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn b05_a_watch_that_ends_normally_resumes_at_once_without_a_relist() {
+async fn a_watch_that_ends_normally_resumes_at_once_without_a_relist() {
     let mut r = start(&plain());
     let body = r.server.serve("5", &[]).await;
     body.added(&pod("a", 6));
@@ -134,7 +134,7 @@ async fn b05_a_watch_that_ends_normally_resumes_at_once_without_a_relist() {
     drop(body);
     let (params, request) = r.server.watch().await;
     assert_eq!((params.resource_version.as_deref(), ended.elapsed()), (Some("6"), Duration::ZERO));
-    // One that brought something may be as short as it likes.
+    // A watch with an event may be of any length.
     let body = request.open();
     body.modified(&pod("a", 7));
     body.raw("{\"type\":\"ADDED\",\"object\":{\"kind\":\"Po");
@@ -144,7 +144,7 @@ async fn b05_a_watch_that_ends_normally_resumes_at_once_without_a_relist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b05_a_very_short_watch_backs_off() {
+async fn a_very_short_watch_backs_off() {
     let mut r = start(&plain());
     let body = r.server.serve("5", &[]).await;
     tokio::task::yield_now().await;
@@ -153,7 +153,7 @@ async fn b05_a_very_short_watch_backs_off() {
     let (params, request) = r.server.watch().await;
     assert_eq!(params.resource_version.as_deref(), Some("5"), "without a relist");
     assert!(is_first_backoff(ended.elapsed()), "{:?}", ended.elapsed());
-    // A repeated event is no progress: a server that sends it for ever must not be asked without a pause.
+    // A repeated event is no progress: a server that sends it forever must not be asked without a pause.
     let body = request.open();
     body.bookmark(5);
     let ended = Instant::now();
@@ -163,7 +163,7 @@ async fn b05_a_very_short_watch_backs_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_429_honours_retry_after_and_does_not_relist() {
+async fn a_429_honours_retry_after_and_does_not_relist() {
     let busy = || Failure::response(429, Some("17"), b"");
     let mut r = start(&plain());
     let at = Instant::now();
@@ -183,7 +183,7 @@ async fn b06_429_honours_retry_after_and_does_not_relist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_retry_after_0_backs_off_and_grows() {
+async fn an_unusable_retry_after_backs_off_and_grows() {
     for header in ["0", "-1", "soon", "Wed, 21 Oct 2099 07:28:00 GMT"] {
         let mut r = start(&plain());
         let mut gaps = Vec::new();
@@ -206,7 +206,7 @@ async fn b06_retry_after_0_backs_off_and_grows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_a_huge_retry_after_silences_no_informer_for_more_than_a_minute() {
+async fn a_huge_retry_after_is_limited_to_one_minute() {
     let mut r = start(&plain());
     for header in ["61", "86400", "18446744073709551615"] {
         let (_, request) = r.server.list().await;
@@ -219,7 +219,7 @@ async fn b06_a_huge_retry_after_silences_no_informer_for_more_than_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b06_a_refused_connection_retries_the_watch_without_relisting() {
+async fn a_refused_connection_retries_the_watch_without_relisting() {
     let mut r = start(&plain());
     r.server.list().await.1.items("5", &[]);
     let mut waits = Vec::new();
@@ -239,7 +239,7 @@ async fn b06_a_refused_connection_retries_the_watch_without_relisting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b08_a_stop_ends_the_request_under_way_and_the_task() {
+async fn stop_drops_the_request_and_ends_the_task() {
     let mut r = start(&plain());
     let body = r.server.serve("5", &[]).await;
     assert_eq!(r.deltas(1).await, ["=5[]"]);
@@ -252,13 +252,13 @@ async fn b08_a_stop_ends_the_request_under_way_and_the_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b08_a_stop_is_prompt_while_it_waits_lists_or_is_held_back() {
-    for what in ["waits", "lists", "is held back"] {
+async fn stop_is_prompt_during_backoff_list_and_backpressure() {
+    for activity in ["backing off", "listing", "held back"] {
         let mut r = start(&InformerOptions { delta_capacity: 1, ..plain() });
         let (_, request) = r.server.list().await;
-        match what {
-            "waits" => request.status(500, "InternalError"),
-            "lists" => drop(tokio::spawn(async move { request.open().dropped().await })),
+        match activity {
+            "backing off" => request.status(500, "InternalError"),
+            "listing" => drop(tokio::spawn(async move { request.open().dropped().await })),
             _ => {
                 request.items("5", &[pod("a", 1), pod("b", 1)]);
                 r.server.watch().await.1.open().added(&pod("c", 6));
@@ -270,12 +270,12 @@ async fn b08_a_stop_is_prompt_while_it_waits_lists_or_is_held_back() {
         let at = Instant::now();
         r.stop.cancel();
         r.task.await.expect("no panic");
-        assert_eq!(at.elapsed(), Duration::ZERO, "{what}");
+        assert_eq!(at.elapsed(), Duration::ZERO, "{activity}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn b09_the_transform_runs_before_an_object_is_queued() {
+async fn the_transform_runs_before_an_object_is_queued() {
     let managed =
         |json: String| json.replace(r#""labels""#, r#""managedFields":[{"manager":"kubectl"}],"labels""#);
     let mut r = start_for(&pods_key().with_transform(Transform::standard()), &plain());
@@ -291,7 +291,7 @@ async fn b09_the_transform_runs_before_an_object_is_queued() {
     body.raw(&format!("{{\"type\":\"MODIFIED\",\"object\":{}}}\n", managed(pod("a", 1).json())));
     r.deltas(1).await;
     let by_watch = r.store.list()[0].clone();
-    assert_eq!(by_watch.json(), by_list.json(), "the same bytes by either path");
+    assert_eq!(by_watch.json(), by_list.json(), "the same bytes from list and watch");
 }
 
 #[tokio::test(start_paused = true)]
@@ -304,18 +304,18 @@ async fn backpressure_stops_reading_while_the_queue_is_full() {
     for _ in 0..2000 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(r.queue.len(), 4, "one event a chunk here, so never more than the capacity");
-    let mut words = Vec::new();
-    while words.len() < 1001 {
-        words.extend(r.deltas(1).await);
+    assert_eq!(r.queue.len(), 4, "one event per chunk, so never more than the capacity");
+    let mut deltas = Vec::new();
+    while deltas.len() < 1001 {
+        deltas.extend(r.deltas(1).await);
     }
     let expected: Vec<_> = (6..1006).map(|version| format!("+p{version}@{version}")).collect();
-    assert_eq!(words[1..], expected, "held back, not lost");
+    assert_eq!(deltas[1..], expected, "held back, not lost");
 }
 
-/// Merged changes would leave in the order of first positions, and the store would be at versions that the server never had.
+/// Merged changes would be applied in the order of first positions, through states that the server never had.
 #[tokio::test(start_paused = true)]
-async fn backpressure_holds_a_chunk_of_many_events_back_and_merges_none() {
+async fn backpressure_holds_back_a_chunk_of_many_events_without_merging() {
     let mut r = start(&InformerOptions { delta_capacity: 4, ..plain() });
     let body = r.server.serve("5", &[]).await;
     let event = |version: u64| {
@@ -325,21 +325,21 @@ async fn backpressure_holds_a_chunk_of_many_events_back_and_merges_none() {
         )
     };
     body.raw(&(6..1006).map(event).collect::<String>());
-    let mut words = Vec::new();
-    while words.len() < 1001 {
+    let mut deltas = Vec::new();
+    while deltas.len() < 1001 {
         for _ in 0..20 {
             tokio::task::yield_now().await;
         }
         assert!(r.queue.len() <= 4, "{}", r.queue.len());
-        words.extend(r.deltas(1).await);
+        deltas.extend(r.deltas(1).await);
     }
     let expected: Vec<_> = (6..1006).map(|version| format!("~p{}@{version}", version % 3)).collect();
-    assert_eq!(words[1..], expected);
+    assert_eq!(deltas[1..], expected);
     assert_eq!(r.store.resource_version(), "1005");
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_whole_wherever_the_chunks_are_cut() {
+async fn events_are_complete_wherever_chunks_are_split() {
     let events: String = (6..10)
         .map(|version| {
             format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", pod(&format!("p{version}"), version).json())
@@ -356,7 +356,7 @@ async fn events_are_whole_wherever_the_chunks_are_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b03_a_bookmark_moves_the_stores_version_once_everything_before_it_is_applied() {
+async fn a_bookmark_advances_the_store_version_once_earlier_deltas_are_applied() {
     let mut r = start(&plain());
     let body = r.server.serve("5", &[pod("a", 1)]).await;
     body.added(&pod("b", 6));
@@ -366,7 +366,7 @@ async fn b03_a_bookmark_moves_the_stores_version_once_everything_before_it_is_ap
     }
     assert_eq!(r.store.resource_version(), "");
     r.deltas(1).await;
-    assert_eq!(r.store.resource_version(), "5", "the change before the bookmark waits");
+    assert_eq!(r.store.resource_version(), "5", "the change before the bookmark is still queued");
     r.deltas(1).await;
     assert_eq!(r.store.resource_version(), "20");
     body.bookmark(30);

@@ -1,11 +1,11 @@
-//! What is told, and in which order: B14, B31 to B33, B38.
+//! Delivery: the order of notifications, their relation to the cache, and independence of subscribers.
 
 use std::task::Poll;
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn b31_the_cache_is_at_least_as_fresh_as_any_notification() {
+async fn the_cache_is_at_least_as_fresh_as_any_notification() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
@@ -15,23 +15,23 @@ async fn b31_the_cache_is_at_least_as_fresh_as_any_notification() {
         body.event(if version == 2 { "ADDED" } else { "MODIFIED" }, &pod("a", version));
         if version % 7 == 0 {
             for notification in subscription.next_batch().await.expect("open") {
-                let told: u64 = notification.object().resource_version().parse().expect("a number");
+                let notified: u64 = notification.object().resource_version().parse().expect("a number");
                 let cached = store.get(notification.key()).expect("cached");
-                assert!(cached.resource_version().parse::<u64>().expect("a number") >= told);
+                assert!(cached.resource_version().parse::<u64>().expect("a number") >= notified);
             }
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn b14_a_replacement_swaps_the_store_then_tells_tombstones_first_and_items_in_order() {
+async fn a_replacement_swaps_the_store_then_delivers_tombstones_before_items() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     subscription.add_index("app", IndexFn::label("app")).expect("new");
     let mut server = cluster.server(0);
     let body = server.serve("5", &[pod("z", 1), pod("b", 2), pod("a", 3)]).await;
-    assert_eq!(words(&subscription, 3).await, ["*+z@1", "*+b@2", "*+a@3"], "list order, not key order");
-    // One more object is known to the queue alone when the list arrives.
+    assert_eq!(summaries(&subscription, 3).await, ["*+z@1", "*+b@2", "*+a@3"], "list order, not key order");
+    // One more object is known only to the queue when the list arrives.
     body.raw(
         &[
             format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", pod("q", 6).json()),
@@ -44,47 +44,47 @@ async fn b14_a_replacement_swaps_the_store_then_tells_tombstones_first_and_items
     let store = subscription.store();
     assert_eq!(store.index_values("app").expect("known"), ["db", "web"]);
     assert_eq!(store.list_keys(), [ObjectKey::new("ns", "n"), ObjectKey::new("ns", "z")]);
-    assert_eq!(words(&subscription, 6).await, ["+q@6", "-a@3?", "-b@2?", "-q@6?", "z@1>8", "+n@7"]);
+    assert_eq!(summaries(&subscription, 6).await, ["+q@6", "-a@3?", "-b@2?", "-q@6?", "z@1>8", "+n@7"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn b32_notifications_of_a_relist_follow_uid_and_version() {
+async fn relist_notifications_depend_on_uid_and_version() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
     let body =
         server.serve("5", &[pod("same", 1), pod("changed", 2), pod("remade", 3), pod("gone", 4)]).await;
-    words(&subscription, 4).await;
+    summaries(&subscription, 4).await;
     body.error(410, "Expired");
     let pods = [pod("same", 1), pod("changed", 7), pod("remade", 8).uid("other"), pod("new", 9)];
     let body = server.serve("9", &pods).await;
     assert_eq!(
-        words(&subscription, 6).await,
+        summaries(&subscription, 6).await,
         ["-gone@4?", "same@1>1", "changed@2>7", "-remade@3?", "+remade@8", "+new@9"]
     );
     body.deleted(&pod("same", 10));
     body.added(&pod("same", 11).uid("second"));
-    assert_eq!(words(&subscription, 2).await, ["-same@10", "+same@11"]);
+    assert_eq!(summaries(&subscription, 2).await, ["-same@10", "+same@11"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn b32_the_end_of_an_earlier_object_of_that_name_is_not_told_twice() {
+async fn the_deletion_of_an_earlier_object_of_the_same_name_is_delivered_once() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
-    // The list shows b newer than the list's own version: the events between them come again.
+    // The list contains b at a later version than the list's own, so the watch repeats the events in between.
     let body = server.serve("5", &[pod("a", 1).uid("first"), pod("b", 9)]).await;
     body.deleted(&pod("a", 6).uid("first"));
     body.added(&pod("a", 7).uid("second"));
     body.deleted(&pod("a", 7).uid("first"));
     body.modified(&pod("b", 8));
     body.modified(&pod("a", 10).uid("second"));
-    assert_eq!(words(&subscription, 5).await, ["*+a@1", "*+b@9", "-a@6", "+a@7", "a@7>10"]);
-    assert!(nothing_more(&subscription).await, "repeated events are passed over");
+    assert_eq!(summaries(&subscription, 5).await, ["*+a@1", "*+b@9", "-a@6", "+a@7", "a@7>10"]);
+    assert!(nothing_more(&subscription).await, "repeated events are ignored");
 }
 
 #[tokio::test(start_paused = true)]
-async fn b32_an_object_without_a_uid_passes_for_any_of_its_name() {
+async fn an_object_without_a_uid_matches_any_object_of_its_name() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
@@ -92,11 +92,11 @@ async fn b32_an_object_without_a_uid_passes_for_any_of_its_name() {
     body.modified(&pod("a", 6).uid(""));
     body.modified(&pod("b", 7));
     body.deleted(&pod("a", 8));
-    assert_eq!(words(&subscription, 5).await, ["*+a@1", "*+b@2", "a@1>6", "b@2>7", "-a@8"]);
+    assert_eq!(summaries(&subscription, 5).await, ["*+a@1", "*+b@2", "a@1>6", "b@2>7", "-a@8"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn b33_who_takes_a_batch_wakes_the_next_who_waits_while_there_is_more() {
+async fn taking_a_batch_wakes_the_next_waiter_while_more_is_pending() {
     let cluster = Cluster::new();
     let options = SubscribeOptions { batch: 1, ..SubscribeOptions::default() };
     let subscription = cluster.registry.subscribe(pods_key(), options).expect("open");
@@ -119,7 +119,7 @@ async fn b33_who_takes_a_batch_wakes_the_next_who_waits_while_there_is_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b33_a_stuck_subscriber_costs_the_others_nothing_and_its_backlog_is_bounded() {
+async fn a_stuck_subscriber_does_not_delay_others_and_its_backlog_is_bounded() {
     let cluster = Cluster::new();
     let options = SubscribeOptions { backlog: 10, ..SubscribeOptions::default() };
     let stuck = cluster.registry.subscribe(pods_key(), options).expect("open");
@@ -127,24 +127,24 @@ async fn b33_a_stuck_subscriber_costs_the_others_nothing_and_its_backlog_is_boun
     let mut server = cluster.server(0);
     let initial: Vec<Pod> = (0..20).map(|i| pod(&format!("p{i}"), 1)).collect();
     let body = server.serve("1", &initial).await;
-    assert_eq!(words(&lively, 20).await.len(), 20);
+    assert_eq!(summaries(&lively, 20).await.len(), 20);
     let mut version = 1;
     for _ in 0..50 {
         for i in 0..20 {
             version += 1;
             body.modified(&pod(&format!("p{i}"), version));
         }
-        assert_eq!(words(&lively, 20).await.len(), 20, "who keeps up gets every event");
+        assert_eq!(summaries(&lively, 20).await.len(), 20, "a subscriber that keeps up gets every event");
     }
     let backlog = |position: usize| cluster.registry.informers()[0].subscribers[position].backlog;
     assert_eq!((backlog(0), backlog(1)), (20, 0));
-    let caught_up = words(&stuck, 20).await;
+    let caught_up = summaries(&stuck, 20).await;
     assert_eq!((caught_up[0].as_str(), caught_up[19].as_str()), ("*+p0@982", "*+p19@1001"));
     assert!(nothing_more(&stuck).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn b33_who_keeps_up_gets_every_event_of_one_chunk() {
+async fn a_subscriber_that_keeps_up_gets_every_event_of_a_chunk() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
@@ -152,10 +152,10 @@ async fn b33_who_keeps_up_gets_every_event_of_one_chunk() {
     let line =
         |kind: &str, version| format!("{{\"type\":\"{kind}\",\"object\":{}}}\n", pod("a", version).json());
     body.raw(&[line("ADDED", 2), line("MODIFIED", 3), line("DELETED", 4), line("ADDED", 5)].concat());
-    assert_eq!(words(&subscription, 4).await, ["+a@2", "a@2>3", "-a@4", "+a@5"]);
+    assert_eq!(summaries(&subscription, 4).await, ["+a@2", "a@2>3", "-a@4", "+a@5"]);
 }
 
-/// Panics at one object and collects the others.
+/// Panics on one object and collects the others.
 #[derive(Default)]
 struct Panicky {
     handled: Arc<Mutex<Vec<String>>>,
@@ -166,17 +166,17 @@ struct Panicky {
 impl crate::handler::Handler for Panicky {
     async fn handle(&mut self, batch: &[Notification]) -> Result<(), crate::handler::HandlerFailed> {
         assert!(batch.iter().all(|notification| notification.object().resource_version() != "13"), "unlucky");
-        self.handled.lock().extend(batch.iter().map(word));
+        self.handled.lock().extend(batch.iter().map(summary));
         Ok(())
     }
 
     async fn parked(&mut self, notification: &Notification) {
-        self.parked.lock().push(word(notification));
+        self.parked.lock().push(summary(notification));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn b38_a_handler_that_panics_is_isolated_and_gets_the_rest_of_its_batch() {
+async fn a_panicking_handler_is_isolated_and_gets_the_rest_of_its_batch() {
     let cluster = Cluster::new();
     let other = cluster.subscribe(pods_key());
     let subscription = cluster.subscribe(pods_key());
@@ -185,33 +185,33 @@ async fn b38_a_handler_that_panics_is_isolated_and_gets_the_rest_of_its_batch() 
     let running = tokio::spawn(async move { crate::handler::run_handler(&subscription, &mut handler).await });
     let mut server = cluster.server(0);
     let body = server.serve("20", &[pod("a", 12), pod("b", 13), pod("c", 14)]).await;
-    assert_eq!(words(&other, 3).await.len(), 3, "others go on");
+    assert_eq!(summaries(&other, 3).await.len(), 3, "other subscribers are not affected");
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(*handled.lock(), ["*+a@12", "*+c@14"]);
     assert_eq!(*parked.lock(), ["*+b@13"]);
     body.modified(&pod("b", 21));
-    words(&other, 1).await;
+    summaries(&other, 1).await;
     settle().await;
-    assert_eq!(handled.lock().last().map(String::as_str), Some("b@13>21"), "a change frees it");
+    assert_eq!(handled.lock().last().map(String::as_str), Some("b@13>21"), "a change unparks it");
     cluster.registry.stop().await;
     running.await.expect("it ends with the informer");
 }
 
 #[tokio::test(start_paused = true)]
-async fn chunks_that_come_one_after_the_other_wake_a_subscriber_once() {
+async fn consecutive_chunks_wake_a_subscriber_once() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
     let body = server.serve("1", &[]).await;
     settle().await;
-    let told = tokio::spawn(async move {
+    let batch_sizes = tokio::spawn(async move {
         let mut batches = Vec::new();
         while batches.iter().sum::<usize>() < 100 {
             batches.push(subscription.next_batch().await.expect("open").len());
         }
         batches
     });
-    // As a connection hands its chunks over: the next one is there when the informer has had its turn.
+    // As a connection delivers chunks: the next chunk arrives when the informer has had its turn.
     let connection = tokio::spawn(async move {
         for version in 2..102 {
             body.event("ADDED", &pod(&format!("pod-{version}"), version));
@@ -224,6 +224,6 @@ async fn chunks_that_come_one_after_the_other_wake_a_subscriber_once() {
         }
         body
     });
-    assert_eq!(told.await.expect("no panic"), [100]);
+    assert_eq!(batch_sizes.await.expect("no panic"), [100]);
     drop(connection.await);
 }

@@ -1,25 +1,25 @@
-//! Joining, leaving, syncing and stopping: B08, B17, B34 to B37.
+//! Life cycle: subscribing, unsubscribing, syncing, resyncing, stopping, and restarting after a panic.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn b34_a_late_subscriber_first_gets_what_is_cached_then_what_comes() {
+async fn a_late_subscriber_gets_cached_objects_then_live_events() {
     let cluster = Cluster::new();
     let early = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
     let body = server.serve("5", &[pod("a", 1), pod("b", 2)]).await;
     body.modified(&pod("b", 6));
-    words(&early, 3).await;
+    summaries(&early, 3).await;
     let late = cluster.subscribe(pods_key());
     assert!(!late.has_synced());
     body.modified(&pod("a", 7));
-    assert_eq!(words(&late, 3).await, ["*+a@1", "*+b@6", "a@1>7"]);
+    assert_eq!(summaries(&late, 3).await, ["*+a@1", "*+b@6", "a@1>7"]);
     assert!(late.has_synced());
     assert!(nothing_more(&late).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn b34_after_the_stop_nobody_can_subscribe() {
+async fn subscribing_after_stop_is_an_error() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     cluster.registry.stop().await;
@@ -32,7 +32,7 @@ async fn b34_after_the_stop_nobody_can_subscribe() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b08_a_stop_is_prompt_and_nothing_is_delivered_afterwards() {
+async fn stop_is_prompt_and_nothing_is_delivered_afterwards() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
@@ -42,11 +42,11 @@ async fn b08_a_stop_is_prompt_and_nothing_is_delivered_afterwards() {
     cluster.registry.stop().await;
     assert!(body.is_dropped());
     body.modified(&pod("a", 7));
-    assert!(subscription.next_batch().await.is_none(), "not even what waited");
+    assert!(subscription.next_batch().await.is_none(), "not even pending notifications");
 }
 
 #[tokio::test(start_paused = true)]
-async fn b35_only_those_who_are_due_get_a_resync() {
+async fn only_subscribers_that_are_due_get_a_resync() {
     let cluster = Cluster::new();
     let with_resync = |seconds: u64| {
         let options =
@@ -57,42 +57,42 @@ async fn b35_only_those_who_are_due_get_a_resync() {
     let mut server = cluster.server(0);
     let body = server.serve("5", &[pod("a", 1)]).await;
     for subscription in [&ten, &thirty, &never] {
-        assert_eq!(words(subscription, 1).await, ["*+a@1"]);
+        assert_eq!(summaries(subscription, 1).await, ["*+a@1"]);
     }
     for _ in 0..2 {
         advance(Duration::from_secs(10)).await;
-        assert_eq!(words(&ten, 1).await, ["a@1>1"]);
+        assert_eq!(summaries(&ten, 1).await, ["a@1>1"]);
         settle().await;
         assert!(cluster.registry.informers()[0].subscribers[1].backlog == 0);
     }
     advance(Duration::from_secs(10)).await;
-    assert_eq!(words(&ten, 1).await, ["a@1>1"]);
-    assert_eq!(words(&thirty, 1).await, ["a@1>1"]);
+    assert_eq!(summaries(&ten, 1).await, ["a@1>1"]);
+    assert_eq!(summaries(&thirty, 1).await, ["a@1>1"]);
     body.modified(&pod("a", 6));
-    assert_eq!(words(&never, 1).await, ["a@1>6"], "no resync before it");
-    assert_eq!(words(&thirty, 1).await, ["a@1>6"]);
+    assert_eq!(summaries(&never, 1).await, ["a@1>6"], "no resync before it");
+    assert_eq!(summaries(&thirty, 1).await, ["a@1>6"]);
     advance(Duration::from_secs(10)).await;
-    assert_eq!(words(&ten, 2).await, ["a@1>6", "a@6>6"]);
-    assert!(nothing_more(&thirty).await, "its next one is not due");
+    assert_eq!(summaries(&ten, 2).await, ["a@1>6", "a@6>6"]);
+    assert!(nothing_more(&thirty).await, "its next resync is not due");
 }
 
 #[tokio::test(start_paused = true)]
-async fn b35_periods_below_a_second_are_raised() {
+async fn resync_periods_below_a_second_are_raised() {
     let cluster = Cluster::new();
     let options = SubscribeOptions { resync: Some(Duration::from_millis(1)), ..SubscribeOptions::default() };
     let subscription = cluster.registry.subscribe(pods_key(), options).expect("open");
     let mut server = cluster.server(0);
     let _body = server.serve("5", &[pod("a", 1)]).await;
-    words(&subscription, 1).await;
+    summaries(&subscription, 1).await;
     advance(Duration::from_millis(900)).await;
     settle().await;
     assert_eq!(cluster.registry.informers()[0].subscribers[0].backlog, 0);
     advance(Duration::from_millis(200)).await;
-    assert_eq!(words(&subscription, 1).await, ["a@1>1"]);
+    assert_eq!(summaries(&subscription, 1).await, ["a@1>1"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn b36_synced_means_that_this_subscriber_was_given_the_initial_list() {
+async fn has_synced_is_true_once_this_subscriber_took_the_initial_list() {
     let cluster = Cluster::new();
     let options = SubscribeOptions { batch: 2, ..SubscribeOptions::default() };
     let subscription = cluster.registry.subscribe(pods_key(), options).expect("open");
@@ -113,7 +113,7 @@ async fn b36_synced_means_that_this_subscriber_was_given_the_initial_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b17_an_empty_first_list_is_synced_at_once() {
+async fn an_empty_first_list_is_synced_at_once() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
@@ -124,7 +124,7 @@ async fn b17_an_empty_first_list_is_synced_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b37_the_first_reconcile_waits_for_all_caches() {
+async fn wait_for_cache_sync_waits_for_all_caches() {
     let cluster = Cluster::new();
     let first = cluster.subscribe(pods_key().in_namespace("one"));
     let second = cluster.subscribe(pods_key().in_namespace("two"));
@@ -135,24 +135,24 @@ async fn b37_the_first_reconcile_waits_for_all_caches() {
     assert!(waiting.poll().is_pending());
     let _two = cluster.server(1).serve("5", &[pod("a", 1).namespace("two")]).await;
     settle().await;
-    assert!(waiting.poll().is_pending(), "the initial list was not taken yet");
+    assert!(waiting.poll().is_pending(), "the initial list has not been taken yet");
     second.next_batch().await;
     assert!(waiting.is_woken());
     assert_eq!(waiting.poll(), std::task::Poll::Ready(true));
 }
 
 #[tokio::test(start_paused = true)]
-async fn next_batch_loses_nothing_when_it_is_cancelled() {
+async fn a_cancelled_next_batch_loses_nothing() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
     let body = server.serve("1", &[]).await;
     let mut seen = BTreeMap::new();
     for version in 2..100_u64 {
-        // Polled once and dropped: whether an event is there at that moment or not, none may get lost.
+        // Polled once and dropped: no event may get lost, whether one is pending at that moment or not.
         let mut cancelled = tokio_test::task::spawn(subscription.next_batch());
         if let std::task::Poll::Ready(batch) = cancelled.poll() {
-            batch.expect("open").iter().for_each(|n| drop(seen.insert(n.key().to_string(), word(n))));
+            batch.expect("open").iter().for_each(|n| drop(seen.insert(n.key().to_string(), summary(n))));
         }
         drop(cancelled);
         body.added(&pod(&format!("p{version}"), version));
@@ -166,13 +166,13 @@ async fn next_batch_loses_nothing_when_it_is_cancelled() {
             .await
             .expect("open")
             .iter()
-            .for_each(|n| drop(seen.insert(n.key().to_string(), word(n))));
+            .for_each(|n| drop(seen.insert(n.key().to_string(), summary(n))));
     }
     assert!(nothing_more(&subscription).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_says_what_a_subscriber_waits_for() {
+async fn the_status_reports_the_failure_that_blocks_a_subscriber() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut changes = subscription.status_changes();
@@ -182,77 +182,77 @@ async fn the_status_says_what_a_subscriber_waits_for() {
     assert!(failed.contains("cannot list pods.v1 (GET /api/v1/pods): HTTP 404"), "{failed}");
     assert!(failed.contains("install the CRD"), "{failed}");
     let _body = server.serve("5", &[]).await;
-    let well =
+    let recovered =
         changes.wait_for(|status| status.synced && status.error.is_none()).await.expect("running").clone();
-    assert_eq!((well.list_requests, well.failures), (2, 1));
+    assert_eq!((recovered.list_requests, recovered.failures), (2, 1));
 }
 
-/// Panics at the first lists.
-struct Defective {
+/// Panics on the first lists.
+struct PanickingListWatch {
     panics: std::sync::atomic::AtomicU32,
-    sound: Arc<dyn ListWatch>,
+    inner: Arc<dyn ListWatch>,
 }
 
 #[async_trait::async_trait]
-impl ListWatch for Defective {
+impl ListWatch for PanickingListWatch {
     async fn list(&self, params: &crate::ListParams) -> Result<crate::ByteStream, Failure> {
         use std::sync::atomic::Ordering::Relaxed;
         if self.panics.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
             panic!("a defect of the list-watch")
         }
-        self.sound.list(params).await
+        self.inner.list(params).await
     }
 
     async fn watch(&self, params: &crate::WatchParams) -> Result<crate::ByteStream, Failure> {
-        self.sound.watch(params).await
+        self.inner.watch(params).await
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_panics_says_so_and_is_started_again_for_its_subscribers() {
-    let (mut server, sound) = scripted();
+async fn a_panicking_informer_reports_it_and_is_restarted() {
+    let (mut server, list_watch) = scripted_server();
     let factory = move |_: &InformerKey| -> Arc<dyn ListWatch> {
-        let sound: Arc<dyn ListWatch> = sound.clone();
-        Arc::new(Defective { panics: 2.into(), sound })
+        let inner: Arc<dyn ListWatch> = list_watch.clone();
+        Arc::new(PanickingListWatch { panics: 2.into(), inner })
     };
     let options = InformerOptions { streaming_list: false, ..InformerOptions::default() };
     let registry = InformerRegistry::new(factory, options);
     let subscription =
         registry.subscribe(pods_key(), SubscribeOptions::default()).expect("the registry is open");
     let mut changes = subscription.status_changes();
-    let told = changes.wait_for(|status| status.failures == 2).await.expect("it goes on").to_string();
-    assert!(told.starts_with("waiting to try again, not synced: "), "{told}");
-    assert!(told.contains("panicked: a defect of the list-watch; started again in 200ms"), "{told}");
+    let status = changes.wait_for(|status| status.failures == 2).await.expect("it goes on").to_string();
+    assert!(status.starts_with("waiting to try again, not synced: "), "{status}");
+    assert!(status.contains("panicked: a defect of the list-watch; started again in 200ms"), "{status}");
     let _body = server.serve("5", &[pod("a", 1)]).await;
-    assert_eq!(words(&subscription, 1).await, ["*+a@1"]);
+    assert_eq!(summaries(&subscription, 1).await, ["*+a@1"]);
     let status = changes.wait_for(|status| status.error.is_none()).await.expect("it goes on").clone();
-    assert_eq!((status.failures, status.synced), (2, true), "failures are counted on");
+    assert_eq!((status.failures, status.synced), (2, true), "the failure count is kept");
     assert_eq!(registry.informers().len(), 1);
     registry.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_a_panic_kept_from_a_subscriber_is_told_after_the_restart() {
+async fn a_deletion_interrupted_by_a_panic_is_delivered_after_the_restart() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
     let _body = server.serve("5", &[pod("a", 1)]).await;
-    assert_eq!(words(&subscription, 1).await, ["*+a@1"]);
-    // As a panic leaves it that came after the object was taken out of the cache, and before anybody was told.
-    let informer = Arc::clone(&subscription.outlet.home.lock());
+    assert_eq!(summaries(&subscription, 1).await, ["*+a@1"]);
+    // The state after a panic between the removal of the object from the cache and the first push.
+    let informer = Arc::clone(&subscription.subscriber.informer.lock());
     let key = pod("a", 1).object().key().clone();
     let stored = informer.store.get(&key).expect("it is there");
     informer.store.delete(&key, Some("6"));
     let deletion = pilothouse_model::Deletion { last: pod("a", 6).object(), final_state_unknown: false };
-    informer.hub.lock().leave_untold(stored, deletion);
+    informer.subscribers.lock().set_pending_deletion(stored, deletion);
     informer.finish_deletion();
-    assert_eq!(words(&subscription, 1).await, ["-a@6"]);
+    assert_eq!(summaries(&subscription, 1).await, ["-a@6"]);
     informer.finish_deletion();
     assert!(nothing_more(&subscription).await);
 }
 
 #[test]
-fn without_a_runtime_a_subscription_is_refused() {
+fn subscribing_outside_a_runtime_is_an_error() {
     let cluster = Cluster::new();
     let refused = cluster.registry.subscribe(pods_key(), SubscribeOptions::default());
     assert_eq!(refused.err(), Some(SubscribeError::NoRuntime));

@@ -1,3 +1,5 @@
+//! Tests of shared informers against scripted servers, in virtual time.
+
 mod delivery;
 mod lifecycle;
 mod observing;
@@ -16,10 +18,10 @@ use crate::failure::Failure;
 use crate::key::InformerKey;
 use crate::list_watch::ListWatch;
 use crate::options::InformerOptions;
-use crate::scripted::{Pod, Server, pod, pods_key, scripted, within_patience};
+use crate::scripted_server::{Pod, Server, pod, pods_key, scripted_server, with_timeout};
 use crate::store::{IndexError, IndexFn};
 
-/// A registry whose informers each talk to a server of the test.
+/// A registry in which each informer talks to a scripted server of its own.
 struct Cluster {
     registry: InformerRegistry,
     servers: Arc<Mutex<Vec<Option<Server>>>>,
@@ -31,7 +33,7 @@ impl Cluster {
         let factory = {
             let servers = Arc::clone(&servers);
             move |_: &InformerKey| -> Arc<dyn ListWatch> {
-                let (server, list_watch) = scripted();
+                let (server, list_watch) = scripted_server();
                 servers.lock().push(Some(server));
                 list_watch
             }
@@ -44,7 +46,7 @@ impl Cluster {
         self.registry.subscribe(key, SubscribeOptions::default()).expect("the registry is open")
     }
 
-    /// How many informers were ever started.
+    /// Returns how many informers were ever started.
     fn started(&self) -> usize {
         self.servers.lock().len()
     }
@@ -54,9 +56,9 @@ impl Cluster {
     }
 }
 
-/// A notification in one word: `+a@1` added, `*` before it when initial, `a@1>2` updated, `-a@2` deleted, `-a@2?` with an
-/// unknown final state.
-fn word(notification: &Notification) -> String {
+/// Abbreviates a notification: `+a@1` is an addition (`*+a@1` if initial), `a@1>2` an update, `-a@2` a deletion, and `-a@2?` a
+/// deletion with unknown final state.
+fn summary(notification: &Notification) -> String {
     match notification {
         Notification::Added { object, initial } => {
             format!("{}+{}@{}", if *initial { "*" } else { "" }, object.name(), object.resource_version())
@@ -75,16 +77,17 @@ fn word(notification: &Notification) -> String {
     }
 }
 
-async fn words(subscription: &Subscription, count: usize) -> Vec<String> {
-    let mut words = Vec::new();
-    while words.len() < count {
-        let batch = within_patience(subscription.next_batch()).await.expect("an open subscription");
-        words.extend(batch.iter().map(word));
+/// Takes batches until it has at least `count` notifications, and abbreviates them.
+async fn summaries(subscription: &Subscription, count: usize) -> Vec<String> {
+    let mut summaries = Vec::new();
+    while summaries.len() < count {
+        let batch = with_timeout(subscription.next_batch()).await.expect("an open subscription");
+        summaries.extend(batch.iter().map(summary));
     }
-    words
+    summaries
 }
 
-/// Lets all tasks run until they wait.
+/// Lets all tasks run until they are idle.
 async fn settle() {
     for _ in 0..50 {
         tokio::task::yield_now().await;

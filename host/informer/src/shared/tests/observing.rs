@@ -1,4 +1,4 @@
-//! What an operator sees: metrics and the dump.
+//! What an operator sees: metrics and the state dump.
 
 use pilothouse_model::{Delta, Replacement, Transform};
 
@@ -25,18 +25,22 @@ async fn metrics_count_lists_watches_and_events() {
     let body = server.watch().await.1.open();
     body.modified(&pod("a", 6));
     body.bookmark(9);
-    words(&subscription, 3).await;
+    summaries(&subscription, 3).await;
     settle().await;
-    let seen = cluster.only_metrics();
-    assert_eq!((seen.resource.as_str(), seen.name.as_str()), ("v1/pods", "all"));
-    assert_eq!((seen.lists, seen.watches, seen.events, seen.short_watches), (1, 1, 2, 0));
-    assert!(seen.list_duration.count == 1 && seen.list_duration.sum >= 2.0, "{:?}", seen.list_duration);
-    assert!((seen.items_per_list.sum - 2.0).abs() < 1e-9, "{:?}", seen.items_per_list);
-    assert_eq!(seen.last_resource_version, Some(9));
-    assert_eq!((seen.informers, seen.synced, seen.failing, seen.subscribers), (1, 1, 0, 1));
-    assert_eq!((seen.store_objects, seen.queue_depth, seen.backlog), (2, 0, 0));
-    assert!(seen.received_bytes > 300, "{}", seen.received_bytes);
-    assert_eq!(seen.watch_duration.count, 0, "the watch is open");
+    let metrics = cluster.only_metrics();
+    assert_eq!((metrics.resource.as_str(), metrics.name.as_str()), ("v1/pods", "all"));
+    assert_eq!((metrics.lists, metrics.watches, metrics.events, metrics.short_watches), (1, 1, 2, 0));
+    assert!(
+        metrics.list_duration.count == 1 && metrics.list_duration.sum >= 2.0,
+        "{:?}",
+        metrics.list_duration
+    );
+    assert!((metrics.items_per_list.sum - 2.0).abs() < 1e-9, "{:?}", metrics.items_per_list);
+    assert_eq!(metrics.last_resource_version, Some(9));
+    assert_eq!((metrics.informers, metrics.synced, metrics.failing, metrics.subscribers), (1, 1, 0, 1));
+    assert_eq!((metrics.store_objects, metrics.queue_depth, metrics.backlog), (2, 0, 0));
+    assert!(metrics.received_bytes > 300, "{}", metrics.received_bytes);
+    assert_eq!(metrics.watch_duration.count, 0, "the watch is open");
 
     advance(Duration::from_secs(3)).await;
     drop(body);
@@ -44,34 +48,34 @@ async fn metrics_count_lists_watches_and_events() {
     drop(body);
     server.watch().await.1.status(500, "InternalError");
     settle().await;
-    let seen = cluster.only_metrics();
-    assert_eq!((seen.watches, seen.short_watches, seen.failures, seen.failing), (3, 1, 1, 1));
-    assert_eq!(seen.watch_duration.count, 2, "{:?}", seen.watch_duration);
-    assert!((seen.items_per_watch.sum - 2.0).abs() < 1e-9, "{:?}", seen.items_per_watch);
+    let metrics = cluster.only_metrics();
+    assert_eq!((metrics.watches, metrics.short_watches, metrics.failures, metrics.failing), (3, 1, 1, 1));
+    assert_eq!(metrics.watch_duration.count, 2, "{:?}", metrics.watch_duration);
+    assert!((metrics.items_per_watch.sum - 2.0).abs() < 1e-9, "{:?}", metrics.items_per_watch);
 }
 
-/// B05: a watch is short when it ends within a second and told nothing.
+/// A watch is short if it ends within a second without an event.
 #[tokio::test(start_paused = true)]
-async fn metrics_count_short_watches_and_the_time_of_whole_lists_only() {
+async fn metrics_count_short_watches_and_time_only_complete_lists() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
     server.list().await.1.open().cut();
     let body = server.serve("5", &[]).await;
     settle().await;
-    let seen = cluster.only_metrics();
-    assert_eq!((seen.lists, seen.list_duration.count), (2, 1), "the list that was cut took no time");
+    let metrics = cluster.only_metrics();
+    assert_eq!((metrics.lists, metrics.list_duration.count), (2, 1), "a cut list has no duration");
     body.added(&pod("a", 6));
-    words(&subscription, 1).await;
+    summaries(&subscription, 1).await;
     drop(body);
     let body = server.watch().await.1.open();
     settle().await;
-    assert_eq!(cluster.only_metrics().short_watches, 0, "it was short, and told something");
+    assert_eq!(cluster.only_metrics().short_watches, 0, "it was short, but delivered an event");
     advance(Duration::from_secs(1)).await;
     drop(body);
     let body = server.watch().await.1.open();
     settle().await;
-    assert_eq!(cluster.only_metrics().short_watches, 0, "it told nothing, for a second");
+    assert_eq!(cluster.only_metrics().short_watches, 0, "it delivered nothing, but lasted a second");
     advance(Duration::from_millis(999)).await;
     drop(body);
     settle().await;
@@ -79,7 +83,7 @@ async fn metrics_count_short_watches_and_the_time_of_whole_lists_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_show_what_a_stuck_subscriber_costs() {
+async fn metrics_show_the_backlog_of_a_stuck_subscriber() {
     let cluster = Cluster::new();
     let options = SubscribeOptions { backlog: 4, ..SubscribeOptions::default() };
     let stuck = cluster.registry.subscribe(pods_key(), options).expect("open");
@@ -89,36 +93,36 @@ async fn metrics_show_what_a_stuck_subscriber_costs() {
     for version in 6..16 {
         body.modified(&pod("a", version));
     }
-    words(&lively, 12).await;
-    let seen = cluster.only_metrics();
-    assert_eq!((seen.backlog, seen.longest_backlog), (2, 2));
-    assert_eq!(seen.merged_notifications, 10, "twelve were told, two wait");
+    summaries(&lively, 12).await;
+    let metrics = cluster.only_metrics();
+    assert_eq!((metrics.backlog, metrics.longest_backlog), (2, 2));
+    assert_eq!(metrics.merged_notifications, 10, "twelve were pushed, two are pending");
     body.added(&pod("c", 16));
     body.deleted(&pod("c", 17));
-    words(&lively, 2).await;
-    assert_eq!(cluster.only_metrics().merged_notifications, 12, "c came and went");
+    summaries(&lively, 2).await;
+    assert_eq!(cluster.only_metrics().merged_notifications, 12, "c was created and deleted");
     drop((stuck, lively));
-    assert_eq!(cluster.only_metrics().merged_notifications, 12, "it does not fall");
+    assert_eq!(cluster.only_metrics().merged_notifications, 12, "counters do not decrease");
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_count_what_was_passed_over() {
+async fn metrics_count_stale_events_and_dropped_deltas() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
-    // A list may hold what is newer than its version; the watch then tells again what came in between.
+    // A list may contain objects newer than its version; the watch then repeats the events in between.
     let body = server.serve("5", &[pod("a", 8)]).await;
     body.modified(&pod("a", 6));
     body.deleted(&pod("stranger", 9));
     body.modified(&pod("a", 10));
-    words(&subscription, 2).await;
-    let seen = cluster.only_metrics();
-    assert_eq!((seen.stale_events, seen.dropped_deltas, seen.merged_deltas), (1, 1, 0));
+    summaries(&subscription, 2).await;
+    let metrics = cluster.only_metrics();
+    assert_eq!((metrics.stale_events, metrics.dropped_deltas, metrics.merged_deltas), (1, 1, 0));
     assert_eq!(subscription.status().stale_events, 1);
-    // The end of one object, told twice in one piece, is told once (B12).
-    let gone = format!("{{\"type\":\"DELETED\",\"object\":{}}}\n", pod("a", 11).json());
-    body.raw(&gone.repeat(2));
-    assert_eq!(words(&subscription, 1).await, ["-a@11"]);
+    // A deletion that is sent twice in one chunk is delivered once.
+    let deletion = format!("{{\"type\":\"DELETED\",\"object\":{}}}\n", pod("a", 11).json());
+    body.raw(&deletion.repeat(2));
+    assert_eq!(summaries(&subscription, 1).await, ["-a@11"]);
     assert_eq!(cluster.only_metrics().merged_deltas, 1);
 }
 
@@ -132,7 +136,7 @@ fn list(version: &str, pods: &[Pod]) -> Delta {
 }
 
 #[test]
-fn metrics_add_up_what_the_informers_of_one_name_hold() {
+fn gauges_add_up_over_informers_with_the_same_labels() {
     let informers = [informer(), informer()];
     let mut metrics = InformerMetrics::default();
     for informer in &informers {
@@ -147,7 +151,7 @@ fn metrics_add_up_what_the_informers_of_one_name_hold() {
 }
 
 #[test]
-fn b17_the_status_is_changed_by_the_first_list_and_not_by_the_next() {
+fn only_the_first_list_changes_the_status() {
     let informer = informer();
     let mut changes = informer.status_changes();
     informer.apply(list("5", &[]));
@@ -157,7 +161,7 @@ fn b17_the_status_is_changed_by_the_first_list_and_not_by_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn counters_outlive_informers_and_have_no_label_for_namespaces_or_selectors() {
+async fn counters_outlive_informers_and_have_no_namespace_or_selector_labels() {
     let cluster = Cluster::new();
     let labels = |text: &str| LabelSelector::parse(text).expect("a selector");
     let trimmed = Transform { keep: vec!["spec".into()], ..Transform::standard() };
@@ -175,8 +179,8 @@ async fn counters_outlive_informers_and_have_no_label_for_namespaces_or_selector
     }
     settle().await;
     let shown = |cluster: &Cluster| -> Vec<_> {
-        let metrics = cluster.registry.metrics();
-        metrics.into_iter().map(|seen| (seen.name, seen.informers, seen.lists)).collect()
+        let all = cluster.registry.metrics();
+        all.into_iter().map(|metrics| (metrics.name, metrics.informers, metrics.lists)).collect()
     };
     let expected = |informers: [usize; 3]| {
         let names = ["all-trimmed", "namespaced", "namespaced-selected"].map(str::to_owned);
@@ -188,7 +192,7 @@ async fn counters_outlive_informers_and_have_no_label_for_namespaces_or_selector
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_dump_shows_the_state_of_every_part() {
+async fn the_dump_shows_every_component_without_object_content() {
     let cluster = Cluster::new();
     let options = SubscribeOptions { resync: Some(Duration::from_secs(60)), ..SubscribeOptions::default() };
     let wide = cluster.registry.subscribe(pods_key(), options).expect("open");
@@ -198,7 +202,7 @@ async fn the_dump_shows_the_state_of_every_part() {
     }
     let mut server = cluster.server(0);
     let body = server.serve("5", &[pod("secret-content", 1)]).await;
-    words(&wide, 1).await;
+    summaries(&wide, 1).await;
     body.bookmark(8);
     settle().await;
     drop(body);

@@ -1,25 +1,25 @@
-//! Who shares an informer with whom, and what an index belongs to: B30.
+//! Sharing: which requests share an informer, fallback from a forbidden watch, and the indexes of each subscriber.
 
 use pilothouse_model::Delta;
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn b30_equal_requests_share_one_reflector_and_the_last_one_leaving_stops_it() {
+async fn equal_requests_share_one_reflector_which_the_last_subscriber_stops() {
     let cluster = Cluster::new();
     let first = cluster.subscribe(pods_key());
     let second = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
     let body = server.serve("5", &[pod("a", 3)]).await;
-    assert_eq!(words(&first, 1).await, ["*+a@3"]);
-    assert_eq!(words(&second, 1).await, ["*+a@3"]);
+    assert_eq!(summaries(&first, 1).await, ["*+a@3"]);
+    assert_eq!(summaries(&second, 1).await, ["*+a@3"]);
     assert_eq!(cluster.started(), 1);
 
     drop(first);
     settle().await;
     assert!(!body.is_dropped(), "one subscriber is left");
     body.modified(&pod("a", 6));
-    assert_eq!(words(&second, 1).await, ["a@3>6"]);
+    assert_eq!(summaries(&second, 1).await, ["a@3>6"]);
     drop(second);
     body.dropped().await;
     assert!(cluster.registry.informers().is_empty());
@@ -29,7 +29,7 @@ async fn b30_equal_requests_share_one_reflector_and_the_last_one_leaving_stops_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn b30_a_narrower_request_is_served_from_a_wider_informer() {
+async fn a_narrower_request_is_served_from_a_wider_informer() {
     let cluster = Cluster::new();
     let wide = cluster.subscribe(pods_key());
     let labelled = cluster.subscribe(pods_key().with_labels(LabelSelector::parse("app=db").expect("labels")));
@@ -38,10 +38,10 @@ async fn b30_a_narrower_request_is_served_from_a_wider_informer() {
         cluster.subscribe(pods_key().with_fields(FieldSelector::parse("metadata.name=b").expect("fields")));
     let mut server = cluster.server(0);
     let body = server.serve("5", &[pod("a", 1), pod("b", 2).app("db"), pod("c", 3).namespace("other")]).await;
-    assert_eq!(words(&wide, 3).await, ["*+a@1", "*+b@2", "*+c@3"]);
-    assert_eq!(words(&labelled, 1).await, ["*+b@2"]);
-    assert_eq!(words(&spaced, 1).await, ["*+c@3"]);
-    assert_eq!(words(&named, 1).await, ["*+b@2"]);
+    assert_eq!(summaries(&wide, 3).await, ["*+a@1", "*+b@2", "*+c@3"]);
+    assert_eq!(summaries(&labelled, 1).await, ["*+b@2"]);
+    assert_eq!(summaries(&spaced, 1).await, ["*+c@3"]);
+    assert_eq!(summaries(&named, 1).await, ["*+b@2"]);
     assert!(labelled.has_synced() && spaced.has_synced() && named.has_synced());
     assert_eq!(cluster.started(), 1, "one reflector serves all four");
 
@@ -49,8 +49,8 @@ async fn b30_a_narrower_request_is_served_from_a_wider_informer() {
     body.modified(&pod("a", 7).app("db"));
     body.modified(&pod("a", 8).app("db"));
     body.deleted(&pod("a", 9).app("db"));
-    assert_eq!(words(&labelled, 4).await, ["-b@2", "+a@7", "a@7>8", "-a@9"]);
-    assert_eq!(words(&named, 1).await, ["b@2>6"]);
+    assert_eq!(summaries(&labelled, 4).await, ["-b@2", "+a@7", "a@7>8", "-a@9"]);
+    assert_eq!(summaries(&named, 1).await, ["b@2>6"]);
     assert!(nothing_more(&spaced).await && nothing_more(&named).await);
 
     let store = labelled.store();
@@ -63,7 +63,7 @@ async fn b30_a_narrower_request_is_served_from_a_wider_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b30_what_only_the_server_can_judge_has_its_own_informer() {
+async fn a_selector_only_the_server_can_evaluate_gets_its_own_informer() {
     let cluster = Cluster::new();
     let _wide = cluster.subscribe(pods_key());
     let _phase = cluster
@@ -73,7 +73,7 @@ async fn b30_what_only_the_server_can_judge_has_its_own_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b30_when_the_wider_watch_is_forbidden_the_narrower_is_watched() {
+async fn a_forbidden_wider_watch_falls_back_to_the_narrower_one() {
     let cluster = Cluster::new();
     let wide = cluster.subscribe(pods_key());
     let narrow = cluster.subscribe(pods_key().in_namespace("ns"));
@@ -84,25 +84,25 @@ async fn b30_when_the_wider_watch_is_forbidden_the_narrower_is_watched() {
     assert_eq!(cluster.started(), 2);
     let mut own = cluster.server(1);
     let body = own.serve("5", &[pod("a", 1)]).await;
-    assert_eq!(words(&narrow, 1).await, ["*+a@1"]);
+    assert_eq!(summaries(&narrow, 1).await, ["*+a@1"]);
     body.modified(&pod("a", 6));
-    assert_eq!(words(&narrow, 1).await, ["a@1>6"]);
-    assert_eq!(narrow.store().index_keys("app", "web").expect("the index came along").len(), 1);
-    let error = wide.status().error.expect("the wide one says what it waits for").to_string();
+    assert_eq!(summaries(&narrow, 1).await, ["a@1>6"]);
+    assert_eq!(narrow.store().index_keys("app", "web").expect("the index moved along").len(), 1);
+    let error = wide.status().error.expect("the wide informer reports its failure").to_string();
     assert!(
         error.contains("GET /api/v1/pods") && error.contains("grant the verbs list and watch"),
         "{error}"
     );
     assert!(narrow.status().error.is_none());
 
-    // A later narrow request does not go to the informer that is known to be forbidden.
+    // A later narrow request is not served from the informer whose watch is forbidden.
     let later = cluster.subscribe(pods_key().in_namespace("ns"));
-    assert_eq!(words(&later, 1).await, ["*+a@6"]);
+    assert_eq!(summaries(&later, 1).await, ["*+a@6"]);
     assert_eq!(cluster.started(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn b30_those_who_are_moved_from_a_forbidden_watch_share_the_narrower_and_no_other_joins_it() {
+async fn subscribers_moved_from_a_forbidden_watch_share_the_narrower_one() {
     let cluster = Cluster::new();
     let _wide = cluster.subscribe(pods_key());
     let narrow = [(); 2].map(|()| cluster.subscribe(pods_key().in_namespace("ns")));
@@ -112,14 +112,14 @@ async fn b30_those_who_are_moved_from_a_forbidden_watch_share_the_narrower_and_n
     assert_eq!(cluster.started(), 2);
     let _body = cluster.server(1).serve("5", &[pod("a", 1)]).await;
     for subscription in &narrow {
-        assert_eq!(words(subscription, 1).await, ["*+a@1"]);
+        assert_eq!(summaries(subscription, 1).await, ["*+a@1"]);
     }
     let _other = cluster.subscribe(pods_key().in_namespace("other"));
-    assert_eq!(cluster.started(), 3, "the wide one is known to be forbidden");
+    assert_eq!(cluster.started(), 3, "the wide watch is forbidden");
 }
 
 #[tokio::test(start_paused = true)]
-async fn b30_a_wider_watch_that_fails_for_another_reason_is_shared_all_the_same() {
+async fn a_wider_watch_that_fails_for_another_reason_is_still_shared() {
     let cluster = Cluster::new();
     let _wide = cluster.subscribe(pods_key());
     let mut server = cluster.server(0);
@@ -127,35 +127,35 @@ async fn b30_a_wider_watch_that_fails_for_another_reason_is_shared_all_the_same(
     settle().await;
     let narrow = cluster.subscribe(pods_key().in_namespace("ns"));
     let _body = server.serve("5", &[pod("a", 1)]).await;
-    assert_eq!(words(&narrow, 1).await, ["*+a@1"]);
+    assert_eq!(summaries(&narrow, 1).await, ["*+a@1"]);
     assert_eq!(cluster.started(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn b30_a_right_that_is_lost_later_moves_the_narrowed_with_what_they_know() {
+async fn a_permission_revoked_later_moves_restricted_subscribers_with_their_known_objects() {
     let cluster = Cluster::new();
     let wide = cluster.subscribe(pods_key());
     let narrow = cluster.subscribe(pods_key().in_namespace("ns"));
     narrow.add_index("app", IndexFn::label("app")).expect("new");
-    let scope = narrow.outlet.source.load_full();
-    let old_indexes = || scope.store.index_names(scope.id).len();
+    let view = narrow.subscriber.source.load_full();
+    let old_indexes = || view.store.index_names(view.id).len();
     assert_eq!(old_indexes(), 1);
     let mut server = cluster.server(0);
     let body = server
         .serve("5", &[pod("gone", 1), pod("same", 2), pod("changed", 3), pod("x", 4).namespace("o")])
         .await;
-    assert_eq!(words(&narrow, 3).await, ["*+gone@1", "*+same@2", "*+changed@3"]);
+    assert_eq!(summaries(&narrow, 3).await, ["*+gone@1", "*+same@2", "*+changed@3"]);
     body.error(410, "Expired");
     server.list().await.1.status(403, "Forbidden");
     settle().await;
-    assert_eq!(narrow.store().len(), 3, "the old cache stands in until the new one is synced");
+    assert_eq!(narrow.store().len(), 3, "the old cache is used until the new one has synced");
     let mut own = cluster.server(1);
     let _body = own.serve("9", &[pod("same", 2), pod("changed", 7), pod("new", 8)]).await;
-    assert_eq!(words(&narrow, 4).await, ["-gone@1?", "same@2>2", "changed@3>7", "+new@8"]);
+    assert_eq!(summaries(&narrow, 4).await, ["-gone@1?", "same@2>2", "changed@3>7", "+new@8"]);
     assert_eq!(narrow.store().len(), 3);
     assert_eq!(wide.store().len(), 4);
     assert_eq!(narrow.store().index_values("app").expect("moved along"), ["web"]);
-    assert_eq!(old_indexes(), 0, "and left the cache that it came from");
+    assert_eq!(old_indexes(), 0, "and was removed from the old cache");
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +168,7 @@ async fn indexes_belong_to_their_subscriber() {
     second.add_index("by", IndexFn::field(".spec.nodeName").expect("a path")).expect("new for this one");
     assert_eq!(first.add_index("by", IndexFn::namespace()), Err(IndexError::Exists { name: "by".into() }));
     let _body = cluster.server(0).serve("5", &[pod("a", 1)]).await;
-    words(&first, 1).await;
+    summaries(&first, 1).await;
     assert_eq!(first.store().index_names(), ["a second", "by"]);
     assert_eq!(first.store().index_values("by").expect("known"), ["web"]);
     assert_eq!(first.store().index("by", &pod("x", 9).object()).expect("known").len(), 1);
@@ -179,30 +179,30 @@ async fn indexes_belong_to_their_subscriber() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_held_index_is_dropped_with_the_last_of_its_handles() {
+async fn an_acquired_index_is_dropped_with_its_last_handle() {
     let cluster = Cluster::new();
     let subscription = cluster.subscribe(pods_key());
     let other = cluster.subscribe(pods_key());
     let _body = cluster.server(0).serve("5", &[pod("a", 1)]).await;
-    words(&subscription, 1).await;
-    let store = &subscription.outlet.source.load_full().store;
+    summaries(&subscription, 1).await;
+    let store = &subscription.subscriber.source.load_full().store;
     let by_app = || IndexFn::label("app");
 
-    // What a plugin's version holds, then the next one beside it, which drops one index and keeps the other.
+    // A plugin version acquires two indexes; the next version acquires only one of them.
     let old = [
-        subscription.hold_index("app", by_app()).expect("new"),
-        subscription.hold_index("team", IndexFn::label("team")).expect("new"),
+        subscription.acquire_index("app", by_app()).expect("new"),
+        subscription.acquire_index("team", IndexFn::label("team")).expect("new"),
     ];
-    let new = subscription.hold_index("app", by_app()).expect("the same");
+    let new = subscription.acquire_index("app", by_app()).expect("the same");
     assert_eq!(subscription.store().index_names(), ["app", "team"]);
-    let changed = subscription.hold_index("app", IndexFn::namespace()).expect_err("another function");
+    let changed = subscription.acquire_index("app", IndexFn::namespace()).expect_err("another function");
     assert_eq!(changed, IndexError::Exists { name: "app".into() });
     drop(old);
     assert_eq!((subscription.store().index_names(), store.index_count()), (vec!["app".to_owned()], 1));
     assert_eq!(subscription.store().index_values("app").expect("it goes on"), ["web"]);
 
-    // Another subscriber's index of the same function is the same index, and outlives this one's name.
-    let others = other.hold_index("by-app", by_app()).expect("new");
+    // Another subscriber's index with the same function shares the index, which outlives this subscriber's name for it.
+    let others = other.acquire_index("by-app", by_app()).expect("new");
     drop(new);
     assert!(subscription.store().index_names().is_empty());
     assert_eq!(other.store().index_values("by-app").expect("it goes on"), ["web"]);
@@ -210,34 +210,34 @@ async fn a_held_index_is_dropped_with_the_last_of_its_handles() {
     assert_eq!(store.index_count(), 0, "its subscriber is gone");
     drop(others);
 
-    // One that was added for good stays, whoever holds it besides.
+    // An index without a handle stays when handles to it are dropped.
     subscription.add_index("app", by_app()).expect("new");
-    drop(subscription.hold_index("app", by_app()).expect("the same"));
+    drop(subscription.acquire_index("app", by_app()).expect("the same"));
     assert_eq!(subscription.store().index_names(), ["app"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_held_index_moves_along_to_another_informer_and_is_dropped_there() {
+async fn an_acquired_index_moves_to_another_informer_and_is_dropped_there() {
     let cluster = Cluster::new();
     let _wide = cluster.subscribe(pods_key());
     let narrow = cluster.subscribe(pods_key().in_namespace("ns"));
-    let handle = narrow.hold_index("app", IndexFn::label("app")).expect("new");
+    let handle = narrow.acquire_index("app", IndexFn::label("app")).expect("new");
     let mut server = cluster.server(0);
     let body = server.serve("5", &[pod("a", 1)]).await;
-    words(&narrow, 1).await;
+    summaries(&narrow, 1).await;
     body.error(410, "Expired");
     server.list().await.1.status(403, "Forbidden");
     settle().await;
     let _body = cluster.server(1).serve("9", &[pod("a", 2)]).await;
-    assert_eq!(words(&narrow, 1).await, ["a@1>2"]);
-    assert_eq!(narrow.store().index_values("app").expect("it came along"), ["web"]);
+    assert_eq!(summaries(&narrow, 1).await, ["a@1>2"]);
+    assert_eq!(narrow.store().index_values("app").expect("it moved along"), ["web"]);
     drop(handle);
     assert!(narrow.store().index_names().is_empty());
-    assert_eq!(narrow.outlet.source.load().store.index_count(), 0);
+    assert_eq!(narrow.subscriber.source.load().store.index_count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn b30_a_subscriber_that_moves_to_another_informer_is_woken_for_what_it_was_not_told_of() {
+async fn a_subscriber_moved_to_another_informer_is_woken_for_pending_notifications() {
     let cluster = Cluster::new();
     let _wide = cluster.subscribe(pods_key());
     let narrow = Arc::new(cluster.subscribe(pods_key().in_namespace("ns")));
@@ -248,11 +248,11 @@ async fn b30_a_subscriber_that_moves_to_another_informer_is_woken_for_what_it_wa
         async move { narrow.next_batch().await.expect("open").len() }
     });
     settle().await;
-    // Applied as `process` does, which has yet to wake anybody.
-    let informer = Arc::clone(&narrow.outlet.home.lock());
+    // Applied as in `process`, before it wakes the subscribers.
+    let informer = Arc::clone(&narrow.subscriber.informer.lock());
     informer.apply(Delta::Added(pod("a", 6).object()));
     settle().await;
     assert!(!waiting.is_finished());
-    assert_eq!(informer.evict_narrowed().len(), 1);
-    assert_eq!(within_patience(waiting).await.expect("no panic"), 1);
+    assert_eq!(informer.take_restricted().len(), 1);
+    assert_eq!(with_timeout(waiting).await.expect("no panic"), 1);
 }

@@ -1,4 +1,4 @@
-//! What is counted: B46.
+//! The metrics of the work queue.
 
 use super::*;
 
@@ -24,7 +24,7 @@ impl QueueMetrics for Counts {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b46_counts_and_times_reach_the_metrics() {
+async fn counts_and_durations_reach_the_metrics() {
     let counts = Arc::new(Counts::default());
     let queue = WorkQueue::new(WorkQueueOptions { metrics: counts.clone(), ..WorkQueueOptions::default() });
     queue.add("a", Priority::Normal);
@@ -44,8 +44,8 @@ async fn b46_counts_and_times_reach_the_metrics() {
     item.done();
     second.done();
     let (added, retried, waited, worked) = counts.0.lock().clone();
-    assert_eq!((added, retried), (4, 1), "a, low, later when it was due, and a once more");
-    assert_eq!(waited, [MS(3), MS(2)], "ready since its time, not since the add");
+    assert_eq!((added, retried), (4, 1), "a, low, later when due, and a again");
+    assert_eq!(waited, [MS(3), MS(2)], "ready since the due time, not since the add");
     assert_eq!(worked, [MS(10), MS(6)]);
     let names = [names::DEPTH, names::ADDS, names::LATENCY, names::WORK_DURATION, names::RETRIES];
     assert!(names.iter().all(|name| name.starts_with("workqueue_")));

@@ -1,3 +1,5 @@
+//! Tests of the work queue in virtual time.
+
 mod metrics;
 mod order;
 mod shutdown;

@@ -1,9 +1,9 @@
-//! What is handed out, to whom and when: B40 to B43, B45.
+//! Which keys are handed out, to which worker, and when.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn b40_a_key_is_queued_once_and_again_after_done_when_added_meanwhile() {
+async fn a_key_is_queued_once_and_again_after_done_if_added_meanwhile() {
     let queue = queue();
     for _ in 0..3 {
         queue.add("a", Priority::Normal);
@@ -19,7 +19,7 @@ async fn b40_a_key_is_queued_once_and_again_after_done_when_added_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_done_wakes_a_waiter_only_when_something_is_ready() {
+async fn done_wakes_a_waiter_only_if_a_key_is_ready() {
     let queue = queue();
     queue.add("a", Priority::Normal);
     let held = queue.get().await.expect("open");
@@ -32,7 +32,7 @@ async fn a_key_that_is_done_wakes_a_waiter_only_when_something_is_ready() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn debug_texts_show_the_state_of_a_queue_and_of_a_held_key() {
+async fn debug_output_shows_the_queue_state_and_the_held_key() {
     let queue = queue();
     queue.add("a", Priority::Low);
     let held = queue.get().await.expect("open");
@@ -41,7 +41,7 @@ async fn debug_texts_show_the_state_of_a_queue_and_of_a_held_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b41_two_workers_never_hold_one_key() {
+async fn two_workers_never_hold_the_same_key() {
     let queue = queue();
     queue.add("a", Priority::Normal);
     let held = queue.get().await.expect("open");
@@ -57,7 +57,7 @@ async fn b41_two_workers_never_hold_one_key() {
 }
 
 #[test]
-fn b41_many_workers_on_many_threads_hold_each_key_alone_and_lose_none() {
+fn concurrent_workers_hold_each_key_exclusively_and_lose_none() {
     const KEYS: usize = 20;
     const ADDS: usize = 2000;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -67,7 +67,7 @@ fn b41_many_workers_on_many_threads_hold_each_key_alone_and_lose_none() {
         .expect("a runtime");
     runtime.block_on(async {
         let queue = WorkQueue::new(WorkQueueOptions::default());
-        // What was added and what a worker has seen of it, per key; and how many workers hold the key.
+        // Per key: the number of adds, the number that a worker has seen, and the number of workers that hold it.
         let added: Arc<Vec<AtomicUsize>> = Arc::new((0..KEYS).map(|_| AtomicUsize::new(0)).collect());
         let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..KEYS).map(|_| AtomicUsize::new(0)).collect());
         let holders: Arc<Vec<AtomicUsize>> = Arc::new((0..KEYS).map(|_| AtomicUsize::new(0)).collect());
@@ -78,7 +78,7 @@ fn b41_many_workers_on_many_threads_hold_each_key_alone_and_lose_none() {
                 tokio::spawn(async move {
                     while let Some(item) = queue.get().await {
                         let key: usize = *item.key();
-                        assert_eq!(holders[key].fetch_add(1, Ordering::SeqCst), 0, "held alone");
+                        assert_eq!(holders[key].fetch_add(1, Ordering::SeqCst), 0, "held exclusively");
                         seen[key].store(added[key].load(Ordering::SeqCst), Ordering::SeqCst);
                         tokio::task::yield_now().await;
                         holders[key].fetch_sub(1, Ordering::SeqCst);
@@ -110,7 +110,7 @@ fn b41_many_workers_on_many_threads_hold_each_key_alone_and_lose_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b42_the_earlier_of_two_times_wins() {
+async fn the_earlier_of_two_delays_wins() {
     let queue = queue();
     queue.add_after("a", MS(100), Priority::Normal);
     queue.add_after("a", MS(10), Priority::Normal);
@@ -123,7 +123,7 @@ async fn b42_the_earlier_of_two_times_wins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b42_an_add_takes_the_place_of_a_delayed_one_and_a_delay_that_of_none() {
+async fn an_immediate_add_replaces_a_delayed_one_but_not_the_reverse() {
     let queue = queue();
     queue.add_after("a", MS(100), Priority::Normal);
     queue.add("a", Priority::Low);
@@ -135,7 +135,7 @@ async fn b42_an_add_takes_the_place_of_a_delayed_one_and_a_delay_that_of_none() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn b42_a_key_delayed_while_it_is_held_comes_at_its_time() {
+async fn a_key_delayed_while_held_becomes_ready_at_its_time() {
     let queue = queue();
     queue.add("a", Priority::Normal);
     let held = queue.get().await.expect("open");
@@ -147,7 +147,7 @@ async fn b42_a_key_delayed_while_it_is_held_comes_at_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b42_a_waiter_that_sleeps_for_a_later_key_wakes_for_an_earlier_one() {
+async fn a_waiter_sleeping_for_a_later_key_wakes_for_an_earlier_one() {
     let queue = queue();
     queue.add_after("late", MS(1000), Priority::Normal);
     let mut first = task::spawn(queue.get());
@@ -155,12 +155,12 @@ async fn b42_a_waiter_that_sleeps_for_a_later_key_wakes_for_an_earlier_one() {
     assert_pending!(first.poll());
     assert_pending!(second.poll());
     queue.add_after("early", MS(10), Priority::Normal);
-    // The waiter that was woken takes other work, and leaves.
+    // The woken waiter takes other work and leaves.
     queue.add("now", Priority::Normal);
     let woken = if first.is_woken() { &mut first } else { &mut second };
     let item = assert_ready!(woken.poll()).expect("open");
     assert_eq!(*item.key(), "now");
-    // The other one must have been told of the earlier time.
+    // The other waiter must know the earlier time.
     let other = if first.is_woken() { &mut first } else { &mut second };
     assert_pending!(other.poll());
     advance(MS(10)).await;
@@ -169,7 +169,7 @@ async fn b42_a_waiter_that_sleeps_for_a_later_key_wakes_for_an_earlier_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b43_only_retries_are_limited_and_forget_resets() {
+async fn only_retries_are_rate_limited_and_forget_resets_them() {
     let queue = queue();
     let waits: Vec<_> =
         (0..4).map(|_| queue.add_rate_limited("a", Priority::Normal).expect("open")).collect();
@@ -184,7 +184,7 @@ async fn b43_only_retries_are_limited_and_forget_resets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b43_the_overall_bucket_holds_where_it_is_configured() {
+async fn the_overall_bucket_applies_if_configured() {
     let rate_limit = RateLimit { overall: Some(TokenBucket::new(10, 2)), ..RateLimit::default() };
     let queue = WorkQueue::new(WorkQueueOptions { rate_limit, ..WorkQueueOptions::default() });
     let waits: Vec<_> = ["a", "b", "c", "d"].map(|key| queue.add_rate_limited(key, Priority::Normal)).into();
@@ -192,7 +192,7 @@ async fn b43_the_overall_bucket_holds_where_it_is_configured() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b45_live_changes_come_first_and_raise_a_queued_key() {
+async fn live_changes_come_first_and_raise_the_priority_of_a_queued_key() {
     let queue = queue();
     for key in ["a", "b", "c"] {
         queue.add(key, Priority::Low);
@@ -210,7 +210,7 @@ async fn b45_live_changes_come_first_and_raise_a_queued_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b45_a_held_key_keeps_the_higher_of_the_priorities_it_is_added_with() {
+async fn a_held_key_keeps_the_highest_priority_it_is_added_with() {
     let queue = queue();
     queue.add("a", Priority::Low);
     let held = queue.get().await.expect("open");
@@ -223,14 +223,14 @@ async fn b45_a_held_key_keeps_the_higher_of_the_priorities_it_is_added_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b45_one_pop_in_ten_is_for_the_oldest_low_priority_key() {
+async fn one_pop_in_ten_takes_the_oldest_low_priority_key() {
     let queue = WorkQueue::new(WorkQueueOptions::default());
     for key in 0..3 {
         queue.add(1000 + key, Priority::Low);
     }
     let mut lows = Vec::new();
     for pop in 1..=30 {
-        // Live changes never stop.
+        // Live changes keep coming.
         queue.add(pop, Priority::Normal);
         queue.add(pop + 100, Priority::Normal);
         let item = queue.get().await.expect("open");
@@ -242,7 +242,7 @@ async fn b45_one_pop_in_ten_is_for_the_oldest_low_priority_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_get_takes_nothing_and_passes_its_wake_up_on() {
+async fn a_cancelled_get_takes_nothing_and_passes_on_its_wake_up() {
     let queue = queue();
     let mut first = task::spawn(queue.get());
     let mut second = task::spawn(queue.get());

@@ -1,9 +1,9 @@
-//! Shutdown, drain and moving to another queue: B44.
+//! Shutdown, drain, export and import.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn b44_shutdown_refuses_keys_and_ends_waiters_at_once() {
+async fn shutdown_rejects_keys_and_ends_waiters_at_once() {
     let queue = queue();
     let (mut first, mut second) = (task::spawn(queue.get()), task::spawn(queue.get()));
     assert_pending!(first.poll());
@@ -19,7 +19,7 @@ async fn b44_shutdown_refuses_keys_and_ends_waiters_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b44_shutdown_keeps_what_was_pending_for_export() {
+async fn shutdown_keeps_pending_keys_for_export() {
     let queue = queue();
     queue.add("a", Priority::Normal);
     queue.shutdown();
@@ -28,7 +28,7 @@ async fn b44_shutdown_keeps_what_was_pending_for_export() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b44_a_drain_hands_out_what_is_ready_and_waits_for_those_in_process() {
+async fn a_drain_hands_out_ready_keys_and_waits_for_held_ones() {
     let queue = queue();
     queue.add("a", Priority::Normal);
     queue.add("b", Priority::Normal);
@@ -41,7 +41,7 @@ async fn b44_a_drain_hands_out_what_is_ready_and_waits_for_those_in_process() {
     assert_pending!(drain_again.poll());
     assert!(!queue.add("c", Priority::Normal));
     assert_eq!(take(&queue).await, "b");
-    // The held key was added again before the drain began, so it comes once more.
+    // The held key was added again before the drain started, so it is handed out once more.
     let mut waiter = task::spawn(queue.get());
     assert_pending!(waiter.poll());
     held.done();
@@ -59,7 +59,7 @@ async fn b44_a_drain_hands_out_what_is_ready_and_waits_for_those_in_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn b44_a_shutdown_ends_a_drain() {
+async fn shutdown_ends_a_drain() {
     let queue = queue();
     queue.add("a", Priority::Normal);
     let _held = queue.get().await.expect("open");
@@ -94,14 +94,14 @@ async fn pending_work_moves_to_another_queue_with_delays_and_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn imported_work_wakes_one_waiter_after_the_other_while_there_is_more() {
+async fn imported_keys_wake_one_waiter_after_another() {
     let queue = queue();
     let pending = |key, delay| PendingItem { key, priority: Priority::Normal, delay, attempts: 0 };
     let mut waiters: Vec<_> = (0..4).map(|_| task::spawn(queue.get())).collect();
     for waiter in &mut waiters {
         assert_pending!(waiter.poll());
     }
-    // Held to the end: letting go of a key wakes, too.
+    // Keep the items until the end, because releasing a key also wakes a waiter.
     let mut held = Vec::new();
     queue.import(vec![pending("a", MS(0)), pending("b", MS(0))]);
     assert!(waiters[0].is_woken() && !waiters[1].is_woken());
@@ -112,7 +112,7 @@ async fn imported_work_wakes_one_waiter_after_the_other_while_there_is_more() {
     queue.import(vec![pending("c", MS(0)), pending("later", MS(10))]);
     assert!(waiters[2].is_woken() && !waiters[3].is_woken());
     held.push(assert_ready!(waiters[2].poll()));
-    assert!(waiters[3].is_woken(), "somebody has to wait for the later one");
+    assert!(waiters[3].is_woken(), "a waiter has to sleep for the later key");
     assert_pending!(waiters[3].poll());
     advance(MS(10)).await;
     assert!(waiters[3].is_woken());
@@ -122,7 +122,7 @@ async fn imported_work_wakes_one_waiter_after_the_other_while_there_is_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_is_dropped_lets_go_of_its_key() {
+async fn a_dropped_worker_releases_its_key() {
     let queue = queue();
     queue.add("a", Priority::Normal);
     let worker = tokio::spawn({
@@ -138,7 +138,7 @@ async fn a_worker_that_is_dropped_lets_go_of_its_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_that_is_discarded_keeps_nothing_but_what_workers_hold() {
+async fn discard_keeps_only_the_keys_that_workers_hold() {
     let queue = queue();
     queue.add("held", Priority::Normal);
     let held = queue.get().await.expect("open");

@@ -1,4 +1,4 @@
-//! What an informer runs, and what it does when that panicked.
+//! The futures that an informer runs, and how it recovers after a panic in one of them.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use super::informer::Informer;
 use crate::failure::{Failure, FailureKind};
 use crate::list_watch::ListWatch;
 use crate::options::InformerOptions;
-use crate::reflector::{Recovery, Reflector};
+use crate::reflector::{Reflector, ServerRecovery};
 use crate::status::InformerPhase;
-use crate::supervise::Panic;
+use crate::supervise::TaskPanic;
 
-/// What an informer runs until it is stopped, and anew after a panic.
-pub(super) struct Round<F> {
+/// Everything an informer needs to run until it is stopped. After a panic, [`run`](Self::run) is called again.
+pub(super) struct InformerRun<F> {
     pub(super) informer: Arc<Informer>,
     pub(super) list_watch: Arc<dyn ListWatch>,
-    /// Shared by all informers of a server.
-    pub(super) recovery: Option<Arc<Recovery>>,
+    /// Shared by all informers of one server.
+    pub(super) recovery: Option<Arc<ServerRecovery>>,
     pub(super) options: InformerOptions,
     pub(super) forbidden: F,
 }
 
-impl<F: Fn(&Arc<Informer>) + Send + Sync> Round<F> {
+impl<F: Fn(&Arc<Informer>) + Send + Sync> InformerRun<F> {
     pub(super) async fn run(&self) {
         let informer = &self.informer;
         informer.finish_deletion();
@@ -34,8 +34,8 @@ impl<F: Fn(&Arc<Informer>) + Send + Sync> Round<F> {
             () = informer.stop.cancelled() => {}
             () = reflector.run(&informer.stop) => {}
             () = informer.process() => {}
-            () = informer.tick() => {}
-            () = informer.watch_rights(&self.forbidden) => {}
+            () = informer.run_resyncs() => {}
+            () = informer.watch_for_forbidden(&self.forbidden) => {}
         }
     }
 }
@@ -44,10 +44,10 @@ impl Informer {
     fn reflector(&self, list_watch: Arc<dyn ListWatch>, options: &InformerOptions) -> Reflector {
         let queue = Arc::clone(&self.queue);
         let reflector = Reflector::new(&self.key, list_watch, queue, options, self.status.clone());
-        reflector.after(&self.status.borrow())
+        reflector.resuming_from(&self.status.borrow())
     }
 
-    pub(super) fn panicked(&self, panic: &Panic) {
+    pub(super) fn panicked(&self, panic: &TaskPanic) {
         tracing::error!(key = %self.key, "an informer {panic}");
         let failure = Failure::new(FailureKind::Defect, format!("the informer {panic}"));
         self.status.send_modify(|status| {
@@ -57,15 +57,19 @@ impl Informer {
         });
     }
 
-    /// Tells everybody of a deletion that a panic kept from some: the list that follows cannot, because the cache does not
-    /// have the object any more. Those who were told already are told twice.
+    /// Pushes the deletion that a panic interrupted. The relist cannot deliver it, because the object is no longer in the
+    /// cache. Subscribers that had received it before the panic receive it twice.
     pub(super) fn finish_deletion(&self) {
-        let mut hub = self.hub.lock();
-        let Some((stored, Deletion { last, final_state_unknown })) = hub.deletion.take() else { return };
+        let mut subscribers = self.subscribers.lock();
+        let Some((stored, Deletion { last, final_state_unknown })) = subscribers.pending_deletion.take()
+        else {
+            return;
+        };
         if self.store.contains(last.key()) {
             return;
         }
-        hub.tell(|| Some(Change::Deleted { stored: &stored, last: &last, final_state_unknown }));
-        hub.wake();
+        subscribers
+            .push_to_all(|| Some(Change::Deleted { stored: &stored, last: &last, final_state_unknown }));
+        subscribers.wake();
     }
 }

@@ -1,4 +1,4 @@
-//! The reflector without I/O: what happened goes in, deltas and the next action come out.
+//! The reflector's decisions, without I/O: an input goes in, deltas and the next action come out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,80 +7,82 @@ use pilothouse_model::{Deletion, Delta, Object, Replacement};
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
-use super::order::{Order, Step};
-use super::phase::{Collected, Listing, Next, Phase, Watching};
+use super::phase::{AfterWait, InitialEvents, PartialList, Phase, WatchState};
 use super::streaming::Streaming;
+use super::version_order::{VersionOrder, VersionStep};
 use crate::decode::{ListPage, WatchEvent};
 use crate::failure::{Failure, FailureKind, RequestName};
 use crate::list_watch::{ListParams, WatchParams};
 use crate::options::InformerOptions;
 
-/// A watch that ends sooner, without having brought anything, is a fault (B05).
+/// A watch that ends sooner and without progress counts as a failure ("very short watch", as in client-go).
 const VERY_SHORT_WATCH: Duration = Duration::from_secs(1);
-/// How often a watch is resumed after an internal error of the server, before a relist (B03).
+/// How many times a watch is resumed after an internal server error without progress, before a relist.
 const INTERNAL_ERROR_RESUMES: u32 = 3;
 
-/// What happened.
+/// Something that happened: an input of the [`StateMachine`].
 #[derive(Debug)]
 pub(crate) enum Input {
     Start,
     /// The wait is over.
     Elapsed,
-    /// A page of a list came whole.
+    /// A complete page of a list was read.
     Page {
         page: ListPage,
         items: Vec<Object>,
     },
-    /// The head of a watch's response came.
+    /// The response head of a watch arrived.
     Opened,
     Event(WatchEvent),
-    /// The watch ended, by the server's time-out or cut on the way: the same, since nothing but whole events was used.
+    /// The watch ended, by the server's timeout or by a cut connection. Both are handled alike, since only complete events
+    /// were used.
     Ended,
-    /// The request failed, or its body could not be read.
+    /// The request failed, or its body could not be decoded.
     Failed(Failure),
-    /// A watch that follows a lost connection has told nothing yet.
-    Unverified,
+    /// The first watch after a lost connection has sent nothing for the verification timeout.
+    VerificationDue,
 }
 
-/// What to do next. Anything but `Read` ends the request under way.
+/// What the driver does next. Every action except `Read` drops the current request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Go on reading the watch.
+    /// Continue to read the watch.
     Read,
     List(ListParams),
     Watch(WatchParams),
     Wait(Duration),
 }
 
-/// Counts and flags that the driver shows to others.
+/// The state that the driver publishes in the informer's status.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Observed {
+pub(crate) struct ReportedState {
     pub(crate) last_version: Option<String>,
     pub(crate) error: Option<Arc<Failure>>,
     pub(crate) failures: u64,
 }
 
+/// The reflector's state machine; see the table in the [module documentation](super).
 #[derive(Debug)]
-pub(crate) struct Machine {
+pub(crate) struct StateMachine {
     pub(super) phase: Phase,
     page_size: u32,
     pub(super) max_list_items: usize,
     pub(super) streaming: Streaming,
-    /// The last list answered that the version is too old or too new, or a watch that it went back: only a consistent
-    /// read can help (B01).
+    /// The server answered that the version is too old or too new, or its versions went back. Only a consistent read helps
+    /// then.
     pub(super) version_unavailable: bool,
-    pub(super) order: Order,
-    /// Set when a connection was lost, refused or reset, until an event or a list shows what state the server is in: after so much
-    /// silence it is asked, since it may have been restored from a backup meanwhile.
+    pub(super) order: VersionOrder,
+    /// The idle time after which the server is probed. Set when a connection was lost, refused or reset, since the server may
+    /// have been restored from a backup meanwhile; cleared when an event or a list shows the server's state.
     pub(super) verify_after: Option<Duration>,
-    /// Resumes after internal errors, without an event since.
+    /// Consecutive internal errors without progress.
     internal_errors: u32,
     pub(super) backoff: Backoff,
-    pub(super) observed: Observed,
+    pub(super) reported: ReportedState,
     watch_name: Arc<RequestName>,
 }
 
-impl Machine {
+impl StateMachine {
     pub(crate) fn new(options: &InformerOptions, seed: u64, watch_name: Arc<RequestName>) -> Self {
         Self {
             phase: Phase::Idle,
@@ -88,35 +90,35 @@ impl Machine {
             max_list_items: options.max_list_items,
             streaming: Streaming::new(options.streaming_list),
             version_unavailable: false,
-            order: Order::default(),
+            order: VersionOrder::default(),
             verify_after: None,
             internal_errors: 0,
             backoff: Backoff::new(seed),
-            observed: Observed::default(),
+            reported: ReportedState::default(),
             watch_name,
         }
     }
 
-    pub(crate) fn observed(&self) -> &Observed {
-        &self.observed
+    pub(crate) fn reported(&self) -> &ReportedState {
+        &self.reported
     }
 
-    /// Whether the watch under way still sends the initial events of a streaming list.
+    /// Whether the current watch still sends the initial events of a streaming list.
     pub(crate) fn is_streaming(&self) -> bool {
         matches!(self.phase, Phase::Streaming(_))
     }
 
-    /// Goes on where another machine ended: it has seen this version and counted these failures.
+    /// Continues from a previous state machine that had seen this version and counted these failures.
     pub(crate) fn resume_after(&mut self, version: Option<String>, failures: u64) {
-        self.observed.last_version = version;
-        self.observed.failures = failures;
+        self.reported.last_version = version;
+        self.reported.failures = failures;
     }
 
-    /// One transition; see the table in the [module documentation](super). Deltas are appended in order.
+    /// Makes one transition; see the table in the [module documentation](super). Appends deltas in order.
     pub(crate) fn step(&mut self, input: Input, now: Instant, deltas: &mut Vec<Delta>) -> Action {
         let phase = std::mem::replace(&mut self.phase, Phase::Idle);
         if let Input::Failed(failure) = &input {
-            self.note_failure(failure.clone());
+            self.record_failure(failure.clone());
         }
         match (phase, input) {
             (Phase::Idle, _) => self.start_list(now),
@@ -130,13 +132,13 @@ impl Machine {
                 self.phase = Phase::Listing(listing);
                 Action::List(params)
             }
-            (Phase::Streaming(collected), Input::Event(event)) => {
-                self.initial_event(collected, event, now, deltas)
+            (Phase::Streaming(initial_events), Input::Event(event)) => {
+                self.initial_event(initial_events, event, now, deltas)
             }
             (Phase::Streaming(_), Input::Failed(failure)) => self.streaming_failed(&failure, now),
             (Phase::Streaming(_), Input::Ended) => self.streaming_ended(now),
-            (Phase::Streaming(collected), _) => {
-                self.phase = Phase::Streaming(collected);
+            (Phase::Streaming(initial_events), _) => {
+                self.phase = Phase::Streaming(initial_events);
                 Action::Read
             }
             (Phase::Watching(watching), Input::Event(event)) => self.event(watching, event, now, deltas),
@@ -144,32 +146,32 @@ impl Machine {
             (Phase::Watching(watching), Input::Failed(failure)) => {
                 self.watch_failed(&watching, &failure, now)
             }
-            (Phase::Watching(_), Input::Unverified) => self.verify(),
-            (Phase::Probing, Input::Page { page, .. }) => self.probed(&page.resource_version, now),
+            (Phase::Watching(_), Input::VerificationDue) => self.start_verification(),
+            (Phase::Probing, Input::Page { page, .. }) => self.on_probe_page(&page.resource_version, now),
             (Phase::Probing, Input::Failed(failure)) => self.probe_failed(&failure, now),
             (Phase::Probing, _) => self.probe(),
             (Phase::Watching(watching), _) => {
-                self.observed.error = None;
-                self.phase = Phase::Watching(Watching { opened_at: Some(now), ..watching });
+                self.reported.error = None;
+                self.phase = Phase::Watching(WatchState { opened_at: Some(now), ..watching });
                 Action::Read
             }
         }
     }
 
-    /// The version that a list asks for: any at first, then one not older than what was seen, and a consistent read only
-    /// when that was refused (B01).
+    /// Returns the version that the next list requests: any at first (`0`), then one not older than the last seen. `None`, a
+    /// consistent read, only after that was refused. client-go's `relistResourceVersion` decides alike.
     fn list_version(&self) -> Option<String> {
         if self.version_unavailable {
             return None;
         }
-        Some(self.observed.last_version.clone().unwrap_or_else(|| "0".to_owned()))
+        Some(self.reported.last_version.clone().unwrap_or_else(|| "0".to_owned()))
     }
 
     pub(super) fn start_list(&mut self, now: Instant) -> Action {
         if !self.streaming.is_due(now) {
             return self.plain_list();
         }
-        self.phase = Phase::Streaming(Collected::default());
+        self.phase = Phase::Streaming(InitialEvents::default());
         Action::Watch(WatchParams {
             resource_version: self.list_version(),
             timeout_seconds: self.backoff.watch_timeout(),
@@ -184,15 +186,15 @@ impl Machine {
     }
 
     fn list(&mut self, params: ListParams) -> Action {
-        self.phase = Phase::Listing(Listing::new(params.clone()));
+        self.phase = Phase::Listing(PartialList::new(params.clone()));
         Action::List(params)
     }
 
-    fn after_wait(&mut self, next: Next, now: Instant) -> Action {
+    fn after_wait(&mut self, next: AfterWait, now: Instant) -> Action {
         match next {
-            Next::List => self.start_list(now),
-            Next::Watch => self.resume(),
-            Next::Page(listing) => {
+            AfterWait::List => self.start_list(now),
+            AfterWait::Watch => self.resume(),
+            AfterWait::Page(listing) => {
                 let params = listing.params.clone();
                 self.phase = Phase::Listing(listing);
                 Action::List(params)
@@ -202,18 +204,18 @@ impl Machine {
 
     fn page(
         &mut self,
-        mut listing: Listing,
+        mut listing: PartialList,
         page: ListPage,
         items: Vec<Object>,
         now: Instant,
         deltas: &mut Vec<Delta>,
     ) -> Action {
-        if let Err(problem) = listing.admits(&page, items.len(), self.max_list_items) {
+        if let Err(problem) = listing.check_page(&page, items.len(), self.max_list_items) {
             let request = Arc::new(RequestName { verb: "list", ..(*self.watch_name).clone() });
             let failure = Failure::new(FailureKind::Malformed, problem).in_request(&request);
             tracing::warn!("{failure}");
-            self.note_failure(failure);
-            return self.back_off(Next::List, now);
+            self.record_failure(failure);
+            return self.back_off(AfterWait::List, now);
         }
         if listing.items.is_empty() {
             listing.items = items;
@@ -222,7 +224,7 @@ impl Machine {
         }
         let version = listing.version.get_or_insert(page.resource_version).clone();
         if let Some(token) = page.next {
-            // A token carries the version; a limit goes with it where the first page had one.
+            // The continue token carries the version. The limit is repeated if the first page had one.
             let limit = listing.params.limit;
             listing.params = ListParams { resource_version: None, limit, continue_token: Some(token) };
             let params = listing.params.clone();
@@ -234,34 +236,34 @@ impl Machine {
     }
 
     pub(super) fn replace(&mut self, items: Vec<Object>, version: String, deltas: &mut Vec<Delta>) {
-        self.order.listed(&version);
+        self.order.resolve(&version);
         self.internal_errors = 0;
         self.verify_after = None;
         self.version_unavailable = false;
-        self.observed.error = None;
-        self.observed.last_version = Some(version.clone());
+        self.reported.error = None;
+        self.reported.last_version = Some(version.clone());
         deltas.push(Delta::Replaced(Replacement { items, resource_version: version }));
     }
 
-    fn list_failed(&mut self, listing: Listing, failure: &Failure, now: Instant) -> Action {
+    fn list_failed(&mut self, listing: PartialList, failure: &Failure, now: Instant) -> Action {
         match failure.kind {
             FailureKind::Expired if listing.params.continue_token.is_some() => {
-                // The token is too old: one list in one piece instead.
+                // The continue token has expired: fall back to one unpaged list.
                 self.list(ListParams::default())
             }
             FailureKind::Expired | FailureKind::TooLargeResourceVersion if !self.version_unavailable => {
                 self.version_unavailable = true;
                 self.start_list(now)
             }
-            FailureKind::TooManyRequests => self.wait_for_server(Next::Page(listing), failure, now),
-            _ => self.back_off(Next::List, now),
+            FailureKind::TooManyRequests => self.wait_retry_after(AfterWait::Page(listing), failure, now),
+            _ => self.back_off(AfterWait::List, now),
         }
     }
 
     pub(super) fn resume(&mut self) -> Action {
-        self.phase = Phase::Watching(Watching { opened_at: None, progressed: false, spoke: false });
+        self.phase = Phase::Watching(WatchState { opened_at: None, progressed: false, received_any: false });
         Action::Watch(WatchParams {
-            resource_version: self.observed.last_version.clone(),
+            resource_version: self.reported.last_version.clone(),
             timeout_seconds: self.backoff.watch_timeout(),
             send_initial_events: false,
         })
@@ -269,7 +271,7 @@ impl Machine {
 
     fn event(
         &mut self,
-        mut watching: Watching,
+        mut watching: WatchState,
         event: WatchEvent,
         now: Instant,
         deltas: &mut Vec<Delta>,
@@ -280,25 +282,25 @@ impl Machine {
             }
             WatchEvent::Bookmark { resource_version, .. } => resource_version,
             WatchEvent::Error(failure) => {
-                self.note_failure(failure.clone());
+                self.record_failure(failure.clone());
                 return self.watch_refused(failure, now);
             }
         };
-        match self.order.step(self.observed.last_version.as_deref(), version) {
-            Step::Backward => {
+        match self.order.classify(self.reported.last_version.as_deref(), version) {
+            VersionStep::Backward => {
                 self.suspect_restore(version);
-                return self.back_off(Next::List, now);
+                return self.back_off(AfterWait::List, now);
             }
-            Step::Repeat => {}
-            Step::Forward => {
+            VersionStep::Repeat => {}
+            VersionStep::Forward => {
                 watching.progressed = true;
                 self.internal_errors = 0;
-                let last = self.observed.last_version.get_or_insert_default();
+                let last = self.reported.last_version.get_or_insert_default();
                 last.clear();
                 last.push_str(version);
             }
         }
-        watching.spoke = true;
+        watching.received_any = true;
         self.verify_after = None;
         deltas.extend(match event {
             WatchEvent::Added(object) => Some(Delta::Added(object)),
@@ -310,63 +312,63 @@ impl Machine {
         Action::Read
     }
 
-    fn watch_ended(&mut self, watching: &Watching, now: Instant) -> Action {
+    fn watch_ended(&mut self, watching: &WatchState, now: Instant) -> Action {
         let lasted = watching.opened_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         if watching.progressed || lasted >= VERY_SHORT_WATCH {
             self.resume()
         } else {
-            self.back_off(Next::Watch, now)
+            self.back_off(AfterWait::Watch, now)
         }
     }
 
-    fn watch_failed(&mut self, watching: &Watching, failure: &Failure, now: Instant) -> Action {
+    fn watch_failed(&mut self, watching: &WatchState, failure: &Failure, now: Instant) -> Action {
         match failure.kind {
-            // Dead, or waiting for a version that this server is yet to reach.
-            FailureKind::TimedOut if watching.opened_at.is_some() && !watching.spoke => self.probe(),
-            // As if the server had ended it: at once, when it was not even opened.
+            // The connection is dead, or the server waits until it reaches the requested version.
+            FailureKind::TimedOut if watching.opened_at.is_some() && !watching.received_any => self.probe(),
+            // As if the server had ended the watch; a watch that was not opened lasted no time.
             FailureKind::Connection | FailureKind::TimedOut => self.watch_ended(watching, now),
             _ => self.watch_refused(failure, now),
         }
     }
 
-    /// The watch was answered with an error, by its status or by an ERROR event.
+    /// Handles an error answer to a watch, as a status or as an ERROR event.
     fn watch_refused(&mut self, failure: &Failure, now: Instant) -> Action {
         match failure.kind {
-            FailureKind::TooManyRequests => self.wait_for_server(Next::Watch, failure, now),
-            FailureKind::ConnectionRefused => self.back_off(Next::Watch, now),
+            FailureKind::TooManyRequests => self.wait_retry_after(AfterWait::Watch, failure, now),
+            FailureKind::ConnectionRefused => self.back_off(AfterWait::Watch, now),
             FailureKind::Server if self.internal_errors < INTERNAL_ERROR_RESUMES => {
                 self.internal_errors += 1;
-                self.back_off(Next::Watch, now)
+                self.back_off(AfterWait::Watch, now)
             }
             _ => {
                 self.internal_errors = 0;
-                self.back_off(Next::List, now)
+                self.back_off(AfterWait::List, now)
             }
         }
     }
 
-    /// A version lower than the last: the server may have been restored from a backup; see [`Order`].
+    /// Handles a version lower than the last: the server may have been restored from a backup; see [`VersionOrder`].
     pub(super) fn suspect_restore(&mut self, version: &str) {
-        let last = self.observed.last_version.as_deref();
+        let last = self.reported.last_version.as_deref();
         self.order.suspect(last);
         self.version_unavailable = true;
         let message = format!(
-            "the server went back from resource version {} to {version}, as one that was restored from a backup",
+            "the server went back from resource version {} to {version}, as after a restore from a backup",
             last.unwrap_or_default()
         );
         let failure =
             Failure::new(FailureKind::TooLargeResourceVersion, message).in_request(&self.watch_name);
         tracing::warn!("{failure}");
-        self.note_failure(failure);
+        self.record_failure(failure);
     }
 
-    pub(super) fn back_off(&mut self, next: Next, now: Instant) -> Action {
+    pub(super) fn back_off(&mut self, next: AfterWait, now: Instant) -> Action {
         self.phase = Phase::Waiting(next);
         Action::Wait(self.backoff.next(now))
     }
 
-    pub(super) fn wait_for_server(&mut self, next: Next, failure: &Failure, now: Instant) -> Action {
-        match failure.retry_after.and_then(Backoff::asked) {
+    pub(super) fn wait_retry_after(&mut self, next: AfterWait, failure: &Failure, now: Instant) -> Action {
+        match failure.retry_after.and_then(Backoff::bounded_retry_after) {
             Some(wait) => {
                 self.phase = Phase::Waiting(next);
                 Action::Wait(wait)
@@ -375,9 +377,9 @@ impl Machine {
         }
     }
 
-    pub(super) fn note_failure(&mut self, failure: Failure) {
-        self.doubt_after(&failure);
-        self.observed.failures += 1;
-        self.observed.error = Some(Arc::new(failure));
+    pub(super) fn record_failure(&mut self, failure: Failure) {
+        self.schedule_verification(&failure);
+        self.reported.failures += 1;
+        self.reported.error = Some(Arc::new(failure));
     }
 }

@@ -1,20 +1,22 @@
+//! An object in the form in which the store keeps it.
+
 use std::borrow::Borrow;
 use std::hash::{Hash, Hasher};
 
 use pilothouse_model::{Object, ObjectKey, PackedObject};
 
-/// An object as the store keeps it, which is looked up by its own key, so that the map holds no second copy of that.
+/// An object as the store keeps it. It is looked up by its own key, so the map holds no second copy of the key.
 ///
-/// The store lends out views of packed objects, never the packed object's own text: what a reader unpacked is gone with the
-/// reader.
+/// The store hands out views of packed objects, never the packed object itself: text that a reader unpacked is freed with the
+/// reader's view.
 #[derive(Clone)]
-pub(crate) enum Kept {
+pub(crate) enum StoredObject {
     Plain(Object),
     Packed(PackedObject),
 }
 
-impl Kept {
-    /// As the object is: packed when it is a view of a packed one.
+impl StoredObject {
+    /// Wraps an object: as packed if it is a view of a packed object.
     pub(crate) fn of(object: Object) -> Self {
         match PackedObject::of(&object) {
             Some(packed) => Self::Packed(packed.clone()),
@@ -22,7 +24,7 @@ impl Kept {
         }
     }
 
-    /// The object: for a packed one, a view of its own.
+    /// Returns the object; for a packed one, a new view.
     pub(crate) fn object(&self) -> Object {
         match self {
             Self::Plain(object) => object.clone(),
@@ -55,33 +57,33 @@ impl Kept {
         matches!(self, Self::Packed(_))
     }
 
-    /// Whether this is what is kept of that very object.
-    pub(crate) fn is(&self, object: &Object) -> bool {
+    /// Whether `object` is this stored object (the same allocation), not just an equal one.
+    pub(crate) fn is_same(&self, object: &Object) -> bool {
         match (self, PackedObject::of(object)) {
-            (Self::Plain(kept), _) => kept.ptr_eq(object),
-            (Self::Packed(kept), Some(packed)) => kept.ptr_eq(packed),
+            (Self::Plain(stored), _) => stored.ptr_eq(object),
+            (Self::Packed(stored), Some(packed)) => stored.ptr_eq(packed),
             (Self::Packed(_), None) => false,
         }
     }
 }
 
-impl Borrow<ObjectKey> for Kept {
+impl Borrow<ObjectKey> for StoredObject {
     fn borrow(&self) -> &ObjectKey {
         self.key()
     }
 }
 
-// Equal and hashed as the key alone, as `Borrow<ObjectKey>` demands.
-impl Hash for Kept {
+// Equality and hash are those of the key, as `Borrow<ObjectKey>` requires.
+impl Hash for StoredObject {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.key().hash(state);
     }
 }
 
-impl PartialEq for Kept {
+impl PartialEq for StoredObject {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
 
-impl Eq for Kept {}
+impl Eq for StoredObject {}

@@ -1,4 +1,4 @@
-//! Handlers that may fail: redelivery of a batch, isolation of the event that breaks a handler (B38).
+//! Handlers that may fail: a failed batch is redelivered, and the object whose notification breaks the handler is parked.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -13,23 +13,24 @@ use tokio::time::{Instant, sleep_until};
 use crate::shared::Subscription;
 use crate::work_queue::RateLimit;
 
-/// How often a batch, and then a single event, is tried.
-pub const ATTEMPTS: u32 = 5;
+/// How many times a batch, and then a single notification, is delivered before it is given up.
+pub const MAX_ATTEMPTS: u32 = 5;
 
-/// The wait before a deletion that was given up is tried again, and the longest such wait.
-const DELETION_RETRY: Duration = Duration::from_secs(5 * 60);
-const LONGEST_DELETION_RETRY: Duration = Duration::from_secs(60 * 60);
+/// The delay before a parked deletion is first delivered again.
+const FIRST_DELETION_RETRY: Duration = Duration::from_secs(5 * 60);
+/// The longest delay between two deliveries of a parked deletion.
+const MAX_DELETION_RETRY: Duration = Duration::from_secs(60 * 60);
 
-/// What is delivered next to a handler that may fail. Nothing here waits or calls anything: a driver delivers
-/// [`current`](Self::current) and says how it went.
+/// A queue of batches for a handler that may fail. It does no I/O and does not wait: a driver delivers
+/// [`current`](Self::current) and reports the outcome with [`succeeded`](Self::succeeded) or [`failed`](Self::failed).
 ///
-/// A batch that fails is delivered again. After [`ATTEMPTS`] failures it is split into its events. A single event that
-/// fails as often parks its object: nothing about that object is delivered until it changes. A deletion is followed by no
-/// change, so one that is parked is tried again later ([`retry_deletions`](Self::retry_deletions)), and before an object of
-/// that name is delivered again.
+/// A batch that fails is delivered again. After [`MAX_ATTEMPTS`] failures it is split into single notifications. A single
+/// notification that fails as often parks its object: nothing about that object is delivered until it changes. No change
+/// follows a deletion, so a parked deletion is delivered again later ([`retry_deletions`](Self::retry_deletions)), and in
+/// any case before a new object of that name.
 ///
 /// ```
-/// use pilothouse_informer::handler::{ATTEMPTS, Redelivery};
+/// use pilothouse_informer::handler::{MAX_ATTEMPTS, Redelivery};
 /// use pilothouse_model::{Notification, Object};
 ///
 /// let pod = |name: &str| Object::from_json(format!(
@@ -49,11 +50,11 @@ const LONGEST_DELETION_RETRY: Duration = Duration::from_secs(60 * 60);
 #[derive(Debug, Default)]
 pub struct Redelivery {
     pending: VecDeque<Delivery>,
-    /// Parked objects, with the resource version that broke the handler.
+    /// The parked objects, with the resource version at which the handler failed.
     parked: HashMap<ObjectKey, String>,
-    /// Of the parked objects, those whose deletion broke the handler.
+    /// The deletions at which the handler failed. Their objects are in `parked`, too.
     deletions: HashMap<ObjectKey, Notification>,
-    /// How often parked deletions were tried again since there were none.
+    /// Rounds of redelivered deletions since no deletion was parked.
     deletion_retries: u32,
 }
 
@@ -63,25 +64,25 @@ struct Delivery {
     failures: u32,
 }
 
-/// What a failure led to.
+/// What [`Redelivery`] does after a failure.
 #[derive(Clone, Debug)]
-pub enum AfterFailure {
-    /// The same batch is tried again.
-    Again {
-        /// How often it has failed.
+pub enum FailureOutcome {
+    /// The same batch is delivered again.
+    Retry {
+        /// How many times the batch has failed.
         failures: u32,
     },
-    /// The batch was split into its events.
+    /// The batch was split into single notifications, which are delivered one by one.
     Split,
-    /// The event's object was parked.
+    /// The notification was given up and its object is parked.
     Parked(Notification),
 }
 
 impl Redelivery {
-    /// Appends a batch. A change of a parked object frees it; a resync of it is left out.
+    /// Appends a batch. A change of a parked object unparks it; a resync of a parked object is dropped.
     pub fn push(&mut self, mut batch: Vec<Notification>) {
         for notification in &batch {
-            // The object is back: its end comes before its beginning.
+            // An object of this name exists again. The parked deletion has to be delivered before it.
             if let Some(deletion) = self.deletions.remove(notification.key()) {
                 self.pending.push_back(Delivery { batch: vec![deletion], failures: 0 });
             }
@@ -100,48 +101,48 @@ impl Redelivery {
         }
     }
 
-    /// What is to be delivered now.
+    /// Returns the batch to deliver now.
     #[must_use]
     pub fn current(&self) -> Option<&[Notification]> {
         self.pending.front().map(|delivery| delivery.batch.as_slice())
     }
 
-    /// The current batch was handled.
+    /// Reports that the handler processed the current batch.
     pub fn succeeded(&mut self) {
         self.pending.pop_front();
     }
 
-    /// The handler failed at the current batch. `None` when there is none.
-    pub fn failed(&mut self) -> Option<AfterFailure> {
+    /// Reports that the handler failed on the current batch. Returns `None` if there is no current batch.
+    pub fn failed(&mut self) -> Option<FailureOutcome> {
         let delivery = self.pending.front_mut()?;
         delivery.failures += 1;
-        if delivery.failures < ATTEMPTS {
-            return Some(AfterFailure::Again { failures: delivery.failures });
+        if delivery.failures < MAX_ATTEMPTS {
+            return Some(FailureOutcome::Retry { failures: delivery.failures });
         }
         let mut batch = self.pending.pop_front()?.batch;
         if batch.len() > 1 {
             for notification in batch.into_iter().rev() {
                 self.pending.push_front(Delivery { batch: vec![notification], failures: 0 });
             }
-            return Some(AfterFailure::Split);
+            return Some(FailureOutcome::Split);
         }
         let notification = batch.pop()?;
         let key = notification.key().clone();
-        // What already waits about this object are changes of it, so they free it when they come to be delivered.
-        let freed =
+        // Pending notifications of this object are changes of it, so the object must not be parked.
+        let has_later_change =
             self.pending.iter().any(|delivery| delivery.batch.iter().any(|later| *later.key() == key));
-        if !freed {
+        if !has_later_change {
             if let Notification::Deleted { .. } = &notification {
                 self.deletions.insert(key.clone(), notification.clone());
             }
             self.parked.insert(key, notification.object().resource_version().to_owned());
         }
-        Some(AfterFailure::Parked(notification))
+        Some(FailureOutcome::Parked(notification))
     }
 
-    /// Takes out what waits about an object in this version: the handler has failed at that otherwise, and the version
-    /// is what it would be told once more.
-    pub fn leave_out(&mut self, key: &ObjectKey, resource_version: &str) {
+    /// Removes the pending notifications that carry this version of an object, except deletions. For a driver in which the
+    /// handler has already failed on this version by another path.
+    pub fn discard_version(&mut self, key: &ObjectKey, resource_version: &str) {
         for delivery in &mut self.pending {
             delivery.batch.retain(|notification| {
                 let is_gone = matches!(notification, Notification::Deleted { .. });
@@ -153,16 +154,16 @@ impl Redelivery {
         self.pending.retain(|delivery| !delivery.batch.is_empty());
     }
 
-    /// After how long [`retry_deletions`](Self::retry_deletions) is to be called; `None` while no deletion is parked. The wait
-    /// doubles from 5 minutes to an hour.
+    /// Returns the delay after which to call [`retry_deletions`](Self::retry_deletions); `None` while no deletion is parked.
+    /// The delay doubles from 5 minutes up to one hour.
     #[must_use]
-    pub fn deletion_retry(&self) -> Option<Duration> {
+    pub fn deletion_retry_delay(&self) -> Option<Duration> {
         let factor = 1_u32.checked_shl(self.deletion_retries).unwrap_or(u32::MAX);
-        let wait = DELETION_RETRY.checked_mul(factor).unwrap_or(LONGEST_DELETION_RETRY);
-        (!self.deletions.is_empty()).then(|| wait.min(LONGEST_DELETION_RETRY))
+        let wait = FIRST_DELETION_RETRY.checked_mul(factor).unwrap_or(MAX_DELETION_RETRY);
+        (!self.deletions.is_empty()).then(|| wait.min(MAX_DELETION_RETRY))
     }
 
-    /// Has the deletions that are parked delivered again.
+    /// Queues the parked deletions for delivery again.
     pub fn retry_deletions(&mut self) {
         self.deletion_retries = if self.deletions.is_empty() { 0 } else { self.deletion_retries + 1 };
         for (key, deletion) in self.deletions.drain() {
@@ -171,18 +172,18 @@ impl Redelivery {
         }
     }
 
-    /// The deletions that are parked now.
+    /// Returns the deletions that are parked now.
     pub fn parked_deletions(&self) -> impl Iterator<Item = &Notification> {
         self.deletions.values()
     }
 
-    /// The objects that are parked now.
+    /// Returns the keys of the objects that are parked now.
     pub fn parked(&self) -> impl Iterator<Item = &ObjectKey> {
         self.parked.keys()
     }
 }
 
-/// Something that handles batches of notifications; [`run_handler`] calls it.
+/// Handles batches of notifications. [`run_handler`] calls it.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -223,14 +224,15 @@ impl Redelivery {
 /// ```
 #[async_trait]
 pub trait Handler: Send {
-    /// Handles one batch, in order. An error, as well as a panic, has the batch delivered again.
+    /// Handles one batch, in order. After an error or a panic the batch is delivered again.
     async fn handle(&mut self, batch: &[Notification]) -> Result<(), HandlerFailed>;
 
-    /// The event was given up, and its object is parked until it changes. Tell the operator: an Event, a metric.
+    /// Called when a notification was given up and its object is parked until it changes. Report it to the operator, for
+    /// example with an Event or a metric.
     async fn parked(&mut self, _notification: &Notification) {}
 }
 
-/// A handler could not handle a batch.
+/// The error of a handler that could not process a batch; the text says why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandlerFailed(pub String);
 
@@ -242,18 +244,19 @@ impl fmt::Display for HandlerFailed {
 
 impl std::error::Error for HandlerFailed {}
 
-/// Gives a subscription's notifications to a handler, one batch at a time, until the informer stops. A failure or a panic
-/// stays inside: other subscribers do not notice, and this one's backlog stays bounded meanwhile.
+/// Delivers a subscription's notifications to a handler, one batch at a time, until the informer stops. A failure or a
+/// panic of the handler does not affect other subscribers, and the backlog of this one stays bounded meanwhile.
 ///
 /// # Cancellation safety
-/// Dropping the future drops the batch under way; subscribe anew to get all objects again.
+/// Dropping the future drops the batch being handled; subscribe again to receive all objects again.
 pub async fn run_handler(subscription: &Subscription, handler: &mut dyn Handler) {
     let mut redelivery = Redelivery::default();
     let wait = RateLimit::default();
     let mut retry_at = None;
     loop {
-        // Set when the first of them is parked, whatever comes meanwhile.
-        retry_at = redelivery.deletion_retry().map(|wait| retry_at.unwrap_or_else(|| Instant::now() + wait));
+        // The timer starts when the first deletion is parked and is not restarted by later batches.
+        retry_at =
+            redelivery.deletion_retry_delay().map(|wait| retry_at.unwrap_or_else(|| Instant::now() + wait));
         tokio::select! {
             batch = subscription.next_batch() => match batch {
                 Some(batch) => redelivery.push(batch),
@@ -274,16 +277,16 @@ pub async fn run_handler(subscription: &Subscription, handler: &mut dyn Handler)
                 Err(_) => "it panicked".to_owned(),
             };
             match redelivery.failed() {
-                Some(AfterFailure::Again { failures }) => {
-                    tracing::warn!(key = %subscription.key(), failures, "a handler failed: {error}; trying again");
+                Some(FailureOutcome::Retry { failures }) => {
+                    tracing::warn!(key = %subscription.key(), failures, "the handler failed: {error}; delivering the batch again");
                     tokio::time::sleep(wait.per_key(failures)).await;
                 }
-                Some(AfterFailure::Parked(notification)) => {
+                Some(FailureOutcome::Parked(notification)) => {
                     let object = notification.key();
-                    tracing::error!(key = %subscription.key(), %object, "a handler failed: {error}; the object is parked");
+                    tracing::error!(key = %subscription.key(), %object, "the handler failed: {error}; the object is parked until it changes");
                     handler.parked(&notification).await;
                 }
-                Some(AfterFailure::Split) | None => {}
+                Some(FailureOutcome::Split) | None => {}
             }
         }
     }

@@ -1,3 +1,5 @@
+//! One subscriber from the informer's point of view.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,81 +9,83 @@ use tokio::sync::{Notify, watch};
 
 use super::backlog::Backlog;
 use super::change::Change;
-use super::index_handle::HeldIndex;
+use super::index_handle::SubscriberIndex;
 use super::informer::Informer;
 use crate::key::{InformerKey, Restriction};
-use crate::store::{ReaderSource, Scope, ScopeId};
+use crate::store::{ReaderSource, ScopeId, StoreView};
 
-/// One subscriber, as the informer sees it: a place to put notifications, which never blocks.
-pub(crate) struct Outlet {
+/// A subscriber of an informer. The informer pushes notifications into its backlog without ever blocking; a
+/// [`Subscription`](super::Subscription) takes them out.
+pub(crate) struct Subscriber {
     pub(crate) id: ScopeId,
-    /// What the subscriber asked for.
+    /// What the subscriber requested.
     pub(crate) key: InformerKey,
     batch: usize,
     backlog: Mutex<Backlog>,
-    /// Something waits that the subscriber has not been woken for. Written with the backlog locked, but for its end.
-    untold: AtomicBool,
+    /// Whether the backlog has notifications for which the subscriber has not been woken yet. Written with the backlog
+    /// locked, except that `wake` clears it without the lock.
+    has_unseen: AtomicBool,
     filled: Notify,
     synced: watch::Sender<bool>,
     pub(crate) source: Arc<ReaderSource>,
-    /// The subscriber's indexes, for when it is moved to another cache.
-    pub(crate) indexes: Mutex<Vec<HeldIndex>>,
-    /// The informer that serves it, or did until it left.
-    pub(crate) home: Mutex<Arc<Informer>>,
+    /// The subscriber's indexes, which are added to the new cache when the subscriber is moved.
+    pub(crate) indexes: Mutex<Vec<SubscriberIndex>>,
+    /// The informer that serves this subscriber, or served it until it unsubscribed.
+    pub(crate) informer: Mutex<Arc<Informer>>,
 }
 
-impl Outlet {
+impl Subscriber {
     pub(super) fn new(
         id: ScopeId,
         key: InformerKey,
         batch: usize,
         backlog: usize,
-        scope: Scope,
-        home: &Arc<Informer>,
+        view: StoreView,
+        informer: &Arc<Informer>,
     ) -> Self {
         Self {
             id,
             key,
             batch: batch.max(1),
             backlog: Mutex::new(Backlog::new(backlog)),
-            untold: AtomicBool::new(false),
+            has_unseen: AtomicBool::new(false),
             filled: Notify::new(),
             synced: watch::Sender::new(false),
-            source: Arc::new(ReaderSource::from_pointee(scope)),
+            source: Arc::new(ReaderSource::from_pointee(view)),
             indexes: Mutex::new(Vec::new()),
-            home: Mutex::new(Arc::clone(home)),
+            informer: Mutex::new(Arc::clone(informer)),
         }
     }
 
-    /// Puts notifications into the backlog. The subscriber is woken by [`wake`](Self::wake), which must follow.
-    pub(super) fn offer<'a>(
+    /// Appends the notifications for these changes to the backlog. The caller must call [`wake`](Self::wake) afterwards.
+    pub(super) fn push<'a>(
         &self,
         changes: impl IntoIterator<Item = Change<'a>>,
         restriction: Option<&Restriction>,
     ) {
         let mut backlog = self.backlog.lock();
         for change in changes {
-            if let Some(notification) = change.seen_through(restriction)
-                && backlog.offer(notification)
+            if let Some(notification) = change.notification_for(restriction)
+                && backlog.push(notification)
             {
-                self.untold.store(true, Ordering::Relaxed);
+                self.has_unseen.store(true, Ordering::Relaxed);
             }
         }
-        // The rest of the initial list may just have been cancelled out by its own deletions.
+        // Deletions may just have cancelled the remaining initial notifications.
         self.publish_synced(&mut backlog);
     }
 
-    /// Wakes the subscriber if something waits for it.
+    /// Wakes the subscriber if it has notifications that it was not woken for.
     pub(super) fn wake(&self) {
-        if self.untold.load(Ordering::Relaxed) && self.untold.swap(false, Ordering::Relaxed) {
+        if self.has_unseen.load(Ordering::Relaxed) && self.has_unseen.swap(false, Ordering::Relaxed) {
             self.filled.notify_one();
         }
     }
 
-    /// All of the initial list has been offered.
-    pub(super) fn end_initial(&self) {
+    /// Marks the end of the initial list: all its notifications have been pushed.
+    pub(super) fn finish_initial_list(&self) {
         let mut backlog = self.backlog.lock();
-        backlog.end_initial();
+        backlog.finish_initial_list();
         self.publish_synced(&mut backlog);
     }
 
@@ -97,14 +101,14 @@ impl Outlet {
         }
     }
 
-    /// A batch if there is one, `Some(None)` when there never will be.
+    /// Takes a batch: `None` if there is none yet, `Some(None)` once the subscription has ended.
     fn try_take(&self) -> Option<Option<Vec<Notification>>> {
         let mut backlog = self.backlog.lock();
         if backlog.is_closed() {
             return Some(None);
         }
         let batch = backlog.take(self.batch);
-        self.untold.store(false, Ordering::Relaxed);
+        self.has_unseen.store(false, Ordering::Relaxed);
         if batch.is_empty() {
             return None;
         }
@@ -115,20 +119,20 @@ impl Outlet {
         Some(Some(batch))
     }
 
-    /// All that waits, without waiting for more.
-    pub(crate) fn take_waiting(&self) -> Vec<Notification> {
+    /// Takes all pending notifications without waiting for more.
+    pub(crate) fn take_pending(&self) -> Vec<Notification> {
         let mut backlog = self.backlog.lock();
-        let waiting = backlog.take(usize::MAX);
-        self.untold.store(false, Ordering::Relaxed);
+        let pending = backlog.take(usize::MAX);
+        self.has_unseen.store(false, Ordering::Relaxed);
         self.publish_synced(&mut backlog);
-        waiting
+        pending
     }
 
     pub(crate) fn has_synced(&self) -> bool {
         *self.synced.borrow()
     }
 
-    /// Waits until the initial list has been taken whole; `false` when the subscription ended before.
+    /// Waits until the whole initial list has been taken. Returns `false` if the subscription ended first.
     pub(crate) async fn synced(&self) -> bool {
         let mut synced = self.synced.subscribe();
         loop {
@@ -150,22 +154,22 @@ impl Outlet {
         source.store.index_names(source.id)
     }
 
-    /// How many notifications were merged away since the last call.
+    /// Returns how many notifications were merged away since the last call.
     pub(super) fn take_merged(&self) -> u64 {
         self.backlog.lock().take_merged()
     }
 
-    /// Nothing is delivered any more, not even what waits (B08).
+    /// Ends the subscription. Nothing is delivered afterwards, not even pending notifications.
     pub(crate) fn close(&self) {
         self.backlog.lock().close();
         self.filled.notify_one();
         self.filled.notify_waiters();
-        // Wakes those who wait for the sync.
+        // Wakes the tasks that wait in `synced`.
         self.synced.send_modify(|_| {});
     }
 
     fn publish_synced(&self, backlog: &mut Backlog) {
-        if backlog.just_synced() {
+        if backlog.newly_synced() {
             self.synced.send_replace(true);
         }
     }

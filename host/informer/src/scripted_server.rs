@@ -1,4 +1,4 @@
-//! An API server that does what a test says, request by request.
+//! An API server for tests, which answers each request as the test says.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::failure::{Failure, FailureKind};
 use crate::key::InformerKey;
 use crate::list_watch::{ByteStream, ListParams, ListWatch, WatchParams};
 
-/// The test's end: takes the requests as they come.
+/// The test's end: receives the requests.
 pub(crate) struct Server {
     requests: mpsc::UnboundedReceiver<Request>,
 }
 
-/// The reflector's end.
+/// The reflector's end: sends the requests.
 pub(crate) struct ScriptedListWatch {
     requests: mpsc::UnboundedSender<Request>,
 }
@@ -30,7 +30,7 @@ pub(crate) enum Params {
     Watch(WatchParams),
 }
 
-/// A request that waits for its answer. Dropping it unanswered cuts the connection.
+/// A request that has not been answered yet. Dropping it cuts the connection.
 pub(crate) struct Request {
     pub(crate) params: Params,
     reply: oneshot::Sender<Result<ByteStream, Failure>>,
@@ -41,7 +41,7 @@ pub(crate) struct WatchBody {
     chunks: mpsc::UnboundedSender<Result<Bytes, Failure>>,
 }
 
-/// A pod as a manifest.
+/// The manifest of a pod.
 #[derive(Clone)]
 pub(crate) struct Pod {
     name: String,
@@ -92,12 +92,12 @@ impl Pod {
         self
     }
 
-    /// As a watch or a get has it.
+    /// Returns the JSON of a watch event or a get.
     pub(crate) fn json(&self) -> String {
         format!(r#"{{"kind":"Pod","apiVersion":"v1",{}"#, &self.item()[1..])
     }
 
-    /// As a list has it: without its type.
+    /// Returns the JSON of a list item: without `kind` and `apiVersion`.
     pub(crate) fn item(&self) -> String {
         let Self { name, namespace, uid, version, app } = self;
         format!(
@@ -110,21 +110,23 @@ impl Pod {
     }
 }
 
-/// Waits for what has to come: a test that lacks it fails, where virtual time would let it hang.
-pub(crate) async fn within_patience<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(3600), future).await.expect("it did not come within an hour")
+/// Waits for a future that must complete. With virtual time, a test would otherwise hang instead of fail.
+pub(crate) async fn with_timeout<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(3600), future)
+        .await
+        .expect("the future did not complete within an hour")
 }
 
-/// A server and the list-watch that talks to it.
-pub(crate) fn scripted() -> (Server, Arc<ScriptedListWatch>) {
+/// Creates a server and the list-watch that talks to it.
+pub(crate) fn scripted_server() -> (Server, Arc<ScriptedListWatch>) {
     let (sender, requests) = mpsc::unbounded_channel();
     (Server { requests }, Arc::new(ScriptedListWatch { requests: sender }))
 }
 
 impl Server {
-    /// The next request.
+    /// Waits for the next request.
     pub(crate) async fn request(&mut self) -> Request {
-        within_patience(self.requests.recv()).await.expect("the reflector is gone")
+        with_timeout(self.requests.recv()).await.expect("the reflector is gone")
     }
 
     pub(crate) async fn list(&mut self) -> (ListParams, Request) {
@@ -143,7 +145,7 @@ impl Server {
         (params, request)
     }
 
-    /// Whether no request comes within so much (virtual) time.
+    /// Whether no request arrives within this (virtual) time.
     pub(crate) async fn is_quiet_for(&mut self, time: Duration) -> bool {
         tokio::time::timeout(time, self.requests.recv()).await.is_err()
     }
@@ -231,7 +233,7 @@ impl WatchBody {
         ));
     }
 
-    /// The connection breaks.
+    /// Cuts the connection.
     pub(crate) fn cut(self) {
         let _ = self.chunks.send(Err(Failure::new(FailureKind::Connection, "connection reset")));
     }
@@ -243,7 +245,7 @@ impl WatchBody {
 
     /// Waits until the client has dropped the request.
     pub(crate) async fn dropped(&self) {
-        within_patience(self.chunks.closed()).await;
+        with_timeout(self.chunks.closed()).await;
     }
 }
 
