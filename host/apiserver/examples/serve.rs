@@ -1,4 +1,4 @@
-//! Serves an embedded API server and writes a kubeconfig for it; by default on a free port of 127.0.0.1:
+//! Serves an embedded API server and writes a kubeconfig for it:
 //! `cargo run -p pilothouse-apiserver --example serve -- 127.0.0.1:6444 /tmp/kubeconfig`.
 
 use std::error::Error;
