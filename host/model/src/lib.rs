@@ -21,7 +21,7 @@ pub use names::{GroupVersionKind, TypeNameError};
 pub use notification::Notification;
 pub use object::{
     Dictionary, Object, ObjectError, ObjectReader, OwnerReference, PackedObject, ParseOptions, Projection,
-    Transform, fetch, text_of,
+    Transform, prefetch, unquote_json,
 };
 pub use resource::ResourceType;
 pub use selector::{FieldSelector, LabelSelector, SelectorError};

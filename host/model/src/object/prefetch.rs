@@ -1,72 +1,72 @@
-//! Having the processor load what is about to be read. Among many objects, a stored version is in no cache, and to read it is to wait for
-//! one part of it after another.
+//! Prefetches memory that is about to be read. Among many objects, a stored version is in no cache of the processor, and reading it without
+//! a prefetch waits for one cache line after another.
 
 use super::Object;
-use super::packed::Json;
+use super::packed::ObjectText;
 
-/// Bytes of a text that are asked for at once. Of a longer one, the processor has learnt by then that it is read from the start to the end.
-const FETCHED: usize = 16 * 1024;
-/// Bytes that a processor loads at a time.
+/// Bytes of a text that are prefetched. In a longer one, the processor's own prefetcher has detected the sequential read by then.
+const MAX_PREFETCHED_BYTES: usize = 16 * 1024;
+/// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Has the processor load what is there, or where it begins: nothing waits for it. On processors for which there is no safe way to ask,
-/// it does nothing.
+/// Asks the processor to load the cache line at the start of `value`, without waiting for it. Does nothing on architectures other than
+/// x86-64, which have no safe intrinsic for it.
 #[inline]
-pub fn fetch<T>(value: &T) {
+pub fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     safe_arch::prefetch_t0(value);
     #[cfg(not(target_arch = "x86_64"))]
     let _ = value;
 }
 
-/// As [`fetch`], of all of these, each of which is a byte.
+/// As [`prefetch`], for all cache lines of a slice of items of one byte.
 #[inline]
-fn fetch_bytes<T>(bytes: &[T]) {
-    let (lines, rest) = bytes[..bytes.len().min(FETCHED)].as_chunks::<LINE>();
-    lines.iter().for_each(fetch);
-    rest.iter().take(1).for_each(fetch);
+fn prefetch_bytes<T>(bytes: &[T]) {
+    let (lines, rest) = bytes[..bytes.len().min(MAX_PREFETCHED_BYTES)].as_chunks::<LINE>();
+    lines.iter().for_each(prefetch);
+    rest.iter().take(1).for_each(prefetch);
 }
 
-/// Room for a text of so many bytes, which the processor loads until it is written: memory that was freed a while ago is in no cache either.
-pub(super) fn room(len: usize) -> String {
-    let mut room = Vec::with_capacity(len);
-    fetch_bytes(&room.spare_capacity_mut()[..len]);
-    String::from_utf8(room).unwrap_or_default()
+/// Returns an empty string with at least this capacity, whose memory is prefetched: memory that was freed a while ago is in no cache either.
+pub(super) fn prefetched_string(capacity: usize) -> String {
+    let mut bytes = Vec::with_capacity(capacity);
+    prefetch_bytes(&bytes.spare_capacity_mut()[..capacity]);
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 impl Object {
-    /// Has the processor load what is known of the object beside its text; see [`fetch`].
-    pub fn fetch_metadata(&self) {
+    /// Prefetches the object's metadata; see [`prefetch`].
+    pub fn prefetch_metadata(&self) {
         let inner = &*self.0;
-        fetch(inner);
-        fetch(&inner.json);
+        prefetch(inner);
+        prefetch(&inner.json);
         let metadata = &inner.metadata;
-        fetch(&metadata.key);
-        fetch(&metadata.uid);
-        fetch(&metadata.resource_version);
-        fetch(&metadata.generation);
-        fetch(&metadata.owners);
-        fetch(&metadata.behind);
+        prefetch(&metadata.key);
+        prefetch(&metadata.uid);
+        prefetch(&metadata.resource_version);
+        prefetch(&metadata.generation);
+        prefetch(&metadata.owner_references);
+        prefetch(&metadata.after_metadata);
     }
 
-    /// Has the processor load its text, if it is not packed, and its key; see [`fetch`].
-    pub fn fetch_text(&self) {
-        if let Json::Plain(json) = &self.0.json {
-            fetch_bytes(json.as_bytes());
-            fetch_bytes(self.key().as_str().as_bytes());
+    /// Prefetches the object's text and its key, unless the object is packed; see [`prefetch`].
+    pub fn prefetch_text(&self) {
+        if let ObjectText::Plain(json) = &self.0.json {
+            prefetch_bytes(json.as_bytes());
+            prefetch_bytes(self.key().as_str().as_bytes());
         }
     }
 
-    /// Has the processor load those parts of its text that readers mostly ask for, if it is not packed: where the metadata's fields begin,
-    /// and where readers of this version, or of the one before it, went. See [`fetch`].
-    pub fn fetch_parts(&self) {
-        // What is packed is unpacked for its first reader, which reads all of it.
-        let Json::Plain(json) = &self.0.json else { return };
+    /// Prefetches the parts of the object's text that are read most often, unless the object is packed: the UID, the labels, and the fields
+    /// that were looked up in this version or in the previous one. See [`prefetch`].
+    pub fn prefetch_fields(&self) {
+        // A packed object is unpacked as a whole for its first reader.
+        let ObjectText::Plain(json) = &self.0.json else { return };
         let metadata = &self.0.metadata;
-        let [value, _, member] = metadata.farthest.places();
-        for place in [metadata.uid.place().start(), metadata.labels.place().start(), value, member] {
-            if let Some(byte) = json.as_bytes().get(place) {
-                fetch(byte);
+        let [top_level, _, nested] = metadata.hints.offsets();
+        for offset in [metadata.uid.span().start(), metadata.labels.span().start(), top_level, nested] {
+            if let Some(byte) = json.as_bytes().get(offset) {
+                prefetch(byte);
             }
         }
     }
@@ -77,10 +77,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_empty_and_as_large_as_wanted() {
-        for len in [0, 1, 63, 64, 65, 5000, FETCHED + 1000] {
-            let room = room(len);
-            assert!(room.is_empty() && room.capacity() >= len, "{len}");
+    fn a_prefetched_string_is_empty_and_has_the_capacity() {
+        for capacity in [0, 1, 63, 64, 65, 5000, MAX_PREFETCHED_BYTES + 1000] {
+            let string = prefetched_string(capacity);
+            assert!(string.is_empty() && string.capacity() >= capacity, "{capacity}");
         }
     }
 }

@@ -1,43 +1,45 @@
-//! Going past values of text that is known to be well formed: only their ends are looked for.
+//! Skips values of text that is known to be well formed.
 //!
-//! An object's text was validated when it was read. What a reader skips on the way to a field is most of the text, so objects and arrays
-//! are gone past by their brackets alone, a block of bytes at a time.
+//! An object's text was validated when it was parsed. A lookup of one field skips most of the text, so objects and arrays are skipped by
+//! counting their brackets, a block of bytes at a time.
 
 use wide::u8x16;
 
 use super::scan;
 
-/// How many bytes are looked at at a time: a bit of a word each.
+/// Bytes that are examined at a time: one bit of a `u64` each.
 const BLOCK: usize = 64;
 
-/// What is behind the value that `text` starts with.
+/// Returns the text after the value that `text` starts with.
 #[inline]
-pub(super) fn value(text: &[u8]) -> Option<&[u8]> {
+pub(crate) fn value(text: &[u8]) -> Option<&[u8]> {
     let (byte, rest) = text.split_first()?;
     match byte {
         b'"' => scan::rest_of_string(rest),
         b'{' | b'[' => rest_of_container(rest),
         _ => {
-            let is_end = |byte: &u8| matches!(byte, b',' | b'}' | b']') || scan::is_white(*byte);
+            let is_end = |byte: &u8| matches!(byte, b',' | b'}' | b']') || scan::is_whitespace(*byte);
             let end = text.iter().position(is_end).unwrap_or(text.len());
             Some(&text[end..])
         }
     }
 }
 
-/// The bytes of a block that matter, a bit each, the first byte's lowest.
-struct Marks {
+/// Bit masks of the bytes of a block. The lowest bit is the first byte.
+struct BlockMasks {
     quotes: u64,
     backslashes: u64,
-    /// Outside of strings, these are brackets and braces.
+    /// Brackets and braces; inside of strings also some other characters.
     brackets: u64,
 }
 
-/// What is behind the object or array whose bracket has been read, or some of its members or elements.
-pub(super) fn rest_of_container(text: &[u8]) -> Option<&[u8]> {
+/// Returns the text after the end of an object or array. `text` starts anywhere between two tokens inside of it.
+pub(crate) fn rest_of_container(text: &[u8]) -> Option<&[u8]> {
     let mut depth = 1_u32;
-    // Whether the block begins inside of a string: all bits or none. And whether its first byte is escaped.
-    let (mut string, mut escape) = (0_u64, 0_u64);
+    // All bits are set if the block begins inside of a string.
+    let mut in_string = 0_u64;
+    // 1 if the first byte of the block is escaped.
+    let mut escape_carry = 0_u64;
     let mut at = 0;
     let mut last = [b' '; BLOCK];
     loop {
@@ -49,19 +51,22 @@ pub(super) fn rest_of_container(text: &[u8]) -> Option<&[u8]> {
                 &last
             }
         };
-        let marks = marks(block);
+        let masks = block_masks(block);
         // Most blocks have no backslash.
-        let escaped =
-            if marks.backslashes | escape == 0 { 0 } else { escaped(marks.backslashes, &mut escape) };
-        // From each opening quote to before the one that closes.
-        let inside = up_to_next(marks.quotes & !escaped) ^ string;
-        string = if inside >> (BLOCK - 1) == 0 { 0 } else { u64::MAX };
-        // Few of a block's bytes are brackets: one after the other is less work than counting them.
-        let mut brackets = marks.brackets & !inside;
+        let escaped = if masks.backslashes | escape_carry == 0 {
+            0
+        } else {
+            escaped_bytes(masks.backslashes, &mut escape_carry)
+        };
+        // Set from each opening quote to the byte before the closing quote.
+        let inside = prefix_xor(masks.quotes & !escaped) ^ in_string;
+        in_string = if inside >> (BLOCK - 1) == 0 { 0 } else { u64::MAX };
+        // A block has few brackets, so visiting each is less work than counting bits.
+        let mut brackets = masks.brackets & !inside;
         while brackets != 0 {
             let bit = brackets & brackets.wrapping_neg();
             let position = bit.trailing_zeros() as usize;
-            // What opens differs in this bit from what closes.
+            // An opening bracket differs from a closing one in this bit.
             if block[position % BLOCK] & 0x04 == 0 {
                 depth += 1;
             } else {
@@ -77,32 +82,34 @@ pub(super) fn rest_of_container(text: &[u8]) -> Option<&[u8]> {
 }
 
 #[inline]
-fn marks(block: &[u8; BLOCK]) -> Marks {
-    let mut marks = Marks { quotes: 0, backslashes: 0, brackets: 0 };
+fn block_masks(block: &[u8; BLOCK]) -> BlockMasks {
+    let mut masks = BlockMasks { quotes: 0, backslashes: 0, brackets: 0 };
     let parts = block.as_chunks::<16>().0;
-    let bits = |position: usize, found: u8x16| u64::from(found.to_bitmask()) << (position * 16);
+    let bits = |position: usize, matches: u8x16| u64::from(matches.to_bitmask()) << (position * 16);
     let is_backslash = |part: &[u8; 16]| u8x16::new(*part).simd_eq(u8x16::splat(b'\\'));
-    let mut any = u8x16::ZERO;
+    let mut any_backslash = u8x16::ZERO;
     for (position, part) in parts.iter().enumerate() {
-        any |= is_backslash(part);
+        any_backslash |= is_backslash(part);
         let part = u8x16::new(*part);
-        marks.quotes |= bits(position, part.simd_eq(u8x16::splat(b'"')));
-        // What the four have in common; of others only `Y`, `y`, `_` and DEL do, which no number or literal has.
+        masks.quotes |= bits(position, part.simd_eq(u8x16::splat(b'"')));
+        // `{`, `}`, `[` and `]` have these bits in common. Of other characters only `Y`, `y`, `_` and DEL match, which occur in no
+        // number or literal.
         let common = part | u8x16::splat(0x26);
-        marks.brackets |= bits(position, common.simd_eq(u8x16::splat(0x7f)));
+        masks.brackets |= bits(position, common.simd_eq(u8x16::splat(0x7f)));
     }
     // Most blocks have none.
-    if any.to_bitmask() != 0 {
+    if any_backslash.to_bitmask() != 0 {
         for (position, part) in parts.iter().enumerate() {
-            marks.backslashes |= bits(position, is_backslash(part));
+            masks.backslashes |= bits(position, is_backslash(part));
         }
     }
-    marks
+    masks
 }
 
-/// The bytes that a backslash stands before which is none itself; `carry` says that of the next block's first.
+/// Returns the bytes that follow an unescaped backslash. `carry` is 1 if the first byte of the block is escaped, and is set for the next
+/// block.
 #[inline]
-fn escaped(backslashes: u64, carry: &mut u64) -> u64 {
+fn escaped_bytes(backslashes: u64, carry: &mut u64) -> u64 {
     let mut escaped = *carry;
     *carry = 0;
     let mut left = backslashes & !escaped;
@@ -118,9 +125,9 @@ fn escaped(backslashes: u64, carry: &mut u64) -> u64 {
     escaped
 }
 
-/// Each bit is set that has an odd number of set ones up to it.
+/// Returns the prefix sums modulo 2: each bit that has an odd number of set bits up to and including itself.
 #[inline]
-fn up_to_next(mut bits: u64) -> u64 {
+fn prefix_xor(mut bits: u64) -> u64 {
     for distance in [1, 2, 4, 8, 16, 32] {
         bits ^= bits << distance;
     }
@@ -132,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_container_is_found_wherever_it_is() {
+    fn the_end_of_a_container_is_found_at_any_offset() {
         for inner in [
             "",
             "1",
@@ -149,10 +156,10 @@ mod tests {
                 for (open, close) in [('{', '}'), ('[', ']')] {
                     let padding = " ".repeat(before);
                     let text = format!("{open}{padding}{inner}{close}");
-                    for behind in ["", "}", r#","x":"}"}"#, &"]".repeat(200)] {
-                        let whole = format!("{text}{behind}");
+                    for after in ["", "}", r#","x":"}"}"#, &"]".repeat(200)] {
+                        let whole = format!("{text}{after}");
                         let rest = value(whole.as_bytes()).map(<[u8]>::len);
-                        assert_eq!(rest, Some(behind.len()), "{whole}");
+                        assert_eq!(rest, Some(after.len()), "{whole}");
                     }
                     assert_eq!(value(&text.as_bytes()[..text.len() - 1]), None, "{text} without its end");
                 }
@@ -161,11 +168,11 @@ mod tests {
     }
 
     #[test]
-    fn scalars_end_where_their_text_does() {
+    fn a_scalar_ends_before_the_next_token() {
         for scalar in ["1", "-1.5e3", "true", "null", r#""a\"b""#, r#""""#] {
-            for behind in ["", ",2", "}", "]", " ,2", "\n}"] {
-                let whole = format!("{scalar}{behind}");
-                assert_eq!(value(whole.as_bytes()), Some(behind.as_bytes()), "{whole}");
+            for after in ["", ",2", "}", "]", " ,2", "\n}"] {
+                let whole = format!("{scalar}{after}");
+                assert_eq!(value(whole.as_bytes()), Some(after.as_bytes()), "{whole}");
             }
         }
     }

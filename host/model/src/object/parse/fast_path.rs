@@ -1,25 +1,25 @@
-//! Reading an object of the usual form in one pass.
+//! Parses an object of the common form in one pass.
 //!
-//! Servers write nearly all objects without escapes in names, without nulls in metadata and with few members at the top.
-//! Such an object is validated, and its metadata found, in one pass over its bytes. Anything else, malformed text
-//! included, is left to `parse`'s general way, which also words the errors. Both ways must agree: `tests/agreement.rs`
-//! holds them together.
+//! API servers write nearly all objects without escapes in names, without nulls in the metadata and with few top-level members. Such an
+//! object is validated, and its metadata is found, in one pass over its bytes. Anything else, malformed text included, is left to the
+//! general parser, which also words the errors. `tests/fast_path.rs` checks that both agree.
 
-use super::familiar::{Familiar, Owners};
-use super::follow::{Names, follow};
-use super::metadata::{Farthest, Metadata, Pairs, Span, Text};
-use super::parse::ParseOptions;
-use super::scan::{Cursor, is_white};
-use super::{Object, Transform};
+use super::reference::{OwnerBucket, References};
+use super::{ParseOptions, Transform};
 use crate::ObjectKey;
+use crate::object::Object;
+use crate::object::json::Span;
+use crate::object::json::scan::{Cursor, is_whitespace};
+use crate::object::json::validate_against::{Names, validate_against};
+use crate::object::metadata::{FieldHints, Metadata, StringField, StringMap};
 
-/// Members of one object in their order, in place: names, and where the values are.
-struct Members<'a, const N: usize> {
+/// The members of one object in document order, without an allocation: their names and the ranges of their values.
+struct MemberSpans<'a, const N: usize> {
     members: [(&'a str, Span); N],
     len: usize,
 }
 
-impl<'a, const N: usize> Members<'a, N> {
+impl<'a, const N: usize> MemberSpans<'a, N> {
     fn new() -> Self {
         Self { members: [("", Span::default()); N], len: 0 }
     }
@@ -28,7 +28,7 @@ impl<'a, const N: usize> Members<'a, N> {
         &self.members[..self.len]
     }
 
-    /// Gives up on a name that is there already, and when there is no room.
+    /// Adds a member. Gives up on a duplicate name, and if there are more than `N` members.
     fn push(&mut self, name: &'a str, value: Span) -> Option<()> {
         if self.all().iter().any(|(known, _)| *known == name) {
             return None;
@@ -43,46 +43,52 @@ impl<'a, const N: usize> Members<'a, N> {
     }
 }
 
-type Top<'a> = Members<'a, 16>;
-type Meta<'a> = Members<'a, 24>;
+type TopMembers<'a> = MemberSpans<'a, 16>;
+type MetadataMembers<'a> = MemberSpans<'a, 24>;
 
-/// An object of the usual form.
-pub(super) struct Read {
+/// An object that was parsed from the start of a text.
+pub(super) struct ParsedObject {
+    /// The canonical text.
     pub(super) json: Box<str>,
     pub(super) metadata: Metadata,
-    /// How much of the text it is.
+    /// The length of the object in the source, in bytes.
     pub(super) len: usize,
-    /// Where it belongs when it was like nothing that is remembered.
-    pub(super) unlike: Option<Owners>,
-    /// Where the metadata starts in the text and in `json`, when the types, and nothing else, were before it in both.
-    pub(super) head: Option<(usize, usize)>,
+    /// The owners whose sample this object becomes, if it resembles no remembered object.
+    pub(super) sample_of: Option<OwnerBucket>,
+    /// The lengths of the text before the metadata in the source and in `json`, if the types, and nothing else, come before it in both.
+    pub(super) preamble_lens: Option<(usize, usize)>,
 }
 
-/// What `parse` does, for objects of the usual form; `None` for others.
-pub(super) fn parse(text: &str, options: &ParseOptions<'_>, familiar: &mut Familiar<'_>) -> Option<Read> {
-    parse_first(text, options, familiar).filter(|read| read.is_alone(text))
+/// Parses a text that is an object of the common form; `None` for others.
+pub(super) fn parse(
+    text: &str,
+    options: &ParseOptions<'_>,
+    references: &mut References<'_>,
+) -> Option<ParsedObject> {
+    parse_prefix(text, options, references).filter(|parsed| parsed.is_all_of(text))
 }
 
-impl Read {
-    /// Whether nothing but white space is behind it in the text.
-    pub(super) fn is_alone(&self, text: &str) -> bool {
-        text.as_bytes()[self.len..].iter().all(|byte| is_white(*byte))
+impl ParsedObject {
+    /// Returns whether only white space follows the object in the source.
+    pub(super) fn is_all_of(&self, text: &str) -> bool {
+        text.as_bytes()[self.len..].iter().all(|byte| is_whitespace(*byte))
     }
 }
 
-/// The object that `text` starts with; `None` as for `parse`, and when it has no end.
-pub(super) fn parse_first(
+/// Parses the object that `text` starts with; `None` as for [`parse`], and if `text` ends before the object does.
+pub(super) fn parse_prefix(
     text: &str,
     options: &ParseOptions<'_>,
-    familiar: &mut Familiar<'_>,
-) -> Option<Read> {
+    references: &mut References<'_>,
+) -> Option<ParsedObject> {
     let transform = options.transform;
     if transform.drop_last_applied || u32::try_from(text.len()).is_err() {
         return None;
     }
-    let mut scan = Scan { meta: Meta::new(), owners: Owners::default(), transform, familiar };
-    let (top, tail, len) = scan.object(text)?;
-    let Scan { meta, owners, .. } = scan;
+    let mut scanner =
+        Scanner { metadata: MetadataMembers::new(), owners: OwnerBucket::default(), transform, references };
+    let (top, tail, len) = scanner.object(text)?;
+    let Scanner { metadata: metadata_members, owners, .. } = scanner;
     let api_version = type_text(text, &top, "apiVersion", options.api_version)?;
     let kind = type_text(text, &top, "kind", options.kind)?;
     let drops_managed = transform.drop_managed_fields;
@@ -90,42 +96,43 @@ pub(super) fn parse_first(
     let others = || {
         let others =
             top.all().iter().filter(|(name, _)| !matches!(*name, "apiVersion" | "kind" | "metadata"));
-        others.filter(|(name, _)| transform.keeps(name))
+        others.filter(|(name, _)| transform.keeps_member(name))
     };
-    let whole_meta = top.get("metadata")?;
+    let whole_metadata = top.get("metadata")?;
 
-    let meta_len = if drops_managed {
-        let kept = meta.all().iter().filter(|(name, _)| keeps(name));
+    let metadata_len = if drops_managed {
+        let kept = metadata_members.all().iter().filter(|(name, _)| keeps(name));
         kept.map(|(name, value)| name.len() + value.len() + 4).sum::<usize>().max(1) + 1
     } else {
-        whole_meta.len()
+        whole_metadata.len()
     };
     let fixed = r#"{"apiVersion":"","kind":"","metadata":}"#.len();
     let others_len: usize = others().map(|(name, value)| name.len() + value.len() + 4).sum();
     let others_len = others_len + tail.map_or(0, Span::len);
-    let mut out = Out(String::with_capacity(fixed + api_version.len() + kind.len() + meta_len + others_len));
+    let capacity = fixed + api_version.len() + kind.len() + metadata_len + others_len;
+    let mut out = Output(String::with_capacity(capacity));
 
     out.push("{\"apiVersion\":\"");
     let api_version = out.push(api_version);
     out.push("\",\"kind\":\"");
     let kind = out.push(kind);
     out.push("\",\"metadata\":");
-    let head = is_typed(&top).then_some((whole_meta.start(), out.0.len()));
-    let mut found = Found::default();
+    let preamble_lens = has_preamble(&top).then_some((whole_metadata.start(), out.0.len()));
+    let mut spans = MetadataSpans::default();
     if drops_managed {
-        let mut before = "{";
-        for (name, value) in meta.all().iter().filter(|(name, _)| keeps(name)) {
-            let value = out.member(std::mem::replace(&mut before, ","), name, value.of(text));
-            found.note(name, value);
+        let mut separator = "{";
+        for (name, value) in metadata_members.all().iter().filter(|(name, _)| keeps(name)) {
+            let value = out.member(std::mem::replace(&mut separator, ","), name, value.of(text));
+            spans.note(name, value);
         }
-        out.push(if before == "{" { "{}" } else { "}" });
+        out.push(if separator == "{" { "{}" } else { "}" });
     } else {
-        let moved = out.push(whole_meta.of(text));
-        for (name, value) in meta.all() {
-            found.note(name, value.moved(whole_meta, moved));
+        let moved = out.push(whole_metadata.of(text));
+        for (name, value) in metadata_members.all() {
+            spans.note(name, value.moved(whole_metadata, moved));
         }
     }
-    let behind_metadata = out.0.len();
+    let metadata_end = out.0.len();
     if let Some(tail) = tail {
         out.push(tail.of(text));
     }
@@ -134,32 +141,34 @@ pub(super) fn parse_first(
     }
     out.push("}");
     let json = out.0.into_boxed_str();
-    let metadata = found.metadata(&json, api_version, kind, behind_metadata, familiar.key())?;
-    let unlike = (tail.is_none() && familiar.known().is_none()).then_some(owners);
-    Some(Read { json, metadata, len, unlike, head })
+    let metadata = spans.metadata(&json, api_version, kind, metadata_end, references.key())?;
+    let sample_of = (tail.is_none() && references.stored().is_none()).then_some(owners);
+    Some(ParsedObject { json, metadata, len, sample_of, preamble_lens })
 }
 
-/// Whether the object's own types are before its metadata, and nothing else.
-fn is_typed(top: &Top<'_>) -> bool {
+/// Returns whether the object's non-empty types, and nothing else, come before its metadata.
+fn has_preamble(top: &TopMembers<'_>) -> bool {
     let [(first, _), (second, _), ("metadata", _), ..] = top.all() else { return false };
-    let is_told = |name| top.get(name).is_some_and(|raw| raw.len() > "\"\"".len());
+    let is_present = |name| top.get(name).is_some_and(|raw| raw.len() > "\"\"".len());
     [*first, *second].iter().all(|name| matches!(*name, "apiVersion" | "kind"))
-        && is_told("apiVersion")
-        && is_told("kind")
+        && is_present("apiVersion")
+        && is_present("kind")
 }
 
-struct Scan<'a, 'f, 'c> {
-    meta: Meta<'a>,
-    owners: Owners,
+/// Validates one object and collects its members.
+struct Scanner<'a, 'f, 'c> {
+    metadata: MetadataMembers<'a>,
+    owners: OwnerBucket,
     transform: &'f Transform,
-    familiar: &'f mut Familiar<'c>,
+    references: &'f mut References<'c>,
 }
 
-impl<'a> Scan<'a, '_, '_> {
-    /// The members at the top, and their text behind the metadata instead where that could be followed; and the object's length.
-    fn object(&mut self, text: &'a str) -> Option<(Top<'a>, Option<Span>, usize)> {
+impl<'a> Scanner<'a, '_, '_> {
+    /// Returns the top-level members, the range of those after the metadata if they were validated by comparison (then they are not among
+    /// the former), and the object's length.
+    fn object(&mut self, text: &'a str) -> Option<(TopMembers<'a>, Option<Span>, usize)> {
         let mut cursor = Cursor::new(text);
-        let mut top = Top::new();
+        let mut top = TopMembers::new();
         let mut tail = None;
         cursor.members(|cursor, name| {
             let start = cursor.at();
@@ -169,9 +178,9 @@ impl<'a> Scan<'a, '_, '_> {
             }
             self.metadata(cursor)?;
             top.push(name, cursor.since(start))?;
-            let only_type =
+            let only_types =
                 top.all().iter().all(|(name, _)| matches!(*name, "apiVersion" | "kind" | "metadata"));
-            if only_type && self.transform.keeps_members() {
+            if only_types && self.transform.keeps_all_members() {
                 tail = self.tail(cursor);
             }
             Some(())
@@ -184,68 +193,72 @@ impl<'a> Scan<'a, '_, '_> {
             let start = cursor.at();
             match name {
                 "labels" => {
-                    self.same(cursor, |known| known.labels.place()).or_else(|| read_strings(cursor))?;
+                    self.same_as_stored(cursor, |known| known.labels.span())
+                        .or_else(|| read_string_map(cursor))?;
                 }
                 "annotations" => {
-                    self.same(cursor, |known| known.annotations.place()).or_else(|| read_strings(cursor))?;
+                    self.same_as_stored(cursor, |known| known.annotations.span())
+                        .or_else(|| read_string_map(cursor))?;
                 }
                 "ownerReferences" => {
-                    self.same(cursor, |known| known.owners).or_else(|| cursor.elements(read_owner))?;
-                    self.owners = Owners::of(cursor.since(start).of(cursor.text()));
+                    self.same_as_stored(cursor, |known| known.owner_references)
+                        .or_else(|| cursor.elements(read_owner))?;
+                    self.owners = OwnerBucket::of(cursor.since(start).of(cursor.text()));
                 }
                 "managedFields" if self.transform.drop_managed_fields => {
-                    self.familiar.managed_fields(cursor, self.owners)?;
+                    self.references.read_managed_fields(cursor, self.owners)?;
                 }
                 _ => cursor.value()?,
             }
-            self.meta.push(name, cursor.since(start))
+            self.metadata.push(name, cursor.since(start))
         })
     }
 
-    /// Reads a value that is the same in the version that the caller has.
-    fn same(&mut self, cursor: &mut Cursor<'a>, place: impl Fn(&Metadata) -> Span) -> Option<()> {
+    /// Reads a value that is the same in the stored version.
+    fn same_as_stored(&mut self, cursor: &mut Cursor<'a>, span: impl Fn(&Metadata) -> Span) -> Option<()> {
         let known = self.stored(cursor)?;
-        let value = place(&known.0.metadata).of(known.json());
-        // It must end by itself.
-        let is_whole = value.ends_with(['}', ']']);
-        is_whole.then(|| cursor.same(value))?
+        let value = span(&known.0.metadata).of(known.json());
+        // Only such a value ends with its own last byte, whatever follows.
+        let is_delimited = value.ends_with(['}', ']']);
+        is_delimited.then(|| cursor.literal(value))?
     }
 
+    /// Returns the stored version. Looks it up if that has not been done and the name has been read.
     fn stored(&mut self, cursor: &Cursor<'a>) -> Option<&Object> {
-        if self.familiar.known().is_some() {
-            return self.familiar.known();
+        if self.references.stored().is_some() {
+            return self.references.stored();
         }
-        let text = |name| self.meta.get(name).and_then(|raw| plain(raw.of(cursor.text())));
-        self.familiar.stored(text("namespace").unwrap_or_default(), text("name")?)
+        let text = |name| self.metadata.get(name).and_then(|raw| plain_string(raw.of(cursor.text())));
+        self.references.look_up(text("namespace").unwrap_or_default(), text("name")?)
     }
 
-    /// All members behind the metadata, where they are as in an object that is known and no others follow: the names of the tail are not
-    /// collected, so a name behind it could not be recognised as a repetition.
+    /// Reads all members after the metadata by comparing them with a known object. No other member may follow: the names of the compared
+    /// members are not collected, so a duplicate of one of them would not be noticed.
     fn tail(&mut self, cursor: &mut Cursor<'a>) -> Option<Span> {
         self.stored(cursor);
-        let known = self.familiar.known().or_else(|| self.familiar.example(self.owners))?;
-        let len = follow(known.behind_metadata(), cursor.rest(), Names::Same)?;
+        let known = self.references.stored().or_else(|| self.references.sample(self.owners))?;
+        let len = validate_against(known.text_after_metadata(), cursor.rest(), Names::Same)?;
         if cursor.rest().as_bytes().get(len) != Some(&b'}') {
             return None;
         }
         let start = cursor.at();
-        cursor.skip(len)?;
+        cursor.skip_bytes(len)?;
         Some(cursor.since(start))
     }
 }
 
-/// A map of strings, no name twice.
-fn read_strings(cursor: &mut Cursor<'_>) -> Option<()> {
-    let mut names = Members::<32>::new();
+/// Reads a map of strings without duplicate names.
+fn read_string_map(cursor: &mut Cursor<'_>) -> Option<()> {
+    let mut names = MemberSpans::<32>::new();
     cursor.members(|cursor, name| {
         names.push(name, Span::default())?;
         cursor.string()
     })
 }
 
-/// An owner reference: the members that [`OwnerReference`](super::OwnerReference) needs, each once.
+/// Reads an owner reference that has each member that [`OwnerReference`](crate::OwnerReference) needs, without duplicates.
 fn read_owner(cursor: &mut Cursor<'_>) -> Option<()> {
-    let mut members = Members::<12>::new();
+    let mut members = MemberSpans::<12>::new();
     cursor.members(|cursor, name| {
         members.push(name, Span::default())?;
         match name {
@@ -257,10 +270,10 @@ fn read_owner(cursor: &mut Cursor<'_>) -> Option<()> {
     ["apiVersion", "kind", "name", "uid"].iter().all(|name| members.get(name).is_some()).then_some(())
 }
 
-/// The text of `apiVersion` or `kind`: the object's own, or what is put in where it has none.
-fn type_text<'a>(text: &'a str, top: &Top<'_>, field: &str, default: &'a str) -> Option<&'a str> {
+/// Returns `apiVersion` or `kind`: the object's own, or the default if it has none.
+fn type_text<'a>(text: &'a str, top: &TopMembers<'_>, field: &str, default: &'a str) -> Option<&'a str> {
     let own = match top.get(field) {
-        Some(raw) => plain(raw.of(text))?,
+        Some(raw) => plain_string(raw.of(text))?,
         None => "",
     };
     let chosen = if own.is_empty() { default } else { own };
@@ -268,25 +281,26 @@ fn type_text<'a>(text: &'a str, top: &Top<'_>, field: &str, default: &'a str) ->
     (is_plain && !chosen.is_empty()).then_some(chosen)
 }
 
-/// What is between the quotes of a string without escapes.
-pub(super) fn plain(raw: &str) -> Option<&str> {
+/// Returns the content of a JSON string without escapes; `None` for any other value.
+pub(super) fn plain_string(raw: &str) -> Option<&str> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     (!inner.as_bytes().contains(&b'\\')).then_some(inner)
 }
 
-/// The canonical text as it grows.
-struct Out(String);
+/// The canonical text that is being written.
+struct Output(String);
 
-impl Out {
+impl Output {
+    /// Appends `text` and returns its range.
     fn push(&mut self, text: &str) -> Span {
         let start = self.0.len();
         self.0.push_str(text);
         Span::of_range(start, self.0.len())
     }
 
-    /// Returns where the value is.
-    fn member(&mut self, before: &str, name: &str, value: &str) -> Span {
-        self.0.push_str(before);
+    /// Appends `separator` and a member, and returns the range of its value.
+    fn member(&mut self, separator: &str, name: &str, value: &str) -> Span {
+        self.0.push_str(separator);
         self.0.push('"');
         self.0.push_str(name);
         self.0.push_str("\":");
@@ -294,9 +308,9 @@ impl Out {
     }
 }
 
-/// Where the members of the metadata that are read are, in the canonical text.
+/// The ranges of the values of parsed metadata members in the canonical text.
 #[derive(Default)]
-struct Found {
+struct MetadataSpans {
     name: Option<Span>,
     namespace: Option<Span>,
     uid: Option<Span>,
@@ -305,12 +319,12 @@ struct Found {
     generation: Option<Span>,
     labels: Option<Span>,
     annotations: Option<Span>,
-    owners: Option<Span>,
+    owner_references: Option<Span>,
 }
 
-impl Found {
+impl MetadataSpans {
     fn note(&mut self, name: &str, value: Span) {
-        let place = match name {
+        let field = match name {
             "name" => &mut self.name,
             "namespace" => &mut self.namespace,
             "uid" => &mut self.uid,
@@ -319,24 +333,24 @@ impl Found {
             "generation" => &mut self.generation,
             "labels" => &mut self.labels,
             "annotations" => &mut self.annotations,
-            "ownerReferences" => &mut self.owners,
+            "ownerReferences" => &mut self.owner_references,
             _ => return,
         };
-        *place = Some(value);
+        *field = Some(value);
     }
 
-    /// `key` is taken if it is the object's.
+    /// Returns the metadata. `key` is cloned if it is the object's key, which saves an allocation.
     fn metadata(
         &self,
         json: &str,
         api_version: Span,
         kind: Span,
-        behind_metadata: usize,
+        metadata_end: usize,
         key: Option<&ObjectKey>,
     ) -> Option<Metadata> {
-        let text = |place: Option<Span>| match place {
+        let text = |span: Option<Span>| match span {
             None => Some(Span::default()),
-            Some(raw) => plain(raw.of(json)).map(|_| raw.inner()),
+            Some(raw) => plain_string(raw.of(json)).map(|_| raw.without_quotes()),
         };
         let name = text(self.name)?.of(json);
         if name.is_empty() {
@@ -350,18 +364,18 @@ impl Found {
         let key = key.filter(|key| key.namespace() == namespace && key.name() == name);
         Some(Metadata {
             key: key.cloned().unwrap_or_else(|| ObjectKey::new(namespace, name)),
-            behind: Span::of_range(behind_metadata, json.len() - 1),
-            farthest: Farthest::default(),
-            api_version: Text::Inside(api_version),
-            kind: Text::Inside(kind),
-            uid: Text::Inside(text(self.uid)?),
-            resource_version: Text::Inside(text(self.resource_version)?),
-            deletion_timestamp: Text::Inside(text(self.deletion_timestamp)?),
+            after_metadata: Span::of_range(metadata_end, json.len() - 1),
+            hints: FieldHints::default(),
+            api_version: StringField::InText(api_version),
+            kind: StringField::InText(kind),
+            uid: StringField::InText(text(self.uid)?),
+            resource_version: StringField::InText(text(self.resource_version)?),
+            deletion_timestamp: StringField::InText(text(self.deletion_timestamp)?),
             generation,
-            generation_at: self.generation.map_or(0, |raw| u32::try_from(raw.start()).unwrap_or_default()),
-            labels: Pairs::at(self.labels.unwrap_or_default()),
-            annotations: Pairs::at(self.annotations.unwrap_or_default()),
-            owners: self.owners.unwrap_or_default(),
+            generation_start: self.generation.map_or(0, |raw| u32::try_from(raw.start()).unwrap_or_default()),
+            labels: StringMap::at(self.labels.unwrap_or_default()),
+            annotations: StringMap::at(self.annotations.unwrap_or_default()),
+            owner_references: self.owner_references.unwrap_or_default(),
         })
     }
 }

@@ -1,17 +1,19 @@
-//! Reading many objects one after another.
+//! [`ObjectReader`]: reads many similar objects, one after another.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::familiar::{Familiar, Shapes};
-use super::parse::{self, ObjectError, ParseOptions};
-use super::{Inner, Object, successor, usual};
+use super::fast_path::{self, ParsedObject};
+use super::reference::{RecentObjects, References};
+use super::{ObjectError, ParseOptions, version_diff};
 use crate::ObjectKey;
+use crate::object::{Inner, Object};
 
-/// Reads objects of one resource and one transform, one after another; quick where they resemble what it has read or what the
-/// caller has. The objects are the same, byte for byte, as those that [`Object::parse`] reads, and the same texts are refused.
+/// Reads objects of one resource with one transform, one after another. It is fast for objects that resemble a stored version or an object
+/// that it has read recently.
 ///
-/// `metadata.managedFields` that are dropped need only be like those last read of the same owner, whatever the names in them.
+/// The objects are byte for byte those that [`Object::parse`] returns, and the same texts are errors. `metadata.managedFields` that are
+/// dropped are compared with the last ones of the same owner, whatever the names of their members.
 ///
 /// ```
 /// use pilothouse_model::{Object, ObjectReader, ParseOptions};
@@ -29,12 +31,12 @@ use crate::ObjectKey;
 /// ```
 #[derive(Default)]
 pub struct ObjectReader {
-    shapes: Shapes,
+    recent: RecentObjects,
 }
 
 impl ObjectReader {
-    /// As [`Object::parse`]. `stored` is asked for the version of the object that the caller has; it need not be the
-    /// latest, nor one at all.
+    /// Parses an object like [`Object::parse`]. `stored` returns the version of the object that the caller has, if any; it need not be the
+    /// latest one.
     ///
     /// # Errors
     /// See [`ObjectError`].
@@ -44,52 +46,54 @@ impl ObjectReader {
         options: &ParseOptions<'_>,
         mut stored: impl FnMut(&ObjectKey) -> Option<Object>,
     ) -> Result<Object, ObjectError> {
-        let text = parse::text(json)?;
-        let mut familiar = Familiar::new(&mut stored, &mut self.shapes);
-        let version = successor::parse_first(text, options, &mut familiar);
-        let version = version.filter(|read| read.is_alone(text));
-        let Some(read) = version.or_else(|| usual::parse(text, options, &mut familiar)) else {
-            let (json, metadata) = parse::parse_any(text, options)?;
+        let text = super::to_text(json)?;
+        let mut references = References::new(&mut stored, &mut self.recent);
+        let parsed = version_diff::parse_prefix(text, options, &mut references);
+        let parsed = parsed.filter(|parsed| parsed.is_all_of(text));
+        let Some(parsed) = parsed.or_else(|| fast_path::parse(text, options, &mut references)) else {
+            let (json, metadata) = super::parse_general(text, options)?;
             return Ok(Object(Arc::new(Inner { json: json.into(), metadata })));
         };
-        Ok(self.keep(text, read))
+        Ok(self.remember(text, parsed))
     }
 
-    /// As [`read`](Self::read), of the object that `text` starts with, with its length in bytes: where it differs from the stored version
-    /// in some values only. `None` for all other text.
-    pub fn read_version(
+    /// Parses the object that `text` starts with by comparing it with the stored version, and returns it with its length in bytes. `None` if
+    /// it differs from the stored version in more than some scalars; [`read`](Self::read) may still parse it.
+    pub fn read_by_diff(
         &mut self,
         text: &str,
         options: &ParseOptions<'_>,
         mut stored: impl FnMut(&ObjectKey) -> Option<Object>,
     ) -> Option<(Object, usize)> {
-        let mut familiar = Familiar::new(&mut stored, &mut self.shapes);
-        let read = successor::parse_first(text, options, &mut familiar)?;
-        let len = read.len;
-        Some((self.keep(text, read), len))
+        let mut references = References::new(&mut stored, &mut self.recent);
+        let parsed = version_diff::parse_prefix(text, options, &mut references)?;
+        let len = parsed.len;
+        Some((self.remember(text, parsed), len))
     }
 
-    /// Namespace and name of the object that `text` starts with, if it starts as those that were read lately. They are not checked: this is
-    /// for getting ready what will be asked for.
+    /// Returns the namespace and name of the object that `text` starts with, if it begins like the object that was read last. They are not
+    /// validated: this is for prefetching what will be looked up.
     #[must_use]
-    pub fn first_key<'a>(&self, text: &'a str) -> Option<(&'a str, &'a str)> {
-        successor::first_key(text, &self.shapes)
+    pub fn peek_key<'a>(&self, text: &'a str) -> Option<(&'a str, &'a str)> {
+        version_diff::peek_key(text, &self.recent)
     }
 
-    /// As [`Object::parse_first`].
-    pub fn read_first(&mut self, text: &str, options: &ParseOptions<'_>) -> Option<(Object, usize)> {
-        let read = usual::parse_first(text, options, &mut Familiar::new(&mut |_| None, &mut self.shapes))?;
-        let len = read.len;
-        Some((self.keep(text, read), len))
+    /// As [`Object::parse_prefix`].
+    pub fn read_prefix(&mut self, text: &str, options: &ParseOptions<'_>) -> Option<(Object, usize)> {
+        let mut look_up = |_: &ObjectKey| None;
+        let mut references = References::new(&mut look_up, &mut self.recent);
+        let parsed = fast_path::parse_prefix(text, options, &mut references)?;
+        let len = parsed.len;
+        Some((self.remember(text, parsed), len))
     }
 
-    fn keep(&mut self, text: &str, read: usual::Read) -> Object {
-        if let Some((source, canonical)) = read.head {
-            self.shapes.learn_head(&text[..source], &read.json[..canonical]);
+    fn remember(&mut self, text: &str, parsed: ParsedObject) -> Object {
+        if let Some((source, canonical)) = parsed.preamble_lens {
+            self.recent.remember_preamble(&text[..source], &parsed.json[..canonical]);
         }
-        let object = Object(Arc::new(Inner { json: read.json.into(), metadata: read.metadata }));
-        if let Some(owners) = read.unlike {
-            self.shapes.learn_example(owners, &object);
+        let object = Object(Arc::new(Inner { json: parsed.json.into(), metadata: parsed.metadata }));
+        if let Some(owners) = parsed.sample_of {
+            self.recent.remember_object(owners, &object);
         }
         object
     }

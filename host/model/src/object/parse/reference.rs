@@ -1,174 +1,179 @@
-//! What a text is compared with before it is parsed.
+//! What a text is compared with before it is parsed: the stored version of the object, and objects that the same reader has read recently.
+//! A reference only changes how fast an object is read, never the result.
 
-use super::Object;
-use super::follow::{Names, follow};
-use super::scan::Cursor;
 use crate::ObjectKey;
+use crate::object::Object;
+use crate::object::json::scan::Cursor;
+use crate::object::json::validate_against::{Names, validate_against};
 
-/// How many shapes are remembered. Objects come from few controllers at a time.
-const SHAPES: usize = 16;
-/// Nothing larger is kept to compare with, in bytes: what one reader remembers stays within a few megabytes at worst.
-const LARGEST: usize = 64 * 1024;
+/// Recent objects are remembered by a hash of their owner references, one for each hash value. At a time, objects come from few owners.
+const OWNER_BUCKETS: usize = 16;
+/// Larger texts are not remembered, so that a reader uses a few megabytes at most.
+const MAX_REMEMBERED_BYTES: usize = 64 * 1024;
 
-/// What may be like the object that is being read. Whatever it is, it changes how quickly the object is read and nothing else.
-pub(super) struct Familiar<'a> {
-    /// The version of the object that the caller has, by its key.
-    stored: &'a mut dyn FnMut(&ObjectKey) -> Option<Object>,
-    /// What it was asked, and answered: it is asked once for each object.
-    found: Option<(ObjectKey, Option<Object>)>,
-    shapes: Option<&'a mut Shapes>,
+/// The references for the object that is being read.
+pub(super) struct References<'a> {
+    /// Looks up the version of an object that the caller has.
+    look_up: &'a mut dyn FnMut(&ObjectKey) -> Option<Object>,
+    /// The key that was looked up, and the result: there is one lookup for each object.
+    stored: Option<(ObjectKey, Option<Object>)>,
+    recent: Option<&'a mut RecentObjects>,
 }
 
-impl<'a> Familiar<'a> {
+impl<'a> References<'a> {
     pub(super) fn new(
-        stored: &'a mut dyn FnMut(&ObjectKey) -> Option<Object>,
-        shapes: &'a mut Shapes,
+        look_up: &'a mut dyn FnMut(&ObjectKey) -> Option<Object>,
+        recent: &'a mut RecentObjects,
     ) -> Self {
-        Self { stored, found: None, shapes: Some(shapes) }
+        Self { look_up, stored: None, recent: Some(recent) }
     }
 
-    /// With nothing to compare with.
-    pub(super) fn nothing(nobody: &'a mut dyn FnMut(&ObjectKey) -> Option<Object>) -> Self {
-        Self { stored: nobody, found: None, shapes: None }
+    /// Creates references without recent objects. `look_up` returns `None` for every key.
+    pub(super) fn none(look_up: &'a mut dyn FnMut(&ObjectKey) -> Option<Object>) -> Self {
+        Self { look_up, stored: None, recent: None }
     }
 
-    pub(super) fn stored(&mut self, namespace: &str, name: &str) -> Option<&Object> {
-        let ask = || {
+    /// Looks up the stored version, unless that has been done.
+    pub(super) fn look_up(&mut self, namespace: &str, name: &str) -> Option<&Object> {
+        let look_up = || {
             let key = ObjectKey::new(namespace, name);
-            let stored = (self.stored)(&key);
+            let stored = (self.look_up)(&key);
             if let Some(stored) = &stored {
-                stored.fetch_text();
+                stored.prefetch_text();
             }
             (key, stored)
         };
-        self.found.get_or_insert_with(ask).1.as_ref()
+        self.stored.get_or_insert_with(look_up).1.as_ref()
     }
 
-    /// The stored version, if it was asked for.
-    pub(super) fn known(&self) -> Option<&Object> {
-        self.found.as_ref()?.1.as_ref()
+    /// Returns the stored version, if it has been looked up.
+    pub(super) fn stored(&self) -> Option<&Object> {
+        self.stored.as_ref()?.1.as_ref()
     }
 
-    /// The key by which it was asked for.
+    /// Returns the key that has been looked up.
     ///
-    /// Not that of the stored version, though it has the same text: to count one more use of that costs more than to make another, as the
-    /// thread that takes the versions before counts there, too.
+    /// This is not the key of the stored version, although the text is the same. Another reference to that one costs more than a new key,
+    /// because the thread that takes the previous versions changes the same reference count.
     pub(super) fn key(&self) -> Option<&ObjectKey> {
-        self.found.as_ref().map(|(key, _)| key)
+        self.stored.as_ref().map(|(key, _)| key)
     }
 
-    /// The start of the objects that were read lately.
-    pub(super) fn head(&self) -> Option<&Head> {
-        self.shapes.as_ref().and_then(|shapes| shapes.head())
+    /// As [`RecentObjects::preamble`].
+    pub(super) fn preamble(&self) -> Option<&Preamble> {
+        self.recent.as_ref().and_then(|recent| recent.preamble())
     }
 
-    /// The stored version, when it has the key by which it was asked for, and what else is remembered.
-    pub(super) fn all(&mut self) -> Option<(&Object, &mut Shapes)> {
-        let (key, stored) = self.found.as_ref()?;
-        Some((stored.as_ref().filter(|stored| stored.key() == key)?, self.shapes.as_mut()?))
+    /// Returns the stored version, if it has the key that was looked up, and the recent objects.
+    pub(super) fn stored_and_recent(&mut self) -> Option<(&Object, &mut RecentObjects)> {
+        let (key, stored) = self.stored.as_ref()?;
+        Some((stored.as_ref().filter(|stored| stored.key() == key)?, self.recent.as_mut()?))
     }
 
-    /// The stored version, and the key by which it was asked for.
-    pub(super) fn take(&mut self) -> Option<(ObjectKey, Object)> {
-        let (key, stored) = self.found.take()?;
+    /// Takes the stored version and the key that was looked up.
+    pub(super) fn take_stored(&mut self) -> Option<(ObjectKey, Object)> {
+        let (key, stored) = self.stored.take()?;
         Some((key, stored?))
     }
 
-    /// An object of these owners.
-    pub(super) fn example(&self, owners: Owners) -> Option<&Object> {
-        self.shapes.as_ref()?.by_owners[owners.0].example.as_ref()
+    /// Returns a recent object with these owners.
+    pub(super) fn sample(&self, owners: OwnerBucket) -> Option<&Object> {
+        self.recent.as_ref()?.by_owners[owners.0].object.as_ref()
     }
 
-    /// As [`Shapes::managed_fields`].
-    pub(super) fn managed_fields(&mut self, cursor: &mut Cursor<'_>, owners: Owners) -> Option<()> {
-        match &mut self.shapes {
-            Some(shapes) => shapes.managed_fields(cursor, owners),
+    /// As [`RecentObjects::read_managed_fields`].
+    pub(super) fn read_managed_fields(&mut self, cursor: &mut Cursor<'_>, owners: OwnerBucket) -> Option<()> {
+        match &mut self.recent {
+            Some(recent) => recent.read_managed_fields(cursor, owners),
             None => cursor.value(),
         }
     }
 }
 
-/// Who owns an object, as a number: objects of one owner are mostly made from one template.
+/// A hash of an object's owner references. Objects of one owner are mostly made from one template, so they resemble each other.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Owners(usize);
+pub(super) struct OwnerBucket(usize);
 
-impl Owners {
-    /// Of the text of `metadata.ownerReferences`. Any spread will do: a mistake costs a parse.
+impl OwnerBucket {
+    /// Hashes the text of `metadata.ownerReferences`. The quality of the hash matters little: after a collision, an object is parsed.
     pub(super) fn of(references: &str) -> Self {
         let mix = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let (words, _) = references.as_bytes().as_chunks::<8>();
         let (blocks, rest) = words.as_chunks::<4>();
-        // Four sums side by side: each step of one waits for the step before it.
+        // Four independent sums: each step of one sum waits for the previous one.
         let sums = blocks.iter().fold([0; 4], |sums: [u64; 4], block| {
             std::array::from_fn(|at| mix(sums[at], u64::from_le_bytes(block[at])))
         });
         let words = rest.iter().map(|word| u64::from_le_bytes(*word));
         let mixed = sums.into_iter().chain(words).fold(0, mix);
-        Self((mixed >> 60) as usize % SHAPES)
+        Self((mixed >> 60) as usize % OWNER_BUCKETS)
     }
 }
 
-/// What was read lately.
+/// What a reader remembers of the objects that it has read.
 #[derive(Default)]
-pub(super) struct Shapes {
-    head: Head,
-    by_owners: [Shape; SHAPES],
+pub(super) struct RecentObjects {
+    preamble: Preamble,
+    by_owners: [OwnerSample; OWNER_BUCKETS],
 }
 
-/// What an object starts with up to the value of `metadata`, where that says the types: as the server wrote it, and as it is kept. Both are
-/// "" as long as there is none.
+/// The text of an object before the value of `metadata`, if that text contains both types: as the server wrote it, and in the canonical
+/// form. Both are empty until one has been read.
 #[derive(Default)]
-pub(super) struct Head {
+pub(super) struct Preamble {
     pub(super) source: String,
     pub(super) canonical: String,
 }
 
+/// What is remembered of the objects of one owner.
 #[derive(Default)]
-struct Shape {
-    /// The text of `metadata.managedFields`, which no object has when they are dropped.
-    managed: String,
-    /// An object.
-    example: Option<Object>,
+struct OwnerSample {
+    /// The text of `metadata.managedFields`, which is missing in `object` if it is dropped.
+    managed_fields: String,
+    object: Option<Object>,
 }
 
-impl Shapes {
-    /// The start of the objects that were read lately.
-    pub(super) fn head(&self) -> Option<&Head> {
-        Some(&self.head).filter(|head| !head.source.is_empty())
+impl RecentObjects {
+    /// Returns the preamble of the last object that had one.
+    pub(super) fn preamble(&self) -> Option<&Preamble> {
+        Some(&self.preamble).filter(|preamble| !preamble.source.is_empty())
     }
 
-    /// Whether the start of the kept text is as in the objects that were read lately.
-    pub(super) fn is_head_of(&self, json: &str) -> bool {
-        json.starts_with(&self.head.canonical)
+    /// Returns whether canonical text starts with the canonical preamble.
+    pub(super) fn is_preamble_of(&self, json: &str) -> bool {
+        json.starts_with(&self.preamble.canonical)
     }
 
-    /// Reads managed fields that are dropped: that they are well formed is all that counts, whatever the names in them.
-    pub(super) fn managed_fields(&mut self, cursor: &mut Cursor<'_>, owners: Owners) -> Option<()> {
-        let known = &mut self.by_owners[owners.0].managed;
+    /// Reads managed fields that are dropped. They only have to be well formed, so the names of their members may differ from the
+    /// remembered ones.
+    pub(super) fn read_managed_fields(&mut self, cursor: &mut Cursor<'_>, owners: OwnerBucket) -> Option<()> {
+        let known = &mut self.by_owners[owners.0].managed_fields;
         if !known.is_empty()
-            && let Some(len) = follow(known, cursor.rest(), Names::Any)
+            && let Some(len) = validate_against(known, cursor.rest(), Names::Any)
         {
-            return cursor.skip(len);
+            return cursor.skip_bytes(len);
         }
         let start = cursor.at();
         cursor.value()?;
         let text = cursor.since(start).of(cursor.text());
-        if text.ends_with(']') && text.len() <= LARGEST {
+        if text.ends_with(']') && text.len() <= MAX_REMEMBERED_BYTES {
             known.clear();
             known.push_str(text);
         }
         Some(())
     }
 
-    pub(super) fn learn_head(&mut self, source: &str, canonical: &str) {
-        if source.len() <= LARGEST && (self.head.source != source || self.head.canonical != canonical) {
-            self.head = Head { source: source.to_owned(), canonical: canonical.to_owned() };
+    pub(super) fn remember_preamble(&mut self, source: &str, canonical: &str) {
+        if source.len() <= MAX_REMEMBERED_BYTES
+            && (self.preamble.source != source || self.preamble.canonical != canonical)
+        {
+            self.preamble = Preamble { source: source.to_owned(), canonical: canonical.to_owned() };
         }
     }
 
-    pub(super) fn learn_example(&mut self, owners: Owners, object: &Object) {
-        if object.json().len() <= LARGEST {
-            self.by_owners[owners.0].example = Some(object.clone());
+    pub(super) fn remember_object(&mut self, owners: OwnerBucket, object: &Object) {
+        if object.json().len() <= MAX_REMEMBERED_BYTES {
+            self.by_owners[owners.0].object = Some(object.clone());
         }
     }
 }

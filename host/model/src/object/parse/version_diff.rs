@@ -1,25 +1,26 @@
-//! Reading a version of an object by comparing all of it with the version that is known, its metadata included.
+//! Parses a new version of an object by comparing all of it, the metadata included, with the stored version.
 //!
-//! That the text is well formed, [`follow_with`] tells. The metadata is then that of the known version, its places moved by as much as
-//! the scalars in front of them became longer or shorter, as long as each scalar that differs is one that may stand where it does:
-//! text for text, a number for the generation. All else is left to `usual`, which reads the metadata member by member. Both must agree:
-//! `tests/successor.rs` and `tests/reader.rs` hold them together.
+//! [`validate_against_with`] validates the text. The new metadata is that of the stored version, with its ranges shifted by the change in
+//! length of the scalars before them. Each changed scalar must be valid in its place: a string for a string, a number for the generation.
+//! Anything else is left to the fast path, which reads the metadata member by member. `tests/version_diff.rs` and `tests/reader.rs` check
+//! that both agree.
 
 use std::ops::Range;
 
-use super::familiar::{Familiar, Head, Owners, Shapes};
-use super::fetch::room;
-use super::follow::{Names, follow_with};
-use super::metadata::{Farthest, Metadata, Pairs, Span, Text};
-use super::parse::ParseOptions;
-use super::scan::Cursor;
-use super::usual::{Read, plain};
+use super::ParseOptions;
+use super::fast_path::{ParsedObject, plain_string};
+use super::reference::{OwnerBucket, Preamble, RecentObjects, References};
 use crate::ObjectKey;
+use crate::object::json::Span;
+use crate::object::json::scan::Cursor;
+use crate::object::json::validate_against::{Names, validate_against_with};
+use crate::object::metadata::{FieldHints, Metadata, StringField, StringMap};
+use crate::object::prefetch::prefetched_string;
 
-/// How many scalars of the metadata may differ. Most often it is the version alone.
-const MOST: usize = 8;
-/// The members of the metadata that have a meaning here.
-const READ: [&str; 9] = [
+/// The most scalars of the metadata that may differ. Mostly only the resource version does.
+const MAX_METADATA_CHANGES: usize = 8;
+/// The members of the metadata that [`Metadata`] is made of.
+const PARSED_MEMBERS: [&str; 9] = [
     "name",
     "namespace",
     "uid",
@@ -30,197 +31,211 @@ const READ: [&str; 9] = [
     "annotations",
     "ownerReferences",
 ];
-/// What is dropped.
-const MANAGED: &str = ",\"managedFields\":";
+const MANAGED_FIELDS: &str = ",\"managedFields\":";
 
-/// As [`ObjectReader::first_key`](super::ObjectReader::first_key).
-pub(super) fn first_key<'a>(text: &'a str, shapes: &Shapes) -> Option<(&'a str, &'a str)> {
-    key(text.strip_prefix(shapes.head()?.source.as_str())?)
+/// As [`ObjectReader::peek_key`](super::ObjectReader::peek_key).
+pub(super) fn peek_key<'a>(text: &'a str, recent: &RecentObjects) -> Option<(&'a str, &'a str)> {
+    key(text.strip_prefix(recent.preamble()?.source.as_str())?)
 }
 
-/// The object that `text` is a version of, if all but some scalars is as in the version that the caller has.
-pub(super) fn parse_first(
+/// Parses the object that `text` starts with, if it differs from the stored version in some scalars only.
+pub(super) fn parse_prefix(
     text: &str,
     options: &ParseOptions<'_>,
-    familiar: &mut Familiar<'_>,
-) -> Option<Read> {
-    let Compared { members, tail, len, changes, farthest, mut json } = compare(text, options, familiar)?;
-    let (key, known) = familiar.take()?;
-    let mut metadata = changes.moved(&known.0.metadata, key);
-    // Let go of before the text is written: what is counted by several threads waits until all that was written is in the cache.
-    drop(known);
-    let head = familiar.head()?.canonical.as_str();
+    references: &mut References<'_>,
+) -> Option<ParsedObject> {
+    let Comparison { metadata_members, tail, len, changes, hints, mut json } =
+        compare(text, options, references)?;
+    let (key, stored) = references.take_stored()?;
+    let mut metadata = changes.apply(&stored.0.metadata, key);
+    // Dropped before the text is written: the reference count is shared by several threads, and changing it waits until all previous
+    // writes have reached the cache.
+    drop(stored);
+    let preamble = references.preamble()?.canonical.as_str();
 
-    json.reserve_exact(head.len() + members.len() + tail.len() + 2);
-    json.push_str(head);
-    json.push_str(members);
+    json.reserve_exact(preamble.len() + metadata_members.len() + tail.len() + 2);
+    json.push_str(preamble);
+    json.push_str(metadata_members);
     json.push('}');
-    let behind = json.len();
+    let metadata_end = json.len();
     json.push_str(tail);
     json.push('}');
-    metadata.behind = Span::of_range(behind, json.len() - 1);
-    metadata.farthest = farthest.moved_to(behind);
-    Some(Read { json: json.into_boxed_str(), metadata, len, unlike: None, head: None })
+    metadata.after_metadata = Span::of_range(metadata_end, json.len() - 1);
+    metadata.hints = hints.moved_to(metadata_end);
+    Some(ParsedObject { json: json.into_boxed_str(), metadata, len, sample_of: None, preamble_lens: None })
 }
 
-/// The parts of a text that are kept, and how they differ from the known version.
-struct Compared<'a> {
-    /// Of the metadata, with the bracket in front of them.
-    members: &'a str,
-    /// Behind the metadata.
+/// The parts of a text that are kept, and their differences from the stored version.
+struct Comparison<'a> {
+    /// The members of the metadata with the opening bracket, without the managed fields that are dropped.
+    metadata_members: &'a str,
+    /// The members after the metadata.
     tail: &'a str,
-    /// How much of the text the object is.
+    /// The length of the object in the text, in bytes.
     len: usize,
     changes: Changes,
-    farthest: Places,
-    /// Where it is going to be written: nothing yet, and room for as much as the known version has.
+    hints: ShiftedHints,
+    /// The empty string for the new version, with the capacity of the stored one.
     json: String,
 }
 
-/// How far readers of the known version went. Behind the metadata, too, both texts have the same members in the same places of the grammar,
-/// so the next reader need not go there again.
-struct Places {
-    known: [usize; 3],
-    /// The same in the new text, as if what is behind its metadata began where that of the known one does.
-    now: [usize; 3],
-    /// Where that is.
-    behind: usize,
+/// The [`FieldHints`] of the stored version, adjusted for the new version. Both versions have the same members after the metadata, so the
+/// hints remain valid.
+struct ShiftedHints {
+    /// The offsets in the stored version.
+    stored: [usize; 3],
+    /// The offsets in the new version, if its metadata ended where that of the stored version does.
+    shifted: [usize; 3],
+    /// Where the metadata of the stored version ends.
+    metadata_end: usize,
 }
 
-impl Places {
-    fn of(known: &Metadata) -> Self {
-        let (known, behind) = (known.farthest.places(), known.behind.start());
-        Self { known, now: known, behind }
+impl ShiftedHints {
+    fn of(metadata: &Metadata) -> Self {
+        let (stored, metadata_end) = (metadata.hints.offsets(), metadata.after_metadata.start());
+        Self { stored, shifted: stored, metadata_end }
     }
 
-    /// A scalar behind the metadata has become longer, or shorter, or neither.
-    fn note(&mut self, known_place: Range<usize>, place: Range<usize>) {
-        let end = self.behind + known_place.end;
-        for (known, now) in self.known.iter().zip(&mut self.now) {
-            if *known >= end {
-                *now = *now + place.len() - known_place.len();
+    /// Adjusts the offsets for a scalar that may have changed its length. Both ranges are relative to the end of the metadata.
+    fn note(&mut self, stored_range: Range<usize>, new_range: Range<usize>) {
+        let end = self.metadata_end + stored_range.end;
+        for (stored, shifted) in self.stored.iter().zip(&mut self.shifted) {
+            if *stored >= end {
+                *shifted = *shifted + new_range.len() - stored_range.len();
             }
         }
     }
 
-    /// Where they are when what is behind the metadata begins there. A place that is none stays one.
-    fn moved_to(self, behind: usize) -> Farthest {
-        Farthest::at(self.now.map(|place| if place == 0 { 0 } else { place - self.behind + behind }))
+    /// Returns the hints for a version whose metadata ends at `metadata_end`. The offset 0 (no hint) stays 0.
+    fn moved_to(self, metadata_end: usize) -> FieldHints {
+        FieldHints::from_offsets(
+            self.shifted.map(
+                |offset| {
+                    if offset == 0 { 0 } else { offset - self.metadata_end + metadata_end }
+                },
+            ),
+        )
     }
 }
 
 fn compare<'a>(
     text: &'a str,
     options: &ParseOptions<'_>,
-    familiar: &mut Familiar<'_>,
-) -> Option<Compared<'a>> {
+    references: &mut References<'_>,
+) -> Option<Comparison<'a>> {
     let transform = options.transform;
-    if transform.drop_last_applied || !transform.keeps_members() || u32::try_from(text.len()).is_err() {
+    if transform.drop_last_applied || !transform.keeps_all_members() || u32::try_from(text.len()).is_err() {
         return None;
     }
-    let (start, head) = {
-        let Head { source, canonical } = familiar.head()?;
+    let (start, stored_start) = {
+        let Preamble { source, canonical } = references.preamble()?;
         text.starts_with(source).then_some((source.len(), canonical.len()))?
     };
     let (namespace, name) = key(text.get(start..)?)?;
-    familiar.stored(namespace, name)?;
-    let (known, shapes) = familiar.all()?;
-    let (known_json, known_meta) = (known.json(), &known.0.metadata);
-    shapes.is_head_of(known_json).then_some(())?;
-    let json = room(known_json.len());
+    references.look_up(namespace, name)?;
+    let (stored, recent) = references.stored_and_recent()?;
+    let (stored_json, stored_metadata) = (stored.json(), &stored.0.metadata);
+    recent.is_preamble_of(stored_json).then_some(())?;
+    let json = prefetched_string(stored_json.len());
 
-    // Without the bracket at its end: managed fields that are dropped may come before it.
-    let known_members = known_json.get(head..known_meta.behind.start() - 1)?;
+    // Without the closing bracket: managed fields that are dropped may come before it.
+    let stored_members = stored_json.get(stored_start..stored_metadata.after_metadata.start() - 1)?;
     let mut changes = Changes::default();
-    let len = follow_with(known_members, &text[start..], Names::Same, |known_place, place| {
-        let known_place = head + known_place.start..head + known_place.end;
-        let value = text.get(start + place.start..start + place.end)?;
-        may_be(value, known_place.start, known_json, known_meta).then_some(())?;
+    let on_difference = |stored_range: Range<usize>, new_range: Range<usize>| {
+        let stored_range = stored_start + stored_range.start..stored_start + stored_range.end;
+        let value = text.get(start + new_range.start..start + new_range.end)?;
+        may_replace(value, stored_range.start, stored_json, stored_metadata).then_some(())?;
         changes.note(
-            known_meta,
-            Change { start: known_place.start, end: known_place.end, len: value.len() },
+            stored_metadata,
+            Change { start: stored_range.start, end: stored_range.end, new_len: value.len() },
             value,
         )
-    })?;
-    let members = text.get(start..start + len)?;
+    };
+    let len = validate_against_with(stored_members, &text[start..], Names::Same, on_difference)?;
+    let metadata_members = text.get(start..start + len)?;
     let mut cursor = Cursor::new(text);
-    cursor.skip(start + len)?;
-    if transform.drop_managed_fields && cursor.same(MANAGED).is_some() {
-        shapes.managed_fields(&mut cursor, Owners::of(known_meta.owners.of(known_json)))?;
+    cursor.skip_bytes(start + len)?;
+    if transform.drop_managed_fields && cursor.literal(MANAGED_FIELDS).is_some() {
+        let owners = OwnerBucket::of(stored_metadata.owner_references.of(stored_json));
+        recent.read_managed_fields(&mut cursor, owners)?;
     }
-    cursor.same("}")?;
-    let mut farthest = Places::of(known_meta);
-    let len = follow_with(known.behind_metadata(), cursor.rest(), Names::Same, |known_place, place| {
-        farthest.note(known_place, place);
+    cursor.literal("}")?;
+    let mut hints = ShiftedHints::of(stored_metadata);
+    let on_difference = |stored_range: Range<usize>, new_range: Range<usize>| {
+        hints.note(stored_range, new_range);
         Some(())
-    })?;
+    };
+    let len = validate_against_with(stored.text_after_metadata(), cursor.rest(), Names::Same, on_difference)?;
     let tail = &cursor.rest()[..len];
-    cursor.skip(tail.len())?;
-    cursor.same("}")?;
-    Some(Compared { members, tail, len: cursor.at(), changes, farthest, json })
+    cursor.skip_bytes(tail.len())?;
+    cursor.literal("}")?;
+    Some(Comparison { metadata_members, tail, len: cursor.at(), changes, hints, json })
 }
 
-/// Namespace and name, where the metadata starts with them.
+/// Returns the namespace and name, if the metadata starts with them.
 fn key(metadata: &str) -> Option<(&str, &str)> {
     let mut cursor = Cursor::new(metadata);
-    cursor.same(r#"{"name":"#)?;
+    cursor.literal(r#"{"name":"#)?;
     let name = cursor.plain_string()?;
-    if cursor.same(r#","generateName":"#).is_some() {
+    if cursor.literal(r#","generateName":"#).is_some() {
         cursor.plain_string()?;
     }
-    let is_namespaced = cursor.same(r#","namespace":"#).is_some();
+    let is_namespaced = cursor.literal(r#","namespace":"#).is_some();
     let namespace = if is_namespaced { cursor.plain_string()? } else { "" };
     Some((namespace, name))
 }
 
-/// Whether the metadata goes on meaning something when this scalar comes in place of the known one at `place`.
-fn may_be(value: &str, place: usize, known: &str, metadata: &Metadata) -> bool {
-    let is_in = |span: Span| (span.start()..span.end()).contains(&place);
-    let is_text = |text: &Text| matches!(text, Text::Inside(inner) if inner.start() == place + 1);
-    if is_in(metadata.labels.place()) || is_in(metadata.annotations.place()) {
+/// Returns whether the metadata stays valid if `value` replaces the scalar at offset `start` of the stored text `json`.
+fn may_replace(value: &str, start: usize, json: &str, metadata: &Metadata) -> bool {
+    let is_in = |span: Span| (span.start()..span.end()).contains(&start);
+    let is_field =
+        |field: &StringField| matches!(field, StringField::InText(inner) if inner.start() == start + 1);
+    if is_in(metadata.labels.span()) || is_in(metadata.annotations.span()) {
         return value.starts_with('"');
     }
-    if [&metadata.uid, &metadata.resource_version, &metadata.deletion_timestamp].into_iter().any(is_text) {
-        return plain(value).is_some();
+    if [&metadata.uid, &metadata.resource_version, &metadata.deletion_timestamp].into_iter().any(is_field) {
+        return plain_string(value).is_some();
     }
-    if metadata.generation_at as usize == place {
+    if metadata.generation_start as usize == start {
         return value.parse::<u64>().is_ok();
     }
-    !is_in(metadata.owners) && !is_named(&known[..place])
+    !is_in(metadata.owner_references) && !may_be_parsed_member(&json[..start])
 }
 
-/// Whether the value behind `before` is of a member that is read, or may be one. There is a null, or it would have been found before.
-fn is_named(before: &str) -> bool {
+/// Returns whether the value after `before` belongs to one of [`PARSED_MEMBERS`], or may belong to one. Such a value is null, because any
+/// other would have been found by its range.
+fn may_be_parsed_member(before: &str) -> bool {
     match before.strip_suffix("\":") {
         Some(name) => {
             let name = name.rsplit('"').next().unwrap_or_default();
-            name.contains('\\') || READ.contains(&name)
+            name.contains('\\') || PARSED_MEMBERS.contains(&name)
         }
-        // An element of a list has no name. White space is not known from servers.
+        // An element of an array has no name. Servers write no white space here, so anything else is refused.
         None => !before.ends_with(['[', ',']),
     }
 }
 
-/// A scalar of the known text in whose place another one stands, and how long that is.
+/// A scalar of the stored text that was replaced: its range, and the length of the new one.
 #[derive(Clone, Copy, Default)]
 struct Change {
     start: usize,
     end: usize,
-    len: usize,
+    new_len: usize,
 }
 
-/// In the order of the text.
+/// The changes of the metadata in document order.
 #[derive(Default)]
 struct Changes {
-    all: [Change; MOST],
+    all: [Change; MAX_METADATA_CHANGES],
     len: usize,
-    /// The new one.
+    /// The new generation, if it changed.
     generation: Option<u64>,
 }
 
 impl Changes {
-    fn note(&mut self, known: &Metadata, change: Change, value: &str) -> Option<()> {
-        if change.start == known.generation_at as usize {
+    /// Adds a change. Gives up if there are too many.
+    fn note(&mut self, stored: &Metadata, change: Change, value: &str) -> Option<()> {
+        if change.start == stored.generation_start as usize {
             self.generation = Some(value.parse().ok()?);
         }
         *self.all.get_mut(self.len)? = change;
@@ -232,43 +247,44 @@ impl Changes {
         &self.all[..self.len]
     }
 
-    /// Where a place is now whose changes are those that `is_before` chooses.
-    fn shifted(&self, place: usize, is_before: impl Fn(&Change) -> bool) -> usize {
+    /// Returns an offset of the stored text shifted by those changes that `is_before` selects.
+    fn shifted(&self, offset: usize, is_before: impl Fn(&Change) -> bool) -> usize {
         let before = self.all().iter().filter(|change| is_before(change));
-        before.fold(place, |place, change| place + change.len - (change.end - change.start))
+        before.fold(offset, |offset, change| offset + change.new_len - (change.end - change.start))
     }
 
     fn span(&self, span: Span) -> Span {
         let start = self.shifted(span.start(), |change| change.end <= span.start());
-        // Behind what is in the middle of a string there is a part of it: what is between the quotes.
+        // A range between quotes ends before its change does, which includes the closing quote. So the start is compared.
         Span::of_range(start, self.shifted(span.end(), |change| change.start < span.end()))
     }
 
-    fn text(&self, text: &Text) -> Text {
-        match text {
-            Text::Inside(span) => Text::Inside(self.span(*span)),
-            // It has not changed, or it would have been refused.
-            Text::Escaped(text) => Text::Escaped(text.clone()),
+    fn string(&self, field: &StringField) -> StringField {
+        match field {
+            StringField::InText(span) => StringField::InText(self.span(*span)),
+            // Unchanged: `may_replace` refuses such a change.
+            StringField::Owned(text) => StringField::Owned(text.clone()),
         }
     }
 
-    fn moved(&self, known: &Metadata, key: ObjectKey) -> Metadata {
-        let generation_at = known.generation_at as usize;
-        let generation_at = self.shifted(generation_at, |change| change.end <= generation_at);
+    /// Returns the metadata of the new version.
+    fn apply(&self, stored: &Metadata, key: ObjectKey) -> Metadata {
+        let generation_start = stored.generation_start as usize;
+        let generation_start = self.shifted(generation_start, |change| change.end <= generation_start);
         Metadata {
             key,
-            api_version: self.text(&known.api_version),
-            kind: self.text(&known.kind),
-            uid: self.text(&known.uid),
-            resource_version: self.text(&known.resource_version),
-            deletion_timestamp: self.text(&known.deletion_timestamp),
-            generation: self.generation.unwrap_or(known.generation),
-            generation_at: u32::try_from(generation_at).unwrap_or_default(),
-            labels: Pairs::at(self.span(known.labels.place())),
-            annotations: Pairs::at(self.span(known.annotations.place())),
-            owners: self.span(known.owners),
-            behind: known.behind,
-            farthest: Farthest::default(),
+            api_version: self.string(&stored.api_version),
+            kind: self.string(&stored.kind),
+            uid: self.string(&stored.uid),
+            resource_version: self.string(&stored.resource_version),
+            deletion_timestamp: self.string(&stored.deletion_timestamp),
+            generation: self.generation.unwrap_or(stored.generation),
+            generation_start: u32::try_from(generation_start).unwrap_or_default(),
+            labels: StringMap::at(self.span(stored.labels.span())),
+            annotations: StringMap::at(self.span(stored.annotations.span())),
+            owner_references: self.span(stored.owner_references),
+            after_metadata: stored.after_metadata,
+            hints: FieldHints::default(),
         }
     }
 }

@@ -1,4 +1,10 @@
-//! RFC 6901 pointers over JSON text: the value is found by skipping, no tree is built.
+//! Looks up RFC 6901 pointers in JSON text by skipping values, without a tree.
+//!
+//! A lookup starts as near to the value as the object's [`Metadata`] allows: at a metadata field whose range is kept, at the end of the
+//! metadata, or at a hint that an earlier lookup left.
+
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,32 +12,64 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::json::scan::Cursor;
 use super::metadata::Metadata;
-use super::scan::Cursor;
 
-/// The raw text of the value at `pointer`. The text is well formed.
+/// The result of a lookup that scans the text: a value's raw text, or a cursor at its start.
+enum Lookup<T> {
+    Found(T),
+    Absent,
+    /// The text needs a parser: a name has escapes, or values nest deeper than a scan goes.
+    NeedsParser,
+}
+
+impl<'a> Lookup<Cursor<'a>> {
+    /// Returns the raw text of the value at the cursor.
+    fn value(self) -> Lookup<&'a str> {
+        match self {
+            Self::Found(cursor) => {
+                let (start, mut end) = (cursor.at(), cursor);
+                let value = end.skip_value().and_then(|()| cursor.text().get(start..end.at()));
+                value.map_or(Lookup::NeedsParser, Lookup::Found)
+            }
+            Self::Absent => Lookup::Absent,
+            Self::NeedsParser => Lookup::NeedsParser,
+        }
+    }
+
+    /// The result of a scan that ends early at the value that it looks for.
+    fn of_scan(found: Option<Cursor<'a>>, scanned: Option<()>) -> Self {
+        match (found, scanned) {
+            (Some(child), _) => Self::Found(child),
+            (None, Some(())) => Self::Absent,
+            (None, None) => Self::NeedsParser,
+        }
+    }
+}
+
+/// Returns the raw text of the value at `pointer` in well-formed text.
 pub(super) fn find<'a>(json: &'a str, pointer: &str) -> Option<&'a str> {
     if pointer.is_empty() {
         return Some(json);
     }
     let tokens = pointer.strip_prefix('/')?;
-    match follow(Cursor::new(json), tokens) {
-        Way::Ended(value) => Some(value),
-        Way::Nowhere => None,
-        Way::Unsure => parse(json, tokens),
+    match resolve(Cursor::new(json), tokens).value() {
+        Lookup::Found(value) => Some(value),
+        Lookup::Absent => None,
+        Lookup::NeedsParser => find_with_parser(json, tokens),
     }
 }
 
-/// As [`find`], in a whole object, of which it is known where the metadata is and some members of that are.
+/// As [`find`], in an object with this metadata.
 pub(super) fn find_in<'a>(json: &'a str, metadata: &Metadata, pointer: &str) -> Option<&'a str> {
-    match shortcut(json, metadata, pointer) {
-        Way::Ended(value) => Some(value),
-        Way::Nowhere => None,
-        Way::Unsure => find(json, pointer),
+    match value_in(json, metadata, pointer) {
+        Lookup::Found(value) => Some(value),
+        Lookup::Absent => None,
+        Lookup::NeedsParser => find(json, pointer),
     }
 }
 
-/// As [`find_in`] for each of several pointers, in their order. What has the same parent is found in one pass over that.
+/// As [`find_in`] for each of several pointers, in their order. Pointers with the same parent are found in one pass over that parent.
 pub(super) fn find_all<'a, P: AsRef<str>>(
     json: &'a str,
     metadata: &Metadata,
@@ -39,7 +77,7 @@ pub(super) fn find_all<'a, P: AsRef<str>>(
 ) -> Vec<Option<&'a str>> {
     let mut found = vec![None; pointers.len()];
     for (first, pointer) in pointers.iter().map(AsRef::as_ref).enumerate() {
-        // Of members at the top and of metadata it is known where they are, or nearly.
+        // Single lookups of top-level members and metadata fields are fast, thanks to their kept ranges and hints.
         let parent = parent_of(pointer).filter(|parent| !matches!(*parent, "" | "/metadata"));
         let Some(parent) = parent else {
             found[first] = find_in(json, metadata, pointer);
@@ -47,11 +85,11 @@ pub(super) fn find_all<'a, P: AsRef<str>>(
         };
         let is_sibling = |other: &P| parent_of(other.as_ref()) == Some(parent);
         if pointers[..first].iter().any(is_sibling) {
-            // It was found with that.
+            // Found together with that sibling.
             continue;
         }
         let siblings = pointers[first..].iter().filter(|other| is_sibling(other)).count();
-        if siblings > 1 && members(json, metadata, parent, pointers, &mut found) {
+        if siblings > 1 && find_siblings(json, metadata, parent, pointers, &mut found) {
             continue;
         }
         for (value, other) in
@@ -63,163 +101,160 @@ pub(super) fn find_all<'a, P: AsRef<str>>(
     found
 }
 
-/// A pointer without its last token.
+/// Returns a pointer without its last token.
 fn parent_of(pointer: &str) -> Option<&str> {
     pointer.rfind('/').map(|end| &pointer[..end])
 }
 
-/// The last token of a pointer with that parent.
+/// Returns the last token of a pointer with this parent.
 fn name_in<'p>(parent: &str, pointer: &'p str) -> Option<&'p str> {
     pointer.strip_prefix(parent)?.strip_prefix('/').filter(|name| !name.contains('/'))
 }
 
-/// Finds those of the pointers that lead to members of one object; `false` where that takes a parser.
-fn members<'a, P: AsRef<str>>(
+/// Finds the values of all pointers with this parent, which is an object. Returns `false` if that needs a parser.
+fn find_siblings<'a, P: AsRef<str>>(
     json: &'a str,
     metadata: &Metadata,
     parent: &str,
     pointers: &[P],
     found: &mut [Option<&'a str>],
 ) -> bool {
-    let mut place = match place_in(json, metadata, parent) {
-        Step::To(place) if place.first() == Some(b'{') => place,
-        Step::Nowhere => return true,
-        Step::To(_) | Step::Unsure => return false,
+    let mut parent_cursor = match resolve_in(json, metadata, parent) {
+        Lookup::Found(cursor) if cursor.first() == Some(b'{') => cursor,
+        Lookup::Absent => return true,
+        Lookup::Found(_) | Lookup::NeedsParser => return false,
     };
     let mut names = pointers.iter().filter_map(|pointer| name_in(parent, pointer.as_ref()));
     let mut missing = names.clone().count();
     if names.any(|name| name.contains('~')) {
         return false;
     }
-    let scanned = place.members(|cursor, known| {
+    let scanned = parent_cursor.members(|cursor, member| {
         let start = cursor.at();
-        cursor.pass()?;
+        cursor.skip_value()?;
         let value = cursor.text().get(start..cursor.at());
         for (found, pointer) in found.iter_mut().zip(pointers) {
-            // Of a name that comes twice the first counts.
+            // The first of duplicate names counts.
             let pointer = pointer.as_ref();
-            if found.is_none() && pointer.ends_with(known) && name_in(parent, pointer) == Some(known) {
+            if found.is_none() && pointer.ends_with(member) && name_in(parent, pointer) == Some(member) {
                 *found = value;
                 missing -= 1;
             }
         }
-        // Nothing more is to be read when nothing more is to be found.
+        // End the scan when all values are found.
         (missing > 0).then_some(())
     });
     scanned.is_some() || missing == 0
 }
 
-fn shortcut<'a>(json: &'a str, metadata: &Metadata, pointer: &str) -> Way<'a> {
+fn value_in<'a>(json: &'a str, metadata: &Metadata, pointer: &str) -> Lookup<&'a str> {
     if let Some(name) = pointer.strip_prefix("/metadata/")
-        && let Some(value) = metadata.member(name).and_then(|place| place.get(json))
+        && let Some(value) = metadata.member_span(name).and_then(|span| span.get(json))
     {
-        return Way::Ended(value);
+        return Lookup::Found(value);
     }
-    match place_in(json, metadata, pointer) {
-        Step::To(place) => whole(place),
-        Step::Nowhere => Way::Nowhere,
-        Step::Unsure => Way::Unsure,
-    }
+    resolve_in(json, metadata, pointer).value()
 }
 
-/// Where a pointer leads in a whole object.
-fn place_in<'a>(json: &'a str, metadata: &Metadata, pointer: &str) -> Step<'a> {
+/// Resolves a pointer in an object with this metadata.
+fn resolve_in<'a>(json: &'a str, metadata: &Metadata, pointer: &str) -> Lookup<Cursor<'a>> {
     match split(pointer) {
-        Some(("metadata", Some(further))) => {
-            let known = split(further).and_then(|(name, further)| {
-                let value = metadata.member(name)?.get(json)?;
-                Some((Cursor::new(value), further))
+        Some(("metadata", Some(rest))) => {
+            let field = split(rest).and_then(|(name, rest)| {
+                let value = metadata.member_span(name)?.get(json)?;
+                Some((Cursor::new(value), rest))
             });
-            match known {
-                Some((place, None)) => Step::To(place),
-                Some((place, Some(further))) => place_from(place, &further[1..]),
-                None => Step::Unsure,
+            match field {
+                Some((cursor, None)) => Lookup::Found(cursor),
+                Some((cursor, Some(rest))) => resolve(cursor, &rest[1..]),
+                None => Lookup::NeedsParser,
             }
         }
-        // These are before the metadata, and an escaped name may be one of them.
-        None | Some(("apiVersion" | "kind" | "metadata", _)) => Step::Unsure,
-        Some((name, _)) if name.contains('~') => Step::Unsure,
-        Some((name, None)) => child_of_top(json, metadata, name),
-        Some((name, Some(further))) => place_inside(json, metadata, name, &further[1..]),
+        // These members come before the end of the metadata, and an escaped name may be one of them.
+        None | Some(("apiVersion" | "kind" | "metadata", _)) => Lookup::NeedsParser,
+        Some((name, _)) if name.contains('~') => Lookup::NeedsParser,
+        Some((name, None)) => top_level(json, metadata, name),
+        Some((name, Some(rest))) => resolve_below_top_level(json, metadata, name, &rest[1..]),
     }
 }
 
-/// From a member at the top, behind the metadata, to what is in it.
-fn place_inside<'a>(json: &'a str, metadata: &Metadata, name: &str, tokens: &str) -> Step<'a> {
-    let (first, further) = match tokens.split_once('/') {
-        Some((first, further)) => (first, Some(further)),
+/// Resolves `tokens` in the top-level member `name`, which comes after the metadata.
+fn resolve_below_top_level<'a>(
+    json: &'a str,
+    metadata: &Metadata,
+    name: &str,
+    tokens: &str,
+) -> Lookup<Cursor<'a>> {
+    let (first, rest) = match tokens.split_once('/') {
+        Some((first, rest)) => (first, Some(rest)),
         None => (tokens, None),
     };
-    match (child_inside(json, metadata, name, first), further) {
-        (Step::To(child), Some(further)) => place_from(child, further),
+    match (nested(json, metadata, name, first), rest) {
+        (Lookup::Found(child), Some(rest)) => resolve(child, rest),
         (child, _) => child,
     }
 }
 
-fn child_inside<'a>(json: &'a str, metadata: &Metadata, name: &str, token: &str) -> Step<'a> {
+/// Finds a member or element of the top-level member `name`, which comes after the metadata.
+fn nested<'a>(json: &'a str, metadata: &Metadata, name: &str, token: &str) -> Lookup<Cursor<'a>> {
     let is_plain = !token.contains('~');
-    let mut place = Cursor::new(json);
+    let mut cursor = Cursor::new(json);
     if is_plain
-        && let Some(start) = metadata.farthest.member_of(name, token, json)
-        && place.skip(start).is_some()
+        && let Some(start) = metadata.hints.find_nested(name, token, json)
+        && cursor.skip_bytes(start).is_some()
     {
-        return Step::To(place);
+        return Lookup::Found(cursor);
     }
-    let top = match child_of_top(json, metadata, name) {
-        Step::To(top) => top,
-        end => return end,
+    let parent = match top_level(json, metadata, name) {
+        Lookup::Found(parent) => parent,
+        other => return other,
     };
-    let child = place_from(top, token);
-    if let Step::To(child) = &child
+    let child = resolve(parent, token);
+    if let Lookup::Found(child) = &child
         && is_plain
-        && top.first() == Some(b'{')
+        && parent.first() == Some(b'{')
     {
-        metadata.farthest.note_member(top.at(), child.at());
+        metadata.hints.note_nested(parent.at(), child.at());
     }
     child
 }
 
-/// A member at the top, behind the metadata.
-fn child_of_top<'a>(json: &'a str, metadata: &Metadata, name: &str) -> Step<'a> {
-    let mut place = Cursor::new(json);
-    if let Some(start) = metadata.farthest.value_of(name, json)
-        && place.skip(start).is_some()
+/// Finds a top-level member after the metadata.
+fn top_level<'a>(json: &'a str, metadata: &Metadata, name: &str) -> Lookup<Cursor<'a>> {
+    let mut cursor = Cursor::new(json);
+    if let Some(start) = metadata.hints.find_top_level(name, json)
+        && cursor.skip_bytes(start).is_some()
     {
-        return Step::To(place);
+        return Lookup::Found(cursor);
     }
     let mut found = None;
-    let (known_object, known_member) = metadata.farthest.member();
-    let scanned = place.skip(metadata.behind.start()).and_then(|()| {
-        place.further_members(|cursor, known| {
-            if known != name && cursor.at() == known_object && known_member > known_object {
-                // Whoever was there went past what is before that.
-                cursor.skip(known_member - known_object)?;
-                return cursor.leave();
+    let (hint_object, hint_member) = metadata.hints.nested_offsets();
+    let scanned = cursor.skip_bytes(metadata.after_metadata.start()).and_then(|()| {
+        cursor.remaining_members(|cursor, member| {
+            if member != name && cursor.at() == hint_object && hint_member > hint_object {
+                // An earlier lookup has found a member of this object, so the text before that member need not be scanned.
+                cursor.skip_bytes(hint_member - hint_object)?;
+                return cursor.skip_rest_of_container();
             }
-            named(cursor, known == name, &mut found)
+            skip_unless_found(cursor, member == name, &mut found)
         })
     });
     if let Some(child) = found {
-        metadata.farthest.note(child.at());
+        metadata.hints.note_top_level(child.at());
     }
-    step(found, scanned)
+    Lookup::of_scan(found, scanned)
 }
 
-/// The raw text of one member of an object.
+/// Returns the raw text of one member of an object.
 pub(super) fn member<'a>(json: &'a str, name: &str) -> Option<&'a str> {
-    let way = match child_of(Cursor::new(json), name) {
-        Step::To(place) => whole(place),
-        Step::Nowhere => Way::Nowhere,
-        Step::Unsure => Way::Unsure,
-    };
-    match way {
-        Way::Ended(value) => Some(value),
-        Way::Nowhere => None,
-        Way::Unsure => child(json, name),
+    match child(Cursor::new(json), name).value() {
+        Lookup::Found(value) => Some(value),
+        Lookup::Absent => None,
+        Lookup::NeedsParser => child_with_parser(json, name),
     }
 }
 
-/// The first token of a pointer, and the pointer from there if it goes on.
+/// Returns the first token of a pointer, and the rest of the pointer if there are more tokens.
 fn split(pointer: &str) -> Option<(&str, Option<&str>)> {
     let tokens = pointer.strip_prefix('/')?;
     Some(match tokens.find('/') {
@@ -228,101 +263,66 @@ fn split(pointer: &str) -> Option<(&str, Option<&str>)> {
     })
 }
 
-/// Where a pointer leads.
-enum Way<'a> {
-    Ended(&'a str),
-    Nowhere,
-    /// Only a parser can tell.
-    Unsure,
-}
-
-fn follow<'a>(place: Cursor<'a>, tokens: &str) -> Way<'a> {
-    match place_from(place, tokens) {
-        Step::To(place) => whole(place),
-        Step::Nowhere => Way::Nowhere,
-        Step::Unsure => Way::Unsure,
-    }
-}
-
-fn place_from<'a>(mut place: Cursor<'a>, tokens: &str) -> Step<'a> {
+/// Resolves the tokens of a pointer from the value at the cursor.
+fn resolve<'a>(mut cursor: Cursor<'a>, tokens: &str) -> Lookup<Cursor<'a>> {
     for token in tokens.split('/') {
-        let Some(token) = unescape(token) else { return Step::Nowhere };
-        match child_of(place, &token) {
-            Step::To(child) => place = child,
-            end => return end,
+        let Some(token) = unescape(token) else { return Lookup::Absent };
+        match child(cursor, &token) {
+            Lookup::Found(child) => cursor = child,
+            other => return other,
         }
     }
-    Step::To(place)
+    Lookup::Found(cursor)
 }
 
-/// The value at a place.
-fn whole(place: Cursor<'_>) -> Way<'_> {
-    let (start, mut end) = (place.at(), place);
-    let value = end.pass().and_then(|()| place.text().get(start..end.at()));
-    value.map_or(Way::Unsure, Way::Ended)
-}
-
-/// Where a token leads.
-enum Step<'a> {
-    To(Cursor<'a>),
-    Nowhere,
-    /// Only a parser can tell.
-    Unsure,
-}
-
-/// From a value to a member or element of it, without looking at what comes after that.
-fn child_of<'a>(mut place: Cursor<'a>, token: &str) -> Step<'a> {
+/// Finds a member or element of the value at the cursor. The text after that is not read.
+fn child<'a>(mut cursor: Cursor<'a>, token: &str) -> Lookup<Cursor<'a>> {
     let mut found = None;
-    let scanned = match place.first() {
-        Some(b'{') => place.members(|cursor, name| named(cursor, name == token, &mut found)),
+    let scanned = match cursor.first() {
+        Some(b'{') => cursor.members(|cursor, name| skip_unless_found(cursor, name == token, &mut found)),
         Some(b'[') => {
             let wanted = index(token);
             let mut position = 0;
-            place.elements(|cursor| {
+            cursor.elements(|cursor| {
                 let is_wanted = wanted == Some(position);
                 position += 1;
-                named(cursor, is_wanted, &mut found)
+                skip_unless_found(cursor, is_wanted, &mut found)
             })
         }
-        _ => return Step::Nowhere,
+        _ => return Lookup::Absent,
     };
-    step(found, scanned)
+    Lookup::of_scan(found, scanned)
 }
 
-/// Goes past a value, or ends the scan where it is the wanted one.
-fn named<'a>(cursor: &mut Cursor<'a>, is_wanted: bool, found: &mut Option<Cursor<'a>>) -> Option<()> {
+/// Skips a value; if it is the wanted one, stores its position and ends the scan instead.
+fn skip_unless_found<'a>(
+    cursor: &mut Cursor<'a>,
+    is_wanted: bool,
+    found: &mut Option<Cursor<'a>>,
+) -> Option<()> {
     if is_wanted {
         *found = Some(*cursor);
-        // Nothing more is to be read.
         return None;
     }
-    cursor.pass()
+    cursor.skip_value()
 }
 
-fn step<'a>(found: Option<Cursor<'a>>, scanned: Option<()>) -> Step<'a> {
-    match (found, scanned) {
-        (Some(child), _) => Step::To(child),
-        (None, Some(())) => Step::Nowhere,
-        (None, None) => Step::Unsure,
-    }
-}
-
-/// An element's position: digits, without zeros before them.
+/// Parses the index of an array element: digits without leading zeros.
 fn index(token: &str) -> Option<usize> {
     let is_well_formed = token == "0" || !token.starts_with('0');
     if is_well_formed { token.parse().ok() } else { None }
 }
 
-/// As [`find`], by a parser: for names with escapes, and for what is nested deeper than a scan goes.
-pub(super) fn parse<'a>(json: &'a str, tokens: &str) -> Option<&'a str> {
+/// As [`find`], with `serde_json`: for names with escapes, and for values that nest deeper than a scan goes.
+fn find_with_parser<'a>(json: &'a str, tokens: &str) -> Option<&'a str> {
     let mut value = json;
     for token in tokens.split('/') {
-        value = child(value, &unescape(token)?)?;
+        value = child_with_parser(value, &unescape(token)?)?;
     }
     Some(value)
 }
 
-/// `~1` is `/` and `~0` is `~`; any other `~` is malformed.
+/// Decodes a token: `~1` is `/` and `~0` is `~`. `None` for any other `~`.
 fn unescape(token: &str) -> Option<Cow<'_, str>> {
     if !token.contains('~') {
         return Some(Cow::Borrowed(token));
@@ -342,18 +342,18 @@ fn unescape(token: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(out))
 }
 
-fn child<'a>(json: &'a str, token: &str) -> Option<&'a str> {
+fn child_with_parser<'a>(json: &'a str, token: &str) -> Option<&'a str> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
     match json.as_bytes().first()? {
-        b'{' | b'[' => Child(token).deserialize(&mut deserializer).ok().flatten(),
+        b'{' | b'[' => ChildSeed(token).deserialize(&mut deserializer).ok().flatten(),
         _ => None,
     }
 }
 
-/// Finds one member or element, and skips the rest.
-struct Child<'t>(&'t str);
+/// Deserializes the raw text of one member or element, and skips the others.
+struct ChildSeed<'t>(&'t str);
 
-impl<'de> DeserializeSeed<'de> for Child<'_> {
+impl<'de> DeserializeSeed<'de> for ChildSeed<'_> {
     type Value = Option<&'de str>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -361,7 +361,7 @@ impl<'de> DeserializeSeed<'de> for Child<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Child<'_> {
+impl<'de> Visitor<'de> for ChildSeed<'_> {
     type Value = Option<&'de str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -370,7 +370,7 @@ impl<'de> Visitor<'de> for Child<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut found = None;
-        while let Some(matches) = map.next_key_seed(Matches(self.0))? {
+        while let Some(matches) = map.next_key_seed(NameSeed(self.0))? {
             if matches && found.is_none() {
                 found = Some(map.next_value::<&'de RawValue>()?.get());
             } else {
@@ -394,10 +394,10 @@ impl<'de> Visitor<'de> for Child<'_> {
     }
 }
 
-/// Whether a member's name is the wanted one.
-struct Matches<'t>(&'t str);
+/// Deserializes a member's name as whether it is the wanted one.
+struct NameSeed<'t>(&'t str);
 
-impl<'de> DeserializeSeed<'de> for Matches<'_> {
+impl<'de> DeserializeSeed<'de> for NameSeed<'_> {
     type Value = bool;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
@@ -405,7 +405,7 @@ impl<'de> DeserializeSeed<'de> for Matches<'_> {
     }
 }
 
-impl Visitor<'_> for Matches<'_> {
+impl Visitor<'_> for NameSeed<'_> {
     type Value = bool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
