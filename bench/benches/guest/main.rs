@@ -8,17 +8,11 @@
 //! Everything runs on one thread, and what is compared takes turns with it: a round feeds the same bytes to each. Time is the thread's CPU
 //! time, so that a busy machine disturbs it least. Standard output has one line of JSON per figure, standard error the same for people.
 
-#[path = "guest/bare.rs"]
 mod bare;
-#[path = "guest/core.rs"]
 mod core;
-#[path = "guest/figure.rs"]
 mod figure;
-#[path = "guest/pods.rs"]
 mod pods;
-#[path = "guest/server.rs"]
 mod server;
-#[path = "guest/stage.rs"]
 mod stage;
 
 use std::path::Path;
@@ -51,7 +45,7 @@ impl Arguments {
                 "--objects" => arguments.objects = number()?,
                 "--rounds" => arguments.rounds = number()?,
                 "--only" => arguments.only = value.split(',').map(str::to_owned).collect(),
-                _ => return Err(format!("{flag} is unknown: see the top of bench/benches/guest.rs")),
+                _ => return Err(format!("{flag} is unknown: see the top of bench/benches/guest/main.rs")),
             }
         }
         if arguments.objects < pods::READ_KEYS || arguments.rounds == 0 {

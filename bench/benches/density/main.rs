@@ -10,11 +10,8 @@
 //! of the time and none of the memory. Instances and mapped code go after 60 to 90 seconds, so `--idle 100` is what idle means; without it
 //! the second reading comes after 3 seconds. `--sizes` is for the guests behind it; before it there are 1 and 10 plugins, which takes seconds.
 
-#[path = "density/files.rs"]
 mod files;
-#[path = "density/process.rs"]
 mod process;
-#[path = "density/wake.rs"]
 mod wake;
 
 use std::path::{Path, PathBuf};
@@ -71,7 +68,7 @@ fn arguments() -> Result<Arguments, String> {
             "--guest" => arguments.guests.push(Guest { file: value.into(), sizes: sizes.clone() }),
             "--peers" => arguments.peers = number()?,
             "--binary" => arguments.binary = Some(value.into()),
-            _ => return Err(format!("{flag} is unknown: see the top of bench/benches/density.rs")),
+            _ => return Err(format!("{flag} is unknown: see the top of bench/benches/density/main.rs")),
         }
     }
     if arguments.guests.is_empty() {

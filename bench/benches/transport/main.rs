@@ -8,13 +8,9 @@
 //! real server gives lists of more than 128 KiB to those who accept gzip as gzip, at Go's level 1, and watches to nobody. Here the
 //! list was compressed before anybody asked for it. Standard output has one line of JSON per row, standard error the same for people.
 
-#[path = "transport/case.rs"]
 mod case;
-#[path = "transport/client.rs"]
 mod client;
-#[path = "transport/dial.rs"]
 mod dial;
-#[path = "transport/server.rs"]
 mod server;
 
 use std::process::Stdio;
@@ -57,7 +53,7 @@ fn arguments() -> Result<Arguments, String> {
             "--objects" => arguments.objects = number()?.max(1),
             "--events" => arguments.events = number()?.max(1),
             "--client" => arguments.client = Some(value),
-            _ => return Err(format!("{flag} is unknown: see the top of bench/benches/transport.rs")),
+            _ => return Err(format!("{flag} is unknown: see the top of bench/benches/transport/main.rs")),
         }
     }
     Ok(arguments)

@@ -8,15 +8,14 @@
 //! The API server is a process of its own and has next to no objects, so that the first list costs nothing. Standard output has one line of
 //! JSON per figure, standard error the same for people. All times are of the wall clock.
 
-#[path = "start/bare.rs"]
 mod bare;
-#[path = "guest/figure.rs"]
+#[path = "../guest/figure.rs"]
 #[allow(dead_code, reason = "CPU time is for others")]
 mod figure;
-#[path = "density/files.rs"]
+#[path = "../density/files.rs"]
 #[allow(dead_code, reason = "names are for others")]
 mod files;
-#[path = "density/process.rs"]
+#[path = "../density/process.rs"]
 #[allow(dead_code, reason = "memory is for others")]
 mod process;
 
@@ -60,7 +59,7 @@ fn arguments() -> Result<Arguments, String> {
             "--rounds" => rounds = value.parse().map_err(|_| format!("{flag} {value}: give a number"))?,
             "--guest" => guest = value.into(),
             "--large" => large = value.into(),
-            _ => return Err(format!("{flag} is unknown: see the top of bench/benches/start.rs")),
+            _ => return Err(format!("{flag} is unknown: see the top of bench/benches/start/main.rs")),
         }
     }
     let binary = binary.ok_or("--binary FILE: the host, built in release mode")?;
