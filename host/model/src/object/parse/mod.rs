@@ -21,8 +21,8 @@ use super::pointer;
 use reference::References;
 use transform::{write_member, write_string};
 
-/// The deepest nesting of values, including the object itself. This is the limit of Kubernetes' JSON decoder, so no API server sends deeper
-/// objects, and consumers may parse an object recursively.
+/// The deepest nesting of values, including the object itself: the limit of Kubernetes' JSON decoder. No API server sends deeper objects,
+/// and they would only endanger consumers that parse recursively.
 const MAX_DEPTH: usize = 10_000;
 
 /// Why bytes were refused as an object.

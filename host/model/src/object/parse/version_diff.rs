@@ -108,13 +108,8 @@ impl ShiftedHints {
 
     /// Returns the hints for a version whose metadata ends at `metadata_end`. The offset 0 (no hint) stays 0.
     fn moved_to(self, metadata_end: usize) -> FieldHints {
-        FieldHints::from_offsets(
-            self.shifted.map(
-                |offset| {
-                    if offset == 0 { 0 } else { offset - self.metadata_end + metadata_end }
-                },
-            ),
-        )
+        let moved = |offset: usize| if offset == 0 { 0 } else { offset - self.metadata_end + metadata_end };
+        FieldHints::from_offsets(self.shifted.map(moved))
     }
 }
 

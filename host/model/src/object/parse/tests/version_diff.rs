@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::object::Inner;
 use crate::object::parse::reference::{RecentObjects, References};
 use crate::object::parse::version_diff;
 use crate::object::tests::support::summary;
-use crate::{Object, ObjectKey, ObjectReader, ParseOptions, Transform};
+use crate::object::{Inner, Object};
+use crate::{ObjectKey, ObjectReader, ParseOptions, Transform};
 
 const KNOWN: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","generateName":"a-","namespace":"n","uid":"u1","resourceVersion":"9","generation":4,"creationTimestamp":"t","deletionTimestamp":"d","labels":{"x":"y","z":""},"annotations":{"p":"q\"","uid":"r"},"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"o","uid":"v"}],"finalizers":["f"],"other":null,"managedFields":[{"f:spec":{}}]},"spec":{"a":[1,"two"],"b":8},"status":{"phase":"Running"}}"#;
 
