@@ -1,4 +1,4 @@
-//! The Foo of examples/sample-controller: the same CustomResourceDefinition.
+//! The Foo of examples/sample-controller, with the same CustomResourceDefinition.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
