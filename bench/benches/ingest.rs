@@ -1,4 +1,4 @@
-//! From the bytes of a watch to a subscriber: parse, delta queue, store with two indexes, notification.
+//! Measures the path from the bytes of a watch to a subscriber: parser, delta queue, store with two indexes, notification.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The store alone, with 10,000 pods and two indexes.
+//! Measures the store alone, with 10,000 Pods and two indexes.
 
 use std::hint::black_box;
 
@@ -49,7 +49,7 @@ fn store(criterion: &mut Criterion) {
     compressed(criterion, &objects, &changed);
 }
 
-/// The same store packed. A get by itself unpacks nothing; reading the text does.
+/// Measures the same store with packed objects. A get does not unpack the object; reading its text does.
 fn compressed(criterion: &mut Criterion, objects: &[Object], changed: &[Object]) {
     let mut group = criterion.benchmark_group("store, get and read the text");
     let plain = Store::new();

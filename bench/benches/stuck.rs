@@ -1,8 +1,8 @@
-//! What a stuck subscriber costs in memory: resident memory before and after a million updates, and a million creations and
+//! Measures what a stuck subscriber costs in memory: resident memory before and after a million updates, and after a million creations and
 //! deletions of one name and of distinct names, with a healthy subscriber alone and with a stuck one beside it.
 //!
-//! `cargo bench -p pilothouse-bench --bench stuck` prints a table. Each line is a process of its own, so that no line has
-//! the memory of another.
+//! `cargo bench -p pilothouse-bench --bench stuck` prints a table. Each line is measured in its own process, so that no line includes the
+//! memory of another.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use tokio::sync::Notify;
 const OBJECTS: usize = 1_000;
 const STEPS: usize = 1_000_000;
 const STEPS_PER_CHUNK: usize = 5;
-const STORIES: [&str; 3] = ["updates", "one name", "distinct names"];
+const SCENARIOS: [&str; 3] = ["updates", "one name", "distinct names"];
 
-/// Lists the objects, then tells its story as fast as it is read.
-struct Teller {
-    story: String,
+/// A server that lists the objects, and then sends the events of a scenario as fast as they are read.
+struct ScenarioServer {
+    scenario: String,
     begin: Arc<Notify>,
 }
 
-/// The bench's pod with its name, UID and version to be filled in: to write each anew would take longer than to read it.
+/// A Pod whose name, UID and version are filled in for each event. Generating each Pod would take longer than reading it.
 struct Template(String);
 
 impl Template {
@@ -45,9 +45,9 @@ impl Template {
         format!("{{\"type\":\"{kind}\",\"object\":{}}}\n", self.pod(name, uid, version))
     }
 
-    fn step(&self, story: &str, step: usize) -> String {
+    fn step(&self, scenario: &str, step: usize) -> String {
         let version = 2 + 2 * step;
-        match story {
+        match scenario {
             "updates" => self.event("MODIFIED", step % OBJECTS, step % OBJECTS, version),
             "one name" => {
                 let uid = |life: usize| if life == 0 { 0 } else { OBJECTS + life };
@@ -63,13 +63,13 @@ impl Template {
     }
 }
 
-/// How many events a story has.
-fn events(story: &str) -> usize {
-    if story == "updates" { STEPS } else { 2 * STEPS }
+/// Returns the number of events of a scenario.
+fn events(scenario: &str) -> usize {
+    if scenario == "updates" { STEPS } else { 2 * STEPS }
 }
 
 #[async_trait]
-impl ListWatch for Teller {
+impl ListWatch for ScenarioServer {
     async fn list(&self, _: &ListParams) -> Result<ByteStream, Failure> {
         let template = Template::new();
         let items: Vec<_> = (0..OBJECTS).map(|number| template.pod(number, number, 1)).collect();
@@ -78,7 +78,7 @@ impl ListWatch for Teller {
     }
 
     async fn watch(&self, _: &WatchParams) -> Result<ByteStream, Failure> {
-        let (story, begin) = (self.story.clone(), Arc::clone(&self.begin));
+        let (scenario, begin) = (self.scenario.clone(), Arc::clone(&self.begin));
         let beginning = futures::stream::once(async move {
             begin.notified().await;
             Ok(Bytes::new())
@@ -86,14 +86,14 @@ impl ListWatch for Teller {
         let template = Template::new();
         let chunks = (0..STEPS).step_by(STEPS_PER_CHUNK).map(move |first| {
             Ok(Bytes::from(
-                (first..first + STEPS_PER_CHUNK).map(|at| template.step(&story, at)).collect::<String>(),
+                (first..first + STEPS_PER_CHUNK).map(|at| template.step(&scenario, at)).collect::<String>(),
             ))
         });
         Ok(beginning.chain(futures::stream::iter(chunks)).chain(futures::stream::pending()).boxed())
     }
 }
 
-/// Kilobytes.
+/// Returns the resident memory of this process in kB.
 fn resident_memory() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux's /proc");
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("VmRSS");
@@ -106,13 +106,13 @@ async fn take(subscription: &Subscription, mut count: usize) {
     }
 }
 
-/// Tells a story to a healthy subscriber, and to a stuck one that took a part of the first list.
-async fn tell(story: String, with_stuck: bool) {
+/// Runs a scenario with a healthy subscriber and, if `with_stuck`, one that stops in the middle of the first list.
+async fn run(scenario: String, with_stuck: bool) {
     let begin = Arc::new(Notify::new());
     let factory = {
-        let (story, begin) = (story.clone(), Arc::clone(&begin));
+        let (scenario, begin) = (scenario.clone(), Arc::clone(&begin));
         move |_: &InformerKey| -> Arc<dyn ListWatch> {
-            Arc::new(Teller { story: story.clone(), begin: Arc::clone(&begin) })
+            Arc::new(ScenarioServer { scenario: scenario.clone(), begin: Arc::clone(&begin) })
         }
     };
     let options = InformerOptions { streaming_list: false, seed: Some(1), ..InformerOptions::default() };
@@ -128,26 +128,26 @@ async fn tell(story: String, with_stuck: bool) {
     }
     let before = resident_memory();
     begin.notify_one();
-    take(&healthy, events(&story)).await;
+    take(&healthy, events(&scenario)).await;
     let waiting: usize =
         registry.informers()[0].subscribers.iter().map(|subscriber| subscriber.backlog).sum();
     let after = resident_memory();
-    let who = if with_stuck { "with a stuck one" } else { "healthy alone" };
-    println!("{story:>14} | {who:>16} | {before:>10} | {after:>10} | {waiting:>7}");
+    let subscribers = if with_stuck { "with a stuck one" } else { "healthy alone" };
+    println!("{scenario:>14} | {subscribers:>16} | {before:>10} | {after:>10} | {waiting:>7}");
 }
 
 fn main() {
-    if let Ok(story) = std::env::var("STORY") {
+    if let Ok(scenario) = std::env::var("SCENARIO") {
         let with_stuck = std::env::var_os("STUCK").is_some();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        // In a task, as subscribers are: they take turns with the informer.
-        return runtime.block_on(async { tokio::spawn(tell(story, with_stuck)).await.expect("no panic") });
+        // In a task, as real subscribers run, so that it takes turns with the informer.
+        return runtime.block_on(async { tokio::spawn(run(scenario, with_stuck)).await.expect("no panic") });
     }
-    println!("         story |      subscribers | before, kB |  after, kB | waiting");
-    for story in STORIES {
+    println!("      scenario |      subscribers | before, kB |  after, kB | waiting");
+    for scenario in SCENARIOS {
         for with_stuck in [false, true] {
             let mut child = Command::new(std::env::current_exe().expect("this program"));
-            child.env("STORY", story);
+            child.env("SCENARIO", scenario);
             if with_stuck {
                 child.env("STUCK", "1");
             }

@@ -1,4 +1,4 @@
-//! The informer with one native subscriber, against a fixture server.
+//! A consumer process: the informer with one native subscriber, against a fixture server.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -17,53 +17,53 @@ use tokio::runtime::Handle;
 use crate::latency::Latencies;
 use crate::pods;
 
-/// What a consumer is asked to do.
+/// The command line of a consumer.
 #[derive(Parser)]
 pub struct Consumer {
-    /// Where the fixture server is.
+    /// The URL of the fixture server.
     #[arg(long)]
     server: String,
-    /// How many objects it has.
+    /// The number of objects that the server has.
     #[arg(long)]
     objects: usize,
-    /// How many events it sends.
+    /// The number of events that the server sends.
     #[arg(long)]
     events: usize,
-    /// What is done with them.
+    /// What to do with the events.
     #[arg(long, default_value = "every")]
     mode: Mode,
-    /// Whether to read from each event when it was sent.
+    /// Measure the latency of each event from the time in it at which it was sent.
     #[arg(long)]
     latency: bool,
-    /// Whether the cache is compressed.
+    /// How to compress the cache.
     #[arg(long, default_value = "none")]
     compression: CacheCompression,
 }
 
-/// How the cache is kept.
+/// How the cache stores objects.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum CacheCompression {
-    /// Objects as they are.
+    /// Uncompressed.
     None,
-    /// Packed by zstd with a dictionary.
+    /// Compressed by zstd with a dictionary.
     Zstd,
 }
 
-/// What is done with the events.
+/// What a consumer does with the events.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// The whole pipeline; the subscriber is told of every event.
+    /// Run the whole pipeline; the subscriber receives every event.
     Every,
-    /// The whole pipeline; the subscriber lets updates of one object merge.
+    /// Run the whole pipeline; updates of one object may merge in the subscriber's backlog.
     Merge,
-    /// No pipeline: lines are split and counted, nothing is kept.
+    /// Run no pipeline: split and count the lines, and keep nothing.
     Drain,
 }
 
-/// Runs the consumer until its input ends.
+/// Runs the consumer until its standard input ends.
 ///
 /// # Errors
-/// When the server cannot be reached, or the watch ends early.
+/// If the server cannot be reached, or the watch ends early.
 pub async fn run(consumer: Consumer) -> Result<(), String> {
     let ingest_runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let ingest_runtime = ingest_runtime.map_err(|error| error.to_string())?;
@@ -71,7 +71,8 @@ pub async fn run(consumer: Consumer) -> Result<(), String> {
     std::thread::spawn(move || ingest_runtime.block_on(std::future::pending::<()>()));
     let uri = consumer.server.parse().map_err(|error| format!("{}: {error}", consumer.server))?;
     let client = kube::Client::try_from(kube::Config::new(uri)).map_err(|error| error.to_string())?;
-    let kept = match consumer.mode {
+    // Keeps the cache until standard input ends.
+    let subscription = match consumer.mode {
         Mode::Drain => {
             let drained = handle.spawn(async move { drain(&consumer, client).await });
             drained.await.map_err(|error| error.to_string())??;
@@ -80,11 +81,12 @@ pub async fn run(consumer: Consumer) -> Result<(), String> {
         Mode::Every | Mode::Merge => Some(ingest(&consumer, client, handle).await?),
     };
     let _ = tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink())).await;
-    drop(kept);
+    drop(subscription);
     Ok(())
 }
 
-fn say(line: &str) {
+/// Prints a line for the runner and flushes it.
+fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
@@ -95,7 +97,7 @@ async fn ingest(consumer: &Consumer, client: kube::Client, runtime: Handle) -> R
     let registry = InformerRegistry::new(KubeListWatches::new(client), options);
     let backlog = match consumer.mode {
         Mode::Merge => 1,
-        // More than the informer can be ahead, so that nothing is merged.
+        // Longer than all events together, so that nothing is merged.
         _ => consumer.objects + consumer.events,
     };
     let options = SubscribeOptions { backlog, ..SubscribeOptions::default() };
@@ -104,7 +106,7 @@ async fn ingest(consumer: &Consumer, client: kube::Client, runtime: Handle) -> R
     let stopped = || "the informer stopped".to_owned();
     let mut synced = false;
     while !synced {
-        // The sync may come after the last notification of the list was taken.
+        // The subscription may sync after the last notification of the list was taken.
         tokio::select! {
             ok = subscription.synced() => synced = ok,
             batch = subscription.next_batch() => drop(batch.ok_or_else(stopped)?),
@@ -113,13 +115,13 @@ async fn ingest(consumer: &Consumer, client: kube::Client, runtime: Handle) -> R
     if subscription.store().len() < consumer.objects {
         return Err(format!("{} of {} objects were listed", subscription.store().len(), consumer.objects));
     }
-    say(r#"{"at":"listed"}"#);
+    print_line(r#"{"at":"listed"}"#);
     let read = read_nanos(&subscription)?;
 
     let last = (consumer.objects + consumer.events).to_string();
     let mut delivered = 0;
     let mut latencies = Latencies::after(if consumer.latency { consumer.events / 20 } else { usize::MAX });
-    'told: loop {
+    'events: loop {
         let batch = subscription.next_batch().await.ok_or_else(stopped)?;
         for notification in &batch {
             if matches!(notification, Notification::Added { initial: true, .. }) {
@@ -127,23 +129,24 @@ async fn ingest(consumer: &Consumer, client: kube::Client, runtime: Handle) -> R
             }
             delivered += 1;
             if consumer.latency {
-                latencies.note(notification.object());
+                latencies.record(notification.object());
             }
             if notification.object().resource_version() == last {
-                break 'told;
+                break 'events;
             }
         }
     }
     let cached = subscription.store().len();
     let latencies =
         latencies.summary().map_or_else(String::new, |summary| format!(r#","latencyNanos":{summary}"#));
-    say(&format!(
+    print_line(&format!(
         r#"{{"at":"done","delivered":{delivered},"cached":{cached},"readNanos":{read}{latencies}}}"#
     ));
     Ok(subscription)
 }
 
-/// What it costs to get an object of the cache and to have its text, in nanoseconds. Done while the runner lets the process settle.
+/// Measures the mean time to get an object from the cache and to read its text, in nanoseconds. This runs while the runner waits for the
+/// process to settle.
 fn read_nanos(subscription: &Subscription) -> Result<u128, String> {
     let store = subscription.store();
     let (keys, begun) = (store.list_keys(), now());
@@ -154,7 +157,7 @@ fn read_nanos(subscription: &Subscription) -> Result<u128, String> {
     Ok((now() - begun) / (keys.len().max(1) as u128))
 }
 
-/// What reading the bytes alone costs.
+/// Reads and counts all events without a pipeline, for the cost of reading alone.
 async fn drain(consumer: &Consumer, client: kube::Client) -> Result<(), String> {
     let server: Arc<dyn ListWatch> = Arc::new(KubeListWatch::new(client, pods()));
     let failed = |failure: pilothouse_informer::Failure| failure.to_string();
@@ -163,21 +166,21 @@ async fn drain(consumer: &Consumer, client: kube::Client) -> Result<(), String> 
         chunk.map_err(failed)?;
     }
     let mut watch = server.watch(&WatchParams::default()).await.map_err(failed)?;
-    say(r#"{"at":"listed"}"#);
+    print_line(r#"{"at":"listed"}"#);
     let mut lines = 0;
     while lines < consumer.events {
         let chunk: Bytes = watch.next().await.ok_or("the watch ended")?.map_err(failed)?;
-        lines += memchr_count(&chunk);
+        lines += count_lines(&chunk);
     }
-    say(&format!(r#"{{"at":"done","delivered":{lines},"cached":0}}"#));
+    print_line(&format!(r#"{{"at":"done","delivered":{lines},"cached":0}}"#));
     Ok(())
 }
 
-fn memchr_count(chunk: &[u8]) -> usize {
+fn count_lines(chunk: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', chunk).count()
 }
 
-/// Unix time in nanoseconds.
+/// Returns the Unix time in nanoseconds.
 pub(crate) fn now() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
 }

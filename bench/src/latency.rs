@@ -1,22 +1,24 @@
-//! How long events were under way.
+//! The latency of events: from sending to the handler.
 
 use pilothouse_model::Object;
 
 use crate::consumer::now;
 
-/// Times from `bench/sent-at` to the handler.
+/// The times from the annotation `bench/sent-at` of each object to its handler.
 pub(crate) struct Latencies {
-    /// How many of the first are not counted.
+    /// The number of events that are still skipped, as a warm-up.
     skip: usize,
     nanos: Vec<u64>,
 }
 
 impl Latencies {
+    /// Creates an empty list that skips the first `skip` events.
     pub(crate) fn after(skip: usize) -> Self {
         Self { skip, nanos: Vec::new() }
     }
 
-    pub(crate) fn note(&mut self, object: &Object) {
+    /// Records the latency of the event with this object, which is being handled now.
+    pub(crate) fn record(&mut self, object: &Object) {
         let sent = object.annotation("bench/sent-at").and_then(|text| text.parse::<u128>().ok());
         if self.skip > 0 {
             self.skip -= 1;
@@ -25,7 +27,7 @@ impl Latencies {
         }
     }
 
-    /// Percentiles as JSON; `None` when nothing was noted.
+    /// Returns percentiles as JSON; `None` if nothing was recorded.
     pub(crate) fn summary(mut self) -> Option<String> {
         self.nanos.sort_unstable();
         let max = *self.nanos.last()?;
@@ -39,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_of_what_was_noted_after_the_first() {
+    fn the_summary_has_the_percentiles() {
         let mut latencies = Latencies::after(0);
         assert_eq!(Latencies::after(0).summary(), None);
         latencies.nanos = (1..=200).rev().collect();

@@ -1,4 +1,4 @@
-//! What the benchmarks share: realistic objects, and an API server that says what it is told to, in memory.
+//! Code that the benchmarks share: realistic objects, a fixture server, its consumer, and an API server in memory with canned answers.
 
 pub mod consumer;
 pub mod fixture;
@@ -17,7 +17,7 @@ use pilothouse_model::{Object, ParseOptions, ResourceType, Transform};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
-/// Core pods.
+/// Returns the key of an informer of all Pods.
 #[must_use]
 pub fn pods() -> InformerKey {
     InformerKey::new(ResourceType {
@@ -29,8 +29,8 @@ pub fn pods() -> InformerKey {
     })
 }
 
-/// The JSON of a Pod as a server sends it: about 3.5 KB, a third of it managed fields. There are five workloads, whose Pods
-/// have different settings; versions of one Pod differ by their version and by two times, as after a kubelet's report.
+/// Returns the JSON of a Pod as a server sends it: about 3.5 KB, a third of it managed fields. The Pods belong to five workloads with
+/// different settings. Versions of one Pod differ in the resource version and in two timestamps, as after a status update of a kubelet.
 #[must_use]
 pub fn pod_json(number: usize, version: usize) -> String {
     let workload = number % 5;
@@ -50,12 +50,12 @@ pub fn pod_json(number: usize, version: usize) -> String {
     )
 }
 
-/// A time within an hour of 2026 that goes with a version, a second later for each.
+/// Returns the timestamp of a version: one second later for each, within one hour.
 fn time_of(version: usize) -> String {
     format!("2026-01-02T03:{:02}:{:02}Z", version / 60 % 60, version % 60)
 }
 
-/// A Pod as the cache has it.
+/// Returns a Pod as a cache stores it.
 ///
 /// # Panics
 /// Never: the JSON is well formed.
@@ -66,7 +66,7 @@ pub fn pod(number: usize, version: usize) -> Object {
     Object::parse(pod_json(number, version).as_bytes(), &options).expect("the pod is well formed")
 }
 
-/// The bytes of a watch, cut into chunks as a connection would.
+/// Returns the bytes of a watch, split into chunks as by a connection.
 #[must_use]
 pub fn watch_chunks(events: impl IntoIterator<Item = String>, chunk_bytes: usize) -> Vec<Bytes> {
     let text: String = events.into_iter().collect();
@@ -74,20 +74,20 @@ pub fn watch_chunks(events: impl IntoIterator<Item = String>, chunk_bytes: usize
     (0..text.len()).step_by(chunk_bytes).map(|at| text.slice(at..text.len().min(at + chunk_bytes))).collect()
 }
 
-/// A MODIFIED event.
+/// Returns a MODIFIED event.
 #[must_use]
 pub fn modified(number: usize, version: usize) -> String {
     format!("{{\"type\":\"MODIFIED\",\"object\":{}}}\n", pod_json(number, version))
 }
 
-/// An API server in memory: one list, then whatever is fed into its watch.
+/// An API server in memory: one list, and one watch with the events that the benchmark sends.
 pub struct CannedServer {
     list: Bytes,
     watch: Mutex<Option<mpsc::UnboundedReceiver<Bytes>>>,
 }
 
 impl CannedServer {
-    /// A server with `count` pods, and the sender that feeds its only watch.
+    /// Returns a server with `count` Pods, and the sender for its only watch.
     #[must_use]
     pub fn with_pods(count: usize) -> (Arc<Self>, mpsc::UnboundedSender<Bytes>) {
         let items: Vec<_> = (0..count).map(|number| pod_json(number, 1)).collect();
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pod_has_the_size_that_the_figures_are_quoted_for() {
+    fn the_pod_has_the_documented_size() {
         let json = pod_json(1, 1);
         assert!((3300..3900).contains(&json.len()), "{}", json.len());
         assert!(pod(1, 1).json().len() < json.len() * 4 / 5, "managed fields are dropped");

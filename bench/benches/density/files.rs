@@ -1,14 +1,14 @@
-//! Many plugins of one.
+//! Makes many distinct plugins from one file.
 
 use std::fs;
 use std::path::Path;
 
-/// The file's name without its ending.
+/// Returns the file's name without its extension.
 pub(crate) fn stem(file: &Path) -> String {
     file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Fills a folder with files that differ in a custom section, so that none has the code of another.
+/// Writes `count` copies of a guest to a folder. They differ in a custom section, so that they do not share compiled code.
 pub(crate) fn distinct(guest: &Path, folder: &Path, count: usize) -> Result<(), String> {
     let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     let wasm = fs::read(guest).map_err(|error| failed(guest, error))?;

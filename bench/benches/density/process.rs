@@ -1,4 +1,4 @@
-//! Processes that are measured, and what the kernel says of them.
+//! The processes that are measured, and their memory as reported by the kernel.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long a thousand plugins may take to be compiled on a small machine.
-const PATIENCE: Duration = Duration::from_secs(3600);
+/// How long plugins may take to run. A small machine needs long to compile a thousand plugins.
+const TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// Builds a package in release mode, and says where its binaries are.
+/// Builds a package in release mode, and returns the folder with its binaries.
 pub(crate) fn build(folder: &Path, arguments: &[&str]) -> Result<PathBuf, String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let target = folder.join("target");
@@ -24,15 +24,15 @@ pub(crate) fn build(folder: &Path, arguments: &[&str]) -> Result<PathBuf, String
     }
 }
 
-/// In KiB.
+/// The memory of a process in KiB.
 pub(crate) struct Memory {
-    /// All that is in memory, what is mapped from files included.
+    /// Resident memory, including mapped files.
     pub(crate) resident: u64,
-    /// Anonymous memory: what only the process's end gives back.
+    /// Anonymous memory, which the kernel cannot reclaim.
     pub(crate) private: u64,
 }
 
-/// A process that ends with this.
+/// A child process that is killed on drop.
 pub(crate) struct Running {
     child: Child,
     started: Instant,
@@ -40,7 +40,7 @@ pub(crate) struct Running {
     status: String,
 }
 
-/// An API server for all of them.
+/// The API server of all hosts and peers.
 pub(crate) struct Server {
     _process: Running,
     kubeconfig: PathBuf,
@@ -58,7 +58,7 @@ impl Server {
 }
 
 impl Running {
-    /// A host with a directory of plugins.
+    /// Starts a host with a directory of plugins.
     pub(crate) fn host(binary: &Path, plugins: &Path, cache: &Path, server: &Server) -> Result<Self, String> {
         let mut command = Command::new(binary);
         command.args(["run", "--listen", "127.0.0.1:0", "--log-level", "error", "--kubeconfig"]);
@@ -66,28 +66,29 @@ impl Running {
         Self::start(&mut command, "status")
     }
 
-    /// A controller that is a process.
+    /// Starts a kube-rs controller.
     pub(crate) fn peer(binary: &Path, server: &Server) -> Result<Self, String> {
         let child = Command::new(binary).env("KUBECONFIG", &server.kubeconfig).spawn();
         let child = child.map_err(|error| format!("{}: {error}", binary.display()))?;
         Ok(Self { child, started: Instant::now(), status: String::new() })
     }
 
-    fn start(command: &mut Command, line: &str) -> Result<Self, String> {
+    /// Starts a process and waits until it prints a line that starts with `prefix`, followed by its URL.
+    fn start(command: &mut Command, prefix: &str) -> Result<Self, String> {
         let started = Instant::now();
         let mut child =
             command.stdout(Stdio::piped()).spawn().map_err(|error| format!("{command:?}: {error}"))?;
         let stdout = child.stdout.take().ok_or("no standard output")?;
-        for said in BufReader::new(stdout).lines().map_while(Result::ok) {
-            if let Some(url) = said.strip_prefix(line) {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if let Some(url) = line.strip_prefix(prefix) {
                 let status = url.trim().trim_start_matches("http://").trim_end_matches('/').to_owned();
                 return Ok(Self { child, started, status });
             }
         }
-        Err(format!("{command:?} ended before it said where it listens"))
+        Err(format!("{command:?} ended before it printed its URL"))
     }
 
-    /// Waits until so many plugins run and no other is there, and says how long that took since the start.
+    /// Waits until exactly `plugins` plugins are loaded and all of them run, and returns the time since the start of the process.
     pub(crate) async fn wait_for(&mut self, plugins: usize) -> Result<Duration, String> {
         loop {
             let answer = self.get("/api/plugins").unwrap_or_default();
@@ -96,15 +97,15 @@ impl Running {
             if (running, states) == (plugins, plugins) && !answer.is_empty() {
                 return Ok(self.started.elapsed());
             }
-            if self.started.elapsed() > PATIENCE || self.child.try_wait().is_ok_and(|ended| ended.is_some()) {
+            if self.started.elapsed() > TIMEOUT || self.child.try_wait().is_ok_and(|ended| ended.is_some()) {
                 return Err(format!("{running} of {plugins} plugins run: {answer:.2000}"));
             }
-            // An answer about a thousand plugins takes CPU time that they are compiled with.
+            // Answering for a thousand plugins takes CPU time from their compilation.
             tokio::time::sleep(Duration::from_millis(20 + plugins as u64 / 5)).await;
         }
     }
 
-    /// What the kernel says.
+    /// Returns the memory of the process.
     pub(crate) fn memory(&self) -> Result<Memory, String> {
         let path = format!("/proc/{}/smaps_rollup", self.child.id());
         let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;

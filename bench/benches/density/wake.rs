@@ -1,4 +1,4 @@
-//! How long a plugin takes to wake.
+//! Measures how long an idle plugin takes to wake.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use pilothouse_model::Object;
 use pilothouse_plugin::{CacheDirectory, Engine, EngineOptions, InstancePool, Limits, StandIn};
 use tokio::time::Instant;
 
-/// Milliseconds, medians.
+/// Median times in milliseconds.
 pub(crate) struct Times {
-    /// From code that sleeps to an instance.
+    /// To check out an instance when the code is not mapped.
     pub(crate) asleep: f64,
-    /// From an instance that was kept.
+    /// To check out an instance that was kept.
     pub(crate) kept: f64,
 }
 
@@ -32,7 +32,7 @@ pub(crate) async fn measure(guest: &Path, folder: &Path) -> Result<Times, String
     for _ in 0..REPETITIONS {
         pool.drop_idle(Duration::ZERO);
         if code.is_awake() {
-            return Err("the code does not sleep".to_owned());
+            return Err("the code is still mapped".to_owned());
         }
         for times in [&mut asleep, &mut kept] {
             let begin = Instant::now();

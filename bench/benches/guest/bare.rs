@@ -1,4 +1,4 @@
-//! The same guest on bare wasmtime: its imports written by hand, without limits, queue or anybody else who uses the objects.
+//! The same guest on bare wasmtime: hand-written imports, without limits, without a queue, and without other users of the objects.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use wasmtime::component::{
 use wasmtime::{Engine, Result, Store, StoreContextMut, format_err};
 use wit_component::ComponentEncoder;
 
-use crate::pods::special;
+use crate::pods::command_object;
 
 #[derive(Clone, ComponentType, Lift, Lower, PartialEq, Eq, Hash)]
 #[component(record)]
@@ -31,7 +31,7 @@ struct Pair {
 #[derive(Clone, Copy, ComponentType, Lift, Lower)]
 #[component(enum)]
 #[repr(u8)]
-#[allow(dead_code, reason = "the contract's other reasons")]
+#[allow(dead_code, reason = "the WIT enum has these cases")]
 enum Reason {
     #[component(name = "created")]
     Created,
@@ -82,7 +82,7 @@ enum Failure {
 #[derive(Clone, Copy, ComponentType, Lift, Lower)]
 #[component(enum)]
 #[repr(u8)]
-#[allow(dead_code, reason = "the contract's other levels")]
+#[allow(dead_code, reason = "the WIT enum has these cases")]
 enum Level {
     #[component(name = "debug")]
     Debug,
@@ -99,7 +99,7 @@ type Objects = Arc<RwLock<HashMap<Key, Object>>>;
 struct State {
     objects: Objects,
     handles: ResourceTable,
-    said: Option<String>,
+    last_log: Option<String>,
 }
 
 type Reconcile = TypedFunc<(Request,), (std::result::Result<Outcome, Failure>,)>;
@@ -111,7 +111,7 @@ pub(crate) struct Bare {
 }
 
 impl Bare {
-    /// The guest, with so many objects.
+    /// Creates an instance with a cache of `objects` Pods.
     pub(crate) fn new(module: &[u8], objects: usize) -> Result<Self> {
         let engine = Engine::default();
         let encoded = ComponentEncoder::default().module(module).and_then(|mut encoder| encoder.encode());
@@ -122,14 +122,14 @@ impl Bare {
         linker.define_unknown_imports_as_traps(&component)?;
         let objects = (0..objects).map(|number| pod(number, 1)).map(|pod| (key(&pod), pod)).collect();
         let objects = Arc::new(RwLock::new(objects));
-        let state = State { objects, handles: ResourceTable::new(), said: None };
+        let state = State { objects, handles: ResourceTable::new(), last_log: None };
         let mut store = Store::new(&engine, state);
         let instance = linker.instantiate(&mut store, &component)?;
         let reconcile = export(&mut store, &instance)?;
         Ok(Self { store, reconcile })
     }
 
-    /// Reconciles each of so many objects of a watch once.
+    /// Reconciles each of the first `objects` Pods once.
     pub(crate) fn reconcile_all(&mut self, watch: &str, objects: usize) -> Result<()> {
         for number in 0..objects {
             let name = format!("web-{number}");
@@ -138,15 +138,19 @@ impl Bare {
         Ok(())
     }
 
-    /// Has the guest read so many objects in one reconcile.
+    /// Makes the guest read `times` objects in one reconcile.
     pub(crate) fn read(&mut self, times: usize) -> Result<()> {
-        let json = special("read", 0, 1, times);
+        let json = command_object("read", 0, 1, times);
         let object = Object::parse(json.as_bytes(), &ParseOptions::default())?;
         let key = key(&object);
         self.store.data().objects.write().insert(key.clone(), object);
         self.reconcile("pods", key)?;
-        let said = self.store.data_mut().said.take().unwrap_or_default();
-        if said == format!("read {times}") { Ok(()) } else { Err(format_err!("of {times} reads: {said}")) }
+        let line = self.store.data_mut().last_log.take().unwrap_or_default();
+        if line == format!("read {times}") {
+            Ok(())
+        } else {
+            Err(format_err!("after {times} reads, the guest logged {line:?}"))
+        }
     }
 
     fn reconcile(&mut self, watch: &str, key: Key) -> Result<()> {
@@ -155,7 +159,7 @@ impl Bare {
         let (answer,) = self.reconcile.call(&mut self.store, (request,))?;
         match answer {
             Ok(Outcome::Done) => Ok(()),
-            Ok(Outcome::RequeueAfter(delay)) => Err(format_err!("again in {delay} ms")),
+            Ok(Outcome::RequeueAfter(delay)) => Err(format_err!("requeued after {delay} ms")),
             Err(Failure::Retry(text) | Failure::Terminal(text)) => Err(format_err!("{text}")),
         }
     }
@@ -175,7 +179,7 @@ fn export(store: &mut Store<State>, instance: &Instance) -> Result<Reconcile> {
 }
 
 fn imports(linker: &mut Linker<State>) -> Result<()> {
-    // Each interface that uses the type has it under its own name.
+    // Each interface that uses the resource imports it under its own name.
     for interface in ["cache", "changes", "client", "events", "objects"] {
         let mut interface = linker.instance(&format!("pilothouse:controller/{interface}@0.1.0"))?;
         interface.resource("object", ResourceType::host::<Object>(), |mut store, handle| {
@@ -207,7 +211,7 @@ fn imports(linker: &mut Linker<State>) -> Result<()> {
     })?;
     let mut log = linker.instance("pilothouse:controller/log@0.1.0")?;
     log.func_wrap("log", |mut store: StoreContextMut<'_, State>, (_, text, _): (Level, String, Vec<Pair>)| {
-        store.data_mut().said = Some(text);
+        store.data_mut().last_log = Some(text);
         Ok(())
     })
 }

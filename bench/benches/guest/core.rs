@@ -1,4 +1,4 @@
-//! The floor: a core module that asks for a value, and a host function that copies it from a table into the module's memory.
+//! The lower bound: a core module that requests a value, and a host function that copies it from a table into the module's memory.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use wasmtime::{Caller, Engine, Extern, Linker, Module, Result, Store, TypedFunc,
 
 use crate::pods::READ_KEYS;
 
-/// Keys are written by the module as it goes, so that it costs no more than it must: `web-` and four digits.
+/// The module writes each key (`web-` and four digits) itself, which costs least.
 const MODULE: &str = r#"(module
   (import "host" "read" (func $read (param i32 i32 i32) (result i32)))
   (memory (export "memory") 1)
@@ -44,11 +44,11 @@ impl Core {
         Ok(Self { store, read })
     }
 
-    /// Reads so many values.
+    /// Reads `times` values.
     pub(crate) fn read(&mut self, times: usize) -> Result<()> {
-        let wanted = u32::try_from(times)?;
-        let found = self.read.call(&mut self.store, wanted)?;
-        if found == wanted { Ok(()) } else { Err(format_err!("{found} of {wanted} values were found")) }
+        let times = u32::try_from(times)?;
+        let found = self.read.call(&mut self.store, times)?;
+        if found == times { Ok(()) } else { Err(format_err!("{found} of {times} values were found")) }
     }
 }
 
@@ -59,7 +59,7 @@ fn copy(mut caller: Caller<'_, HashMap<String, String>>, key: u32, length: u32, 
     let key =
         bytes.get(key as usize..(key + length) as usize).ok_or_else(|| format_err!("outside of memory"))?;
     let Some(value) = values.get(std::str::from_utf8(key)?) else { return Ok(0) };
-    let place = bytes.get_mut(to as usize..to as usize + value.len());
-    place.ok_or_else(|| format_err!("outside of memory"))?.copy_from_slice(value.as_bytes());
+    let target = bytes.get_mut(to as usize..to as usize + value.len());
+    target.ok_or_else(|| format_err!("outside of memory"))?.copy_from_slice(value.as_bytes());
     Ok(u32::try_from(value.len())?)
 }

@@ -1,9 +1,9 @@
-//! Time, and what is printed of it.
+//! Measures CPU time and prints figures.
 
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
 
-/// Seconds of CPU time that this thread spends on it.
+/// Returns the CPU time of this thread for `work`, in seconds.
 pub(crate) fn cpu<T>(work: impl FnOnce() -> Result<T, String>) -> Result<f64, String> {
     let now = || {
         let now = clock_gettime(ClockId::ThreadCPUTime);
@@ -19,7 +19,7 @@ pub(crate) fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// One figure, and what helps to understand it.
+/// A figure with its target, and other figures that help to understand it.
 pub(crate) struct Figure {
     name: String,
     unit: &'static str,
@@ -43,7 +43,7 @@ impl Figure {
         self
     }
 
-    /// A line for programs, and one for people.
+    /// Prints a line of JSON on standard output and a line for people on standard error.
     pub(crate) fn print(&self) {
         let mut line = json!({"figure": self.name, "unit": self.unit, "value": self.value});
         let mut text = format!("{}: {:.2} {}", self.name, self.value, self.unit);

@@ -1,33 +1,34 @@
-//! The objects, as the guest `probe` knows them.
+//! The objects that the guest `probe` watches.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use pilothouse_bench::{pod_json, watch_chunks};
 
-/// How many objects the guest reads in turn.
+/// The number of objects that the guest reads in turn.
 pub(crate) const READ_KEYS: usize = 1000;
-/// How many objects have names of their own.
-pub(crate) const SPECIAL: usize = 3;
-/// What a read of a connection brings.
+/// The number of objects that command the guest: `fill`, `read` and `mark`.
+pub(crate) const COMMAND_OBJECTS: usize = 3;
+/// The size of a chunk, as a connection would deliver it, in bytes.
 const CHUNK: usize = 64 << 10;
-/// The end of the list of a streaming list.
+/// The bookmark at the end of a streaming list.
 const BOOKMARK: &str = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
 
-/// The last version that an object was given.
+/// The last resource version that was used.
 static VERSION: AtomicUsize = AtomicUsize::new(1);
 
 fn next_version() -> usize {
     VERSION.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-/// A change of an object that says what there is to do; it has another generation each time.
+/// Returns the event that changes a command object, each time to another generation.
 pub(crate) fn change(name: &str, reads: usize) -> Bytes {
     let version = next_version();
-    Bytes::from(event("MODIFIED", &special(name, version, version, reads)))
+    Bytes::from(event("MODIFIED", &command_object(name, version, version, reads)))
 }
 
-pub(crate) fn special(name: &str, generation: usize, version: usize, reads: usize) -> String {
+/// Returns the JSON of a command object. `reads` is the number of reads that `read` asks for.
+pub(crate) fn command_object(name: &str, generation: usize, version: usize, reads: usize) -> String {
     let uid = name.bytes().fold(900_000_000, |uid, byte| uid + usize::from(byte));
     pod_json(0, version)
         .replace(r#""name":"web-0""#, &format!(r#""name":"{name}","generation":{generation}"#))
@@ -39,18 +40,19 @@ fn event(kind: &str, object: &str) -> String {
     format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")
 }
 
-/// What a watch begins with: so many objects, and those with names of their own.
+/// Returns the initial events of a watch: `objects` Pods and the command objects.
 pub(crate) fn list(objects: usize) -> Vec<Bytes> {
-    let usual = (0..objects).map(|number| pod_json(number, 1));
-    let special: [String; SPECIAL] = ["fill", "read", "mark"].map(|name| special(name, 0, 1, 0));
-    let events = usual.chain(special).map(|object| event("ADDED", &object));
+    let pods = (0..objects).map(|number| pod_json(number, 1));
+    let commands: [String; COMMAND_OBJECTS] =
+        ["fill", "read", "mark"].map(|name| command_object(name, 0, 1, 0));
+    let events = pods.chain(commands).map(|object| event("ADDED", &object));
     watch_chunks(events.chain([format!("{BOOKMARK}\n")]), CHUNK)
 }
 
-/// A change of every object, then of the mark.
+/// Returns the events of a round: a change of every Pod, then of `mark`.
 pub(crate) fn round(objects: usize) -> Vec<Bytes> {
-    let usual = (0..objects).map(|number| event("MODIFIED", &pod_json(number, next_version())));
-    let mut chunks = watch_chunks(usual, CHUNK);
+    let pods = (0..objects).map(|number| event("MODIFIED", &pod_json(number, next_version())));
+    let mut chunks = watch_chunks(pods, CHUNK);
     chunks.push(change("mark", 0));
     chunks
 }

@@ -1,4 +1,4 @@
-//! An API server that serves Pods from prepared bytes, and everything else as the embedded one does.
+//! An API server that serves Pods from prepared bytes and passes everything else to the embedded server.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tower::{Service, service_fn};
 
-/// Feeds the one watch of Pods that there may be.
+/// Sends the bytes of the only watch of Pods.
 pub(crate) type Feed = mpsc::UnboundedSender<Bytes>;
 
-/// A client of such a server. Needs a runtime.
+/// Returns a client of such a server, and the feed of its watch. Must be called in a tokio runtime.
 pub(crate) fn client(list: &[Bytes]) -> (kube::Client, Feed) {
-    let (feed, fed) = mpsc::unbounded_channel();
-    let fed = Arc::new(Mutex::new(Some(fed)));
+    let (feed, events) = mpsc::unbounded_channel();
+    let events = Arc::new(Mutex::new(Some(events)));
     let list = list.to_vec();
     let embedded = ApiServer::builder().build().service();
     let service = service_fn(move |request: Request<Body>| {
         let is_watch = request.uri().path() == "/api/v1/pods";
-        let fed = if is_watch { fed.lock().take() } else { None };
-        let answer = fed.map(|fed| watch(list.clone(), fed));
+        let events = if is_watch { events.lock().take() } else { None };
+        let answer = events.map(|events| watch(list.clone(), events));
         let mut embedded = embedded.clone();
         async move {
             match answer {
@@ -41,8 +41,8 @@ pub(crate) fn client(list: &[Bytes]) -> (kube::Client, Feed) {
 
 fn watch(
     list: Vec<Bytes>,
-    fed: mpsc::UnboundedReceiver<Bytes>,
+    events: mpsc::UnboundedReceiver<Bytes>,
 ) -> impl http_body::Body<Data = Bytes, Error = Infallible> + Send + 'static {
-    let chunks = futures::stream::iter(list).chain(UnboundedReceiverStream::new(fed));
+    let chunks = futures::stream::iter(list).chain(UnboundedReceiverStream::new(events));
     StreamBody::new(chunks.map(|chunk| Ok(Frame::data(chunk))))
 }

@@ -1,4 +1,4 @@
-//! What wasmtime needs to have the same guest run.
+//! Measures bare wasmtime with the same guest.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use wasmtime::component::{Component, Linker};
 use wasmtime::{Config, Engine, Result, Store, format_err};
 use wit_component::ComponentEncoder;
 
-/// Compiles and instantiates the plugin, with the settings of the host that cost time. A core module is made a component before that.
+/// Compiles and instantiates the plugin with those settings of the host that cost time. A core module is converted to a component first,
+/// which is not measured.
 pub(crate) fn compile_and_instantiate(wasm: &[u8]) -> Result<Duration> {
     let is_component = wasm.get(4..8) == Some(&[0x0d, 0, 1, 0]);
     let component = if is_component {

@@ -1,34 +1,42 @@
-//! What is compared.
+//! The cases that are compared.
 
 /// How a client reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) protocol: Protocol,
-    /// Whether the list is the beginning of the watch.
+    /// Whether the client uses a streaming list (`sendInitialEvents`).
     pub(crate) streaming: bool,
+    /// Whether the client accepts gzip.
     pub(crate) gzip: bool,
-    /// Whether each event is written for itself, or 64 KiB of them at a time.
-    pub(crate) each: bool,
-    /// How many informers there are.
+    /// Whether the server writes each event separately; otherwise 64 KiB of events at a time.
+    pub(crate) single_events: bool,
+    /// The number of informers.
     pub(crate) watches: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// Without TLS, for what it costs.
+    /// HTTP/1.1 without TLS, to measure the cost of TLS.
     Plain,
-    /// What kube's client speaks.
+    /// HTTP/1.1 over TLS with kube's client.
     Http1,
+    /// HTTP/2 over TLS.
     Http2,
-    /// HTTP/1.1, with a buffer below TLS.
+    /// HTTP/1.1 over TLS, with a read buffer below TLS.
     Buffered,
 }
 
-const BASE: Case =
-    Case { name: "", protocol: Protocol::Http1, streaming: true, gzip: false, each: false, watches: 1 };
+const BASE: Case = Case {
+    name: "",
+    protocol: Protocol::Http1,
+    streaming: true,
+    gzip: false,
+    single_events: false,
+    watches: 1,
+};
 
-/// One informer.
+/// Cases with one informer.
 pub(crate) const SINGLE: [Case; 9] = [
     Case { name: "HTTP/1.1 without TLS, streaming list", protocol: Protocol::Plain, ..BASE },
     Case { name: "HTTP/1.1, streaming list", ..BASE },
@@ -41,24 +49,29 @@ pub(crate) const SINGLE: [Case; 9] = [
     Case { name: "HTTP/1.1, list", streaming: false, ..BASE },
     Case { name: "HTTP/1.1, list as gzip", streaming: false, gzip: true, ..BASE },
     Case { name: "HTTP/2, list", protocol: Protocol::Http2, streaming: false, ..BASE },
-    Case { name: "HTTP/1.1, each event written for itself", each: true, ..BASE },
-    Case { name: "HTTP/2, each event written for itself", protocol: Protocol::Http2, each: true, ..BASE },
+    Case { name: "HTTP/1.1, each event written for itself", single_events: true, ..BASE },
+    Case {
+        name: "HTTP/2, each event written for itself",
+        protocol: Protocol::Http2,
+        single_events: true,
+        ..BASE
+    },
 ];
 
-/// Many informers.
+/// Cases with many informers.
 pub(crate) const MANY: [Case; 4] = [
     Case { name: "HTTP/1.1, a connection for each watch", watches: 20, ..BASE },
     Case { name: "HTTP/2, one connection", protocol: Protocol::Http2, watches: 20, ..BASE },
     Case {
         name: "HTTP/1.1, a connection for each watch, each event for itself",
-        each: true,
+        single_events: true,
         watches: 20,
         ..BASE
     },
     Case {
         name: "HTTP/2, one connection, each event for itself",
         protocol: Protocol::Http2,
-        each: true,
+        single_events: true,
         watches: 20,
         ..BASE
     },

@@ -1,4 +1,4 @@
-//! Informers at a server, measured by themselves.
+//! A client process: informers that measure themselves.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::case::{Case, Protocol};
 use crate::dial;
 
-/// Does what the task says, and tells when all caches are in sync and when all have been told of the last event.
+/// Executes a task. Prints one line when all caches are synced, and one when all subscribers have received the last event.
 pub(crate) fn run(task: &str) -> Result<(), String> {
     let task: Value = serde_json::from_str(task).map_err(|error| error.to_string())?;
     let ingest = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -44,25 +44,27 @@ async fn read(task: &Value, ingest: tokio::runtime::Handle) -> Result<(), String
     let meter = Meter::start();
     let mut subscriptions = Vec::new();
     for watch in 0..case.watches {
-        // None of them can be served from another's cache.
+        // Different selectors, so that no informer is served from the cache of another.
         let labels = LabelSelector::parse(&format!("shard=s{watch}")).map_err(|error| error.to_string())?;
         let key = if case.watches > 1 { pods().with_labels(labels) } else { pods() };
         let subscription = subscribe(&registry, key, objects + events)?;
         if watch == 0 {
-            // Others then find its connection, if it can be shared.
-            synced(&subscription, objects).await?;
+            // The others then share its connection, if the protocol allows that.
+            wait_for_sync(&subscription, objects).await?;
         }
         subscriptions.push(subscription);
     }
-    try_join_all(subscriptions.iter().map(|subscription| synced(subscription, objects))).await?;
-    say(&meter.read()?);
+    try_join_all(subscriptions.iter().map(|subscription| wait_for_sync(subscription, objects))).await?;
+    println!("{}", meter.read()?);
     let meter = Meter::start();
     let last: Arc<str> = (objects + events).to_string().into();
-    let told =
-        subscriptions.into_iter().map(|subscription| tokio::spawn(told_of(subscription, Arc::clone(&last))));
-    let kept = try_join_all(told).await.map_err(|error| error.to_string())?;
-    say(&meter.read()?);
-    drop(kept.into_iter().collect::<Result<Vec<_>, _>>()?);
+    let tasks = subscriptions
+        .into_iter()
+        .map(|subscription| tokio::spawn(wait_for_version(subscription, Arc::clone(&last))));
+    // Dropped only after the measurement, which includes the memory of the caches.
+    let subscriptions = try_join_all(tasks).await.map_err(|error| error.to_string())?;
+    println!("{}", meter.read()?);
+    drop(subscriptions.into_iter().collect::<Result<Vec<_>, _>>()?);
     Ok(())
 }
 
@@ -95,7 +97,7 @@ fn subscribe(registry: &InformerRegistry, key: InformerKey, backlog: usize) -> R
     registry.subscribe(key, options).map_err(|error| error.to_string())
 }
 
-async fn synced(subscription: &Subscription, objects: usize) -> Result<(), String> {
+async fn wait_for_sync(subscription: &Subscription, objects: usize) -> Result<(), String> {
     let mut synced = false;
     while !synced {
         tokio::select! {
@@ -107,7 +109,8 @@ async fn synced(subscription: &Subscription, objects: usize) -> Result<(), Strin
     if listed == objects { Ok(()) } else { Err(format!("{listed} of {objects} objects were listed")) }
 }
 
-async fn told_of(subscription: Subscription, last: Arc<str>) -> Result<Subscription, String> {
+/// Waits for the event with this resource version, and returns the subscription.
+async fn wait_for_version(subscription: Subscription, last: Arc<str>) -> Result<Subscription, String> {
     loop {
         let batch = subscription.next_batch().await.ok_or("the informer stopped")?;
         if batch.iter().any(|notification| *notification.object().resource_version() == *last) {
@@ -116,6 +119,7 @@ async fn told_of(subscription: Subscription, last: Arc<str>) -> Result<Subscript
     }
 }
 
+/// Measures wall-clock time, CPU time and memory of this process.
 struct Meter {
     begun: Instant,
     cpu: f64,
@@ -140,12 +144,8 @@ impl Meter {
     }
 }
 
-/// CPU time of the process so far, in seconds.
+/// Returns the CPU time of the process so far, in seconds.
 fn cpu() -> f64 {
     let now = clock_gettime(ClockId::ProcessCPUTime);
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
-}
-
-fn say(line: &Value) {
-    println!("{line}");
 }

@@ -1,4 +1,4 @@
-//! A `kube::Client` on a connection of our own making: kube's connector offers HTTP/1.1 only, and reads 4 KiB at a time below TLS.
+//! A `kube::Client` with a custom connector: kube's own connector only offers HTTP/1.1, and reads 4 KiB at a time below TLS.
 
 use std::future::Future;
 use std::io;
@@ -20,16 +20,16 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tower::{Service, ServiceBuilder};
 
-/// Bytes that are read at a time from a buffered connection.
+/// The size of the read buffer below TLS, in bytes.
 const BUFFER: usize = 64 << 10;
 
-/// The client of a configuration, over one HTTP/2 connection. Windows are hyper's: 2 MiB for a stream, 5 MiB for all.
+/// Returns a client that uses one HTTP/2 connection. The flow-control windows are hyper's defaults: 2 MiB for a stream, 5 MiB in total.
 pub(crate) fn http2(config: &kube::Config, address: SocketAddr) -> Result<kube::Client, String> {
-    // What is at least as large as a buffer is read past it.
+    // A read that is at least as large as the buffer bypasses it, so a buffer of 1 byte is none.
     client(config, address, true, 1)
 }
 
-/// HTTP/1.1 as kube's client speaks it, with a buffer below TLS.
+/// Returns a client that uses HTTP/1.1 like kube's, with a read buffer below TLS.
 pub(crate) fn buffered(config: &kube::Config, address: SocketAddr) -> Result<kube::Client, String> {
     client(config, address, false, BUFFER)
 }
@@ -44,21 +44,21 @@ fn client(
     if http2 {
         tls.alpn_protocols = vec![b"h2".to_vec()];
     }
-    let dial = Dial { tls: TlsConnector::from(Arc::new(tls)), address, http2, buffer };
-    let client = Client::builder(TokioExecutor::new()).http2_only(http2).build::<_, Body>(dial);
+    let connector = Connector { tls: TlsConnector::from(Arc::new(tls)), address, http2, buffer };
+    let client = Client::builder(TokioExecutor::new()).http2_only(http2).build::<_, Body>(connector);
     let service = ServiceBuilder::new().layer(config.base_uri_layer()).service(client);
     Ok(ClientBuilder::new(service, "default").build())
 }
 
 #[derive(Clone)]
-struct Dial {
+struct Connector {
     tls: TlsConnector,
     address: SocketAddr,
     http2: bool,
     buffer: usize,
 }
 
-impl Service<Uri> for Dial {
+impl Service<Uri> for Connector {
     type Response = Stream;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;

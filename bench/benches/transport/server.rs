@@ -1,4 +1,4 @@
-//! Lists and watches of Pods, prepared before anybody asks, over TLS and HTTP of either version.
+//! A server of prepared lists and watches of Pods, over TLS and either version of HTTP.
 
 use std::convert::Infallible;
 use std::fmt::Write;
@@ -32,23 +32,24 @@ use crate::case::{Case, Protocol};
 
 /// Bytes that are written at a time.
 const CHUNK: usize = 64 << 10;
-/// Below this a real server compresses no answer.
+/// The smallest response that a real API server compresses, in bytes.
 const COMPRESSED_FROM: usize = 128 << 10;
-/// The compression of a real server's answers.
+/// The compression level of a real API server.
 const LEVEL: u32 = 1;
 
-/// What is served, the same to all.
+/// The prepared bodies, which are the same for all clients.
 #[derive(Clone)]
 pub(crate) struct Served {
     pub(crate) objects: usize,
     pub(crate) events: usize,
     pub(crate) list: Bytes,
-    /// The list as gzip.
-    pub(crate) packed: Bytes,
+    /// The list, compressed by gzip.
+    pub(crate) gzip: Bytes,
     /// The initial events of a streaming list.
     initial: Bytes,
-    /// All events of the watch, and where each of them ends.
+    /// All events of the watch.
     watch: Bytes,
+    /// The offset of the end of each event in `watch`.
     ends: Arc<[usize]>,
 }
 
@@ -73,40 +74,44 @@ impl Served {
             ends.push(watch.len());
         }
         let mut encoder = GzEncoder::new(Vec::new(), Compression::new(LEVEL));
-        let packed = encoder.write_all(list.as_bytes()).and_then(|()| encoder.finish());
-        let packed = packed.map_err(|error| error.to_string())?.into();
+        let gzip = encoder.write_all(list.as_bytes()).and_then(|()| encoder.finish());
+        let gzip = gzip.map_err(|error| error.to_string())?.into();
         Ok(Self {
             objects,
             events,
             list: list.into(),
-            packed,
+            gzip,
             initial: initial.into(),
             watch: watch.into(),
             ends: ends.into(),
         })
     }
 
-    fn events(&self, each: bool) -> BoxStream<'static, Bytes> {
-        if !each {
-            return cut(self.watch.clone());
+    /// Returns the events of the watch, one at a time or in chunks.
+    fn events(&self, single_events: bool) -> BoxStream<'static, Bytes> {
+        if !single_events {
+            return chunks(self.watch.clone());
         }
         let (watch, ends) = (self.watch.clone(), Arc::clone(&self.ends));
         stream::iter(0..ends.len())
-            .map(move |event| watch.slice(event.checked_sub(1).map_or(0, |before| ends[before])..ends[event]))
+            .map(move |event| {
+                watch.slice(event.checked_sub(1).map_or(0, |previous| ends[previous])..ends[event])
+            })
             .boxed()
     }
 }
 
-fn cut(bytes: Bytes) -> BoxStream<'static, Bytes> {
+/// Splits bytes into chunks.
+fn chunks(bytes: Bytes) -> BoxStream<'static, Bytes> {
     let length = bytes.len();
     let parts = (0..length).step_by(CHUNK).map(move |at| bytes.slice(at..length.min(at + CHUNK)));
     stream::iter(parts).boxed()
 }
 
-/// A server, until it is dropped.
+/// A running server, which stops on drop.
 pub(crate) struct Server {
     pub(crate) port: u16,
-    /// What its clients trust, in hex.
+    /// The certificate that clients trust, in hex.
     pub(crate) certificate: String,
     counts: Arc<Counts>,
     events: watch::Sender<bool>,
@@ -115,46 +120,47 @@ pub(crate) struct Server {
 
 #[derive(Default)]
 struct Counts {
-    /// Bytes on the wire.
+    /// Bytes that were sent on the wire.
     sent: AtomicU64,
     connections: AtomicU64,
 }
 
 impl Server {
     pub(crate) async fn start(case: &Case, served: Served) -> Result<Self, String> {
-        let wrong = |error: &dyn std::error::Error| error.to_string();
+        let message = |error: &dyn std::error::Error| error.to_string();
         let CertifiedKey { cert, signing_key } =
-            generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).map_err(|error| wrong(&error))?;
+            generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).map_err(|error| message(&error))?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut tls = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|error| wrong(&error))?
+            .map_err(|error| message(&error))?
             .with_no_client_auth()
             .with_single_cert(vec![cert.der().clone()], key)
-            .map_err(|error| wrong(&error))?;
-        // As a real server does, which leaves the choice to its client.
+            .map_err(|error| message(&error))?;
+        // A real API server offers both as well.
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let acceptor = (case.protocol != Protocol::Plain).then(|| TlsAcceptor::from(Arc::new(tls)));
         let certificate = cert.der().iter().map(|byte| format!("{byte:02x}")).collect();
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|error| wrong(&error))?;
-        let port = listener.local_addr().map_err(|error| wrong(&error))?.port();
-        let (counts, (events, begun)) = (Arc::<Counts>::default(), watch::channel(false));
-        let answers = Answers { served, each: case.each, begun };
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|error| message(&error))?;
+        let port = listener.local_addr().map_err(|error| message(&error))?.port();
+        let counts = Arc::<Counts>::default();
+        let (events, events_begun) = watch::channel(false);
+        let handler = Handler { served, single_events: case.single_events, events_begun };
         let mut connections = JoinSet::new();
         let counted = Arc::clone(&counts);
         connections.spawn(async move {
             let mut open = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 counted.connections.fetch_add(1, Ordering::Relaxed);
-                let stream = Counted { stream, counts: Arc::clone(&counted) };
-                open.spawn(connection(stream, acceptor.clone(), answers.clone()));
+                let stream = CountedStream { stream, counts: Arc::clone(&counted) };
+                open.spawn(connection(stream, acceptor.clone(), handler.clone()));
             }
         });
         Ok(Self { port, certificate, counts, events, _connections: connections })
     }
 
-    /// Lets the watches send their events.
+    /// Makes the watches send their events.
     pub(crate) fn begin_events(&self) {
         self.events.send_replace(true);
     }
@@ -168,14 +174,14 @@ impl Server {
     }
 }
 
-async fn connection(stream: Counted, acceptor: Option<TlsAcceptor>, answers: Answers) {
+async fn connection(stream: CountedStream, acceptor: Option<TlsAcceptor>, handler: Handler) {
     let _ = stream.stream.set_nodelay(true);
     let service = service_fn(move |request| {
-        let answer = answers.answer(&request);
-        async move { Ok::<_, Infallible>(answer) }
+        let response = handler.handle(&request);
+        async move { Ok::<_, Infallible>(response) }
     });
     let http = auto::Builder::new(TokioExecutor::new());
-    // That a client goes is how each run ends.
+    // Each run ends with an error, when the client disconnects.
     let _ = match acceptor {
         None => http.serve_connection(TokioIo::new(stream), service).await,
         Some(acceptor) => match acceptor.accept(stream).await {
@@ -188,34 +194,34 @@ async fn connection(stream: Counted, acceptor: Option<TlsAcceptor>, answers: Ans
 type Body = StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>;
 
 #[derive(Clone)]
-struct Answers {
+struct Handler {
     served: Served,
-    each: bool,
-    begun: watch::Receiver<bool>,
+    single_events: bool,
+    events_begun: watch::Receiver<bool>,
 }
 
-impl Answers {
-    fn answer(&self, request: &Request<Incoming>) -> Response<Body> {
+impl Handler {
+    fn handle(&self, request: &Request<Incoming>) -> Response<Body> {
         let query = request.uri().query().unwrap_or_default();
-        let asks = |parameter: &str| query.split('&').any(|pair| pair == parameter);
-        if asks("watch=true") {
-            let list = if asks("sendInitialEvents=true") {
-                cut(self.served.initial.clone())
+        let has = |parameter: &str| query.split('&').any(|pair| pair == parameter);
+        if has("watch=true") {
+            let list = if has("sendInitialEvents=true") {
+                chunks(self.served.initial.clone())
             } else {
                 stream::empty().boxed()
             };
-            let mut begun = self.begun.clone();
+            let mut events_begun = self.events_begun.clone();
             let wait = stream::once(async move {
-                let _ = begun.wait_for(|begun| *begun).await;
+                let _ = events_begun.wait_for(|begun| *begun).await;
                 Bytes::new()
             });
-            let events =
-                wait.chain(self.served.events(self.each)).filter(|part| std::future::ready(!part.is_empty()));
+            let events = wait.chain(self.served.events(self.single_events));
+            let events = events.filter(|part| std::future::ready(!part.is_empty()));
             return response(false, list.chain(events).chain(stream::pending()).boxed());
         }
-        let as_gzip = accepts_gzip(request.headers()) && self.served.list.len() > COMPRESSED_FROM;
-        let list = if as_gzip { &self.served.packed } else { &self.served.list };
-        response(as_gzip, cut(list.clone()))
+        let is_gzip = accepts_gzip(request.headers()) && self.served.list.len() > COMPRESSED_FROM;
+        let list = if is_gzip { &self.served.gzip } else { &self.served.list };
+        response(is_gzip, chunks(list.clone()))
     }
 }
 
@@ -235,13 +241,13 @@ fn response(is_gzip: bool, body: BoxStream<'static, Bytes>) -> Response<Body> {
     response
 }
 
-/// A connection whose bytes are counted.
-struct Counted {
+/// A connection that counts the bytes that are sent.
+struct CountedStream {
     stream: TcpStream,
     counts: Arc<Counts>,
 }
 
-impl AsyncRead for Counted {
+impl AsyncRead for CountedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -251,7 +257,7 @@ impl AsyncRead for Counted {
     }
 }
 
-impl AsyncWrite for Counted {
+impl AsyncWrite for CountedStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         if let Poll::Ready(Ok(bytes)) = &written {

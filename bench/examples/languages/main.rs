@@ -1,7 +1,7 @@
-//! What each guest language costs, on the acceptance plugins: `cargo xtask languages` builds them, runs this in release mode and writes
-//! `docs/languages.md`.
+//! Measures what each guest language costs, with the acceptance plugins. `cargo xtask languages` builds the plugins, runs this program in
+//! release mode and writes `docs/languages.md`.
 //!
-//! Each figure is the median of several; compare them with each other, not with other machines.
+//! Each figure is the median of several measurements. Compare the figures with each other, not with those of other machines.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,18 +13,24 @@ use tokio::time::Instant;
 
 const LANGUAGES: [&str; 6] = ["wat", "c", "rust", "js", "go", "python"];
 const SCRIPT: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one","namespace":"default"},"data":{"op":"info"}}"#;
-/// Repetitions: of compiling, of instantiating, of reconciling.
-const COMPILED: usize = 3;
-const INSTANTIATED: usize = 20;
-const RECONCILED: usize = 5_000;
+/// The number of compilations with each compiler.
+const COMPILATIONS: usize = 3;
+/// The number of instantiations, each with a first reconcile.
+const INSTANTIATIONS: usize = 20;
+/// The number of further reconciles of one instance.
+const RECONCILES: usize = 5_000;
 
 struct Figures {
+    /// The size of the file in bytes.
     size: u64,
     cranelift: Duration,
     winch: Duration,
     instantiate: Duration,
+    /// The first reconcile of an instance.
     first: Duration,
+    /// A further reconcile.
     steady: Duration,
+    /// The memory of an instance in bytes.
     memory: usize,
 }
 
@@ -60,7 +66,7 @@ async fn measure(file: &Path) -> Figures {
     let mut instantiate = Vec::new();
     let mut first = Vec::new();
     let mut last = None;
-    for _ in 0..INSTANTIATED {
+    for _ in 0..INSTANTIATIONS {
         let begin = Instant::now();
         let mut instance =
             code.instantiate(Arc::clone(&host) as _, &Limits::default()).await.expect("an instance");
@@ -72,7 +78,7 @@ async fn measure(file: &Path) -> Figures {
     }
     let mut instance = last.expect("an instance");
     let mut steady = Vec::new();
-    for _ in 0..RECONCILED {
+    for _ in 0..RECONCILES {
         let begin = Instant::now();
         instance.reconcile(request()).await.expect("a reconcile");
         steady.push(begin.elapsed());
@@ -91,7 +97,7 @@ async fn measure(file: &Path) -> Figures {
 async fn compile(bytes: &[u8], compiler: Compiler) -> (Code, Duration) {
     let mut times = Vec::new();
     let mut code = None;
-    for _ in 0..COMPILED {
+    for _ in 0..COMPILATIONS {
         let engine = Engine::new(EngineOptions { compiler, ..EngineOptions::default() }).expect("an engine");
         let begin = Instant::now();
         code = Some(engine.load(bytes.to_vec()).await.unwrap_or_else(|error| panic!("{error}")));

@@ -1,4 +1,4 @@
-// The path that a controller's work takes in client-go: informer, work queue, worker, lister; as in Kubernetes' sample controller.
+// A controller with client-go's informer, work queue, workers and lister, as in Kubernetes' sample controller.
 package main
 
 import (
@@ -18,12 +18,14 @@ type controller struct {
 	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	pods     corelisters.PodLister
 	progress *progress
-	// initial counts the reconciles that the list leaves to do; settled is closed when they are done. Later ones are the events'.
+	// initial is the number of listed objects that are still to be reconciled. Later reconciles are those of events.
 	initial atomic.Int64
+	// settled is closed when all listed objects have been reconciled.
 	settled chan struct{}
 }
 
-// startController returns when every object that was listed has been reconciled once, so that the events find idle workers.
+// startController starts a controller and waits until every listed object has been reconciled once, so that the workers are idle when the
+// events start.
 func startController(ctx context.Context, config *rest.Config, o options, p *progress) (cache.SharedIndexInformer, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -38,7 +40,7 @@ func startController(ctx context.Context, config *rest.Config, o options, p *pro
 		settled:  make(chan struct{}),
 	}
 	c.initial.Store(int64(o.objects))
-	if err := stripped(pods.Informer(), o); err != nil {
+	if err := setTransform(pods.Informer(), o); err != nil {
 		return nil, err
 	}
 	registration, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -86,12 +88,12 @@ func (c *controller) reconcile(name cache.ObjectName) {
 	now := c.progress.now()
 	pod, err := c.pods.Pods(name.Namespace).Get(name.Name)
 	if err != nil {
-		return // Deleted in the meantime.
+		return // Deleted since.
 	}
 	switch left := c.initial.Add(-1); {
 	case left == 0:
 		close(c.settled)
 	case left < 0:
-		c.progress.seen(now, pod)
+		c.progress.record(now, pod)
 	}
 }

@@ -1,4 +1,4 @@
-// The informers, made as client-go's documentation makes them: a shared informer factory, one handler, the namespace index.
+// Informers as client-go's documentation shows them: a shared informer factory, one handler, the namespace index.
 package main
 
 import (
@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// factory is what the typed and the dynamic factories have in common.
+// factory is the common interface of the typed and the dynamic factories.
 type factory interface{ Start(stop <-chan struct{}) }
 
-// startInformer returns when the cache is synced and the handler was told of every object in it.
+// startInformer starts an informer and waits until the cache is synced and the handler has received every object in it.
 func startInformer(ctx context.Context, config *rest.Config, o options, p *progress) (cache.SharedIndexInformer, error) {
 	informer, factory, err := newInformer(config, o)
 	if err != nil {
@@ -28,12 +28,12 @@ func startInformer(ctx context.Context, config *rest.Config, o options, p *progr
 		AddFunc: func(object any, isInInitialList bool) {
 			now := p.now()
 			if !isInInitialList {
-				p.seen(now, object.(metav1.Object))
+				p.record(now, object.(metav1.Object))
 			}
 		},
 		UpdateFunc: func(_, object any) {
 			now := p.now()
-			p.seen(now, object.(metav1.Object))
+			p.record(now, object.(metav1.Object))
 		},
 	})
 	if err != nil {
@@ -54,7 +54,7 @@ func newInformer(config *rest.Config, o options) (cache.SharedIndexInformer, fac
 		}
 		factory := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
 		informer := factory.ForResource(corev1.SchemeGroupVersion.WithResource("pods")).Informer()
-		return informer, factory, stripped(informer, o)
+		return informer, factory, setTransform(informer, o)
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -62,11 +62,11 @@ func newInformer(config *rest.Config, o options) (cache.SharedIndexInformer, fac
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	informer := factory.Core().V1().Pods().Informer()
-	return informer, factory, stripped(informer, o)
+	return informer, factory, setTransform(informer, o)
 }
 
-// stripped sets the transform that client-go's documentation has as its example, when it is asked for.
-func stripped(informer cache.SharedIndexInformer, o options) error {
+// setTransform sets the transform of the example in client-go's documentation, which drops managedFields, if the options ask for it.
+func setTransform(informer cache.SharedIndexInformer, o options) error {
 	if !o.strip {
 		return nil
 	}

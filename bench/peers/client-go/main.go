@@ -1,10 +1,10 @@
-// The peer of the ingest benchmarks: what client-go's informers do with the work that the fixture server makes.
+// The client-go peer of the ingest benchmarks: informers and a controller that read from the fixture server.
 //
 //	client-go --server URL --objects N --events M --mode typed|dynamic|protobuf|controller [--latency]
 //	client-go --server URL --objects N --events M --write-protobuf DIR
 //
-// The first prints `{"at":"listed"}` when the cache is synced and `{"at":"done",…}` when it was told of the last event, and then
-// keeps its cache until its stdin is closed. The second writes the same objects and events as protobuf (protobuf.go).
+// The first form prints `{"at":"listed"}` when the cache is synced and `{"at":"done",…}` when it has received the last event, and then keeps
+// its cache until its standard input is closed. The second form writes the same objects and events as protobuf (protobuf.go).
 package main
 
 import (
@@ -33,12 +33,12 @@ func main() {
 	var o options
 	flag.StringVar(&o.server, "server", "", "the fixture server's URL")
 	flag.StringVar(&o.mode, "mode", "typed", "typed, dynamic, protobuf or controller")
-	flag.IntVar(&o.objects, "objects", 0, "how many objects the server lists")
-	flag.IntVar(&o.events, "events", 0, "how many events the server sends")
-	flag.BoolVar(&o.latency, "latency", false, "measure now minus sent-at of every event")
+	flag.IntVar(&o.objects, "objects", 0, "the number of objects that the server lists")
+	flag.IntVar(&o.events, "events", 0, "the number of events that the server sends")
+	flag.BoolVar(&o.latency, "latency", false, "measure the latency of every event from the time in it at which it was sent")
 	flag.BoolVar(&o.strip, "strip-managed-fields", false, "drop managedFields by a transform; client-go keeps them by default")
-	flag.IntVar(&o.workers, "workers", 2, "workers of --mode controller; 2 as in Kubernetes' sample controller")
-	flag.StringVar(&o.protobufDir, "write-protobuf", "", "write the fixture as protobuf into this folder, and exit")
+	flag.IntVar(&o.workers, "workers", 2, "the number of workers of --mode controller; 2 as in Kubernetes' sample controller")
+	flag.StringVar(&o.protobufDir, "write-protobuf", "", "write the fixture as protobuf to this folder, and exit")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -53,7 +53,7 @@ func run(ctx context.Context, o options) error {
 	if o.server == "" || o.objects < 1 {
 		return errors.New("--server and --objects must be given")
 	}
-	// A negative QPS switches the client's own rate limit off.
+	// A negative QPS disables the client's rate limit.
 	config := &rest.Config{Host: o.server, QPS: -1}
 	if o.protobufDir != "" {
 		return writeProtobuf(ctx, config, o)
@@ -65,7 +65,7 @@ func run(ctx context.Context, o options) error {
 		config.ContentType = runtime.ContentTypeProtobuf
 		config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	default:
-		return fmt.Errorf("--mode %s: there are typed, dynamic, protobuf and controller", o.mode)
+		return fmt.Errorf("unknown --mode %s; use typed, dynamic, protobuf or controller", o.mode)
 	}
 	progress := newProgress(o)
 	var informer cache.SharedIndexInformer
@@ -81,20 +81,20 @@ func run(ctx context.Context, o options) error {
 	if cached := len(informer.GetIndexer().ListKeys()); cached != o.objects {
 		return fmt.Errorf("the cache is synced and has %d objects, not %d: was the server started with the same --objects?", cached, o.objects)
 	}
-	line(map[string]any{"at": "listed"})
+	printLine(map[string]any{"at": "listed"})
 	done := progress.wait()
 	done["at"] = "done"
 	done["cached"] = len(informer.GetIndexer().ListKeys())
-	line(done)
+	printLine(done)
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
 }
 
-// line prints one line of JSON on stdout, at once.
-func line(value map[string]any) {
+// printLine prints a line of JSON on standard output.
+func printLine(value map[string]any) {
 	text, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // Maps of strings and numbers always have a JSON form.
+		panic(err) // Maps of strings and numbers can always be encoded.
 	}
 	fmt.Println(string(text))
 }

@@ -1,4 +1,4 @@
-// What the consumers count and measure: notifications since the list, and the age of events when they arrive.
+// Counts the notifications after the list and measures their latency.
 package main
 
 import (
@@ -10,19 +10,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// sentAt is the annotation in which the server says when it sent an object: nanoseconds since 1970.
+// sentAt is the annotation with the time at which the server sent an object, in nanoseconds since 1970.
 const sentAt = "bench/sent-at"
 
-// progress is shared by the workers of a controller; a plain informer calls its handler from one goroutine.
+// progress records notifications. The workers of a controller share it; a plain informer calls its handler from one goroutine.
 type progress struct {
 	mu        sync.Mutex
 	delivered int
 	// last is the resource version of the last event.
 	last string
-	// latencies are kept of events with a resource version above warm: the first 5 % are not counted. Nil when nothing is measured.
+	// latencies has an entry for each event with a resource version above warm. It is nil if latency is not measured.
 	latencies []int64
-	warm      int
-	done      chan struct{}
+	// warm is the resource version of the last event of the warm-up, which is the first 5 % of the events.
+	warm int
+	done chan struct{}
 }
 
 func newProgress(o options) *progress {
@@ -33,7 +34,7 @@ func newProgress(o options) *progress {
 	return p
 }
 
-// now is the first thing that a handler or a reconcile asks for; 0 when nothing is measured.
+// now returns the time at the start of a handler or a reconcile; 0 if latency is not measured.
 func (p *progress) now() int64 {
 	if p.latencies == nil {
 		return 0
@@ -41,8 +42,8 @@ func (p *progress) now() int64 {
 	return time.Now().UnixNano()
 }
 
-// seen counts a notification of a change.
-func (p *progress) seen(now int64, object metav1.Object) {
+// record counts the notification of a change.
+func (p *progress) record(now int64, object metav1.Object) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delivered++
@@ -61,12 +62,12 @@ func (p *progress) measure(now int64, version, sent string) {
 		return
 	}
 	if sent, err := strconv.ParseInt(sent, 10, 64); err == nil {
-		// A reconcile reads its object after its first instruction, so the object may be newer than that.
+		// A reconcile reads its object after it has read the time, so the object may have been sent later.
 		p.latencies = append(p.latencies, max(0, now-sent))
 	}
 }
 
-// wait returns when the last event was seen, with what is to be printed of it.
+// wait waits for the last event and returns the results to print.
 func (p *progress) wait() map[string]any {
 	<-p.done
 	p.mu.Lock()

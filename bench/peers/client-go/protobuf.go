@@ -1,17 +1,17 @@
-// The protobuf form of the fixture, in files that a server sends as they are.
+// Writes the fixture as protobuf, to files that a server can send unchanged.
 //
-// Three files are written:
+// There are three files:
 //
-//   - list.pb is the whole body of the answer to `GET /api/v1/pods`, of type application/vnd.kubernetes.protobuf: the magic number
-//     "k8s\0" and the PodList. It holds every object (no `continue`), and its resourceVersion is N.
-//   - initial.pb is the body of a watch with sendInitialEvents=true up to its bookmark: N frames ADDED and one frame BOOKMARK with
-//     the annotation k8s.io/initial-events-end.
-//   - watch.pb is what a watch sends after `POST /fixture/start`: M frames MODIFIED; frame i is of object i % N and has the
+//   - list.pb is the body of the response to `GET /api/v1/pods` with the type application/vnd.kubernetes.protobuf: the magic number
+//     "k8s\0" and the PodList. It has all objects (no `continue`) and the resourceVersion N.
+//   - initial.pb is the body of a watch with sendInitialEvents=true up to its bookmark: N ADDED frames and one BOOKMARK frame with the
+//     annotation k8s.io/initial-events-end.
+//   - watch.pb is the body of a watch after `POST /fixture/start`: M MODIFIED frames. Frame i is about object i % N and has the
 //     resourceVersion N+1+i.
 //
-// A watch's type is application/vnd.kubernetes.protobuf;stream=watch. A frame is what Kubernetes' protocol says: a length of four
-// bytes, big-endian, and so many bytes of WatchEvent. The length belongs to what is sent, so `packed` framing sends the file in
-// pieces of any size, and `chunked` framing makes each frame, with its length, a chunk of HTTP.
+// The type of a watch is application/vnd.kubernetes.protobuf;stream=watch. A frame is as in Kubernetes' protocol: the length in four bytes,
+// big-endian, and a WatchEvent of that length. The length is part of the body: `packed` framing sends the file in pieces of any size, and
+// `chunked` framing sends each frame, with its length, as one HTTP chunk.
 package main
 
 import (
@@ -48,7 +48,7 @@ func writeProtobuf(ctx context.Context, config *rest.Config, o options) error {
 	if len(pods.Items) != o.objects || pods.Continue != "" {
 		return fmt.Errorf("the server lists %d objects, not %d: was it started with the same --objects?", len(pods.Items), o.objects)
 	}
-	// Events name objects by their place in the list.
+	// Events refer to objects by their index in the list.
 	for i := range pods.Items {
 		if name := "web-" + strconv.Itoa(i); pods.Items[i].Name != name {
 			return fmt.Errorf("object %d of the list is %s, not %s", i, pods.Items[i].Name, name)
@@ -65,7 +65,7 @@ func writeProtobuf(ctx context.Context, config *rest.Config, o options) error {
 	if err := file(o.protobufDir, "list.pb", func(w io.Writer) error { return object.Encode(pods, w) }); err != nil {
 		return err
 	}
-	// An encoder of frames, each with a watch event around an object.
+	// Encodes frames, each with a watch event that contains an object.
 	frames := func(w io.Writer) *restwatch.Encoder {
 		event := scheme.Codecs.EncoderForVersion(info.StreamSerializer.Serializer, corev1.SchemeGroupVersion)
 		framed := streaming.NewEncoder(info.StreamSerializer.Framer.NewFrameWriter(w), event)

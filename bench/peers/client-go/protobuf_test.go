@@ -26,7 +26,7 @@ const podJSON = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-%d","na
 "fieldsType":"FieldsV1","fieldsV1":{"f:status":{"f:phase":{}}}}]},"spec":{"containers":[{"name":"web","image":"web:1",
 "resources":{"limits":{"cpu":"500m"}}}]},"status":{"phase":"Running"}}`
 
-func mkPod(t *testing.T, number, version int) *corev1.Pod {
+func newPod(t *testing.T, number, version int) *corev1.Pod {
 	pod := &corev1.Pod{}
 	text := fmt.Sprintf(podJSON, number, version)
 	if err := runtime.DecodeInto(scheme.Codecs.UniversalDeserializer(), []byte(text), pod); err != nil {
@@ -36,7 +36,7 @@ func mkPod(t *testing.T, number, version int) *corev1.Pod {
 	return pod
 }
 
-func same(t *testing.T, what string, got runtime.Object, want *corev1.Pod) {
+func assertEqual(t *testing.T, what string, got runtime.Object, want *corev1.Pod) {
 	pod := got.(*corev1.Pod).DeepCopy()
 	pod.TypeMeta = metav1.TypeMeta{}
 	if !equality.Semantic.DeepEqual(pod, want) {
@@ -44,7 +44,7 @@ func same(t *testing.T, what string, got runtime.Object, want *corev1.Pod) {
 	}
 }
 
-func read(t *testing.T, file string) (events []watch.Event) {
+func readEvents(t *testing.T, file string) (events []watch.Event) {
 	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func read(t *testing.T, file string) (events []watch.Event) {
 	}
 }
 
-func TestTheFilesSayWhatTheJSONSays(t *testing.T) {
+func TestProtobufFilesEqualTheJSON(t *testing.T) {
 	const objects, sent = 3, 5
 	var items []string
 	for i := range objects {
@@ -94,22 +94,22 @@ func TestTheFilesSayWhatTheJSONSays(t *testing.T) {
 		t.Errorf("the list has %d items at %s", len(list.Items), list.ResourceVersion)
 	}
 	for i := range list.Items {
-		same(t, "an item", &list.Items[i], mkPod(t, i, i+1))
+		assertEqual(t, "an item", &list.Items[i], newPod(t, i, i+1))
 	}
 
-	initial := read(t, filepath.Join(o.protobufDir, "initial.pb"))
+	initial := readEvents(t, filepath.Join(o.protobufDir, "initial.pb"))
 	if len(initial) != objects+1 || initial[objects].Type != watch.Bookmark {
 		t.Fatalf("the initial events are %v", initial)
 	}
 	for i, event := range initial[:objects] {
-		same(t, string(event.Type), event.Object, mkPod(t, i, i+1))
+		assertEqual(t, string(event.Type), event.Object, newPod(t, i, i+1))
 	}
 	end := initial[objects].Object.(*corev1.Pod)
 	if end.ResourceVersion != "3" || end.Annotations[metav1.InitialEventsAnnotationKey] != "true" {
 		t.Errorf("the bookmark is %v", end)
 	}
 
-	events := read(t, filepath.Join(o.protobufDir, "watch.pb"))
+	events := readEvents(t, filepath.Join(o.protobufDir, "watch.pb"))
 	if len(events) != sent {
 		t.Fatalf("%d events", len(events))
 	}
@@ -117,6 +117,6 @@ func TestTheFilesSayWhatTheJSONSays(t *testing.T) {
 		if event.Type != watch.Modified {
 			t.Errorf("event %d is %s", i, event.Type)
 		}
-		same(t, "an event", event.Object, mkPod(t, i%objects, objects+1+i))
+		assertEqual(t, "an event", event.Object, newPod(t, i%objects, objects+1+i))
 	}
 }

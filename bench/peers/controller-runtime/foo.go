@@ -1,4 +1,4 @@
-// The Foo of examples/sample-controller: the same CustomResourceDefinition. The methods at the end are what controller-gen writes.
+// The Foo of examples/sample-controller, with the same CustomResourceDefinition. The methods at the end are as controller-gen generates them.
 package main
 
 import (
@@ -12,21 +12,21 @@ var fooScheme = (&scheme.Builder{
 	GroupVersion: schema.GroupVersion{Group: "samplecontroller.k8s.io", Version: "v1alpha1"},
 }).Register(&Foo{}, &FooList{})
 
-// FooSpec is what the user asks for.
+// FooSpec is the desired state of a Foo.
 type FooSpec struct {
-	// DeploymentName is the Deployment's name.
+	// DeploymentName is the name of the Deployment.
 	DeploymentName string `json:"deploymentName"`
-	// Replicas is how many replicas it has; 1 when not given.
+	// Replicas is the number of replicas of the Deployment; 1 by default.
 	Replicas *int32 `json:"replicas,omitempty"`
 }
 
-// FooStatus is what is there.
+// FooStatus is the observed state of a Foo.
 type FooStatus struct {
-	// AvailableReplicas is how many replicas of the Deployment are available.
+	// AvailableReplicas is the number of available replicas of the Deployment.
 	AvailableReplicas int32 `json:"availableReplicas"`
 }
 
-// Foo names a Deployment and says how many replicas it has.
+// Foo describes a Deployment.
 type Foo struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -43,7 +43,7 @@ type FooList struct {
 	Items []Foo `json:"items"`
 }
 
-// DeepCopyInto copies all that the Foo refers to.
+// DeepCopyInto copies the Foo into another one.
 func (in *Foo) DeepCopyInto(out *Foo) {
 	*out = *in
 	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)

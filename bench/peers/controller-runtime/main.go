@@ -1,8 +1,8 @@
-// examples/sample-controller, written with controller-runtime: the peer of the end-to-end benchmark.
+// The controller-runtime peer of the end-to-end benchmark: the same controller as examples/sample-controller.
 //
 //	controller-runtime --kubeconfig FILE [--workers N]
 //
-// The same Deployment, the same repairs, the same status and Events. The CustomResourceDefinition must be there.
+// It creates the same Deployments, repairs, status and Events. The CustomResourceDefinition must be installed.
 package main
 
 import (
@@ -20,9 +20,9 @@ import (
 )
 
 func main() {
-	// --kubeconfig is controller-runtime's own flag.
-	workers := flag.Int("workers", 1, "how many Foos are reconciled at a time; controller-runtime's default is 1")
-	noEvents := flag.Bool("no-events", false, "write no Events, to see what they cost")
+	// controller-runtime defines --kubeconfig.
+	workers := flag.Int("workers", 1, "the number of Foos that are reconciled at a time; controller-runtime's default is 1")
+	noEvents := flag.Bool("no-events", false, "write no Events, to measure what they cost")
 	flag.Parse()
 	ctrl.SetLogger(zap.New())
 	if err := run(*workers, !*noEvents); err != nil {
@@ -43,10 +43,10 @@ func run(workers int, events bool) error {
 	if err != nil {
 		return err
 	}
-	config.QPS = -1 // No limit by the client.
+	config.QPS = -1 // No client-side rate limit.
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:  scheme,
-		Metrics: metricsserver.Options{BindAddress: "0"}, // No listener, so that several can run side by side.
+		Metrics: metricsserver.Options{BindAddress: "0"}, // No listener, so that several processes can run at the same time.
 	})
 	if err != nil {
 		return err

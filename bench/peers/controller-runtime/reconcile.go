@@ -1,4 +1,4 @@
-// What is done for a Foo.
+// Reconciles a Foo.
 package main
 
 import (
@@ -19,16 +19,16 @@ const image = "nginx:1.29"
 
 type fooReconciler struct {
 	client.Client
-	// events is nil when none are written.
+	// events is nil if no Events are written.
 	events events.EventRecorder
 }
 
-// Reconcile brings a Foo's Deployment to what the Foo says, and reports what is available of it. Reads come from the caches; a
-// conflict because of a cache that lags behind is an error, and controller-runtime tries again.
+// Reconcile creates or repairs a Foo's Deployment and writes the Foo's status. It reads from caches. A stale cache causes a conflict, which is
+// an error that controller-runtime retries.
 func (r *fooReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	foo := &Foo{}
 	if err := r.Get(ctx, request.NamespacedName, foo); err != nil {
-		// A Foo's Deployment goes with it, by the owner reference.
+		// The garbage collector deletes the Deployment of a deleted Foo, because of its owner reference.
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !foo.DeletionTimestamp.IsZero() {
@@ -62,7 +62,7 @@ func (r *fooReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ct
 	return ctrl.Result{}, nil
 }
 
-// report writes the status when it differs, and says whether it did.
+// report writes the status if it has changed, and returns whether it has.
 func (r *fooReconciler) report(ctx context.Context, foo *Foo, deployment *appsv1.Deployment) (bool, error) {
 	available := deployment.Status.AvailableReplicas
 	if foo.Status != nil && foo.Status.AvailableReplicas == available {
@@ -78,7 +78,7 @@ func (r *fooReconciler) event(foo *Foo, kind, reason, note string) {
 	}
 }
 
-// repair brings what the Foo decides to what it says, and leaves the rest to others.
+// repair sets the fields of the Deployment that the Foo determines, and leaves the others unchanged.
 func repair(deployment *appsv1.Deployment, foo *Foo) {
 	if foo.Spec.Replicas != nil {
 		deployment.Spec.Replicas = foo.Spec.Replicas
@@ -91,7 +91,7 @@ func repair(deployment *appsv1.Deployment, foo *Foo) {
 	}
 }
 
-// fill says what a new Deployment is.
+// fill sets the spec of a new Deployment.
 func fill(deployment *appsv1.Deployment, foo *Foo) {
 	replicas := int32(1)
 	if foo.Spec.Replicas != nil {

@@ -1,6 +1,6 @@
 //! Serves Pods for the benchmarks; see [`pilothouse_bench::fixture`].
 //!
-//! Prints one line, `{"listening":"http://…"}`, and serves until it is killed.
+//! Prints the line `{"listening":"http://…"}` and serves until it is killed.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,28 +9,28 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 use pilothouse_bench::fixture::{FixtureOptions, Framing, start};
 
-/// A pretend API server that sends Pods as fast as they are read.
+/// A fake API server that sends Pods as fast as they are read.
 #[derive(Parser)]
 struct Arguments {
-    /// How many Pods there are.
+    /// The number of Pods.
     #[arg(long)]
     objects: usize,
-    /// How many MODIFIED events the watch sends.
+    /// The number of MODIFIED events that the watch sends.
     #[arg(long)]
     events: usize,
-    /// How events are put into HTTP chunks.
+    /// How events are split into HTTP chunks.
     #[arg(long, default_value = "packed")]
     framing: FramingArgument,
-    /// Events per second, each with the time at which it was sent.
+    /// Send this many events per second, each with the time at which it was sent. Default: as fast as they are read.
     #[arg(long)]
     rate: Option<u32>,
-    /// Objects of 300 bytes instead of 3.5 KB.
+    /// Serve objects of 300 bytes instead of 3.5 KB.
     #[arg(long)]
     small: bool,
-    /// A directory with protobuf bodies, for clients that ask for them.
+    /// A directory with protobuf bodies, for clients that accept them.
     #[arg(long)]
     protobuf_dir: Option<PathBuf>,
-    /// Where to listen.
+    /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
 }

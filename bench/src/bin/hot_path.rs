@@ -1,7 +1,7 @@
-//! The hot paths, so many times and nothing else: for instruction counts by callgrind, which are the same whatever else
-//! the machine does.
+//! Runs a hot path COUNT times and nothing else, so that callgrind can count its instructions. The counts do not depend on the load of the
+//! machine.
 //!
-//! `hot_path parse|list|watch COUNT`; `fixture` is what `list` takes to make its server.
+//! Usage: `hot_path parse|list|watch|fixture COUNT`. `fixture` only creates the server of `list`, so that its share can be subtracted.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -18,12 +18,12 @@ const OBJECTS: usize = 1000;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let what = arguments.next().unwrap_or_default();
+    let path = arguments.next().unwrap_or_default();
     let count = arguments.next().and_then(|count| count.parse().ok());
     let Some(count) = count else { return usage() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return ExitCode::FAILURE };
-    match what.as_str() {
+    match path.as_str() {
         "parse" => parse(count),
         "fixture" => drop(CannedServer::with_pods(count)),
         "list" => drop(runtime.block_on(list(count))),
@@ -47,20 +47,20 @@ fn parse(count: usize) {
     }
 }
 
-/// A first list of so many objects, to one subscriber.
+/// Delivers a first list of `count` objects to one subscriber.
 async fn list(count: usize) -> (Subscription, tokio::sync::mpsc::UnboundedSender<bytes::Bytes>) {
     let (server, feed) = CannedServer::with_pods(count);
     let options = InformerOptions { streaming_list: false, seed: Some(1), ..InformerOptions::default() };
     let factory = move |_: &InformerKey| -> Arc<dyn ListWatch> { server.clone() };
     let subscription = InformerRegistry::new(factory, options).subscribe(pods(), SubscribeOptions::default());
-    let subscription = subscription.expect("inside of a runtime");
+    let subscription = subscription.expect("a runtime is running");
     let _ = subscription.add_index("namespace", IndexFn::namespace());
     take(&subscription, count).await;
     (subscription, feed)
 }
 
-/// So many events about a thousand objects, to one subscriber with the index by namespace. Each differs from the one before it
-/// of its object by the version and by two times.
+/// Delivers `count` events about a thousand objects to one subscriber with the index by namespace. Each event differs from the previous one
+/// of its object in the resource version and in two timestamps.
 async fn watch(count: usize) {
     let (subscription, feed) = list(OBJECTS).await;
     let first = 10_000_000;

@@ -1,8 +1,8 @@
-//! Pilothouse's informer as a consumer of the fixture server, in the form that the benchmark's peers have, too:
+//! Pilothouse's informer as a consumer of the fixture server, with the same interface as the benchmark's peers:
 //! `ingest_consumer --server URL --objects N --events M --mode every|merge|drain [--latency] [--compression none|zstd]`.
 //!
-//! Prints `{"at":"listed"}` when its cache is synced and has all objects, and `{"at":"done",…}` when it has been told of the
-//! last event. Then it keeps its cache until its input ends.
+//! Prints `{"at":"listed"}` when its cache is synced and has all objects, and `{"at":"done",…}` when it has received the last event. Then it
+//! keeps its cache until its standard input ends.
 
 use std::process::ExitCode;
 

@@ -1,20 +1,21 @@
-//! Inputs to begin with, and those that once failed. Built files are not committed: wasm lies here as text, and other bytes as hex.
+//! Reads the committed corpus: seeds, and inputs that failed once. Binary files are not committed, so WebAssembly is stored as text and other
+//! bytes as hex.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Target;
 
-/// The target's inputs by file name.
+/// Returns the target's inputs with their file names.
 ///
 /// # Panics
-/// When a file of the corpus is unreadable or is not what its name says.
+/// If a file of the corpus is unreadable or does not have the format that its extension names.
 #[must_use]
 pub fn seeds(target: Target) -> Vec<(String, Vec<u8>)> {
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = files(&crate_folder.join("corpus").join(target.name()));
     if target == Target::Loader {
-        // The guests of the plugin crate's tests are seeds of every kind.
+        // The guests of the plugin crate's tests are seeds too.
         files.extend(self::files(&crate_folder.join("../plugin/tests/guests")));
     }
     files.iter().filter_map(|path| seed(path)).collect()
@@ -32,7 +33,7 @@ fn seed(path: &Path) -> Option<(String, Vec<u8>)> {
     let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let text = || std::str::from_utf8(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
     let input = match path.extension().and_then(|extension| extension.to_str()).unwrap_or_default() {
-        "wat" => wat::parse_str(harmless(text())).unwrap_or_else(|error| panic!("{name}: {error}")),
+        "wat" => wat::parse_str(without_faults(text())).unwrap_or_else(|error| panic!("{name}: {error}")),
         "hex" => from_hex(text()).unwrap_or_else(|| panic!("{name} is not hex")),
         "md" => return None,
         _ => bytes,
@@ -40,10 +41,10 @@ fn seed(path: &Path) -> Option<(String, Vec<u8>)> {
     Some((name, input))
 }
 
-/// `faulty.wat` is a template: a test puts the name of a fault in each of these places.
-fn harmless(wat: &str) -> String {
-    let places = ["$in-describe", "$in-reconcile", "$in-observe", "$in-index"];
-    places.into_iter().fold(wat.to_owned(), |wat, place| wat.replace(place, "$nothing"))
+/// Fills in the template `faulty.wat`, whose placeholders the plugin crate's tests replace with the names of faults.
+fn without_faults(wat: &str) -> String {
+    let placeholders = ["$in-describe", "$in-reconcile", "$in-observe", "$in-index"];
+    placeholders.into_iter().fold(wat.to_owned(), |wat, placeholder| wat.replace(placeholder, "$nothing"))
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {

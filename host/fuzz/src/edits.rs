@@ -1,9 +1,9 @@
-//! Edits of an object's text that a change of some bytes seldom hits upon: members repeated, added, renamed with an escape, nested deeply or
-//! set apart by white space, at the top and in the metadata.
+//! Structural edits of an object's text, which random changes of bytes seldom produce: members that are repeated, added, moved, renamed with
+//! an escape, nested deeply or surrounded by white space, at the top level and in the metadata.
 
 use std::ops::Range;
 
-/// The text after the edits that `script` asks for: two bytes each, what and where.
+/// Applies the edits of `script`: two bytes each, which select the edit and the member. At most eight are applied.
 pub(crate) fn edited(text: &str, script: &[u8]) -> String {
     script.as_chunks::<2>().0.iter().take(8).fold(text.to_owned(), |text, edit| apply(&text, *edit))
 }
@@ -35,7 +35,7 @@ fn apply(text: &str, [what, at]: [u8; 2]) -> String {
             let (before, inside) = (&text[..value], &text[value..member.end]);
             format!("{before}{}{inside}{}{}", "[".repeat(depth), "]".repeat(depth), &text[member.end..])
         }
-        // The last one to the front.
+        // Move the last member to the front.
         _ => match members.last() {
             Some(last) if last.start > member.start => {
                 let (moved, rest) = (&text[last.clone()], &text[member.start..last.start - 1]);
@@ -46,7 +46,8 @@ fn apply(text: &str, [what, at]: [u8; 2]) -> String {
     }
 }
 
-/// The members of the object that begins at `open`, and where its bracket closes. All places are next to ASCII characters.
+/// Returns the ranges of the members of the object that begins at `open`, and the offset of its closing bracket. All offsets are next to
+/// ASCII characters.
 fn members(text: &str, open: usize) -> (Vec<Range<usize>>, usize) {
     let (mut members, mut start, mut depth) = (Vec::new(), open + 1, 0_u32);
     let (mut is_string, mut is_escaped) = (false, false);
@@ -81,7 +82,7 @@ mod tests {
     const TEXT: &str = r#"{"a":1,"metadata":{"name":"x,}","uid":"u"},"spec":{"b":[1,2]}}"#;
 
     #[test]
-    fn members_are_repeated_added_renamed_nested_and_moved() {
+    fn scripts_repeat_add_rename_nest_and_move_members() {
         for (script, wanted) in [
             ([0, 2], r#"{"a":1,"metadata":{"name":"x,}","uid":"u"},"spec":{"b":[1,2]},"spec":{"b":[1,2]}}"#),
             ([1, 0], r#"{"a":1,"metadata":{"name":"x,}","uid":"u","name":"x,}"},"spec":{"b":[1,2]}}"#),
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_can_be_edited() {
+    fn editing_any_text_does_not_panic() {
         for text in ["", "{", "{}", "é{\"é\":1}", "[{\"metadata\":{]", "{\"metadata\":{\"é\":\"\\\"}\"}}"]
         {
             for what in 0..14 {

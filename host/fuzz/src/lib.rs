@@ -1,8 +1,8 @@
-//! What must hold whatever bytes come from a plugin's author, an operator or an API server: nothing panics, nothing runs beyond its limit,
-//! and a refusal is one line.
+//! Fuzz targets for everything that reads untrusted bytes: from a plugin's author, an operator or an API server. No input may cause a panic,
+//! exceed a limit, or produce an error of several lines.
 //!
-//! [`Target::run`] panics where it does not hold. `cargo xtask fuzz` looks for such inputs with libFuzzer; the tests of this crate replay
-//! the corpus, and small changes of it, without.
+//! [`Target::run`] panics if an input does. `cargo xtask fuzz` searches for such inputs with libFuzzer. The tests of this crate replay the
+//! corpus and small mutations of it without libFuzzer.
 
 mod corpus;
 mod edits;
@@ -18,14 +18,14 @@ use pilothouse_model::{
 
 pub use corpus::seeds;
 
-/// Something that reads foreign bytes.
+/// A reader of untrusted bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The file `NAME.wasm`, up to its descriptor.
+    /// A plugin's file `NAME.wasm`: loading it and reading its descriptor.
     Loader,
-    /// The file `NAME.yaml`.
+    /// A plugin's sidecar `NAME.yaml`.
     Sidecar,
-    /// What `describe` returns.
+    /// A descriptor, as `describe` returns it.
     Descriptor,
     /// A label selector and a field selector.
     Selector,
@@ -33,14 +33,15 @@ pub enum Target {
     Predicate,
     /// A JSONPath in the first line, and the object that it is looked up in.
     JsonPath,
-    /// An object of an API server; of two lines, the second is a version after the first, and a third says what is edited in that.
+    /// An object of an API server. If there are several lines, the second is the next version of the first, and the third is a script of
+    /// edits of the second.
     Object,
-    /// The arguments of every import: bytes that are made into a script for the plugin `hostile`.
+    /// The arguments of every import: bytes that are converted to a script for the plugin `hostile`.
     Imports,
 }
 
 impl Target {
-    /// All of them.
+    /// All targets.
     pub const ALL: [Self; 8] = [
         Self::Loader,
         Self::Sidecar,
@@ -52,7 +53,7 @@ impl Target {
         Self::Imports,
     ];
 
-    /// As the command line and the corpus' folders call it.
+    /// Returns the name on the command line and of the corpus folder.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -67,42 +68,43 @@ impl Target {
         }
     }
 
-    /// The target of that name.
+    /// Returns the target with this name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|target| target.name() == name)
     }
 
-    /// Gives the input to the target.
+    /// Runs the target on the input.
     ///
     /// # Panics
-    /// Where the target does not do what it must for every input.
+    /// If the target breaks a rule that holds for every input.
     pub fn run(self, input: &[u8]) {
         match self {
             Self::Loader => loader::run(input),
-            Self::Sidecar => of_text(input, |text| {
-                Sidecar::parse(text).err().into_iter().for_each(is_one_line);
+            Self::Sidecar => with_text(input, |text| {
+                Sidecar::parse(text).err().into_iter().for_each(assert_one_line);
             }),
-            Self::Descriptor => of_text(input, |text| {
-                Descriptor::parse(text).err().into_iter().for_each(is_one_line);
+            Self::Descriptor => with_text(input, |text| {
+                Descriptor::parse(text).err().into_iter().for_each(assert_one_line);
             }),
-            Self::Selector => of_text(input, selector),
-            Self::Predicate => of_text(input, predicate::run),
-            Self::JsonPath => of_text(input, json_path),
+            Self::Selector => with_text(input, selector),
+            Self::Predicate => with_text(input, predicate::run),
+            Self::JsonPath => with_text(input, json_path),
             Self::Object => object(input),
             Self::Imports => imports::run(input),
         }
     }
 }
 
-fn of_text(input: &[u8], run: impl FnOnce(&str)) {
+/// Calls `run` if the input is UTF-8.
+fn with_text(input: &[u8], run: impl FnOnce(&str)) {
     if let Ok(text) = std::str::from_utf8(input) {
         run(text);
     }
 }
 
-/// A log and a status show it so.
-fn is_one_line(error: impl std::fmt::Display) {
+/// Asserts that an error is a single line, as a log and a status show it.
+fn assert_one_line(error: impl std::fmt::Display) {
     let text = error.to_string();
     assert!(!text.contains(['\n', '\r']), "an error of several lines: {text:?}");
 }
@@ -110,11 +112,11 @@ fn is_one_line(error: impl std::fmt::Display) {
 fn selector(text: &str) {
     match LabelSelector::parse(text) {
         Ok(selector) => drop(selector.matches(|key| Some(key.to_owned()))),
-        Err(error) => is_one_line(error),
+        Err(error) => assert_one_line(error),
     }
     match FieldSelector::parse(text) {
         Ok(selector) => drop(selector.matches(|path| path.to_owned().into())),
-        Err(error) => is_one_line(error),
+        Err(error) => assert_one_line(error),
     }
 }
 
@@ -123,54 +125,55 @@ fn json_path(text: &str) {
     let object = Object::from_json(object).unwrap_or_else(|_| Object::from_json(OBJECT).expect("an object"));
     match JsonPath::parse(path) {
         Ok(path) => drop(path.values(&object)),
-        Err(error) => is_one_line(error),
+        Err(error) => assert_one_line(error),
     }
 }
 
 const OBJECT: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b","labels":{"c.d/e":"f"}},"data":{"g":"h","i":["j",{"k":1}]}}"#;
 
-/// The edit of a version without a third line: its fourth member, most often `spec`, is repeated at its end.
-const EDITS: &str = "\0\x03";
+/// The edit if there is no third line: the fourth member, mostly `spec`, is repeated at the end.
+const DEFAULT_EDITS: &str = "\0\x03";
 
 fn object(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Some((known, next)) = text.split_once('\n') {
-        successor(known, next);
-        let (next, script) = next.split_once('\n').unwrap_or((next, EDITS));
+        next_version(known, next);
+        let (next, script) = next.split_once('\n').unwrap_or((next, DEFAULT_EDITS));
         let next = edits::edited(next, script.as_bytes());
-        successor(known, &next);
-        // As the version that is known, too.
-        successor(&next, &next);
+        next_version(known, &next);
+        // Also as the known version.
+        next_version(&next, &next);
     }
     match Object::from_json(text) {
         Ok(object) => {
-            // What was read once reads as the same again.
+            // The canonical text parses to the same object.
             let again = Object::from_json(object.json()).expect("an object's own text is an object");
             assert_eq!(object.key(), again.key());
         }
-        Err(error) => is_one_line(error),
+        Err(error) => assert_one_line(error),
     }
 }
 
-/// A reader that knows an earlier version reads, and refuses, what one that knows nothing does.
-fn successor(known: &str, next: &str) {
+/// Checks that a reader that knows the version `known` accepts and refuses `next` as a parser does.
+fn next_version(known: &str, next: &str) {
     let options = ParseOptions { transform: &Transform::standard(), ..ParseOptions::default() };
     let Ok(stored) = Object::parse(known.as_bytes(), &options) else { return };
     let mut reader = ObjectReader::default();
     let _ = reader.read(known.as_bytes(), &options, |_| None);
     let read = reader.read(next.as_bytes(), &options, |_| Some(stored.clone()));
     let parsed = Object::parse(next.as_bytes(), &options);
-    assert_eq!(read.as_ref().map(facts).ok(), parsed.as_ref().map(facts).ok());
-    // What a version is followed by in a watch is none of it.
+    assert_eq!(read.as_ref().map(summary).ok(), parsed.as_ref().map(summary).ok());
+    // Text after the object, as in a watch, changes nothing.
     let line = format!("{next}}}\n{next}");
-    if let Some((version, len)) = reader.read_version(&line, &options, |_| Some(stored.clone())) {
-        let alone = Object::parse(&line.as_bytes()[..len], &options).expect("what was read is an object");
-        assert_eq!(facts(&version), facts(&alone));
+    if let Some((version, len)) = reader.read_by_diff(&line, &options, |_| Some(stored.clone())) {
+        let alone =
+            Object::parse(&line.as_bytes()[..len], &options).expect("the text that was read is an object");
+        assert_eq!(summary(&version), summary(&alone));
     }
 }
 
-/// What is read of an object once.
-fn facts(object: &Object) -> String {
+/// Formats what an object's accessors return.
+fn summary(object: &Object) -> String {
     let labels: Vec<_> = object.labels().chain(object.annotations()).collect();
     let versions =
         (object.uid(), object.resource_version(), object.generation(), object.deletion_timestamp());

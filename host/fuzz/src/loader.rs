@@ -1,4 +1,4 @@
-//! A plugin's file: refused in one line, or described within its limits.
+//! The target `loader`: loads a plugin's file and calls `describe`, within limits.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use pilothouse_plugin::{DescribeError, Engine, EngineOptions, Limits, LoadError,
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use crate::is_one_line;
+use crate::assert_one_line;
 
-/// Many times the limits, for a slow machine: what does not end by then does not end.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long loading and describing may take. Many times the limits, for slow machines.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Host {
     runtime: Runtime,
@@ -19,7 +19,7 @@ struct Host {
     limits: Limits,
 }
 
-/// One for all inputs, as in the real host.
+/// Returns the host that all inputs share, as all plugins of a real host do.
 fn host() -> &'static Host {
     static HOST: OnceLock<Host> = OnceLock::new();
     HOST.get_or_init(|| Host {
@@ -45,15 +45,15 @@ pub(crate) fn run(input: &[u8]) {
     let work = async {
         match engine.load(input.to_vec()).await {
             Ok(code) => match code.describe(Arc::new(StandIn::new("{}").repeatable()), limits).await {
-                Ok(text) => Descriptor::parse(&text).err().into_iter().for_each(is_one_line),
-                // In the plugin's own words, which may have many lines.
+                Ok(text) => Descriptor::parse(&text).err().into_iter().for_each(assert_one_line),
+                // The plugin's own message, which may have several lines.
                 Err(DescribeError::Refused(_)) => {}
-                Err(DescribeError::Fault(fault)) => is_one_line(fault.kind()),
+                Err(DescribeError::Fault(fault)) => assert_one_line(fault.kind()),
             },
-            Err(LoadError::Internal(problem)) => panic!("the loader failed itself: {problem}"),
-            Err(error) => is_one_line(error),
+            Err(LoadError::Internal(problem)) => panic!("the loader itself failed: {problem}"),
+            Err(error) => assert_one_line(error),
         }
     };
-    let ended = runtime.block_on(async { timeout(PATIENCE, work).await });
+    let ended = runtime.block_on(async { timeout(TIMEOUT, work).await });
     assert!(ended.is_ok(), "loading and describing did not end");
 }

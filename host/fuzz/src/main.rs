@@ -1,5 +1,5 @@
-//! libFuzzer over the target that `PILOTHOUSE_FUZZ_TARGET` names, with its corpus as seeds in the folder `PILOTHOUSE_FUZZ_SEEDS`. `cargo
-//! xtask fuzz` builds and starts it.
+//! Runs libFuzzer on the target `PILOTHOUSE_FUZZ_TARGET`, after writing the target's committed corpus to the folder `PILOTHOUSE_FUZZ_SEEDS`.
+//! `cargo xtask fuzz` builds and starts this program.
 
 #![no_main]
 
@@ -13,7 +13,8 @@ fn target() -> Target {
     static TARGET: OnceLock<Target> = OnceLock::new();
     *TARGET.get_or_init(|| {
         let name = std::env::var("PILOTHOUSE_FUZZ_TARGET").unwrap_or_default();
-        Target::of_name(&name).unwrap_or_else(|| panic!("PILOTHOUSE_FUZZ_TARGET is {name:?}, no target"))
+        Target::of_name(&name)
+            .unwrap_or_else(|| panic!("PILOTHOUSE_FUZZ_TARGET is {name:?}, which is not a fuzz target"))
     })
 }
 

@@ -1,15 +1,15 @@
-//! The corpus and small changes of it, without a fuzzer.
+//! Replays the corpus and small mutations of it, without a fuzzer.
 
 use pilothouse_controller::descriptor::Descriptor;
 use pilothouse_controller::sidecar::Sidecar;
 use pilothouse_fuzz::{Target, seeds};
 
-/// How many changes of each input are tried.
-fn changes(target: Target) -> usize {
+/// Returns the number of mutations of each input.
+fn mutations(target: Target) -> usize {
     match target {
-        // Each script is done by a plugin in a whole host.
+        // A plugin in a whole host executes each script.
         Target::Imports => 100,
-        // The loader compiles what passes; the others only read.
+        // The loader compiles valid input.
         Target::Loader => 40,
         _ => 400,
     }
@@ -22,8 +22,8 @@ fn replay(target: Target) {
     for (name, input) in &seeds {
         println!("{}: {name}", target.name());
         run(target, input);
-        for _ in 0..changes(target) {
-            run(target, &changed(input, &mut random));
+        for _ in 0..mutations(target) {
+            run(target, &mutated(input, &mut random));
         }
     }
 }
@@ -33,7 +33,7 @@ fn run(target: Target, input: &[u8]) {
     target.run(input);
 }
 
-/// A panic in the host says what happened, not which bytes did it.
+/// Prints the input on a panic, whose message does not have it.
 struct ShownOnPanic<'a>(&'a [u8]);
 
 impl Drop for ShownOnPanic<'_> {
@@ -44,7 +44,7 @@ impl Drop for ShownOnPanic<'_> {
     }
 }
 
-/// The same numbers in every run (Knuth's generator), so that a failure comes again.
+/// A generator (Knuth's MMIX LCG) with the same numbers in every run, so that a failure is reproducible.
 struct Random(u64);
 
 impl Random {
@@ -54,11 +54,11 @@ impl Random {
     }
 }
 
-/// Bytes that mean something to one reader or another.
-const TELLING: &[u8] = b"\n\"{}[]:*,\0\x7f\x80\xff0a-";
+/// Bytes that some parser treats specially.
+const SPECIAL_BYTES: &[u8] = b"\n\"{}[]:*,\0\x7f\x80\xff0a-";
 
-/// Cuts, repeats, flips: one to four times.
-fn changed(input: &[u8], random: &mut Random) -> Vec<u8> {
+/// Cuts, removes, repeats, inserts or flips some bytes, one to four times.
+fn mutated(input: &[u8], random: &mut Random) -> Vec<u8> {
     let mut input = input.to_vec();
     for _ in 0..=random.below(4) {
         let at = random.below(input.len() + 1);
@@ -70,7 +70,7 @@ fn changed(input: &[u8], random: &mut Random) -> Vec<u8> {
                 let piece = input[at..end].to_vec();
                 input.splice(at..at, piece);
             }
-            3 => input.insert(at, TELLING[random.below(TELLING.len())]),
+            3 => input.insert(at, SPECIAL_BYTES[random.below(SPECIAL_BYTES.len())]),
             _ => {
                 if let Some(byte) = input.get_mut(at) {
                     *byte ^= 1 << random.below(8);
@@ -86,9 +86,9 @@ fn text(target: Target, name: &str) -> String {
     String::from_utf8(input).expect("text")
 }
 
-/// Changes of a file that is refused at its first line would try nothing.
+/// Mutations of an input that is refused at its first line would test nothing.
 #[test]
-fn the_inputs_that_have_every_member_are_accepted() {
+fn the_inputs_with_every_member_are_accepted() {
     Sidecar::parse(&text(Target::Sidecar, "all.yaml")).expect("a sidecar");
     Descriptor::parse(&text(Target::Descriptor, "all.json")).expect("a descriptor");
 }
@@ -99,26 +99,26 @@ fn plugins_are_refused_in_one_line_or_described_within_their_limits() {
 }
 
 #[test]
-fn sidecars_are_read_or_refused_in_one_line() {
+fn sidecars_are_parsed_or_refused_in_one_line() {
     replay(Target::Sidecar);
 }
 
 #[test]
-fn descriptors_are_read_or_refused_in_one_line() {
+fn descriptors_are_parsed_or_refused_in_one_line() {
     replay(Target::Descriptor);
 }
 
 #[test]
-fn predicates_are_evaluated_within_their_cost_or_refused_in_one_line() {
+fn predicates_are_evaluated_within_their_cost_limit_or_refused_in_one_line() {
     replay(Target::Predicate);
 }
 
 #[test]
-fn selectors_json_paths_and_objects_are_read_or_refused_in_one_line() {
+fn selectors_json_paths_and_objects_are_parsed_or_refused_in_one_line() {
     [Target::Selector, Target::JsonPath, Target::Object].into_iter().for_each(replay);
 }
 
 #[test]
-fn every_import_takes_any_arguments_within_its_limits() {
+fn every_import_accepts_any_arguments_within_its_limits() {
     replay(Target::Imports);
 }

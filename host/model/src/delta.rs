@@ -1,31 +1,33 @@
+//! [`Delta`]: a change that a reflector puts into the delta queue.
+
 use crate::{Object, ObjectKey};
 
-/// What a reflector saw happen, on its way through the delta queue (B10).
+/// A change that a reflector has observed, like the `Delta` of client-go's DeltaFIFO.
 #[derive(Clone, Debug)]
 pub enum Delta {
     /// The watch reported a new object.
     Added(Object),
     /// The watch reported a change.
     Updated(Object),
-    /// The object is gone.
+    /// The object was deleted.
     Deleted(Deletion),
-    /// A whole list: what is not in it is gone.
+    /// A list replaces the whole collection: objects that are not in it were deleted.
     Replaced(Replacement),
-    /// A resync: the cached object is to be looked at again, though nothing happened to it.
+    /// A resync: subscribers receive the cached object again, although it has not changed.
     Sync(Object),
 }
 
-/// How an object's end became known.
+/// The deletion of an object.
 #[derive(Clone, Debug)]
 pub struct Deletion {
-    /// The last state that is known.
+    /// The last known version.
     pub last: Object,
-    /// Whether the deletion itself was missed and only inferred, so that `last` may be stale (a tombstone, client-go's
+    /// Whether the watch missed the deletion, so that `last` may not be the final version (a tombstone, client-go's
     /// `DeletedFinalStateUnknown`).
     pub final_state_unknown: bool,
 }
 
-/// The state of a whole collection at one resource version.
+/// A whole collection at one resource version.
 #[derive(Clone, Debug)]
 pub struct Replacement {
     /// The objects in list order.
@@ -35,7 +37,7 @@ pub struct Replacement {
 }
 
 impl Delta {
-    /// The object's key; `None` for a replacement, which concerns all of them.
+    /// Returns the object's key; `None` for a replacement, which affects all objects.
     #[must_use]
     pub fn key(&self) -> Option<&ObjectKey> {
         match self {
@@ -47,25 +49,27 @@ impl Delta {
 }
 
 impl Deletion {
-    /// A deletion that the server reported.
+    /// Creates a deletion that the server reported.
     #[must_use]
     pub fn observed(last: Object) -> Self {
         Self { last, final_state_unknown: false }
     }
 
-    /// A deletion that was missed.
+    /// Creates a deletion that the watch missed.
     #[must_use]
     pub fn tombstone(last: Object) -> Self {
         Self { last, final_state_unknown: true }
     }
 
-    /// Of two deletions in a row of one object, the one that says more: an observed one beats a tombstone, else the newer
-    /// (B12). If the newer is that of another object of the name, whose life left no trace in between, the first stays.
+    /// Merges two consecutive deletions under one key into the one with more information: an observed deletion is preferred to a tombstone,
+    /// otherwise the newer one is kept.
+    ///
+    /// If the newer one has another UID, the first is kept: the subscriber never received the object that the newer one is about.
     #[must_use]
     pub fn merge(self, newer: Self) -> Self {
-        let same = self.last.uid() == newer.last.uid() || newer.last.uid().is_empty();
-        let better = !newer.final_state_unknown || self.final_state_unknown;
-        if same && better { newer } else { self }
+        let is_same_object = self.last.uid() == newer.last.uid() || newer.last.uid().is_empty();
+        let is_more_informative = !newer.final_state_unknown || self.final_state_unknown;
+        if is_same_object && is_more_informative { newer } else { self }
     }
 }
 
@@ -81,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_observed_deletion_beats_a_tombstone_whichever_came_first() {
+    fn an_observed_deletion_replaces_a_tombstone_in_either_order() {
         let merged = Deletion::observed(pod("1")).merge(Deletion::tombstone(pod("2")));
         assert_eq!((merged.last.resource_version(), merged.final_state_unknown), ("1", false));
         let merged = Deletion::tombstone(pod("1")).merge(Deletion::observed(pod("2")));
@@ -89,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deletion_of_another_object_of_the_name_does_not_replace_the_first() {
+    fn a_deletion_with_another_uid_does_not_replace_the_first() {
         let other = Object::from_json(
             r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"n","uid":"2","resourceVersion":"9"}}"#,
         );

@@ -1,4 +1,4 @@
-//! Simple JSONPaths as kubectl writes them (`{.spec.containers[*].image}`), over an object's text.
+//! Simple JSONPaths in kubectl's notation (`{.spec.containers[*].image}`), evaluated on an object's text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,8 +10,8 @@ use crate::Object;
 
 /// A parsed path: `.spec.nodeName`, `{.spec.containers[*].image}`, `$.metadata.labels['a.b/c']`.
 ///
-/// It has members, positions and `[*]` only. They are found in one pass over the object's text, so that a path takes time linear in the
-/// object whatever it is; filters, slices and `..` are refused.
+/// Only members, indexes and `[*]` are supported. They are evaluated in one pass over the object's text, so every path takes time linear in
+/// the size of the object. Filters, slices and `..` are refused.
 ///
 /// ```
 /// use pilothouse_model::{JsonPath, Object};
@@ -28,18 +28,18 @@ pub struct JsonPath(Vec<Step>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Member(String),
-    Position(usize),
+    Index(usize),
     All,
 }
 
-/// Bytes of a path.
+/// The longest path in bytes.
 pub const MAX_JSON_PATH_LENGTH: usize = 1024;
-/// Members, positions and `[*]` of a path: each is a level of recursion.
+/// The most members, indexes and `[*]` of a path. Each is a level of recursion.
 pub const MAX_JSON_PATH_STEPS: usize = 64;
 
 const NOT_SIMPLE: &str = "filters, slices, lists of names and .. are not evaluated by the host (compute such an index in the plugin, with computed: true)";
 
-/// Why a text is no path.
+/// Why a path was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{path:?} is not a JSONPath: {problem} at column {column}; write it like .spec.containers[*].image or .metadata.labels['a/b']"
@@ -51,11 +51,10 @@ pub struct JsonPathError {
 }
 
 impl JsonPath {
-    /// Parses `.a.b[0]['c'][*]`; the braces and the `$` of the longer forms are allowed, and a dot in a name is written
-    /// `\\.`, as kubectl has it.
+    /// Parses a path such as `.a.b[0]['c'][*]`. Braces and `$` around it are allowed, and a dot in a name is escaped as `\.`, as in kubectl.
     ///
     /// # Errors
-    /// Says where the text is malformed.
+    /// If the path is malformed, too long, or uses an unsupported feature. The error names the column.
     pub fn parse(path: &str) -> Result<Self, JsonPathError> {
         if path.len() > MAX_JSON_PATH_LENGTH {
             let shown: String = path.chars().take(64).collect();
@@ -70,27 +69,27 @@ impl JsonPath {
         Parser { path, rest: inner }.steps().map(Self)
     }
 
-    /// The scalars at the path, as text, in document order: strings without their quotes, numbers as they are written.
-    /// Objects, lists and null have no value.
+    /// Returns the scalars at the path as text, in document order: strings without quotes, numbers as they are written. Objects, arrays and
+    /// nulls are left out.
     #[must_use]
     pub fn values(&self, object: &Object) -> Vec<String> {
         let steps = &self.0;
         let mut values = Vec::new();
         let mut deserializer = serde_json::Deserializer::from_str(object.json());
-        // The text was validated when the object was made, so an error only ends the walk early.
-        let _ = Walk { steps, single: !steps.contains(&Step::All), values: &mut values }
+        // The text was validated when the object was parsed, so an error only means that the search ended early.
+        let _ = Search { steps, single: !steps.contains(&Step::All), values: &mut values }
             .deserialize(&mut deserializer);
         values
     }
 }
 
 impl fmt::Display for JsonPath {
-    /// In one form, however it was written: `$["spec"]["containers"][*]`.
+    /// Writes the path in a canonical form: `$["spec"]["containers"][*]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("$")?;
         self.0.iter().try_for_each(|step| match step {
             Step::Member(name) => write!(f, "[{name:?}]"),
-            Step::Position(position) => write!(f, "[{position}]"),
+            Step::Index(index) => write!(f, "[{index}]"),
             Step::All => f.write_str("[*]"),
         })
     }
@@ -146,7 +145,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A name up to what ends it; after a backslash the next character belongs to it.
+    /// Reads a member name. A backslash escapes the next character.
     fn member(&mut self) -> String {
         let mut name = String::new();
         let mut chars = self.rest.chars();
@@ -164,8 +163,8 @@ impl<'a> Parser<'a> {
     }
 
     fn bracket(&mut self) -> Result<Step, JsonPathError> {
-        let quote = self.rest.as_bytes().get(1).copied();
-        if let Some(quote @ (b'\'' | b'"')) = quote {
+        let first = self.rest.as_bytes().get(1).copied();
+        if let Some(quote @ (b'\'' | b'"')) = first {
             let inner = &self.rest[2..];
             let Some(len) = inner.find(quote as char) else {
                 return Err(self.error("the quote is not closed"));
@@ -176,19 +175,19 @@ impl<'a> Parser<'a> {
             self.take(len + 4);
             return Ok(Step::Member(inner[..len].to_owned()));
         }
-        if quote == Some(b'?') {
+        if first == Some(b'?') {
             return Err(self.error(NOT_SIMPLE));
         }
         let Some(len) = self.rest.find(']') else { return Err(self.error("the bracket is not closed")) };
         let step = match &self.rest[1..len] {
             "*" => Step::All,
             digits => match digits.parse() {
-                Ok(position) => Step::Position(position),
+                Ok(index) => Step::Index(index),
                 Err(_) if digits.contains([':', ',']) || digits.starts_with('-') => {
                     return Err(self.error(NOT_SIMPLE));
                 }
                 Err(_) => {
-                    return Err(self.error("expected a position from 0, * or a quoted name in the brackets"));
+                    return Err(self.error("expected an index from 0, * or a quoted name in the brackets"));
                 }
             },
         };
@@ -197,15 +196,15 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Walks the JSON text along the steps and skips all else: no tree is built.
-struct Walk<'s> {
+/// Follows the steps through the JSON text and skips other values, without building a tree.
+struct Search<'s> {
     steps: &'s [Step],
-    /// Whether the path leads to one value at most, so that the walk may end there.
+    /// Whether the path leads to at most one value, so that the search can end there.
     single: bool,
     values: &'s mut Vec<String>,
 }
 
-impl<'de> DeserializeSeed<'de> for Walk<'_> {
+impl<'de> DeserializeSeed<'de> for Search<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -222,7 +221,7 @@ impl<'de> DeserializeSeed<'de> for Walk<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Walk<'_> {
+impl<'de> Visitor<'de> for Search<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -231,19 +230,19 @@ impl<'de> Visitor<'de> for Walk<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(name) = map.next_key::<Name<'de>>()? {
-            let follow = match &self.steps[0] {
+            let matches = match &self.steps[0] {
                 Step::Member(wanted) => name.0 == wanted.as_str(),
                 Step::All => true,
-                Step::Position(_) => false,
+                Step::Index(_) => false,
             };
-            if follow {
-                map.next_value_seed(Walk {
+            if matches {
+                map.next_value_seed(Search {
                     steps: &self.steps[1..],
                     single: self.single,
                     values: self.values,
                 })?;
                 if self.single {
-                    // A name stands there once, so the rest of the text need not be read.
+                    // Names are unique, so the rest of the text need not be read.
                     return Err(serde::de::Error::custom("found"));
                 }
             } else {
@@ -254,14 +253,14 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        for position in 0.. {
-            let follow = match &self.steps[0] {
-                Step::Position(wanted) => *wanted == position,
+        for index in 0.. {
+            let matches = match &self.steps[0] {
+                Step::Index(wanted) => *wanted == index,
                 Step::All => true,
                 Step::Member(_) => false,
             };
-            let more = if follow {
-                seq.next_element_seed(Walk {
+            let has_element = if matches {
+                seq.next_element_seed(Search {
                     steps: &self.steps[1..],
                     single: self.single,
                     values: self.values,
@@ -270,14 +269,14 @@ impl<'de> Visitor<'de> for Walk<'_> {
             } else {
                 seq.next_element::<IgnoredAny>()?.is_some()
             };
-            if !more {
+            if !has_element {
                 break;
             }
         }
         Ok(())
     }
 
-    // A scalar where the path goes on has no value at the path.
+    // A scalar has no members or elements, so a path that continues there has no value.
     fn visit_str<E>(self, _: &str) -> Result<(), E> {
         Ok(())
     }
@@ -303,7 +302,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 }
 
-/// A member's name, borrowed where it has no escapes.
+/// A member's name, borrowed if it has no escapes.
 #[derive(serde::Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -322,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn b23_paths_reach_members_positions_and_all_elements() {
+    fn paths_reach_members_indexes_and_all_elements() {
         assert_eq!(values(".metadata.name"), ["p"]);
         assert_eq!(values("{.metadata.labels['a.b/c']}"), ["x\"y"]);
         assert_eq!(values("$.metadata.labels[\"a.b/c\"]"), ["x\"y"]);
@@ -337,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_are_found_by_any_form_of_the_path() {
+    fn all_notations_of_a_path_find_the_same_scalar() {
         let one = JsonPath::parse(".spec.n").expect("a path");
         for path in ["{.spec.n}", ".spec.n", "$.spec.n", "{$.spec.n}", "{.spec['n']}", "{.['spec'].n}"] {
             assert_eq!(values(path), ["1.50"], "{path}");
@@ -347,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_more_than_one_pass_over_the_object_is_refused() {
+    fn filters_slices_and_recursive_descent_are_refused() {
         for path in [
             "{.spec.containers[?(@.image=='i1')].image}",
             "$..[?$..[?$..x]]",
@@ -364,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_beyond_a_bound_is_refused() {
+    fn a_path_beyond_a_limit_is_refused() {
         let long = JsonPath::parse(&format!(".{}", "a".repeat(1024))).expect_err("long").to_string();
         assert!(long.contains("longer than 1024 bytes") && long.len() < 300, "{long}");
         let filter = JsonPath::parse(&format!("$[?{}", "(".repeat(1000))).expect_err("nested").to_string();
@@ -375,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn b23_what_is_absent_or_no_scalar_has_no_value() {
+    fn absent_fields_objects_arrays_and_nulls_have_no_value() {
         for path in
             [".spec.none", ".spec.containers", ".spec", ".spec.missing.more", ".spec.n.more", ".metadata[0]"]
         {
@@ -384,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_path_says_where() {
+    fn the_error_for_a_malformed_path_names_the_column() {
         for (path, column) in [
             ("", 1),
             ("$", 2),

@@ -1,57 +1,59 @@
+//! [`ObjectKey`]: an object's namespace and name.
+
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// The name of an object inside one resource: `namespace/name`, or `name` for cluster scope.
+/// The namespace and name of an object: `namespace/name`, or `name` for a cluster-scoped object.
 ///
-/// The text is what client-go's `MetaNamespaceKeyFunc` makes. Cloning copies a pointer.
+/// The text is that of client-go's `MetaNamespaceKeyFunc`. Cloning copies a pointer.
 #[derive(Clone)]
 pub struct ObjectKey {
     text: Arc<str>,
-    /// Length of the namespace in bytes; 0 for cluster scope, in which case `text` is the name alone.
+    /// The length of the namespace in bytes; 0 for a cluster-scoped object, whose `text` is the name alone.
     namespace_len: u32,
 }
 
 impl ObjectKey {
-    /// The key of `name` in `namespace`; an empty namespace means cluster scope.
+    /// Returns the key of `name` in `namespace`. An empty namespace means a cluster-scoped object.
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         let namespace_len = u32::try_from(namespace.len()).unwrap_or(u32::MAX);
         Self { text: Self::with_text(namespace, name, |text| Arc::from(text)), namespace_len }
     }
 
-    /// What `read` makes of the text that the key of `name` in `namespace` has, without a key being made.
+    /// Calls `f` with the text of the key of `name` in `namespace`, without creating a key.
     #[must_use]
-    pub fn with_text<R>(namespace: &str, name: &str, read: impl FnOnce(&str) -> R) -> R {
+    pub fn with_text<R>(namespace: &str, name: &str, f: impl FnOnce(&str) -> R) -> R {
         if namespace.is_empty() {
-            return read(name);
+            return f(name);
         }
-        let mut buffer = [0; USUAL];
+        let mut buffer = [0; BUFFER_BYTES];
         match joined(namespace, name, &mut buffer) {
-            Some(text) => read(text),
-            None => read(&[namespace, "/", name].concat()),
+            Some(text) => f(text),
+            None => f(&[namespace, "/", name].concat()),
         }
     }
 
-    /// The key of a namespaced object.
+    /// Returns the key of a namespaced object.
     #[must_use]
     pub fn namespaced(namespace: &str, name: &str) -> Self {
         Self::new(namespace, name)
     }
 
-    /// The key of a cluster-scoped object.
+    /// Returns the key of a cluster-scoped object.
     #[must_use]
     pub fn cluster(name: &str) -> Self {
         Self::new("", name)
     }
 
-    /// The namespace, or "" for cluster scope.
+    /// Returns the namespace, "" for a cluster-scoped object.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.text[..self.namespace_len as usize]
     }
 
-    /// The name without its namespace.
+    /// Returns the name without its namespace.
     #[must_use]
     pub fn name(&self) -> &str {
         match self.namespace_len {
@@ -60,18 +62,18 @@ impl ObjectKey {
         }
     }
 
-    /// `namespace/name`, or `name` for cluster scope.
+    /// Returns `namespace/name`, or `name` for a cluster-scoped object.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 }
 
-/// Bytes of most keys; longer ones cost a second allocation.
-const USUAL: usize = 128;
+/// Keys up to this length are joined on the stack. Longer ones cost an allocation.
+const BUFFER_BYTES: usize = 128;
 
-/// The text of a key, if there is room for it.
-fn joined<'a>(namespace: &str, name: &str, buffer: &'a mut [u8; USUAL]) -> Option<&'a str> {
+/// Writes the text of a key into `buffer`; `None` if it does not fit.
+fn joined<'a>(namespace: &str, name: &str, buffer: &'a mut [u8; BUFFER_BYTES]) -> Option<&'a str> {
     let end = namespace.len() + 1 + name.len();
     let text = buffer.get_mut(..end)?;
     text[..namespace.len()].copy_from_slice(namespace.as_bytes());
@@ -131,12 +133,12 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_name_with_a_slash_is_another_key_than_the_namespaced_one() {
+    fn a_cluster_scoped_name_with_a_slash_differs_from_the_namespaced_key() {
         assert_ne!(ObjectKey::cluster("a/b"), ObjectKey::new("a", "b"));
     }
 
     #[test]
-    fn keys_of_any_length_have_their_text() {
+    fn keys_of_any_length_have_the_right_text() {
         for length in 0..300 {
             let (namespace, name) = ("é".repeat(length / 4 + 1), "n".repeat(length));
             let key = ObjectKey::new(&namespace, &name);

@@ -1,7 +1,45 @@
-//! Kubernetes objects as Pilothouse keeps them: immutable JSON bytes with their metadata read once, the keys and
-//! selectors that name them, and the changes that happen to them.
+//! Kubernetes objects as immutable JSON text, with the keys, selectors and changes that informers are made of.
 //!
-//! This crate does no I/O and knows neither tokio, kube nor wasmtime, so every other crate may depend on it.
+//! # How do I read an object of any kind?
+//!
+//! Parse it into an [`Object`]. Its metadata has accessors, and other fields are looked up by JSON pointer. No type for the kind is needed, and no
+//! tree is built.
+//!
+//! ```
+//! use pilothouse_model::Object;
+//!
+//! let pod = Object::from_json(
+//!     r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop"},"spec":{"nodeName":"node-7"}}"#,
+//! )?;
+//! assert_eq!(pod.key().as_str(), "shop/web");
+//! assert_eq!(pod.text("/spec/nodeName").as_deref(), Some("node-7"));
+//! # Ok::<(), pilothouse_model::ObjectError>(())
+//! ```
+//!
+//! # How do I read the events of a watch quickly?
+//!
+//! Use an [`ObjectReader`], which compares a new version with the stored one instead of parsing all of it.
+//!
+//! # How do I keep less of each object?
+//!
+//! A [`Transform`] drops parts of an object while it is parsed, such as `metadata.managedFields`. A [`Dictionary`] compresses what is kept to a
+//! [`PackedObject`].
+//!
+//! # How do I find out whether an object matches?
+//!
+//! [`LabelSelector`] and [`FieldSelector`] match like those of Kubernetes. [`JsonPath`] finds values by paths in kubectl's notation.
+//!
+//! # What do informers deliver?
+//!
+//! A reflector produces a [`Delta`] for each change that it observes, and a subscriber receives a [`Notification`]. Objects are identified by an
+//! [`ObjectKey`] within a [`ResourceType`].
+//!
+//! This crate does no I/O and depends on neither tokio, kube nor wasmtime, so every other crate of Pilothouse may depend on it.
+
+/// Compiles the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct ReadmeExamples;
 
 pub mod cel;
 mod delta;
@@ -21,7 +59,7 @@ pub use names::{GroupVersionKind, TypeNameError};
 pub use notification::Notification;
 pub use object::{
     Dictionary, Object, ObjectError, ObjectReader, OwnerReference, PackedObject, ParseOptions, Projection,
-    Transform, fetch, text_of,
+    Transform, prefetch, unquote_json,
 };
 pub use resource::ResourceType;
 pub use selector::{FieldSelector, LabelSelector, SelectorError};

@@ -1,34 +1,35 @@
-//! The syntax of Kubernetes names: what may stand in a URL, an apiVersion or a kind. The rules are those of
-//! `k8s.io/apimachinery/pkg/util/validation` and `pkg/api/validation/path`.
+//! The syntax of Kubernetes names: object names, API groups, versions and kinds.
+//!
+//! The rules are those of `k8s.io/apimachinery/pkg/util/validation` and `pkg/api/validation/path`.
 
 use std::borrow::Cow;
 
-/// Whether the text is an RFC 1123 label: the name of a namespace, for one.
+/// Returns whether the text is an RFC 1123 label, such as the name of a namespace.
 #[must_use]
 pub fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_label_text(text)
 }
 
-/// Whether the text is an RFC 1123 subdomain: an API group, or the name of most objects.
+/// Returns whether the text is an RFC 1123 subdomain, such as an API group or the name of most objects.
 #[must_use]
 pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label_text)
 }
 
-/// Whether the text is an RFC 1035 label: a version of an API group, or the plural name of a resource.
+/// Returns whether the text is an RFC 1035 label, such as a version of an API group or the plural name of a resource.
 #[must_use]
 pub fn is_dns_1035_label(text: &str) -> bool {
     is_dns_label(text) && text.starts_with(|first: char| first.is_ascii_lowercase())
 }
 
-/// Whether the text is a kind, such as `ConfigMap`: in lower case an RFC 1035 label.
+/// Returns whether the text is a kind, such as `ConfigMap`: an RFC 1035 label in any case.
 #[must_use]
 pub fn is_kind(text: &str) -> bool {
     text.is_ascii() && is_dns_1035_label(&text.to_ascii_lowercase())
 }
 
-/// Whether the text can name an object of some kind: one segment of a path. RBAC objects have no narrower rule, most kinds
-/// do; their API server checks that.
+/// Returns whether the text is a valid object name for at least some kinds: one segment of a URL path. RBAC objects have this rule; most
+/// kinds have a narrower one, which the API server checks.
 #[must_use]
 pub fn is_object_name(text: &str) -> bool {
     (1..=253).contains(&text.len())
@@ -36,7 +37,7 @@ pub fn is_object_name(text: &str) -> bool {
         && !text.contains(|found: char| matches!(found, '/' | '%') || found.is_control())
 }
 
-/// The text as one segment of a URL's path.
+/// Percent-encodes the text as one segment of a URL path.
 #[must_use]
 pub fn path_segment(text: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:~".contains(&byte);
@@ -54,7 +55,7 @@ pub fn path_segment(text: &str) -> Cow<'_, str> {
     Cow::Owned(segment)
 }
 
-/// The plural name that the resource of a kind usually has: as `UnsafeGuessKindToResource` of apimachinery.
+/// Guesses the plural name of a kind, like `UnsafeGuessKindToResource` of apimachinery.
 #[must_use]
 pub fn guess_plural(kind: &str) -> String {
     let kind = kind.to_ascii_lowercase();
@@ -65,7 +66,7 @@ pub fn guess_plural(kind: &str) -> String {
     }
 }
 
-/// Lower-case letters, digits and `-`, with a letter or digit at both ends; of any length.
+/// Returns whether the text consists of lower-case letters, digits and `-`, with a letter or digit at both ends. Any length is allowed.
 fn is_label_text(text: &str) -> bool {
     let is_edge = |byte: Option<u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     is_edge(text.bytes().next())
@@ -73,7 +74,7 @@ fn is_label_text(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
-/// A kind in one version of an API group, checked to be one: nothing in it can change the meaning of a URL.
+/// A kind in one version of an API group, whose syntax is validated: no part of it can change the meaning of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GroupVersionKind<'a> {
     group: &'a str,
@@ -81,22 +82,22 @@ pub struct GroupVersionKind<'a> {
     kind: &'a str,
 }
 
-/// Why an apiVersion and a kind name no type.
+/// Why an `apiVersion` or a `kind` was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TypeNameError {
-    /// Neither `VERSION` nor `GROUP/VERSION`.
+    /// The `apiVersion` is neither `VERSION` nor `GROUP/VERSION`.
     #[error("it is neither VERSION nor GROUP/VERSION, such as \"v1\" or \"apps/v1\"")]
     ApiVersion,
-    /// No kind.
+    /// The `kind` is malformed.
     #[error("it is not a kind, such as \"ConfigMap\": letters, digits and '-', at most 63 of them")]
     Kind,
 }
 
 impl<'a> GroupVersionKind<'a> {
-    /// Reads the `apiVersion` and `kind` of a manifest.
+    /// Parses the `apiVersion` and `kind` of a manifest.
     ///
     /// # Errors
-    /// The first of the two that is not one.
+    /// If one of them is malformed. The error says which; `apiVersion` is checked first.
     pub fn parse(api_version: &'a str, kind: &'a str) -> Result<Self, TypeNameError> {
         let (group, version) = match api_version.split_once('/') {
             Some((group, version)) if is_dns_subdomain(group) => (group, version),
@@ -112,25 +113,25 @@ impl<'a> GroupVersionKind<'a> {
         Ok(Self { group, version, kind })
     }
 
-    /// The API group, "" for core.
+    /// Returns the API group, "" for the core group.
     #[must_use]
     pub fn group(&self) -> &'a str {
         self.group
     }
 
-    /// The version inside the group.
+    /// Returns the version inside the group.
     #[must_use]
     pub fn version(&self) -> &'a str {
         self.version
     }
 
-    /// The kind.
+    /// Returns the kind.
     #[must_use]
     pub fn kind(&self) -> &'a str {
         self.kind
     }
 
-    /// As in a manifest: `v1`, or `apps/v1`.
+    /// Returns the `apiVersion` of a manifest: `v1`, or `apps/v1`.
     #[must_use]
     pub fn api_version(&self) -> String {
         match self.group {
@@ -141,7 +142,7 @@ impl<'a> GroupVersionKind<'a> {
 }
 
 impl TypeNameError {
-    /// The member of the manifest that is wrong.
+    /// Returns the member of the manifest that is malformed: `apiVersion` or `kind`.
     #[must_use]
     pub fn field(self) -> &'static str {
         match self {
@@ -156,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_kubernetes() {
+    fn names_have_the_syntax_of_kubernetes() {
         let long = "a".repeat(64);
         for good in ["a", "kube-system", "0a", &long[1..]] {
             assert!(is_dns_label(good), "{good}");
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_objects_name_is_one_segment_of_a_path() {
+    fn an_object_name_is_one_segment_of_a_path() {
         for good in ["web", "system:controller:job", "kubeadm:get-nodes", "with space", "ä", "a?b#c"] {
             assert!(is_object_name(good), "{good}");
         }

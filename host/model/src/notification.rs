@@ -1,40 +1,41 @@
+//! [`Notification`]: a change of one object, as a subscriber of an informer receives it.
+
 use crate::{Object, ObjectKey};
 
-/// What a subscriber of an informer is told about one object (B32).
+/// A change of one object that a subscriber of an informer receives, like the calls of client-go's `ResourceEventHandler`.
 #[derive(Clone, Debug)]
 pub enum Notification {
     /// The object is new to this subscriber.
     Added {
         /// The object as it is now.
         object: Object,
-        /// Whether it was there when the subscription began: already cached, or in the informer's first list.
+        /// Whether the object existed when the subscription began: it was cached, or it was in the informer's first list.
         initial: bool,
     },
-    /// The object changed; with equal resource versions it is a resync.
+    /// The object changed. Equal resource versions mean a resync.
     Updated {
-        /// What the subscriber knew before.
+        /// The version that the subscriber received before.
         old: Object,
         /// The object as it is now.
         new: Object,
     },
-    /// The object is gone.
+    /// The object was deleted.
     Deleted {
-        /// Its last known state.
+        /// The last known version.
         last: Object,
-        /// Whether the deletion itself was missed, so that `last` may be older than the object's end (client-go's
-        /// `DeletedFinalStateUnknown`).
+        /// Whether the watch missed the deletion, so that `last` may not be the final version (client-go's `DeletedFinalStateUnknown`).
         final_state_unknown: bool,
     },
 }
 
 impl Notification {
-    /// The key of the object.
+    /// Returns the object's key.
     #[must_use]
     pub fn key(&self) -> &ObjectKey {
         self.object().key()
     }
 
-    /// The newest state that the notification carries.
+    /// Returns the newest version in the notification.
     #[must_use]
     pub fn object(&self) -> &Object {
         match self {
@@ -44,7 +45,7 @@ impl Notification {
         }
     }
 
-    /// Whether nothing changed: an update between equal resource versions.
+    /// Returns whether this is a resync: an update with equal resource versions.
     #[must_use]
     pub fn is_resync(&self) -> bool {
         matches!(self, Self::Updated { old, new } if old.resource_version() == new.resource_version())

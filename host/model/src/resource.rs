@@ -1,8 +1,10 @@
+//! [`ResourceType`]: a kind in one API version, with its plural name and scope.
+
 use std::fmt;
 
 use crate::names::path_segment;
 
-/// One served resource: a kind in one API version, and how its URLs are made.
+/// A resource that an API server serves: a kind in one API version, with what its URLs consist of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ResourceType {
     /// The API group, "" for core.
@@ -13,19 +15,18 @@ pub struct ResourceType {
     pub kind: String,
     /// The plural name in URLs, such as `deployments`.
     pub plural: String,
-    /// Whether objects live in namespaces.
+    /// Whether the objects are namespaced.
     pub namespaced: bool,
 }
 
 impl ResourceType {
-    /// The `apiVersion` of a manifest: `v1`, or `group/version`.
+    /// Returns the `apiVersion` of a manifest: `v1`, or `group/version`.
     #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// The URL path of the collection; with a namespace, of its part in that namespace. The namespace is ignored
-    /// for cluster-scoped resources.
+    /// Returns the URL path of the collection, in one namespace or (`None`) in all. The namespace is ignored for cluster-scoped resources.
     #[must_use]
     pub fn url_path(&self, namespace: Option<&str>) -> String {
         let mut path = if self.group.is_empty() {
@@ -42,7 +43,7 @@ impl ResourceType {
         path
     }
 
-    /// The URL path of one object.
+    /// Returns the URL path of one object.
     #[must_use]
     pub fn object_path(&self, key: &crate::ObjectKey) -> String {
         format!("{}/{}", self.url_path(Some(key.namespace())), path_segment(key.name()))
@@ -50,7 +51,7 @@ impl ResourceType {
 }
 
 impl fmt::Display for ResourceType {
-    /// `plural.version.group`, as kubectl accepts it.
+    /// Writes `plural.version.group`, as kubectl accepts it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.group.is_empty() {
             write!(f, "{}.{}", self.plural, self.version)
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_follow_the_group_and_the_scope() {
+    fn url_paths_depend_on_the_group_and_the_scope() {
         assert_eq!(deployments().url_path(None), "/apis/apps/v1/deployments");
         assert_eq!(
             deployments().object_path(&ObjectKey::new("default", "web")),

@@ -1,14 +1,16 @@
+//! [`ResourceVersion`] and [`Uid`].
+
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// `metadata.resourceVersion`: opaque, compared for equality, and in order only where both are decimal.
+/// `metadata.resourceVersion`: an opaque text that is compared for equality. Two versions have an order only if both are decimal.
 ///
-/// Kubernetes promises decimal, comparable versions since 1.35 (KEP-5504); other servers may not.
+/// Kubernetes guarantees decimal, comparable versions since 1.35 (KEP-5504). Other servers may not.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ResourceVersion(Arc<str>);
 
-/// `metadata.uid`: tells two objects of one name apart.
+/// `metadata.uid`: distinguishes objects that had the same name at different times.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Uid(Arc<str>);
 
@@ -25,16 +27,16 @@ impl ResourceVersion {
         &self.0
     }
 
-    /// The order of two versions, or `None` when either is not a decimal number.
+    /// Returns the order of two versions; `None` if one of them is not decimal.
     #[must_use]
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         Self::compare_text(&self.0, &other.0)
     }
 
-    /// As [`compare`](Self::compare), on the bare texts.
+    /// As [`compare`](Self::compare), for versions as text.
     #[must_use]
     pub fn compare_text(left: &str, right: &str) -> Option<Ordering> {
-        // Every event is compared, mostly with a version of the same length.
+        // Every event is compared, mostly with a version of the same length: the fast case.
         if left.len() == right.len() && is_decimal(left) && is_decimal(right) {
             return Some(left.cmp(right));
         }
@@ -43,13 +45,13 @@ impl ResourceVersion {
     }
 }
 
-/// The digits without leading zeros; `None` when there is anything else.
+/// Returns the digits without leading zeros; `None` if the text is not decimal.
 fn decimal(text: &str) -> Option<&str> {
     is_decimal(text).then(|| text.trim_start_matches('0'))
 }
 
 fn is_decimal(text: &str) -> bool {
-    // All of them are looked at, which several at a time are quicker than one after another.
+    // No early exit, so that the loop is vectorized.
     !text.is_empty() && text.bytes().fold(true, |all, byte| all & byte.is_ascii_digit())
 }
 
@@ -96,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decimal_versions_compare_by_value_of_any_length() {
+    fn decimal_versions_of_any_length_compare_by_value() {
         let compare = ResourceVersion::compare_text;
         assert_eq!(compare("9", "10"), Some(Ordering::Less));
         assert_eq!(compare("0010", "10"), Some(Ordering::Equal));

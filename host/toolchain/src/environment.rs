@@ -1,14 +1,14 @@
-//! The environment that a nested cargo gets.
+//! The environment of a nested cargo.
 //!
-//! `cargo xtask` runs under `cargo run`, which tells its children its own toolchain, flags and package; and under
-//! `cargo clippy` or a wrapper its compiler too. A guest must be built as if its command had been typed in a shell.
+//! `cargo xtask` runs under `cargo run`, which sets variables for its own toolchain, flags and package, and under `cargo clippy` or a wrapper
+//! also for the compiler. A guest must be built as if its command had been typed in a shell.
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
-/// Set by cargo and rustup for the process that they run, or meant for the host's own build.
-const OF_THE_OUTER_BUILD: [&str; 18] = [
+/// Variables that cargo and rustup set for the processes that they run, or that are meant for the host's own build.
+const OUTER_BUILD_VARIABLES: [&str; 18] = [
     "CARGO",
     "CARGO_BUILD_RUSTC",
     "CARGO_BUILD_RUSTC_WRAPPER",
@@ -29,16 +29,16 @@ const OF_THE_OUTER_BUILD: [&str; 18] = [
     "RUST_RECURSION_COUNT",
 ];
 
-/// Families of such variables.
-const PREFIXES_OF_THE_OUTER_BUILD: [&str; 6] =
+/// Prefixes of such variables.
+const OUTER_BUILD_PREFIXES: [&str; 6] =
     ["CARGO_BIN_", "CARGO_CFG_", "CARGO_CRATE_", "CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_PROFILE_"];
 
 fn belongs_to_the_outer_build(name: &str) -> bool {
-    OF_THE_OUTER_BUILD.contains(&name)
-        || PREFIXES_OF_THE_OUTER_BUILD.iter().any(|prefix| name.starts_with(prefix))
+    OUTER_BUILD_VARIABLES.contains(&name)
+        || OUTER_BUILD_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// A command in `directory` (which selects rustup's toolchain) without the outer build's variables.
+/// Creates a command that runs in `directory` (by which rustup selects the toolchain) without the variables of an outer cargo.
 #[must_use]
 pub fn clean_command(program: impl AsRef<OsStr>, directory: &Path) -> Command {
     let mut command = Command::new(program);
@@ -48,7 +48,7 @@ pub fn clean_command(program: impl AsRef<OsStr>, directory: &Path) -> Command {
             command.env_remove(name);
         }
     }
-    // Asking must not download; what downloads is said first.
+    // Looking at a toolchain must not download one: each download is announced first.
     command.env("RUSTUP_AUTO_INSTALL", "0");
     command
 }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cargo_run_sets_is_dropped() {
+    fn variables_that_cargo_run_sets_are_dropped() {
         for name in
             ["CARGO", "CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "RUSTUP_TOOLCHAIN", "RUSTFLAGS", "RUSTC"]
         {
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_set_for_every_build_stays() {
+    fn variables_that_the_user_set_are_kept() {
         for name in [
             "CARGO_HOME",
             "CARGO_NET_OFFLINE",
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_does_not_inherit_them() {
+    fn a_command_does_not_inherit_the_outer_builds_variables() {
         let command = clean_command("cargo", Path::new("."));
         // Under `cargo test` this variable is set, so it must be listed as removed.
         let removed = command.get_envs().any(|(name, value)| name == "CARGO_MANIFEST_DIR" && value.is_none());

@@ -1,6 +1,6 @@
-//! Finds a Rust toolchain that builds guests, or makes one: for `pilothouse build`, and for `cargo xtask build-guests`.
+//! Finds or installs a Rust toolchain that builds guests, for `pilothouse build` and `cargo xtask build-guests`.
 //!
-//! The ways and their order are in docs/decisions/0002-building-guests.md. Everything here blocks.
+//! docs/decisions/0002-building-guests.md describes the alternatives and their order. All functions block.
 
 mod environment;
 mod machine;
@@ -15,28 +15,28 @@ pub use plan::TARGET;
 
 use plan::{Attempt, Facts, Step};
 
-/// What a search may do to the machine.
+/// What [`Toolchain::find`] may install.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Permission {
-    /// Ask rustup for the target.
-    Rustup,
-    /// Also install Debian packages, where this process is root.
-    Packages,
+pub enum InstallPolicy {
+    /// The target, by `rustup target add`.
+    RustupTarget,
+    /// The target, and Debian packages if this process is root.
+    DebianPackages,
 }
 
-/// A way to build for [`TARGET`].
+/// A toolchain that builds for [`TARGET`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Toolchain {
-    /// The active toolchain has a compiled std.
+    /// The active toolchain, which has a compiled std for the target.
     Installed,
-    /// The distribution's compiler builds std itself, with this linker.
+    /// The distribution's toolchain, which compiles std from source.
     BuildStd {
-        /// rustup's `rust-lld`, or LLVM's `wasm-ld`.
+        /// The linker: rustup's `rust-lld` or LLVM's `wasm-ld`.
         linker: PathBuf,
     },
 }
 
-/// Why there is no toolchain: what was tried, and what to type.
+/// The error if there is no toolchain: what was tried, and which commands help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoToolchain(String);
 
@@ -49,15 +49,15 @@ impl fmt::Display for NoToolchain {
 impl std::error::Error for NoToolchain {}
 
 impl Toolchain {
-    /// Takes one step after another until a toolchain is there or no way is left. `directory` is where cargo will run:
-    /// rustup chooses its toolchain by it. Told of each change to the machine, before and after, through `say`.
+    /// Finds a toolchain, and installs what is missing as far as `policy` allows. `directory` is where cargo will run; rustup selects the
+    /// toolchain by it. Each installation is announced through `report`, as is its failure.
     ///
     /// # Errors
-    /// What was tried and what to type.
+    /// If there is no toolchain and none can be installed.
     pub fn find(
         directory: &Path,
-        permission: Permission,
-        say: &mut dyn FnMut(&str),
+        policy: InstallPolicy,
+        report: &mut dyn FnMut(&str),
     ) -> Result<Self, NoToolchain> {
         let mut target_add = Attempt::NotMade;
         let mut package_install = Attempt::NotMade;
@@ -65,7 +65,7 @@ impl Toolchain {
             let facts = Facts {
                 target_add: target_add.clone(),
                 package_install: package_install.clone(),
-                may_install: permission == Permission::Packages,
+                may_install: policy == InstallPolicy::DebianPackages,
                 ..machine::probe(directory)
             };
             match plan::next(&facts) {
@@ -73,31 +73,31 @@ impl Toolchain {
                 Step::BuildStd { linker } => return Ok(Self::BuildStd { linker }),
                 Step::GiveUp(explanation) => return Err(NoToolchain(explanation)),
                 Step::AddTarget => {
-                    say(&format!("no std for {TARGET} yet; asking rustup: rustup target add {TARGET}"));
-                    target_add = attempted(machine::add_target(directory), "rustup", say);
+                    report(&format!("no std for {TARGET} is installed; running rustup target add {TARGET}"));
+                    target_add = failed_attempt(machine::add_target(directory), "rustup", report);
                 }
                 Step::InstallPackages(packages) => {
                     let packages_text = packages.join(" ");
-                    say(&format!("installing Debian packages: apt-get install -y {packages_text}"));
+                    report(&format!("installing Debian packages: apt-get install -y {packages_text}"));
                     package_install =
-                        attempted(machine::install_packages(directory, &packages), "apt-get", say);
+                        failed_attempt(machine::install_packages(directory, &packages), "apt-get", report);
                 }
             }
         }
     }
 
-    /// What it is, for a person.
+    /// Returns a description for the user.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
             Self::Installed => format!("the installed target {TARGET}"),
             Self::BuildStd { linker } => {
-                format!("/usr/bin/cargo, which builds std first (linker {})", linker.display())
+                format!("/usr/bin/cargo, which compiles std first (linker {})", linker.display())
             }
         }
     }
 
-    /// Cargo in that directory, without the variables of an outer cargo. The subcommand and its arguments come next.
+    /// Creates a cargo command in this directory, without the variables of an outer cargo. The caller adds the subcommand and its arguments.
     #[must_use]
     pub fn cargo(&self, directory: &Path) -> Command {
         match self {
@@ -118,12 +118,13 @@ impl Toolchain {
     }
 }
 
-/// An attempt is over either way: if it left nothing usable behind, it must not be made again.
-fn attempted(result: Result<(), String>, program: &str, say: &mut dyn FnMut(&str)) -> Attempt {
+/// Records an attempt as failed even if the command succeeded, so that it is not repeated. This only matters if the machine is probed again
+/// and still lacks what the command should have installed.
+fn failed_attempt(result: Result<(), String>, program: &str, report: &mut dyn FnMut(&str)) -> Attempt {
     match result {
-        Ok(()) => Attempt::Failed(format!("{program} said that it succeeded, but nothing usable is there")),
+        Ok(()) => Attempt::Failed(format!("{program} reported success, but did not install what is needed")),
         Err(error) => {
-            say(&format!("{program} could not: {error}"));
+            report(&format!("{program} failed: {error}"));
             Attempt::Failed(error)
         }
     }

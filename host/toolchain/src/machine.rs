@@ -1,4 +1,4 @@
-//! What is on this machine, and the two commands that change it.
+//! Probes the machine, and runs the two commands that change it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::environment::clean_command;
 use crate::plan::{Attempt, Facts, TARGET};
 
-/// Looks at the machine without changing it. Attempts made before are the caller's to carry over.
+/// Probes the machine without changing it. The caller sets the fields about earlier attempts and about what may be installed.
 pub(crate) fn probe(root: &Path) -> Facts {
     let sysroot = sysroot("rustc".as_ref(), root);
     let system_sysroot = sysroot_of_system_rust(root);
@@ -26,13 +26,13 @@ pub(crate) fn probe(root: &Path) -> Facts {
     }
 }
 
-/// Asks rustup for the target. Without retries: where nothing can be downloaded there is another way.
+/// Runs `rustup target add`, without retries: offline, it should fail at once, because there are alternatives.
 pub(crate) fn add_target(root: &Path) -> Result<(), String> {
     let mut command = clean_command("rustup", root);
     run(command.args(["target", "add", TARGET]).env("RUSTUP_MAX_RETRIES", "0").env("RUST_BACKTRACE", "0"))
 }
 
-/// Installs Debian packages; refreshes the package lists only if that does not work without.
+/// Installs Debian packages. Updates the package lists only if the installation fails without that.
 pub(crate) fn install_packages(root: &Path, packages: &[&str]) -> Result<(), String> {
     let apt_get = |arguments: &[&str]| {
         let mut command = clean_command("/usr/bin/apt-get", root);
@@ -70,7 +70,7 @@ fn system_version(root: &Path) -> Option<(u32, u32)> {
     parse_version(&output(clean_command("/usr/bin/rustc", root).arg("--version"))?)
 }
 
-/// `rustc 1.96.0 (ac68faa20 2026-05-25)` → (1, 96)
+/// Parses the output of `rustc --version`: (1, 96) for `rustc 1.96.0 (ac68faa20 2026-05-25)`.
 fn parse_version(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.split_whitespace().nth(1)?.split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
@@ -86,7 +86,7 @@ fn wasm_ld() -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join("wasm-ld")).find(|path| path.is_file())
 }
 
-/// What a command that succeeds prints, trimmed.
+/// Returns the trimmed output of a command; `None` if it fails.
 fn output(command: &mut Command) -> Option<String> {
     let output = command.output().ok().filter(|output| output.status.success())?;
     String::from_utf8(output.stdout).ok().map(|text| text.trim().to_owned())
@@ -97,51 +97,51 @@ fn run(command: &mut Command) -> Result<(), String> {
     if output.status.success() {
         return Ok(());
     }
-    Err(last_words(&String::from_utf8_lossy(&output.stderr)))
+    Err(error_summary(&String::from_utf8_lossy(&output.stderr)))
 }
 
-/// What a command said went wrong: its lines that are marked as errors, else the last one; cut to what fits a sentence.
-fn last_words(stderr: &str) -> String {
+/// Summarizes the error output of a command: the lines that are marked as errors, or else the last line, cut to [`MAX_SUMMARY`] characters.
+fn error_summary(stderr: &str) -> String {
     let lines: Vec<_> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let is_error = |line: &&str| line.starts_with("error") || line.starts_with("E:");
     let mut text = lines.iter().copied().filter(is_error).collect::<Vec<_>>().join("; ");
     if text.is_empty() {
-        text = lines.last().copied().unwrap_or("it said nothing").to_owned();
+        text = lines.last().copied().unwrap_or("no error output").to_owned();
     }
-    if text.chars().count() > LAST_WORDS_MAX {
-        text = text.chars().take(LAST_WORDS_MAX).chain(['…']).collect();
+    if text.chars().count() > MAX_SUMMARY {
+        text = text.chars().take(MAX_SUMMARY).chain(['…']).collect();
     }
     text
 }
 
-const LAST_WORDS_MAX: usize = 240;
+const MAX_SUMMARY: usize = 240;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_from_what_rustc_prints() {
+    fn the_version_is_parsed_from_the_output_of_rustc() {
         assert_eq!(parse_version("rustc 1.96.0 (ac68faa20 2026-05-25)"), Some((1, 96)));
         assert_eq!(parse_version("rustc 2.0.0-nightly"), Some((2, 0)));
         assert_eq!(parse_version("rustc"), None);
     }
 
     #[test]
-    fn last_words_are_the_errors_or_else_the_last_line() {
+    fn the_summary_has_the_error_lines_or_else_the_last_line() {
         assert_eq!(
-            last_words("info: downloading\n\nerror: no route\nwarning: x\nE: locked\n"),
+            error_summary("info: downloading\n\nerror: no route\nwarning: x\nE: locked\n"),
             "error: no route; E: locked"
         );
-        assert_eq!(last_words("first\nlast\n\n"), "last");
-        assert_eq!(last_words(""), "it said nothing");
-        let long = last_words(&format!("error: {}", "x".repeat(1000)));
-        assert_eq!(long.chars().count(), LAST_WORDS_MAX + 1);
+        assert_eq!(error_summary("first\nlast\n\n"), "last");
+        assert_eq!(error_summary(""), "no error output");
+        let long = error_summary(&format!("error: {}", "x".repeat(1000)));
+        assert_eq!(long.chars().count(), MAX_SUMMARY + 1);
         assert!(long.ends_with('…'));
     }
 
     #[test]
-    fn a_sysroot_has_std_only_with_its_library() {
+    fn a_sysroot_without_the_library_has_no_std() {
         let sysroot = tempfile::tempdir().unwrap();
         let sysroot = sysroot.path();
         let library = sysroot.join("lib/rustlib").join(TARGET).join("lib");

@@ -1,54 +1,54 @@
-//! Which way to build guests: a pure function over what was found on the machine.
+//! Decides how to get a toolchain: a pure function of what was found on the machine.
 //!
-//! The order is that of docs/decisions/0002-building-guests.md: nothing is downloaded when the target is there, rustup
-//! is asked before the distribution, and the machine's packages are touched last.
+//! The order is that of docs/decisions/0002-building-guests.md: an installed target is used without a download, rustup comes before the
+//! distribution, and packages are installed last.
 
 use std::path::PathBuf;
 
-/// The target that every guest is built for.
+/// The target of all guests.
 pub const TARGET: &str = "wasm32-unknown-unknown";
 
-/// The oldest compiler that guests build with (`rust-version` in examples/Cargo.toml).
+/// The oldest compiler that builds guests (`rust-version` in examples/Cargo.toml).
 pub(crate) const MINIMUM_RUST: (u32, u32) = (1, 95);
 
-/// What Debian calls the compiler, its cargo and the sources of std.
+/// The Debian packages of the compiler, its cargo and the sources of std.
 pub(crate) const DEBIAN_PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
 
-/// Something that changes the machine and was not done yet, or failed.
+/// An attempt to install something.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Attempt {
     #[default]
     NotMade,
-    /// With the last words of the command.
+    /// With a summary of the command's error output.
     Failed(String),
 }
 
-/// What was found on the machine. Probed anew after each step that changes it.
+/// What was found on the machine. It is probed again after each step that changes it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
-    /// The sysroot of the active toolchain holds a compiled std for [`TARGET`].
+    /// Whether the sysroot of the active toolchain has a compiled std for [`TARGET`].
     pub target_installed: bool,
-    /// The active toolchain is one of rustup's.
+    /// Whether the active toolchain is one of rustup's.
     pub rustup: bool,
     /// `rustup target add` in this run.
     pub target_add: Attempt,
-    /// `/usr/bin/rustc` with `/usr/bin/cargo`, of that version.
+    /// The version of `/usr/bin/rustc`, if `/usr/bin/cargo` is there too.
     pub system_rust: Option<(u32, u32)>,
-    /// The sources of std lie in the sysroot of `/usr/bin/rustc`.
+    /// Whether the sysroot of `/usr/bin/rustc` has the sources of std.
     pub system_std_sources: bool,
     /// A linker for wasm: rustup's `rust-lld` or LLVM's `wasm-ld`.
     pub wasm_linker: Option<PathBuf>,
-    /// `apt-get` is there.
+    /// Whether `apt-get` is installed.
     pub debian: bool,
-    /// This process is root, and can install packages.
+    /// Whether this process is root and so can install packages.
     pub root: bool,
-    /// Whoever started it wants packages installed.
+    /// Whether the caller allows the installation of packages.
     pub may_install: bool,
     /// `apt-get install` in this run.
     pub package_install: Attempt,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Build with the toolchain as it is.
@@ -57,14 +57,14 @@ pub(crate) enum Step {
     AddTarget,
     /// Install these packages, then decide again.
     InstallPackages(Vec<&'static str>),
-    /// Build with `/usr/bin/cargo`, which builds std from source on the way.
+    /// Build with `/usr/bin/cargo`, which compiles std from source.
     BuildStd { linker: PathBuf },
-    /// No way is left: this text says why, and what to type.
+    /// There is no alternative left. The text says what was tried and which commands help.
     GiveUp(String),
 }
 
-/// The next step. Calling it again after each step ends in a build or in [`Step::GiveUp`], because each step that
-/// changes the machine is taken at most once.
+/// Returns the next step. Repeated calls end in a build or in [`Step::GiveUp`], because each step that changes the machine is taken at most
+/// once.
 pub(crate) fn next(facts: &Facts) -> Step {
     if facts.target_installed {
         return Step::UseInstalledTarget;
@@ -129,7 +129,7 @@ fn explain(facts: &Facts) -> String {
     }
     format!(
         "no Rust toolchain for {TARGET}\n\
-         What was tried:\n  - {}\nWhat helps, then the same command again:\n  - {}",
+         What was tried:\n  - {}\nRun one of these, then the same command again:\n  - {}",
         tried.join("\n  - "),
         remedies.join("\n  - ")
     )
@@ -154,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn an_installed_target_is_used_without_touching_anything() {
+    fn an_installed_target_is_used_without_any_installation() {
         let facts = Facts { target_installed: true, ..offline_debian() };
         assert_eq!(next(&facts), Step::UseInstalledTarget);
     }
 
     #[test]
-    fn rustup_is_asked_before_packages_that_are_there() {
+    fn rustup_is_tried_before_installed_packages() {
         let facts = Facts {
             target_add: Attempt::NotMade,
             system_rust: Some((1, 96)),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_that_are_there_need_no_root() {
+    fn installed_packages_need_no_root() {
         let facts =
             Facts { root: false, system_rust: Some((1, 96)), system_std_sources: true, ..offline_debian() };
         assert_eq!(next(&facts), Step::BuildStd { linker: "/sysroot/rust-lld".into() });
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_distribution_compiler_is_replaced_not_used() {
+    fn an_old_distribution_compiler_is_not_used() {
         let facts = Facts { system_rust: Some((1, 85)), system_std_sources: true, ..offline_debian() };
         assert_eq!(next(&facts), Step::InstallPackages(DEBIAN_PACKAGES.to_vec()));
     }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn giving_up_names_what_failed_and_what_to_type() {
+    fn giving_up_names_what_failed_and_which_commands_help() {
         let text =
             reason(&Facts { package_install: Attempt::Failed("no such package".into()), ..offline_debian() });
         assert!(
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn giving_up_after_an_installation_of_an_old_compiler_says_which_version_is_needed() {
+    fn giving_up_with_an_old_compiler_names_the_needed_version() {
         let text = reason(&Facts {
             system_rust: Some((1, 85)),
             system_std_sources: true,
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn elsewhere_without_rustup_the_remedy_is_rustup() {
+    fn without_rustup_and_debian_the_remedy_is_rustup() {
         let text = reason(&Facts::default());
         assert!(text.contains("https://rustup.rs"), "{text}");
         assert!(!text.contains("apt-get"), "{text}");

@@ -1,4 +1,4 @@
-//! A controller as one writes it with kube-rs: it watches ConfigMaps, and has nothing to do for them.
+//! A minimal kube-rs controller: it watches ConfigMaps and does nothing for them.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A Controller whose reconcile only measures.
+//! A `Controller` whose reconcile only measures.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use kube::runtime::watcher;
 use crate::progress::Progress;
 use crate::{Arguments, Error, done, listed};
 
-/// Returns when the last event was reconciled; the controller runs on. The list counts as read when every object of it has been
-/// reconciled once, so that the events find an idle controller.
+/// Runs until the last event has been reconciled; the controller keeps running. The list counts as read when every object of it has been
+/// reconciled once, so that the controller is idle when the events start.
 pub async fn run(pods: Api<Pod>, arguments: &Arguments, progress: Arc<Progress>) -> Result<(), Error> {
     let controller = Controller::new(pods, watcher::Config::default());
     let reader = controller.store();
@@ -28,6 +28,6 @@ pub async fn run(pods: Api<Pod>, arguments: &Arguments, progress: Arc<Progress>)
 
 async fn reconcile(pod: Arc<Pod>, progress: Arc<Progress>) -> Result<Action, Infallible> {
     let now = progress.now();
-    progress.seen(now, &pod.metadata);
+    progress.record(now, &pod.metadata);
     Ok(Action::await_change())
 }

@@ -1,10 +1,10 @@
-//! The Foo of examples/sample-controller: the same CustomResourceDefinition.
+//! The Foo of examples/sample-controller, with the same CustomResourceDefinition.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the user asks for.
+/// The desired state of a Foo.
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "samplecontroller.k8s.io",
@@ -18,18 +18,18 @@ use serde::{Deserialize, Serialize};
 #[kube(printcolumn(name = "Available", type_ = "integer", json_path = ".status.availableReplicas"))]
 #[serde(rename_all = "camelCase")]
 pub struct FooSpec {
-    /// The Deployment's name.
+    /// The name of the Deployment.
     #[schemars(length(min = 1))]
     pub deployment_name: String,
-    /// How many replicas it has; 1 when not given.
+    /// The number of replicas of the Deployment; 1 by default.
     #[schemars(range(min = 1, max = 10))]
     pub replicas: Option<i32>,
 }
 
-/// What is there.
+/// The observed state of a Foo.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FooStatus {
-    /// How many replicas of the Deployment are available.
+    /// The number of available replicas of the Deployment.
     pub available_replicas: i32,
 }

@@ -1,4 +1,4 @@
-//! What the peers on kube-rs share: the allocator, the Foo of the sample controller, and how they connect.
+//! Code that the kube-rs peers share: the allocator, the Foo of the sample controller, and the client.
 
 use std::path::Path;
 
@@ -15,10 +15,10 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A client for the cluster of a kubeconfig.
+/// Returns a client for the cluster of a kubeconfig.
 ///
 /// # Errors
-/// When the file cannot be read, or says something that this build cannot do, such as TLS.
+/// If the file cannot be read, or needs a feature that is not compiled in, such as TLS.
 pub async fn connect(kubeconfig: &Path) -> Result<Client, Box<dyn std::error::Error>> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;

@@ -1,9 +1,9 @@
-//! The peer of the ingest and latency benchmarks: what kube-rs' runtime does with the work that the fixture server makes.
+//! The kube-rs peer of the ingest and latency benchmarks: reflectors and a controller that read from the fixture server.
 //!
 //!     kube-rs --server URL --objects N --events M --mode typed|dynamic|controller [--latency]
 //!
-//! It prints `{"at":"listed"}` when its cache is complete and `{"at":"done",…}` when it was told of the last event, and then
-//! keeps its cache until its stdin is closed.
+//! It prints `{"at":"listed"}` when its cache is complete and `{"at":"done",…}` when it has received the last event, and then keeps its cache
+//! until its standard input is closed.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use clap::{Parser, ValueEnum};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, DynamicObject};
 use kube::{Api, Client, Config};
-use kube_rs_peers as _; // Its allocator.
+use kube_rs_peers as _; // Sets the allocator.
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
@@ -23,22 +23,21 @@ use progress::Progress;
 
 #[derive(Clone, Debug, Parser)]
 struct Arguments {
-    /// The fixture server.
+    /// The URL of the fixture server.
     #[arg(long)]
     server: String,
-    /// How many objects it lists.
+    /// The number of objects that the server lists.
     #[arg(long)]
     objects: usize,
-    /// How many events it sends.
+    /// The number of events that the server sends.
     #[arg(long)]
     events: usize,
     #[arg(long, value_enum, default_value = "typed")]
     mode: Mode,
-    /// Measure now minus sent-at of every event.
+    /// Measure the latency of every event from the time in it at which it was sent.
     #[arg(long)]
     latency: bool,
-    /// Drop managedFields before the cache, as kube's documentation advises against high memory use; kept by default.
-    /// Not with --mode controller.
+    /// Drop managedFields before the cache, which kube's documentation recommends to save memory. Not with --mode controller.
     #[arg(long)]
     strip_managed_fields: bool,
 }
@@ -68,17 +67,17 @@ async fn main() -> Result<(), Error> {
             reflector::run(api, pods, &arguments, &progress).await?;
         }
         Mode::Controller if arguments.strip_managed_fields => {
-            return Err("--strip-managed-fields is not for --mode controller".into());
+            return Err("--strip-managed-fields cannot be used with --mode controller".into());
         }
         Mode::Controller => controller::run(Api::<Pod>::all(client), &arguments, progress).await?,
     }
     let mut rest = Vec::new();
     tokio::io::stdin().read_to_end(&mut rest).await?;
-    // What still runs in the background ends with the process.
+    // Ends the background tasks.
     std::process::exit(0);
 }
 
-/// Says that the cache is complete, after a check that it is.
+/// Checks that the cache has all objects, and prints that it is complete.
 fn listed(cached: usize, arguments: &Arguments) -> Result<(), Error> {
     if cached != arguments.objects {
         let wanted = arguments.objects;

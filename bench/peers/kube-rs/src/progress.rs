@@ -1,4 +1,4 @@
-//! What the consumers count and measure: notifications since the list, and the age of events when they arrive.
+//! Counts the notifications after the list and measures their latency.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,25 +10,26 @@ use tokio::sync::Notify;
 
 use crate::Arguments;
 
-/// The annotation in which the server says when it sent an object: nanoseconds since 1970.
+/// The annotation with the time at which the server sent an object, in nanoseconds since 1970.
 const SENT_AT: &str = "bench/sent-at";
 
+/// Records notifications.
 pub struct Progress {
     objects: usize,
     /// The resource version of the last event.
     last: String,
-    /// Events with a resource version up to this one, the first 5 %, are not measured.
+    /// The resource version of the last event of the warm-up, which is the first 5 % of the events.
     warm: usize,
     latency: bool,
-    seen: Mutex<Seen>,
-    /// Told when as many notifications were seen as there are objects.
+    records: Mutex<Records>,
+    /// Notified when as many notifications have been received as there are objects.
     initial: Notify,
-    /// Told when the last event was seen.
+    /// Notified when the last event has been received.
     finished: Notify,
 }
 
-struct Seen {
-    /// With those of the objects that were listed.
+struct Records {
+    /// The number of notifications, including those of the listed objects.
     notifications: usize,
     latencies: Vec<i64>,
 }
@@ -42,13 +43,13 @@ impl Progress {
             last: (objects + events).to_string(),
             warm: objects + events / 20,
             latency,
-            seen: Mutex::new(Seen { notifications: 0, latencies }),
+            records: Mutex::new(Records { notifications: 0, latencies }),
             initial: Notify::new(),
             finished: Notify::new(),
         }
     }
 
-    /// The first thing that a subscriber or a reconcile asks for; 0 when nothing is measured.
+    /// Returns the time at the start of a handler or a reconcile; 0 if latency is not measured.
     pub fn now(&self) -> i64 {
         if !self.latency {
             return 0;
@@ -57,14 +58,14 @@ impl Progress {
         i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
     }
 
-    /// Counts a notification, of a listed object or of a change.
-    pub fn seen(&self, now: i64, metadata: &ObjectMeta) {
-        let mut seen = self.seen.lock();
-        seen.notifications += 1;
+    /// Counts the notification of a listed object or of a change.
+    pub fn record(&self, now: i64, metadata: &ObjectMeta) {
+        let mut records = self.records.lock();
+        records.notifications += 1;
         if self.latency {
-            seen.latencies.extend(self.age(now, metadata));
+            records.latencies.extend(self.measured_latency(now, metadata));
         }
-        if seen.notifications == self.objects {
+        if records.notifications == self.objects {
             self.initial.notify_one();
         }
         if metadata.resource_version.as_ref() == Some(&self.last) {
@@ -72,26 +73,27 @@ impl Progress {
         }
     }
 
-    fn age(&self, now: i64, metadata: &ObjectMeta) -> Option<i64> {
+    /// Returns the latency of an event; `None` during the warm-up.
+    fn measured_latency(&self, now: i64, metadata: &ObjectMeta) -> Option<i64> {
         let version: usize = metadata.resource_version.as_ref()?.parse().ok()?;
         let sent: i64 = metadata.annotations.as_ref().and_then(sent_at)?.parse().ok()?;
-        // A reconcile's object may be newer than its first instruction.
+        // A reconcile reads its object after it has read the time, so the object may have been sent later.
         (version > self.warm).then_some((now - sent).max(0))
     }
 
-    /// Returns when as many notifications were seen as there are objects.
+    /// Waits until as many notifications have been received as there are objects.
     pub async fn initial(&self) {
         self.initial.notified().await;
     }
 
-    /// Returns when the last event was seen, with what is to be printed of it.
+    /// Waits for the last event and returns the results to print.
     pub async fn finished(&self) -> Value {
         self.finished.notified().await;
-        let mut seen = self.seen.lock();
-        let mut done = json!({"delivered": seen.notifications - self.objects});
-        seen.latencies.sort_unstable();
-        if let Some(last) = seen.latencies.len().checked_sub(1) {
-            let at = |percent: usize| seen.latencies[last * percent / 100];
+        let mut records = self.records.lock();
+        let mut done = json!({"delivered": records.notifications - self.objects});
+        records.latencies.sort_unstable();
+        if let Some(last) = records.latencies.len().checked_sub(1) {
+            let at = |percent: usize| records.latencies[last * percent / 100];
             done["latencyNanos"] = json!({"p50": at(50), "p90": at(90), "p99": at(99), "max": at(100)});
         }
         done

@@ -1,4 +1,4 @@
-//! A watcher that fills a store, with a subscriber of the stream, as kube's documentation shows it.
+//! A watcher that fills a store, with a subscriber of the stream, as in kube's documentation.
 
 use std::fmt::Debug;
 use std::future;
@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use crate::progress::Progress;
 use crate::{Arguments, Error, done, listed};
 
-/// Returns when the last event was seen; the stream runs on.
+/// Runs until the last event has been received; the stream keeps running.
 pub async fn run<K>(
     api: Api<K>,
     kind: K::DynamicType,
@@ -32,8 +32,8 @@ where
     let each = move |object: Result<K, watcher::Error>| {
         let now = subscriber.now();
         match object {
-            Ok(object) => subscriber.seen(now, object.meta()),
-            Err(error) => eprintln!("kube-rs: {error}; the watcher tries again"),
+            Ok(object) => subscriber.record(now, object.meta()),
+            Err(error) => eprintln!("kube-rs: {error}; the watcher retries"),
         }
         future::ready(())
     };

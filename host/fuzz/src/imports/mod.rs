@@ -1,8 +1,8 @@
-//! Every import with any arguments: the plugin `hostile` runs in a whole host, against an API server in this process, and does what a script
-//! made of the input says.
+//! The target `imports`: calls every import with any arguments. The plugin `hostile` runs in a whole host, against an API server in this
+//! process, and executes a script that is made from the input.
 //!
-//! Whatever the script does, the call ends within its limits, no task of the host panics, the plugin works again afterwards, and what its
-//! status says is one line.
+//! Whatever the script does, the call must end within its limits, no task of the host may panic, the plugin must work afterwards, and the
+//! error in its status must be a single line.
 
 mod script;
 
@@ -25,19 +25,19 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use crate::is_one_line;
+use crate::assert_one_line;
 
-/// Many times the limits of a call, for a slow machine: a script that does not end by then does not end.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a script may take. Many times the limits of a call, for slow machines.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One host for all inputs, as in production: what one input leaves behind, the next ones meet.
-struct Stage {
+/// A host, its API server and the plugin `hostile`. All inputs share them, as in production: an input meets the effects of previous ones.
+struct TestHost {
     runtime: Runtime,
     server: ApiServer,
     host: PluginHost,
-    /// Counts the inputs, so that each has an object of its own.
+    /// The number of inputs so far, so that each has its own object.
     inputs: AtomicU64,
-    /// Set by the panic hook. A panic in a task of the host ends that task only, and would go unnoticed.
+    /// Set by the panic hook. A panic in a task of the host only ends that task, and would go unnoticed.
     panicked: Arc<AtomicBool>,
     _plugins: TempDir,
 }
@@ -64,9 +64,9 @@ fn sidecar() -> String {
     json!({"config": {"descriptor": descriptor}, "limits": limits}).to_string()
 }
 
-fn stage() -> &'static Stage {
-    static STAGE: OnceLock<Stage> = OnceLock::new();
-    STAGE.get_or_init(|| {
+fn test_host() -> &'static TestHost {
+    static TEST_HOST: OnceLock<TestHost> = OnceLock::new();
+    TEST_HOST.get_or_init(|| {
         let panicked = Arc::new(AtomicBool::new(false));
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new({
@@ -86,7 +86,7 @@ fn stage() -> &'static Stage {
         std::fs::write(plugins.path().join("hostile.wasm"), guest()).expect("written");
         let server = ApiServer::builder().build();
         let host = runtime.block_on(async { start(&server, plugins.path()) });
-        Stage { runtime, server, host, inputs: AtomicU64::new(0), panicked, _plugins: plugins }
+        TestHost { runtime, server, host, inputs: AtomicU64::new(0), panicked, _plugins: plugins }
     })
 }
 
@@ -114,7 +114,7 @@ fn start(server: &ApiServer, plugins: &Path) -> PluginHost {
     let engine = Engine::new(EngineOptions::default()).expect("an engine");
     let metrics = Metrics::register(&mut Registry::default());
     let host = PluginHost::new(options, kube::Client::new(service, "default"), engine, metrics);
-    // It runs for as long as the process.
+    // It runs until the process ends.
     tokio::spawn({
         let host = host.clone();
         async move { host.run(CancellationToken::new()).await }
@@ -122,7 +122,7 @@ fn start(server: &ApiServer, plugins: &Path) -> PluginHost {
     host
 }
 
-impl Stage {
+impl TestHost {
     async fn send(&self, method: Method, name: &str, body: &Value) {
         let request = Request::builder()
             .method(method)
@@ -131,28 +131,28 @@ impl Stage {
             .body(Full::new(Bytes::from(body.to_string())))
             .expect("a request");
         let answer = self.server.service().oneshot(request).await.expect("it always answers");
-        // The script may have deleted the object, or changed it.
+        // The status does not matter: the script may have changed or deleted the object.
         drop(answer.into_body().collect().await);
     }
 
-    /// A counter of the plugin; 0 before it is there.
+    /// Returns a counter of the plugin, 0 before the plugin is loaded.
     fn count(&self, counter: &str) -> u64 {
         let status = self.host.status();
         status.first().and_then(|plugin| plugin.counters.get(counter).copied()).unwrap_or_default()
     }
 
-    /// Waits until the plugin has counted more than before, and has nothing queued.
-    async fn counted(&self, counter: &str, before: u64) {
+    /// Waits until the counter exceeds `before` and the plugin's queue is empty.
+    async fn wait_for_count(&self, counter: &str, before: u64) {
         let is_idle = || self.host.status().first().is_some_and(|plugin| plugin.queue_depth == 0);
         while self.count(counter) <= before || !is_idle() {
-            // The host tells nobody of its counters.
+            // The host has no notification for changed counters.
             sleep(Duration::from_millis(1)).await;
         }
     }
 
-    /// Gives the plugin its object and waits until it has been through the script, then takes the object away and waits until the plugin
-    /// has done that work, too: it works again, whatever the script did.
-    async fn perform(&self, script: &Value) {
+    /// Creates an object with the script and waits until the plugin has executed it. Then deletes the object and waits until the plugin has
+    /// handled the deletion, which shows that it still works.
+    async fn execute(&self, script: &Value) {
         let number = self.inputs.fetch_add(1, Ordering::Relaxed);
         let name = format!("fuzz-{number}");
         let manifest = json!({
@@ -160,21 +160,21 @@ impl Stage {
         });
         let before = self.count("reconciles");
         self.send(Method::POST, "", &manifest).await;
-        self.counted("reconciles", before).await;
+        self.wait_for_count("reconciles", before).await;
         let before = self.count("succeeded");
         self.send(Method::DELETE, &name, &json!({})).await;
-        self.counted("succeeded", before).await;
+        self.wait_for_count("succeeded", before).await;
     }
 }
 
 pub(crate) fn run(input: &[u8]) {
-    let stage = stage();
+    let test_host = test_host();
     let script = script::script(input);
-    let ended = stage.runtime.block_on(async { timeout(PATIENCE, stage.perform(&script)).await });
-    assert!(ended.is_ok(), "the script did not end: {script}\n{:#?}", stage.host.status());
-    assert!(!stage.panicked.load(Ordering::SeqCst), "a task of the host panicked: {script}");
-    for plugin in stage.host.status() {
+    let ended = test_host.runtime.block_on(async { timeout(TIMEOUT, test_host.execute(&script)).await });
+    assert!(ended.is_ok(), "the script did not end: {script}\n{:#?}", test_host.host.status());
+    assert!(!test_host.panicked.load(Ordering::SeqCst), "a task of the host panicked: {script}");
+    for plugin in test_host.host.status() {
         assert_ne!(plugin.state.as_str(), "failed", "the plugin failed: {plugin:#?}");
-        is_one_line(&plugin.error);
+        assert_one_line(&plugin.error);
     }
 }

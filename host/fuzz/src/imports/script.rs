@@ -1,17 +1,17 @@
-//! From any bytes to a script for the plugin `hostile`: which imports are called, and with what.
+//! Converts any bytes to a script for the plugin `hostile`: a list of imports to call, with their arguments.
 
 use arbitrary::{Result, Unstructured};
 use serde_json::{Value, json};
 
-/// Steps of one script.
-const STEPS: usize = 8;
-/// Times that one step is repeated.
-const TIMES: u32 = 50;
-/// Bytes of a text that is made by repetition. A larger text only takes longer.
-const REPEATED: usize = 64 << 10;
+/// The most steps of a script.
+const MAX_STEPS: usize = 8;
+/// The most times that a step is repeated.
+const MAX_REPETITIONS: u32 = 50;
+/// The longest text that is made by repetition, in bytes. A longer one would only take more time.
+const MAX_REPEATED_BYTES: usize = 64 << 10;
 
-/// Texts that mean something to one import or another.
-const TELLING: &[&str] = &[
+/// Texts that some import treats specially.
+const SPECIAL_TEXTS: &[&str] = &[
     "",
     "maps",
     "default",
@@ -47,12 +47,12 @@ const TELLING: &[&str] = &[
     "{turn}",
 ];
 
-/// The script that these bytes stand for, a list of steps.
+/// Returns the script for these bytes, a list of steps.
 pub(super) fn script(input: &[u8]) -> Value {
     let mut bytes = Unstructured::new(input);
     let mut steps = Vec::new();
-    while !bytes.is_empty() && steps.len() < STEPS {
-        // Bytes that end in the middle of a step end the script.
+    while !bytes.is_empty() && steps.len() < MAX_STEPS {
+        // The script ends if the bytes end in the middle of a step.
         let Ok(step) = step(&mut bytes) else { break };
         steps.push(step);
     }
@@ -61,12 +61,12 @@ pub(super) fn script(input: &[u8]) -> Value {
 
 fn text(bytes: &mut Unstructured<'_>) -> Result<Value> {
     Ok(match bytes.int_in_range(0..=5)? {
-        0..=3 => json!(bytes.choose(TELLING)?),
+        0..=3 => json!(bytes.choose(SPECIAL_TEXTS)?),
         4 => json!(String::from_utf8_lossy(bytes.bytes(bytes.len().min(12))?)),
         _ => {
-            let repeated = *bytes.choose(TELLING)?;
-            let times = bytes.int_in_range(0..=REPEATED / repeated.len().max(1))?;
-            json!({"repeat": repeated, "times": times, "after": bytes.choose(TELLING)?})
+            let repeated = *bytes.choose(SPECIAL_TEXTS)?;
+            let times = bytes.int_in_range(0..=MAX_REPEATED_BYTES / repeated.len().max(1))?;
+            json!({"repeat": repeated, "times": times, "after": bytes.choose(SPECIAL_TEXTS)?})
         }
     })
 }
@@ -130,7 +130,7 @@ fn step(bytes: &mut Unstructured<'_>) -> Result<Value> {
         12 => {
             json!({"do": "queue.add", "watch": text(bytes)?, "namespace": text(bytes)?, "name": text(bytes)?})
         }
-        // Later than any run: the queue keeps it.
+        // So late that the item stays in the queue for the whole run.
         13 => {
             json!({"do": "queue.add-after", "watch": text(bytes)?, "namespace": text(bytes)?, "name": text(bytes)?,
             "milliseconds": bytes.int_in_range(1_000_000..=u32::MAX)?})
@@ -147,12 +147,12 @@ fn step(bytes: &mut Unstructured<'_>) -> Result<Value> {
         21 => json!({"do": "fail", "message": text(bytes)?}),
         kind => {
             let kind = ["counter", "gauge", "histogram"][(kind - 22).min(2)];
-            // A number that is none cannot be written in JSON; 1e308 overflows where it is added.
+            // JSON has no NaN and no infinity; 1e308 overflows when it is added to itself.
             let value = *bytes.choose(&[0.0, 1.0, -1.0, 0.5, 1e308])?;
             json!({"do": format!("metrics.{kind}"), "name": text(bytes)?, "labels": labels(bytes)?, "value": value})
         }
     };
-    step["times"] = bytes.int_in_range(1..=TIMES)?.into();
+    step["times"] = bytes.int_in_range(1..=MAX_REPETITIONS)?.into();
     Ok(step)
 }
 
@@ -161,12 +161,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_bytes_are_a_script_and_the_same_bytes_the_same_script() {
+    fn any_bytes_make_a_script_and_equal_bytes_make_equal_scripts() {
         assert_eq!(script(&[]), json!([]));
         let input: Vec<u8> =
             (0..4000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         let made = script(&input);
-        assert_eq!(made.as_array().map(Vec::len), Some(STEPS), "{made:#}");
+        assert_eq!(made.as_array().map(Vec::len), Some(MAX_STEPS), "{made:#}");
         assert_eq!(script(&input), made);
     }
 }

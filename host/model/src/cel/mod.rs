@@ -1,39 +1,39 @@
-//! Bounds of CEL expressions, checked on the text before a parser sees it.
+//! Limits of CEL expressions, checked on the text before it is parsed.
 //!
-//! The parser, the expression it makes, and everything that walks or drops that expression recurse once per level of nesting, and the
-//! parser's look-ahead doubles with each doubled prefix operator (`!!(!!(…`). A text within these bounds needs little stack, memory and time.
+//! The CEL parser, the expression tree, and everything that walks or drops that tree recurse once per level of nesting, and the parser's
+//! look-ahead doubles with each doubled prefix operator (`!!(!!(…`). An expression within these limits needs little stack, memory and time.
 
 mod tokens;
 
 use tokens::{Token, Tokens};
 
-/// Bytes of an expression.
+/// The longest expression in bytes.
 pub const MAX_LENGTH: usize = 8192;
-/// Names, literals, operators and brackets of an expression.
+/// The most tokens of an expression: names, literals, operators and brackets.
 pub const MAX_TOKENS: usize = 2048;
-/// Brackets and conditionals that are open at the same time.
+/// The most brackets and conditionals that are open at the same time.
 pub const MAX_OPEN: usize = 24;
-/// Levels of nesting: brackets, conditionals, prefixes, and operators or members in a row.
+/// The most levels of nesting: brackets, conditionals, prefixes, and operators or members in a row.
 pub const MAX_DEPTH: usize = 64;
-/// Places with two or more prefix operators in a row.
+/// The most places with two or more prefix operators in a row.
 pub const MAX_DOUBLED_PREFIXES: usize = 4;
 
-/// Why an expression is refused before it is parsed.
+/// Why an expression was refused before it was parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem} at byte {position}; {remedy}")]
 pub struct ExpressionError {
     problem: String,
-    /// From 1.
+    /// The offset in bytes, from 1.
     position: usize,
     remedy: &'static str,
 }
 
 const SHORTEN: &str = "shorten the expression, or decide in the plugin";
 
-/// Checks that the text may be given to a CEL parser. Linear in its length.
+/// Checks that the text is safe to parse as CEL, in time linear in its length.
 ///
 /// # Errors
-/// The text exceeds a bound, or has a character or literal that CEL does not have.
+/// If the text exceeds a limit, or contains a character or literal that is not in CEL's grammar.
 pub fn check(text: &str) -> Result<(), ExpressionError> {
     let error = |problem: String, position, remedy| Err(ExpressionError { problem, position, remedy });
     if text.len() > MAX_LENGTH {
@@ -51,128 +51,133 @@ pub fn check(text: &str) -> Result<(), ExpressionError> {
         if count > MAX_TOKENS {
             return error(format!("there are more than {MAX_TOKENS} tokens"), position + 1, SHORTEN);
         }
-        if let Err(problem) = nesting.take(token) {
+        if let Err(problem) = nesting.push(token) {
             return error(problem, position + 1, SHORTEN);
         }
     }
     Ok(())
 }
 
-/// What is open at a point of the text.
+/// The brackets and operators that are open at a point of the text.
 #[derive(Default)]
 struct Nesting {
     /// The levels around the innermost one.
     outer: Vec<Level>,
-    here: Level,
-    /// The sum over `outer` of how deep its brackets are, and of its conditionals.
+    innermost: Level,
+    /// The sum of the bracket depths of `outer`.
     outer_depth: usize,
+    /// The sum of the conditionals of `outer`.
     outer_conditionals: usize,
     /// Prefix operators directly before this point.
     prefixes: usize,
     doubled_prefixes: usize,
 }
 
-/// What stands between two brackets: items with commas between them, of which each has conditionals, junctions and, between those, sums
-/// of operands. Each count is an upper bound of what it adds to the depth of the expression.
+/// The text inside one pair of brackets: items separated by commas. An item consists of conditionals, of logical operators, and between
+/// those of sums of operands. Each count is an upper bound of what it adds to the depth of the expression.
 #[derive(Clone, Copy, Default)]
 struct Level {
-    /// The depth of the items before this one.
+    /// The largest depth of the previous items.
     items: usize,
-    /// Conditionals of this item: the next is in the last branch of the one before.
+    /// Conditionals of this item. Each is in the last branch of the previous one.
     conditionals: usize,
-    /// `&&` and `||` of this item, of which the parser makes a balanced tree.
-    junctions: usize,
-    /// The depth of the sums before this one in this item.
+    /// `&&` and `||` of this item, which the parser puts into a balanced tree.
+    logical_operators: usize,
+    /// The largest depth of the previous sums of this item.
     sums: usize,
-    /// Binary operators of this sum: the first operand is below all of them.
+    /// Binary operators of this sum. The first operand is below all of them.
     operators: usize,
-    /// The depth of the operands before this one in this sum.
+    /// The largest depth of the previous operands of this sum.
     operands: usize,
     /// Members, calls, indexes and prefixes of this operand.
     steps: usize,
-    /// The depth of the brackets of this operand that are closed.
+    /// The largest depth of the closed brackets of this operand.
     closed: usize,
 }
 
 impl Level {
-    fn junction_depth(self) -> usize {
-        self.junctions.checked_ilog2().map_or(0, |log| log as usize + 1)
+    fn logical_depth(self) -> usize {
+        self.logical_operators.checked_ilog2().map_or(0, |log| log as usize + 1)
     }
 
-    /// How deep a bracket that opens here is.
-    fn path(self) -> usize {
-        self.conditionals + self.junction_depth() + self.operators + self.steps
+    /// Returns the depth of a bracket that opens at this point.
+    fn bracket_depth(self) -> usize {
+        self.conditionals + self.logical_depth() + self.operators + self.steps
     }
 
-    fn operand(self) -> usize {
+    fn operand_depth(self) -> usize {
         self.operands.max(self.steps + self.closed)
     }
 
-    fn sum(self) -> usize {
-        self.sums.max(self.operators + self.operand())
+    fn sum_depth(self) -> usize {
+        self.sums.max(self.operators + self.operand_depth())
     }
 
     fn depth(self) -> usize {
-        self.items.max(self.conditionals + self.junction_depth() + self.sum())
+        self.items.max(self.conditionals + self.logical_depth() + self.sum_depth())
     }
 
     fn end_operand(&mut self) {
-        *self = Self { operands: self.operand(), steps: 0, closed: 0, ..*self };
+        *self = Self { operands: self.operand_depth(), steps: 0, closed: 0, ..*self };
     }
 
     fn end_sum(&mut self) {
-        *self = Self { sums: self.sum(), operators: 0, operands: 0, steps: 0, closed: 0, ..*self };
+        *self = Self { sums: self.sum_depth(), operators: 0, operands: 0, steps: 0, closed: 0, ..*self };
     }
 }
 
 impl Nesting {
-    fn take(&mut self, token: Token) -> Result<(), String> {
+    /// Adds a token.
+    ///
+    /// # Errors
+    /// The limit that is exceeded.
+    fn push(&mut self, token: Token) -> Result<(), String> {
         let prefixes = std::mem::take(&mut self.prefixes);
-        let here = &mut self.here;
+        let innermost = &mut self.innermost;
         match token {
             Token::Open => {
-                here.steps += 1;
-                self.outer_depth += here.path();
-                self.outer_conditionals += here.conditionals;
-                self.outer.push(std::mem::take(here));
+                innermost.steps += 1;
+                self.outer_depth += innermost.bracket_depth();
+                self.outer_conditionals += innermost.conditionals;
+                self.outer.push(std::mem::take(innermost));
             }
-            // One too many is the parser's to refuse.
+            // The parser refuses a bracket that nothing opens.
             Token::Close => {
                 if let Some(mut level) = self.outer.pop() {
-                    self.outer_depth -= level.path();
+                    self.outer_depth -= level.bracket_depth();
                     self.outer_conditionals -= level.conditionals;
-                    level.closed = level.closed.max(here.depth());
-                    *here = level;
+                    level.closed = level.closed.max(innermost.depth());
+                    *innermost = level;
                 }
             }
-            Token::Comma => *here = Level { items: here.depth(), ..Level::default() },
-            Token::Colon => here.end_sum(),
-            Token::Junction => {
-                here.end_sum();
-                here.junctions += 1;
+            Token::Comma => *innermost = Level { items: innermost.depth(), ..Level::default() },
+            Token::Colon => innermost.end_sum(),
+            Token::Logical => {
+                innermost.end_sum();
+                innermost.logical_operators += 1;
             }
             Token::Question => {
-                here.end_sum();
-                here.conditionals += 1;
+                innermost.end_sum();
+                innermost.conditionals += 1;
             }
             Token::Prefix => {
-                // It may be a binary minus.
-                here.end_operand();
-                here.operators += 1;
+                // This may be a binary minus.
+                innermost.end_operand();
+                innermost.operators += 1;
                 self.prefixes = prefixes + 1;
                 self.doubled_prefixes += usize::from(self.prefixes == 2);
             }
             Token::Operator => {
-                here.end_operand();
-                here.operators += 1;
+                innermost.end_operand();
+                innermost.operators += 1;
             }
-            Token::Dot => here.steps += 1,
+            Token::Dot => innermost.steps += 1,
             Token::Operand => {}
         }
-        if self.outer.len() + self.outer_conditionals + self.here.conditionals > MAX_OPEN {
+        if self.outer.len() + self.outer_conditionals + self.innermost.conditionals > MAX_OPEN {
             return Err(format!("more than {MAX_OPEN} brackets and conditionals are open"));
         }
-        if self.outer_depth + self.here.depth() > MAX_DEPTH {
+        if self.outer_depth + self.innermost.depth() > MAX_DEPTH {
             return Err(format!("the expression nests deeper than {MAX_DEPTH} levels"));
         }
         if self.doubled_prefixes > MAX_DOUBLED_PREFIXES {

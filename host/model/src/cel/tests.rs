@@ -1,11 +1,14 @@
+//! Expressions within and beyond each limit.
+
 use super::*;
 
+/// Returns the error for `text`, "" if there is none.
 fn refusal(text: &str) -> String {
     check(text).err().map(|error| error.to_string()).unwrap_or_default()
 }
 
 #[test]
-fn expressions_that_are_written_by_hand_are_within_the_bounds() {
+fn ordinary_expressions_are_within_the_limits() {
     for text in [
         "",
         "object.spec.replicas > old.spec.replicas && !labelsChanged()",
@@ -26,8 +29,8 @@ fn expressions_that_are_written_by_hand_are_within_the_bounds() {
 }
 
 #[test]
-fn an_expression_beyond_a_bound_is_refused_before_it_is_parsed() {
-    for (text, bound) in [
+fn an_expression_beyond_a_limit_is_refused_before_it_is_parsed() {
+    for (text, limit) in [
         ("(".repeat(1000), "24 brackets"),
         ("a.f(".repeat(30), "24 brackets"),
         ("[".repeat(25), "24 brackets"),
@@ -57,14 +60,14 @@ fn an_expression_beyond_a_bound_is_refused_before_it_is_parsed() {
         ("a = b".to_owned(), "a character that CEL does not have"),
     ] {
         let error = refusal(&text);
-        assert!(error.contains(bound), "{text:.40}: {error}");
+        assert!(error.contains(limit), "{text:.40}: {error}");
         assert!(error.contains("; "), "a remedy: {error}");
     }
 }
 
 #[test]
-fn nesting_ends_with_its_bracket() {
+fn nesting_ends_with_the_closing_bracket() {
     let group = "(".repeat(24) + "a" + &")".repeat(24);
     assert_eq!(refusal(&vec![group; 10].join(" && ")), "");
-    assert_eq!(refusal(")))))"), "", "the parser's to refuse");
+    assert_eq!(refusal(")))))"), "", "the parser refuses it");
 }

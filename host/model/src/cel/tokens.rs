@@ -1,19 +1,22 @@
-//! The tokens of a CEL text, as far as they bear on its nesting, with the lexical grammar of the CEL specification. What the grammar does not
-//! have is an error: a parser that skips it would see what follows in another way.
+//! Splits CEL text into tokens, classified by their effect on the nesting.
+//!
+//! The lexical grammar is that of the CEL specification. Text that is not in the grammar is an error: a parser that skips such text could
+//! tokenize what follows differently.
 
-/// A token by what it does to the nesting.
+/// A token, classified by its effect on the nesting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// `(`, `[` or `{`.
     Open,
+    /// `)`, `]` or `}`.
     Close,
     Comma,
     /// `&&` or `||`.
-    Junction,
+    Logical,
     Question,
     /// `!` or `-`.
     Prefix,
-    /// A binary operator.
+    /// Another binary operator.
     Operator,
     Dot,
     Colon,
@@ -21,13 +24,14 @@ pub(super) enum Token {
     Operand,
 }
 
-/// An iterator over tokens and the bytes where they begin; after an error there is nothing more.
+/// An iterator over tokens with their byte offsets. It ends after the first error.
 pub(super) struct Tokens<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-type Failure = (usize, &'static str);
+/// The byte offset of an error, and what is wrong there.
+type TokenError = (usize, &'static str);
 
 impl<'a> Tokens<'a> {
     pub(super) fn of(text: &'a str) -> Self {
@@ -48,7 +52,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    fn skip_hidden(&mut self) {
+    fn skip_whitespace_and_comments(&mut self) {
         loop {
             self.skip_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0x0c));
             if !self.rest().starts_with(b"//") {
@@ -58,11 +62,11 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    fn token(&mut self, first: u8) -> Result<Token, Failure> {
+    fn token(&mut self, first: u8) -> Result<Token, TokenError> {
         const PAIRS: [&[u8; 2]; 6] = [b"==", b"!=", b"<=", b">=", b"&&", b"||"];
         if let Some(pair) = PAIRS.iter().find(|pair| self.rest().starts_with(pair.as_slice())) {
             self.at += 2;
-            return Ok(if matches!(pair[0], b'&' | b'|') { Token::Junction } else { Token::Operator });
+            return Ok(if matches!(pair[0], b'&' | b'|') { Token::Logical } else { Token::Operator });
         }
         match first {
             b'\'' | b'"' => return self.string(false),
@@ -86,7 +90,7 @@ impl<'a> Tokens<'a> {
         Ok(token)
     }
 
-    fn name(&mut self) -> Result<Token, Failure> {
+    fn name(&mut self) -> Result<Token, TokenError> {
         let start = self.at;
         self.skip_while(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         let name = &self.bytes[start..self.at];
@@ -114,7 +118,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    fn escaped_name(&mut self) -> Result<Token, Failure> {
+    fn escaped_name(&mut self) -> Result<Token, TokenError> {
         let start = self.at;
         self.at += 1;
         self.skip_while(|byte| byte.is_ascii_alphanumeric() || b"_.-/ ".contains(&byte));
@@ -125,7 +129,7 @@ impl<'a> Tokens<'a> {
         Ok(Token::Operand)
     }
 
-    fn string(&mut self, is_raw: bool) -> Result<Token, Failure> {
+    fn string(&mut self, is_raw: bool) -> Result<Token, TokenError> {
         let start = self.at;
         let quote = self.bytes[start];
         let is_triple = self.rest().starts_with(&[quote; 3]);
@@ -145,7 +149,7 @@ impl<'a> Tokens<'a> {
         Err((start, "a string is not closed"))
     }
 
-    fn escape(&mut self) -> Result<(), Failure> {
+    fn escape(&mut self) -> Result<(), TokenError> {
         let digits = match self.peek(1) {
             Some(b'a' | b'b' | b'f' | b'n' | b'r' | b't' | b'v' | b'"' | b'\'' | b'\\' | b'?' | b'`') => 0,
             Some(b'x' | b'X') => 2,
@@ -172,10 +176,10 @@ impl<'a> Tokens<'a> {
 }
 
 impl Iterator for Tokens<'_> {
-    type Item = Result<(usize, Token), Failure>;
+    type Item = Result<(usize, Token), TokenError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.skip_hidden();
+        self.skip_whitespace_and_comments();
         let (start, first) = (self.at, self.peek(0)?);
         let token = self.token(first);
         if token.is_err() {

@@ -1,10 +1,12 @@
+//! [`FieldSelector`].
+
 use std::borrow::Cow;
 use std::fmt;
 
 use super::SelectorError;
 use crate::Object;
 
-/// A field selector: requirements of equality that must all hold.
+/// A field selector: `path=value` and `path!=value` requirements that must all hold.
 ///
 /// ```
 /// use pilothouse_model::{FieldSelector, Object};
@@ -23,7 +25,7 @@ pub struct FieldSelector {
 pub struct FieldRequirement {
     /// The dotted path, such as `metadata.name`.
     pub path: String,
-    /// Whether the field must equal the value, or must not.
+    /// Whether the field must be equal to the value (`=`) or different from it (`!=`).
     pub equal: bool,
     /// The value.
     pub value: String,
@@ -33,17 +35,16 @@ const REMEDY: &str =
     "write path=value or path!=value, joined by commas, with \\ before a comma, = or \\ in a value";
 
 impl FieldSelector {
-    /// The selector that takes everything.
+    /// Returns the selector that matches every object.
     #[must_use]
     pub fn everything() -> Self {
         Self::default()
     }
 
-    /// Parses the text of a `fieldSelector` parameter. Requirements are sorted, so that equal selectors have equal
-    /// texts.
+    /// Parses a `fieldSelector` parameter. The requirements are sorted, so that equal selectors are written as equal text.
     ///
     /// # Errors
-    /// Names the place of the first term that is malformed.
+    /// If a term is malformed. The error names the column of the first one.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let error = |problem: String, offset: usize| SelectorError {
             selector: text.to_owned(),
@@ -70,27 +71,28 @@ impl FieldSelector {
         Ok(Self { requirements })
     }
 
-    /// Whether it takes everything.
+    /// Returns whether the selector has no requirements and so matches every object.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// The requirements, sorted.
+    /// Returns the requirements, sorted.
     #[must_use]
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
 
-    /// Whether all requirements hold; `value` answers for a path, "" where the field is absent (as Kubernetes does).
+    /// Returns whether all requirements hold. `value` returns the value at a path, "" if the field is absent (as in Kubernetes).
     pub fn matches<'a>(&self, value: impl Fn(&str) -> Cow<'a, str>) -> bool {
         self.requirements
             .iter()
             .all(|requirement| (value(&requirement.path) == requirement.value.as_str()) == requirement.equal)
     }
 
-    /// Whether the object's own fields meet the requirements, taking a dotted path as a JSON path. That is what the
-    /// server does for `metadata.name` and `metadata.namespace`; what other paths mean, only the server knows.
+    /// Returns whether the object's fields meet the requirements. A path is taken as the location of a field in the object. This is what
+    /// the API server does for `metadata.name` and `metadata.namespace`; the meaning of other paths depends on the resource, and only the
+    /// server knows it.
     #[must_use]
     pub fn matches_object(&self, object: &Object) -> bool {
         self.matches(|path| match path {
@@ -101,7 +103,7 @@ impl FieldSelector {
     }
 }
 
-/// Splits at commas that no backslash escapes; yields each term with its byte offset.
+/// Splits at commas that no backslash escapes, and returns the terms with their byte offsets.
 fn split_terms(text: &str) -> Vec<(usize, &str)> {
     let mut terms = Vec::new();
     let (mut start, mut escaped) = (0, false);
@@ -120,7 +122,7 @@ fn split_terms(text: &str) -> Vec<(usize, &str)> {
     terms
 }
 
-/// The first of `!=`, `==` and `=` in a term.
+/// Splits a term at its first `!=`, `==` or `=`.
 fn split_operator(term: &str) -> Option<(&str, &'static str, &str)> {
     for (at, _) in term.char_indices() {
         for operator in ["!=", "==", "="] {

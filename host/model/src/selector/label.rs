@@ -1,3 +1,5 @@
+//! [`LabelSelector`].
+
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -19,12 +21,12 @@ pub struct LabelSelector {
     requirements: Vec<LabelRequirement>,
 }
 
-/// One requirement on one label.
+/// A requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LabelRequirement {
     /// The label's key.
     pub key: String,
-    /// How its value is judged.
+    /// How the label is compared with the values.
     pub operator: Operator,
     /// The values; empty for `Exists` and `DoesNotExist`.
     pub values: BTreeSet<String>,
@@ -33,17 +35,17 @@ pub struct LabelRequirement {
 /// How a label is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operator {
-    /// The label is there, with one of the values.
+    /// The label is present with one of the values.
     In,
-    /// The label is absent, or has none of the values.
+    /// The label is absent or has none of the values.
     NotIn,
-    /// The label is there.
+    /// The label is present.
     Exists,
     /// The label is absent.
     DoesNotExist,
-    /// The label is there and its value is an integer above the one given.
+    /// The label is present and its value is an integer greater than the given one.
     GreaterThan,
-    /// The label is there and its value is an integer below the one given.
+    /// The label is present and its value is an integer less than the given one.
     LessThan,
 }
 
@@ -51,13 +53,13 @@ const REMEDY: &str =
     "write key=value, key!=value, key in (a,b), key notin (a,b), key, !key, key>1 or key<1, joined by commas";
 
 impl LabelSelector {
-    /// The selector that takes everything.
+    /// Returns the selector that matches every object.
     #[must_use]
     pub fn everything() -> Self {
         Self::default()
     }
 
-    /// The selector of the given requirements, in canonical order.
+    /// Returns the selector with these requirements, sorted and without duplicates.
     #[must_use]
     pub fn new(mut requirements: Vec<LabelRequirement>) -> Self {
         requirements.sort();
@@ -65,11 +67,10 @@ impl LabelSelector {
         Self { requirements }
     }
 
-    /// Parses the text of a `labelSelector` parameter. Requirements are sorted, so that equal selectors have equal
-    /// texts.
+    /// Parses a `labelSelector` parameter. The requirements are sorted, so that equal selectors are written as equal text.
     ///
     /// # Errors
-    /// Names the place and the remedy of the first thing that is malformed.
+    /// If the text is malformed. The error names the column and the remedy.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut parser = Parser { text, rest: text };
         let mut requirements = Vec::new();
@@ -89,10 +90,10 @@ impl LabelSelector {
         }
     }
 
-    /// Reads the `{matchLabels, matchExpressions}` form of a manifest.
+    /// Reads a `LabelSelector` of a manifest: `{matchLabels, matchExpressions}`.
     ///
     /// # Errors
-    /// Names the member that is malformed.
+    /// If a member is malformed. The error names it.
     pub fn from_json(value: &serde_json::Value) -> Result<Self, SelectorError> {
         let error = |problem: String| SelectorError {
             selector: value.to_string(),
@@ -122,19 +123,19 @@ impl LabelSelector {
         Ok(Self::new(requirements))
     }
 
-    /// Whether it takes everything.
+    /// Returns whether the selector has no requirements and so matches every object.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// The requirements, sorted.
+    /// Returns the requirements, sorted.
     #[must_use]
     pub fn requirements(&self) -> &[LabelRequirement] {
         &self.requirements
     }
 
-    /// Whether all requirements hold; `label` answers for a key.
+    /// Returns whether all requirements hold. `label` returns the value of a label.
     pub fn matches<S: AsRef<str>>(&self, label: impl Fn(&str) -> Option<S>) -> bool {
         self.requirements.iter().all(|requirement| {
             let value = label(&requirement.key);
@@ -142,7 +143,7 @@ impl LabelSelector {
         })
     }
 
-    /// Whether the object's labels meet the requirements.
+    /// Returns whether the object's labels meet the requirements.
     #[must_use]
     pub fn matches_object(&self, object: &Object) -> bool {
         self.is_empty() || self.matches(|key| object.label(key))
@@ -150,13 +151,13 @@ impl LabelSelector {
 }
 
 impl LabelRequirement {
-    /// `key=value`.
+    /// Returns the requirement `key=value`.
     #[must_use]
     pub fn equals(key: &str, value: &str) -> Self {
         Self { key: key.to_owned(), operator: Operator::In, values: BTreeSet::from([value.to_owned()]) }
     }
 
-    /// Whether a label with this value, or none, meets the requirement.
+    /// Returns whether a label with this value meets the requirement; `None` is an absent label.
     #[must_use]
     pub fn matches(&self, value: Option<&str>) -> bool {
         match (self.operator, value) {
@@ -164,12 +165,15 @@ impl LabelRequirement {
             (Operator::NotIn, value) => value.is_none_or(|value| !self.values.contains(value)),
             (Operator::Exists, value) => value.is_some(),
             (Operator::DoesNotExist, value) => value.is_none(),
-            (Operator::GreaterThan, value) => self.number(value).is_some_and(|(value, bound)| value > bound),
-            (Operator::LessThan, value) => self.number(value).is_some_and(|(value, bound)| value < bound),
+            (Operator::GreaterThan, value) => {
+                self.integers(value).is_some_and(|(value, bound)| value > bound)
+            }
+            (Operator::LessThan, value) => self.integers(value).is_some_and(|(value, bound)| value < bound),
         }
     }
 
-    fn number(&self, value: Option<&str>) -> Option<(i64, i64)> {
+    /// Returns the label's value and the requirement's value as integers.
+    fn integers(&self, value: Option<&str>) -> Option<(i64, i64)> {
         Some((value?.parse().ok()?, self.values.first()?.parse().ok()?))
     }
 
@@ -289,7 +293,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Everything up to a character with a meaning of its own.
+    /// Takes the text up to white space or a character of an operator.
     fn word(&mut self) -> &'a str {
         let end = self
             .rest
@@ -343,7 +347,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// A qualified name: an optional DNS prefix of up to 253 characters, and a name of up to 63.
+/// Checks a qualified name: an optional DNS prefix of up to 253 characters, and a name of up to 63.
 fn check_key(key: &str) -> Result<(), String> {
     let (prefix, name) = key.rsplit_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     if prefix.is_some_and(|prefix| !is_dns_subdomain(prefix)) {

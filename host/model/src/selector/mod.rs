@@ -1,4 +1,4 @@
-//! Label and field selectors, with the grammar of `k8s.io/apimachinery/pkg/labels` and `pkg/fields`.
+//! Label and field selectors, with the grammars of `k8s.io/apimachinery/pkg/labels` and `k8s.io/apimachinery/pkg/fields`.
 
 mod field;
 mod label;
@@ -16,8 +16,8 @@ pub struct SelectorError {
     pub selector: String,
     /// What is wrong.
     pub problem: String,
-    /// Where, in characters from 1.
+    /// Where the problem is, in characters from 1.
     pub column: usize,
-    /// What would be right.
+    /// How to write a selector.
     pub remedy: &'static str,
 }

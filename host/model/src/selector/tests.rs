@@ -1,3 +1,5 @@
+//! Parsing, matching and writing selectors.
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -9,13 +11,13 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-fn takes(selector: &str, pairs: &[(&str, &str)]) -> bool {
+fn matches(selector: &str, pairs: &[(&str, &str)]) -> bool {
     let labels = labels(pairs);
     LabelSelector::parse(selector).expect(selector).matches(|key| labels.get(key))
 }
 
 #[test]
-fn label_operators_judge_presence_and_value() {
+fn label_operators_compare_presence_and_value() {
     let web = [("app", "web"), ("tier", "3")];
     for (selector, expected) in [
         ("", true),
@@ -37,14 +39,14 @@ fn label_operators_judge_presence_and_value() {
         ("in in (a)", false),
         ("app=", false),
     ] {
-        assert_eq!(takes(selector, &web), expected, "{selector}");
+        assert_eq!(matches(selector, &web), expected, "{selector}");
     }
-    assert!(takes("app=", &[("app", "")]));
-    assert!(takes("app in (,a)", &[("app", "")]));
+    assert!(matches("app=", &[("app", "")]));
+    assert!(matches("app in (,a)", &[("app", "")]));
 }
 
 #[test]
-fn a_malformed_label_selector_names_the_place_and_the_remedy() {
+fn the_error_for_a_malformed_label_selector_names_the_column_and_the_remedy() {
     for (selector, column, problem) in [
         ("app=web,", 9, "a label key is missing"),
         ("app in web", 8, "a list in parentheses is missing"),
@@ -66,7 +68,7 @@ fn a_malformed_label_selector_names_the_place_and_the_remedy() {
 }
 
 #[test]
-fn the_manifest_form_is_read() {
+fn a_label_selector_of_a_manifest_is_read() {
     let value = serde_json::json!({
         "matchLabels": {"app": "web"},
         "matchExpressions": [
@@ -80,7 +82,7 @@ fn the_manifest_form_is_read() {
 }
 
 #[test]
-fn field_selectors_compare_fields() {
+fn a_field_selector_compares_unescaped_values() {
     let selector = FieldSelector::parse(r"metadata.name=a\,b,status.phase!=Running").expect("well formed");
     let fields = labels(&[("metadata.name", "a,b")]);
     let value = |path: &str| Cow::Owned(fields.get(path).cloned().unwrap_or_default());
@@ -89,7 +91,7 @@ fn field_selectors_compare_fields() {
 }
 
 #[test]
-fn a_malformed_field_selector_names_the_place() {
+fn the_error_for_a_malformed_field_selector_names_the_column() {
     for (selector, column, problem) in [
         ("metadata.name", 1, "no operator"),
         ("a=b,=c", 5, "no path"),
@@ -142,7 +144,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_parsers_panic(text in "\\PC{0,40}") {
+    fn parsing_any_text_does_not_panic(text in "\\PC{0,40}") {
         let _ = LabelSelector::parse(&text);
         let _ = FieldSelector::parse(&text);
     }

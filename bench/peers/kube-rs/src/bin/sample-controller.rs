@@ -1,7 +1,7 @@
-//! examples/sample-controller, written with kube-rs: the peer of the end-to-end benchmark.
+//! The kube-rs peer of the end-to-end benchmark: the same controller as examples/sample-controller.
 //!
-//! The same Deployment, the same repairs, the same status and Events. Deployments are read from a cache: their watch fills a
-//! reflector and triggers the owner, as the documentation of `Controller::owns_stream` has it.
+//! It creates the same Deployments, repairs, status and Events. Deployments are read from a cache: their watch fills a reflector and triggers
+//! the owner, as in the documentation of `Controller::owns_stream`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const IMAGE: &str = "nginx:1.29";
 struct Arguments {
     #[arg(long)]
     kubeconfig: PathBuf,
-    /// Write no Events, to see what they cost.
+    /// Write no Events, to measure what they cost.
     #[arg(long)]
     no_events: bool,
 }
@@ -43,7 +43,7 @@ enum Error {
     #[error(transparent)]
     Api(#[from] kube::Error),
     #[error("{0}")]
-    Taken(String),
+    NotControlled(String),
 }
 
 #[tokio::main]
@@ -68,7 +68,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A cache that lags behind makes a conflict, and its next change starts the next try; the rest is tried again in a while.
+/// Retries every error after 5 seconds. A conflict because of a stale cache is retried earlier, when the cache changes.
 fn error_policy(foo: Arc<Foo>, error: &Error, _: Arc<Context>) -> Action {
     warn!(foo = foo.name_any(), "{error}");
     Action::requeue(Duration::from_secs(5))
@@ -88,7 +88,7 @@ async fn reconcile(foo: Arc<Foo>, context: Arc<Context>) -> Result<Action, Error
             foo.name_any()
         );
         publish(&context, &foo, EventType::Warning, "ErrResourceExists", &note).await?;
-        return Err(Error::Taken(note));
+        return Err(Error::NotControlled(note));
     }
     let deployments = Api::<Deployment>::namespaced(context.client.clone(), &namespace);
     let (deployment, written) = match present {
@@ -112,13 +112,13 @@ async fn reconcile(foo: Arc<Foo>, context: Arc<Context>) -> Result<Action, Error
     Ok(Action::await_change())
 }
 
-/// Whether the Foo controls the Deployment: by UID.
+/// Returns whether the Foo controls the Deployment, by UID.
 fn is_controlled_by(deployment: &Deployment, foo: &Foo) -> bool {
     let controller = deployment.owner_references().iter().find(|owner| owner.controller == Some(true));
     controller.is_some_and(|owner| Some(&owner.uid) == foo.metadata.uid.as_ref())
 }
 
-/// Brings what the Foo decides to what it says, and leaves the rest to others.
+/// Sets the fields of the Deployment that the Foo determines, and leaves the others unchanged.
 fn repair(deployment: &mut Deployment, foo: &Foo) {
     let spec = &mut deployment.spec;
     spec.replicas = foo.spec.replicas.or(spec.replicas);
@@ -129,7 +129,7 @@ fn repair(deployment: &mut Deployment, foo: &Foo) {
     }
 }
 
-/// Writes the status when it differs, and says whether it did.
+/// Writes the status if it has changed, and returns whether it has.
 async fn report(context: &Context, foo: &Foo, deployment: &Deployment) -> Result<bool, Error> {
     let available = deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);
     if foo.status.as_ref().is_some_and(|status| status.available_replicas == available) {

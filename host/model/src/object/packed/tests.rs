@@ -1,3 +1,5 @@
+//! Packed objects have the text and the metadata of the plain ones.
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -5,7 +7,7 @@ use serde_json::json;
 
 use super::{Dictionary, Packed, PackedObject};
 use crate::Object;
-use crate::object::tests::facts;
+use crate::object::tests::support::summary;
 
 fn pod(name: &str, text: &str, escaped: bool) -> Object {
     let mut pod = json!({
@@ -29,7 +31,7 @@ fn pod(name: &str, text: &str, escaped: bool) -> Object {
 
 fn dictionary() -> Arc<Dictionary> {
     let samples: Vec<_> = (0..200).map(|i| pod(&format!("web-{i}"), "some text", false)).collect();
-    Dictionary::train(&samples).expect("there is much to learn")
+    Dictionary::train(&samples).expect("there are samples")
 }
 
 fn packed(object: &Object) -> PackedObject {
@@ -39,9 +41,12 @@ fn packed(object: &Object) -> PackedObject {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// In whatever order it is asked: what a view knows without unpacking, it knows after it, too.
     #[test]
-    fn a_packed_object_is_the_object(name in "[a-z0-9-]{1,80}", text in "\\PC{0,200}", escaped in any::<bool>()) {
+    fn a_view_equals_the_object_before_and_after_unpacking(
+        name in "[a-z0-9-]{1,80}",
+        text in "\\PC{0,200}",
+        escaped in any::<bool>(),
+    ) {
         let object = pod(&name, &text, escaped);
         let packed = packed(&object);
         let view = packed.object();
@@ -50,16 +55,15 @@ proptest! {
             (object.uid(), object.resource_version(), object.key())
         );
         prop_assert_eq!((view.uid(), view.generation()), (object.uid(), object.generation()));
-        prop_assert_eq!(facts(&view), facts(&object));
+        prop_assert_eq!(summary(&view), summary(&object));
         prop_assert_eq!(&view, &object);
         prop_assert_eq!(view.to_value(), object.to_value());
     }
 
-    /// Whatever the dictionary was made of.
     #[test]
-    fn any_sample_will_do(texts in proptest::collection::vec("\\PC{0,40}", 1..20), text in "\\PC{0,200}") {
+    fn a_dictionary_of_any_samples_packs_any_object(texts in proptest::collection::vec("\\PC{0,40}", 1..20), text in "\\PC{0,200}") {
         let samples: Vec<_> = texts.iter().map(|text| pod("sample", text, false)).collect();
-        let dictionary = Dictionary::train(&samples).expect("something");
+        let dictionary = Dictionary::train(&samples).expect("there are samples");
         let object = pod("web", &text, false);
         if let Some(packed) = dictionary.pack(&object) {
             prop_assert_eq!(packed.object(), object);
@@ -68,31 +72,31 @@ proptest! {
 }
 
 #[test]
-fn a_view_unpacks_once_and_for_itself_alone() {
+fn a_view_unpacks_once_and_shares_the_text_with_its_clones_only() {
     let object = pod("web", "some text", false);
     let packed = packed(&object);
     let (view, other) = (packed.object(), packed.object());
     let before = view.memory_size();
     assert!(packed.memory_size() < object.memory_size() / 2, "{packed:?} is no smaller");
     assert_eq!((view.uid(), view.resource_version(), view.generation()), ("uid-of-web", "17", 3));
-    assert_eq!(view.memory_size(), before, "nobody asked for more than is there");
-    assert_eq!(view.json().as_ptr(), view.clone().json().as_ptr(), "clones share it");
+    assert_eq!(view.memory_size(), before, "these fields need no unpacking");
+    assert_eq!(view.json().as_ptr(), view.clone().json().as_ptr(), "clones share the text");
     assert_eq!(view.memory_size(), before + object.json().len());
-    assert_eq!(other.memory_size(), before, "another view shares only what is packed");
-    assert_eq!(view.closed().memory_size(), before);
-    assert!(view.closed().ptr_eq(&view) && object.closed().ptr_eq(&object));
+    assert_eq!(other.memory_size(), before, "another view has not unpacked");
+    assert_eq!(view.fresh_view().memory_size(), before);
+    assert!(view.fresh_view().ptr_eq(&view) && object.fresh_view().ptr_eq(&object));
     drop(view);
-    assert_eq!(packed.object().memory_size(), before, "the text went with the view");
+    assert_eq!(packed.object().memory_size(), before, "the text was dropped with the view");
 }
 
 #[test]
-fn views_of_one_packed_object_are_the_same_and_others_are_equal() {
+fn views_of_one_packed_object_are_the_same_pointer_and_others_are_equal() {
     let object = pod("web", "some text", false);
     let packed = packed(&object);
     let view = packed.object();
     assert!(view.ptr_eq(&packed.object()) && !view.ptr_eq(&object));
     let again = dictionary().pack(&view).expect("packed already");
-    assert!(again.ptr_eq(&packed), "packing a view gives what it is a view of");
+    assert!(again.ptr_eq(&packed), "packing a view returns the packed object");
     let other = dictionary().pack(&object).expect("smaller");
     assert!(!other.object().ptr_eq(&view) && other.object() == view);
     assert!(
@@ -101,7 +105,7 @@ fn views_of_one_packed_object_are_the_same_and_others_are_equal() {
 }
 
 #[test]
-fn what_becomes_no_smaller_stays_plain() {
+fn an_object_that_would_not_become_smaller_is_not_packed() {
     let small =
         Object::from_json(r#"{"apiVersion":"x/v9","kind":"Q","metadata":{"name":"w"}}"#).expect("an object");
     assert!(dictionary().pack(&small).is_none());
@@ -110,7 +114,7 @@ fn what_becomes_no_smaller_stays_plain() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         char::from(33 + u8::try_from((state >> 33) % 94).expect("small"))
     };
-    // 94 different characters: 6.6 bits in each byte, of which the dictionary knows nothing.
+    // 94 different characters: 6.6 bits of entropy per byte, which the dictionary does not reduce.
     let noise: String = (0..100_000).map(|_| random()).collect();
     let noisy = pod("noisy", &noise, false);
     if let Some(packed) = dictionary().pack(&noisy) {
@@ -120,17 +124,17 @@ fn what_becomes_no_smaller_stays_plain() {
 }
 
 #[test]
-fn nothing_is_learnt_from_nothing() {
+fn training_without_samples_returns_none() {
     assert!(Dictionary::train([]).is_none());
 }
 
-/// What cannot happen, but must not end the host either.
+/// Damaged memory must not end the host.
 #[test]
 fn a_damaged_object_reads_as_an_empty_one() {
     let object = pod("web", "some text", false);
     let sound = packed(&object);
-    let heads = sound.uid().len() + sound.resource_version().len();
-    for damage in [heads, heads + 7, sound.0.bytes.len() - 1] {
+    let start = sound.uid().len() + sound.resource_version().len();
+    for damage in [start, start + 7, sound.0.bytes.len() - 1] {
         let mut bytes = sound.0.bytes.clone();
         bytes[damage] ^= 0x55;
         let cut = sound.0.bytes[..damage].into();
@@ -145,10 +149,10 @@ fn a_damaged_object_reads_as_an_empty_one() {
             }));
             let view = damaged.object();
             assert_eq!((view.key(), view.uid()), (object.key(), object.uid()));
-            // A flipped bit of a literal is another text of the same length; nothing else is a text.
+            // A flipped bit in a literal makes another text of the same length. Other damage is detected.
             let is_blank = view.json().starts_with("{}");
             assert!(is_blank || view.json().len() == object.json().len());
-            assert!(!facts(&view).is_empty(), "no accessor panics");
+            assert!(!summary(&view).is_empty(), "no accessor panics");
         }
     }
 }

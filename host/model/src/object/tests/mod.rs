@@ -1,9 +1,6 @@
-mod agreement;
-mod edited;
-mod reader;
-mod successor;
+//! Parsing objects, their metadata, transforms and errors.
 
-pub(super) use agreement::facts;
+pub(super) mod support;
 
 use super::*;
 
@@ -18,7 +15,7 @@ fn pod() -> Object {
 }
 
 #[test]
-fn metadata_is_read_from_the_text() {
+fn metadata_is_found_in_the_text() {
     let pod = pod();
     assert_eq!((pod.api_version(), pod.kind()), ("v1", "Pod"));
     assert_eq!((pod.namespace(), pod.name(), pod.uid()), ("shop", "web", "u-1"));
@@ -35,7 +32,7 @@ fn metadata_is_read_from_the_text() {
 }
 
 #[test]
-fn b09_a_list_item_and_a_watch_event_have_the_same_bytes() {
+fn a_list_item_and_a_watch_event_have_the_same_bytes() {
     let with_type = format!(r#"{{"kind":"Pod","apiVersion":"v1",{}"#, &POD[1..]);
     let from_watch = Object::parse(
         with_type.as_bytes(),
@@ -47,7 +44,7 @@ fn b09_a_list_item_and_a_watch_event_have_the_same_bytes() {
 }
 
 #[test]
-fn b09_transforms_take_out_what_they_name() {
+fn transforms_drop_managed_fields_and_unwanted_members() {
     assert!(!pod().json().contains("managedFields"));
     let metadata_only = Transform { projection: Projection::Metadata, ..Transform::standard() };
     let options = ParseOptions { api_version: "v1", kind: "Pod", transform: &metadata_only };
@@ -62,7 +59,7 @@ fn b09_transforms_take_out_what_they_name() {
 }
 
 #[test]
-fn b09_last_applied_is_dropped_and_other_annotations_stay() {
+fn last_applied_is_dropped_and_other_annotations_stay() {
     let transform = Transform { drop_last_applied: true, ..Transform::default() };
     let options = ParseOptions { api_version: "v1", kind: "ConfigMap", transform: &transform };
     let parse = |annotations: &str| {
@@ -92,7 +89,7 @@ fn pointers_reach_members_and_elements() {
 }
 
 #[test]
-fn a_refusal_is_one_line_whatever_it_quotes() {
+fn an_error_is_a_single_line_whatever_it_quotes() {
     let text =
         "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"a\",\"labels\":{\"b\":\n\t1}}}";
     let error = Object::from_json(text).expect_err("a label that is a number").to_string();
@@ -100,7 +97,7 @@ fn a_refusal_is_one_line_whatever_it_quotes() {
 }
 
 #[test]
-fn text_that_is_not_an_object_is_refused_with_the_reason() {
+fn malformed_objects_are_refused_with_the_reason() {
     let error = |text: &str| Object::from_json(text).expect_err(text).to_string();
     assert!(error("").contains("not a well-formed JSON object"));
     assert!(error("[]").contains("a JSON object"));

@@ -1,13 +1,14 @@
-//! The driver of the end-to-end benchmark: it makes the work of a sample controller, whichever that is, and times it.
+//! The driver of the end-to-end benchmark: creates, scales and deletes Foos and times the sample controller that handles them.
 //!
 //!     foo-driver --kubeconfig FILE --install-crd
 //!     foo-driver --kubeconfig FILE --foos N
 //!
-//! The first makes Foos known to the server, for controllers that don't do it themselves, and ends. The second creates N Foos,
-//! scales them to 2 replicas and deletes them, and prints one line for each phase when the controller has done its part:
-//! `{"phase":"created","seconds":…,"sentSeconds":…}`; sentSeconds is when the driver's own requests were done. Before that, one
-//! Foo more is created and deleted, untimed, so that a controller that still starts is waited for. It fails when it finds Foos of
-//! an earlier run, and when a watch breaks, since it could miss something then.
+//! The first form installs the CustomResourceDefinition, for controllers that do not install it themselves. The second form creates N Foos,
+//! scales them to 2 replicas and deletes them. It prints a line for each phase when the controller has finished it:
+//! `{"phase":"created","seconds":…,"sentSeconds":…}`. `sentSeconds` is the time at which the driver's own requests were answered.
+//!
+//! Before the first phase, one more Foo is created and deleted without being timed, to wait until the controller has started. The driver fails
+//! if there are Foos of an earlier run, and if a watch ends with an error, because it could miss a change then.
 
 use std::error::Error;
 use std::future::Future;
@@ -25,23 +26,23 @@ use kube_rs_peers::foo::{Foo, FooSpec};
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
-mod world;
+mod watches;
 
-use world::{Goal, Wanted, World};
+use watches::{FooWatches, Goal, TargetState};
 
 #[derive(Parser)]
 struct Arguments {
     #[arg(long)]
     kubeconfig: PathBuf,
-    /// Create the CustomResourceDefinition when it is missing, and end.
+    /// Create the CustomResourceDefinition if it is missing, and exit.
     #[arg(long)]
     install_crd: bool,
     #[arg(long, default_value_t = 100)]
     foos: usize,
-    /// How many requests wait for an answer at a time.
+    /// The number of concurrent requests.
     #[arg(long, default_value_t = 32)]
     concurrency: usize,
-    /// How many seconds a phase may take.
+    /// The timeout of a phase in seconds.
     #[arg(long, default_value_t = 600)]
     timeout: u64,
 }
@@ -54,16 +55,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
         return install_crd(client).await;
     }
     let driver = Driver {
-        world: World::watch(&client, arguments.foos + 1).await?,
+        watches: FooWatches::start(&client, arguments.foos + 1).await?,
         foos: Api::namespaced(client, "default"),
         arguments,
     };
     let count = driver.arguments.foos;
     driver.warm_up(count).await?;
-    driver.phase("created", 0..count, Wanted::Replicas(1), |number| driver.create(number)).await?;
-    driver.phase("scaled", 0..count, Wanted::Replicas(2), |number| driver.scale(number)).await?;
-    driver.phase("deleted", 0..count, Wanted::Gone, |number| driver.delete(number)).await?;
-    // What still runs in the background ends with the process.
+    driver.phase("created", 0..count, TargetState::Replicas(1), |number| driver.create(number)).await?;
+    driver.phase("scaled", 0..count, TargetState::Replicas(2), |number| driver.scale(number)).await?;
+    driver.phase("deleted", 0..count, TargetState::Gone, |number| driver.delete(number)).await?;
+    // Ends the watches.
     std::process::exit(0);
 }
 
@@ -80,17 +81,17 @@ async fn install_crd(client: Client) -> Result<(), Box<dyn Error>> {
 }
 
 struct Driver {
-    world: World,
+    watches: FooWatches,
     foos: Api<Foo>,
     arguments: Arguments,
 }
 
 impl Driver {
-    /// Returns when the controller has seen to a Foo from its creation to its end.
+    /// Creates and deletes a Foo, and waits until the controller has handled both.
     async fn warm_up(&self, number: usize) -> Result<(), Box<dyn Error>> {
         let only = number..number + 1;
-        self.run(only.clone(), Wanted::Replicas(1), |number| self.create(number)).await?;
-        self.run(only, Wanted::Gone, |number| self.delete(number)).await?;
+        self.run(only.clone(), TargetState::Replicas(1), |number| self.create(number)).await?;
+        self.run(only, TargetState::Gone, |number| self.delete(number)).await?;
         Ok(())
     }
 
@@ -98,27 +99,27 @@ impl Driver {
         &self,
         name: &str,
         numbers: Range<usize>,
-        wanted: Wanted,
+        target: TargetState,
         request: impl Fn(usize) -> F,
     ) -> Result<(), Box<dyn Error>> {
         let begin = Instant::now();
-        let sent = self.run(numbers, wanted, request).await?;
+        let sent = self.run(numbers, target, request).await?;
         let seconds = begin.elapsed().as_secs_f64();
         let sent = sent.duration_since(begin).as_secs_f64();
         println!("{}", json!({"phase": name, "seconds": seconds, "sentSeconds": sent}));
         Ok(())
     }
 
-    /// Sends a request for each Foo, and waits until all are as wanted. Returns when the last request was answered.
+    /// Sends a request for each Foo, and waits until all Foos have the target state. Returns the time at which the last request was answered.
     async fn run<F: Future<Output = kube::Result<()>>>(
         &self,
         numbers: Range<usize>,
-        wanted: Wanted,
+        target: TargetState,
         request: impl Fn(usize) -> F,
     ) -> Result<Instant, Box<dyn Error>> {
-        let goal = Goal { numbers: numbers.clone(), wanted };
+        let goal = Goal { numbers: numbers.clone(), target };
         let work = async {
-            let reached = self.world.aim(goal);
+            let reached = self.watches.set_goal(goal);
             let requests = stream::iter(numbers).map(&request).buffer_unordered(self.arguments.concurrency);
             requests.try_collect::<()>().await?;
             let sent = Instant::now();
@@ -127,25 +128,23 @@ impl Driver {
         };
         let seconds = self.arguments.timeout;
         timeout(Duration::from_secs(seconds), work).await.map_err(|_| {
-            let missing = self.world.missing();
-            format!(
-                "{missing} Foos were not as wanted ({wanted:?}) after {seconds} s: does the controller run?"
-            )
+            let missing = self.watches.missing();
+            format!("{missing} Foos were not {target:?} after {seconds} s: does the controller run?")
         })?
     }
 
     async fn create(&self, number: usize) -> kube::Result<()> {
-        let name = world::name(number);
+        let name = watches::name(number);
         let foo = Foo::new(&name, FooSpec { deployment_name: name.clone(), replicas: Some(1) });
         self.foos.create(&PostParams::default(), &foo).await.map(drop)
     }
 
     async fn scale(&self, number: usize) -> kube::Result<()> {
         let patch = Patch::Merge(json!({"spec": {"replicas": 2}}));
-        self.foos.patch(&world::name(number), &PatchParams::default(), &patch).await.map(drop)
+        self.foos.patch(&watches::name(number), &PatchParams::default(), &patch).await.map(drop)
     }
 
     async fn delete(&self, number: usize) -> kube::Result<()> {
-        self.foos.delete(&world::name(number), &DeleteParams::default()).await.map(drop)
+        self.foos.delete(&watches::name(number), &DeleteParams::default()).await.map(drop)
     }
 }

@@ -1,68 +1,67 @@
-//! One pass over JSON text: whether it is well formed, and where its parts are.
+//! Validates JSON text in one pass and finds the positions of its values.
 //!
-//! The grammar is that of RFC 8259, as `serde_json` skips values: escapes are checked for their form, not for what they
-//! mean. A cursor only ever says "well formed so far" or gives up with `None`; the errors that people read come from
-//! `serde_json`, which is asked again then.
+//! The grammar is that of RFC 8259, as `serde_json` applies it when it skips values: the form of an escape is checked, not its meaning. A
+//! [`Cursor`] gives up with `None` on malformed text. The caller then runs `serde_json`, which words the error.
 //!
-//! The functions below take what is left of the text and return what is left behind what they read. That keeps the
-//! position in registers: this is the innermost loop of the whole host.
+//! The functions below take the remaining text and return what remains after the token that they read. That keeps the position in
+//! registers: this is the innermost loop of the host.
 
 use wide::u8x16;
 
-use super::metadata::Span;
-use super::skip;
+use super::{Span, skip};
 
-/// How deep values may nest here, which bounds the stack. What is deeper is left to `serde_json`.
+/// The deepest nesting that is scanned, which bounds the recursion. Deeper values are left to `serde_json`.
 const MAX_DEPTH: u32 = 64;
 
-/// How many bytes are looked at at a time.
+/// Bytes that are examined at a time.
 const BLOCK: usize = 16;
 
-/// A place in a text, with what is left to read behind it.
+/// A position in a text.
 #[derive(Clone, Copy)]
-pub(super) struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     text: &'a str,
     rest: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
+    pub(crate) fn new(text: &'a str) -> Self {
         Self { text, rest: text.as_bytes() }
     }
 
-    /// All of the text.
-    pub(super) fn text(&self) -> &'a str {
+    /// Returns the whole text, including what has been read.
+    pub(crate) fn text(&self) -> &'a str {
         self.text
     }
 
-    /// How many bytes have been read.
-    pub(super) fn at(&self) -> usize {
+    /// Returns the number of bytes that have been read.
+    pub(crate) fn at(&self) -> usize {
         self.text.len() - self.rest.len()
     }
 
-    /// The byte at this place.
-    pub(super) fn first(&self) -> Option<u8> {
+    /// Returns the next byte.
+    pub(crate) fn first(&self) -> Option<u8> {
         self.rest.first().copied()
     }
 
-    /// What was read since `start`.
-    pub(super) fn since(&self, start: usize) -> Span {
+    /// Returns the range from `start` to the current position.
+    pub(crate) fn since(&self, start: usize) -> Span {
         Span::of_range(start, self.at())
     }
 
-    /// Reads an object. `value` is called before each value, with the member's name, and must read that value. Gives up
-    /// at a name with escapes: such names are compared by what they mean, which takes a parser.
-    pub(super) fn members(&mut self, value: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
+    /// Reads an object. `value` is called with the name of each member and must read its value.
+    ///
+    /// Gives up at a name with escapes, because comparing such a name with another takes a parser.
+    pub(crate) fn members(&mut self, value: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
         self.take(b'{')?;
-        if self.ends(b'}') { Some(()) } else { self.members_from_name(value) }
+        if self.take_if_next(b'}') { Some(()) } else { self.members_from_name(value) }
     }
 
-    /// As [`members`](Self::members), of those that are left behind a member.
-    pub(super) fn further_members(
+    /// Like [`members`](Self::members), from the end of a member: reads the members that follow and the end of the object.
+    pub(crate) fn remaining_members(
         &mut self,
         value: impl FnMut(&mut Self, &'a str) -> Option<()>,
     ) -> Option<()> {
-        if self.goes_on(b'}')? { self.members_from_name(value) } else { Some(()) }
+        if self.comma_or_end(b'}')? { self.members_from_name(value) } else { Some(()) }
     }
 
     #[inline]
@@ -70,31 +69,31 @@ impl<'a> Cursor<'a> {
         loop {
             let name = self.plain_string()?;
             self.take(b':')?;
-            self.find_token()?;
+            self.skip_to_token()?;
             value(self, name)?;
-            if !self.goes_on(b'}')? {
+            if !self.comma_or_end(b'}')? {
                 return Some(());
             }
         }
     }
 
-    /// Reads an array; `value` is called before each element, and must read it.
-    pub(super) fn elements(&mut self, mut value: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+    /// Reads an array. `value` is called at each element and must read it.
+    pub(crate) fn elements(&mut self, mut value: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         self.take(b'[')?;
-        if self.ends(b']') {
+        if self.take_if_next(b']') {
             return Some(());
         }
         loop {
-            self.find_token()?;
+            self.skip_to_token()?;
             value(self)?;
-            if !self.goes_on(b']')? {
+            if !self.comma_or_end(b']')? {
                 return Some(());
             }
         }
     }
 
-    /// Reads a string without escapes.
-    pub(super) fn plain_string(&mut self) -> Option<&'a str> {
+    /// Reads a string without escapes and returns its content.
+    pub(crate) fn plain_string(&mut self) -> Option<&'a str> {
         self.take(b'"')?;
         let start = self.at();
         let rest = skip_plain(self.rest);
@@ -104,75 +103,75 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a string.
-    pub(super) fn string(&mut self) -> Option<()> {
+    pub(crate) fn string(&mut self) -> Option<()> {
         self.take(b'"')?;
         self.rest = rest_of_string(self.rest)?;
         Some(())
     }
 
     /// Reads `true` or `false`.
-    pub(super) fn boolean(&mut self) -> Option<()> {
+    pub(crate) fn boolean(&mut self) -> Option<()> {
         self.rest = self.rest.strip_prefix(b"true").or_else(|| self.rest.strip_prefix(b"false"))?;
         Some(())
     }
 
-    /// Reads a value of any kind.
-    pub(super) fn value(&mut self) -> Option<()> {
+    /// Reads and validates a value of any type.
+    pub(crate) fn value(&mut self) -> Option<()> {
         self.rest = value(self.rest, MAX_DEPTH)?;
         Some(())
     }
 
-    /// Goes past a value of text that is known to be well formed.
-    pub(super) fn pass(&mut self) -> Option<()> {
+    /// Skips a value that is known to be well formed.
+    pub(crate) fn skip_value(&mut self) -> Option<()> {
         self.rest = skip::value(self.rest)?;
         Some(())
     }
 
-    /// Goes past what is left of the object or array that the value at this place is in, in text that is known to be well formed.
-    pub(super) fn leave(&mut self) -> Option<()> {
+    /// Skips the rest of the object or array that contains the value at this position. The text must be known to be well formed.
+    pub(crate) fn skip_rest_of_container(&mut self) -> Option<()> {
         self.rest = skip::rest_of_container(self.rest)?;
         Some(())
     }
 
-    /// What has not been read.
-    pub(super) fn rest(&self) -> &'a str {
+    /// Returns the text that has not been read.
+    pub(crate) fn rest(&self) -> &'a str {
         self.text.get(self.at()..).unwrap_or_default()
     }
 
-    /// Goes on by bytes that are known to be well formed.
-    pub(super) fn skip(&mut self, len: usize) -> Option<()> {
+    /// Skips `len` bytes that are known to be well formed.
+    pub(crate) fn skip_bytes(&mut self, len: usize) -> Option<()> {
         self.rest = self.rest.get(len..)?;
         Some(())
     }
 
-    /// Reads the value if it has this very text.
-    pub(super) fn same(&mut self, value: &str) -> Option<()> {
-        self.rest = self.rest.strip_prefix(value.as_bytes())?;
+    /// Reads `expected`; `None` if other text is next.
+    pub(crate) fn literal(&mut self, expected: &str) -> Option<()> {
+        self.rest = self.rest.strip_prefix(expected.as_bytes())?;
         Some(())
     }
 
-    fn take(&mut self, wanted: u8) -> Option<()> {
-        self.rest = take(self.rest, wanted)?;
+    fn take(&mut self, expected: u8) -> Option<()> {
+        self.rest = take(self.rest, expected)?;
         Some(())
     }
 
-    /// Goes on to the next token.
-    fn find_token(&mut self) -> Option<()> {
+    /// Skips white space up to the next token.
+    fn skip_to_token(&mut self) -> Option<()> {
         let (_, tail) = token(self.rest)?;
         let start = self.rest.len() - tail.len() - 1;
         self.rest = &self.rest[start..];
         Some(())
     }
 
-    /// Takes the end of an empty object or array, if that is next.
-    fn ends(&mut self, end: u8) -> bool {
-        let rest = take(self.rest, end);
+    /// Takes the token if it is next, and returns whether it was.
+    fn take_if_next(&mut self, expected: u8) -> bool {
+        let rest = take(self.rest, expected);
         self.rest = rest.unwrap_or(self.rest);
         rest.is_some()
     }
 
-    /// Takes a comma, or the end.
-    fn goes_on(&mut self, end: u8) -> Option<bool> {
+    /// Takes a comma or the end of an object or array, and returns whether it was a comma.
+    fn comma_or_end(&mut self, end: u8) -> Option<bool> {
         let (byte, rest) = token(self.rest)?;
         self.rest = rest;
         match byte {
@@ -183,41 +182,42 @@ impl<'a> Cursor<'a> {
     }
 }
 
-pub(super) fn is_white(byte: u8) -> bool {
+pub(crate) fn is_whitespace(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\t' | b'\r')
 }
 
-/// The next byte that is not white space. A control character is returned as it is: no value starts with one.
+/// Returns the next byte that is not white space, and the text after it. A control character is returned like a token: no value starts
+/// with one.
 #[inline]
 fn token(rest: &[u8]) -> Option<(u8, &[u8])> {
     let (&byte, tail) = rest.split_first()?;
-    if byte > b' ' { Some((byte, tail)) } else { token_after_white(rest) }
+    if byte > b' ' { Some((byte, tail)) } else { token_after_whitespace(rest) }
 }
 
 #[cold]
-fn token_after_white(rest: &[u8]) -> Option<(u8, &[u8])> {
-    let start = rest.iter().position(|byte| !is_white(*byte))?;
+fn token_after_whitespace(rest: &[u8]) -> Option<(u8, &[u8])> {
+    let start = rest.iter().position(|byte| !is_whitespace(*byte))?;
     rest[start..].split_first().map(|(&byte, tail)| (byte, tail))
 }
 
 #[inline]
-fn take(rest: &[u8], wanted: u8) -> Option<&[u8]> {
+fn take(rest: &[u8], expected: u8) -> Option<&[u8]> {
     match token(rest)? {
-        (byte, tail) if byte == wanted => Some(tail),
+        (byte, tail) if byte == expected => Some(tail),
         _ => None,
     }
 }
 
-/// What follows the string, number or literal that `text` starts with.
-pub(super) fn scalar(text: &[u8]) -> Option<&[u8]> {
+/// Returns the text after the string, number or literal that `text` starts with; `None` if it starts with something else.
+pub(crate) fn scalar(text: &[u8]) -> Option<&[u8]> {
     match text.first()? {
         b'{' | b'[' => None,
-        byte if is_white(*byte) => None,
+        byte if is_whitespace(*byte) => None,
         _ => value(text, 0),
     }
 }
 
-/// A value of any kind that holds at most `depth` values in one another.
+/// Reads a value of any type whose objects and arrays nest at most `depth` deep.
 #[inline]
 fn value(rest: &[u8], depth: u32) -> Option<&[u8]> {
     let (byte, tail) = token(rest)?;
@@ -233,7 +233,7 @@ fn value(rest: &[u8], depth: u32) -> Option<&[u8]> {
     }
 }
 
-/// The rest of an object whose bracket has been read.
+/// Reads the rest of an object whose opening bracket has been read.
 fn object(rest: &[u8], depth: u32) -> Option<&[u8]> {
     let depth = depth.checked_sub(1)?;
     let mut rest = match token(rest)? {
@@ -243,7 +243,7 @@ fn object(rest: &[u8], depth: u32) -> Option<&[u8]> {
     };
     loop {
         rest = rest_of_string(rest)?;
-        // Two tokens at a time where they are what they most often are.
+        // The most frequent pairs of tokens are read at once.
         rest = match rest.strip_prefix(b":\"") {
             Some(tail) => rest_of_string(tail)?,
             None => value(take(rest, b':')?, depth)?,
@@ -259,7 +259,7 @@ fn object(rest: &[u8], depth: u32) -> Option<&[u8]> {
     }
 }
 
-/// The rest of an array whose bracket has been read.
+/// Reads the rest of an array whose opening bracket has been read.
 fn array(rest: &[u8], depth: u32) -> Option<&[u8]> {
     let depth = depth.checked_sub(1)?;
     if let (b']', tail) = token(rest)? {
@@ -275,9 +275,9 @@ fn array(rest: &[u8], depth: u32) -> Option<&[u8]> {
     }
 }
 
-/// The rest of a string whose opening quote has been read. Most strings end within a block.
+/// Reads the rest of a string whose opening quote has been read. Most strings end within one block.
 #[inline]
-pub(super) fn rest_of_string(rest: &[u8]) -> Option<&[u8]> {
+pub(crate) fn rest_of_string(rest: &[u8]) -> Option<&[u8]> {
     if let Some((block, _)) = rest.split_first_chunk::<BLOCK>() {
         let special = special_bytes(block);
         if special != 0
@@ -311,8 +311,8 @@ fn escape(rest: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Goes on to the next quote, backslash or control character, or to the end. Most of an object is strings, so many bytes
-/// are looked at at a time.
+/// Skips to the next quote, backslash or control character, or to the end. Most of an object's text is strings, so a block of bytes is
+/// examined at a time.
 #[inline]
 fn skip_plain(mut rest: &[u8]) -> &[u8] {
     while let Some((block, tail)) = rest.split_first_chunk::<BLOCK>() {
@@ -327,7 +327,7 @@ fn skip_plain(mut rest: &[u8]) -> &[u8] {
     end.map_or(&[], |end| &rest[end..])
 }
 
-/// A bit, the first byte's lowest, for each byte that is a quote, a backslash or a control character.
+/// Returns a bit mask of the bytes that are a quote, a backslash or a control character. The lowest bit is the first byte.
 #[inline]
 fn special_bytes(block: &[u8; BLOCK]) -> u32 {
     let block = u8x16::new(*block);
@@ -337,7 +337,7 @@ fn special_bytes(block: &[u8; BLOCK]) -> u32 {
     (is_control | is_quote | is_backslash).to_bitmask()
 }
 
-/// The rest of a number that starts with `first`.
+/// Reads the rest of a number whose first byte, `first`, has been read.
 fn number(first: u8, rest: &[u8]) -> Option<&[u8]> {
     let (first, rest) = match first {
         b'-' => rest.split_first().map(|(&first, rest)| (first, rest))?,
@@ -363,10 +363,10 @@ fn number(first: u8, rest: &[u8]) -> Option<&[u8]> {
     Some(rest)
 }
 
-/// At least one digit.
+/// Reads at least one digit.
 fn digits(rest: &[u8]) -> Option<&[u8]> {
-    let behind = skip_digits(rest);
-    (behind.len() < rest.len()).then_some(behind)
+    let tail = skip_digits(rest);
+    (tail.len() < rest.len()).then_some(tail)
 }
 
 fn skip_digits(mut rest: &[u8]) -> &[u8] {
@@ -381,7 +381,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn special_bytes_are_found_wherever_they_are() {
+    fn special_bytes_are_found_at_any_offset() {
         for byte in 0..=u8::MAX {
             let is_special = byte < 0x20 || byte == b'"' || byte == b'\\';
             for before in [b'a', 0x20, 0x21, 0x23, 0x5b, 0x5d, 0x7f, 0x80, 0xff] {

@@ -1,13 +1,14 @@
-//! Versions whose members were added, repeated, renamed with escapes or set apart by white space: a reader that knows an earlier version
-//! reads and refuses what a parser does.
+//! Versions whose members were added, repeated, moved, renamed with escapes or surrounded by white space: a reader that knows an earlier
+//! version accepts and refuses what a parser does.
 
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::agreement::{object, value, word};
-use super::reader::reads_the_same;
+use super::reader::assert_reads_the_same;
+use crate::Object;
+use crate::object::tests::support::{object, value, word};
 
-/// The names and values of an object's members as JSON text, in their order. Unlike a map, it can hold a name twice.
+/// The names and values of an object's members as JSON text, in document order. Unlike a map, it can hold a name twice.
 #[derive(Clone, Debug)]
 struct Members(Vec<(String, String)>);
 
@@ -81,10 +82,10 @@ fn edit() -> impl Strategy<Value = Edit> {
     ]
 }
 
-/// The text of an object after edits at its top and in its metadata.
-fn edited(object: &Value, at_top: &[Edit], in_metadata: &[Edit], spaces: (&str, &str)) -> String {
+/// Returns the text of an object after edits of its top-level members and of its metadata. `spaces` surrounds the tokens of each.
+fn edited(object: &Value, top_level: &[Edit], in_metadata: &[Edit], spaces: (&str, &str)) -> String {
     let mut metadata = Members::of(&object["metadata"]);
-    // As the API server writes built-in types: the name and the namespace first.
+    // In the order in which the API server writes built-in types.
     metadata.0.sort_by_key(|(name, _)| match name.as_str() {
         "\"name\"" => 0,
         "\"namespace\"" => 1,
@@ -96,14 +97,14 @@ fn edited(object: &Value, at_top: &[Edit], in_metadata: &[Edit], spaces: (&str, 
     for (_, value) in top.0.iter_mut().filter(|(name, _)| name == "\"metadata\"") {
         *value = metadata.text(spaces.1);
     }
-    at_top.iter().for_each(|edit| top.edit(edit));
+    top_level.iter().for_each(|edit| top.edit(edit));
     top.text(spaces.0)
 }
 
 const KNOWN: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":"u","labels":{"x":"y"}},"spec":{"a":1},"status":{"b":2}}"#;
 
 #[test]
-fn a_member_behind_the_known_ones_is_refused_when_it_stands_there_twice() {
+fn a_duplicate_member_after_the_known_ones_is_refused() {
     for more in [
         r#","status":{"b":2}"#,
         r#","spec":{"a":1}"#,
@@ -115,50 +116,47 @@ fn a_member_behind_the_known_ones_is_refused_when_it_stands_there_twice() {
         r#","new":1,"new":1"#,
     ] {
         let text = format!("{}{more}}}", &KNOWN[..KNOWN.len() - 1]);
-        assert!(super::Object::from_json(&text).is_err(), "{text}");
-        reads_the_same(KNOWN, &text);
+        assert!(Object::from_json(&text).is_err(), "{text}");
+        assert_reads_the_same(KNOWN, &text);
     }
 }
 
 #[test]
-fn a_new_member_behind_the_known_ones_is_read() {
+fn a_new_member_after_the_known_ones_is_accepted() {
     for more in [r#","new":1"#, r#", "new" : {"spec":1}"#, r#","\u006eew":[]"#, " "] {
         let text = format!("{}{more}}}", &KNOWN[..KNOWN.len() - 1]);
-        assert!(super::Object::from_json(&text).is_ok(), "{text}");
-        reads_the_same(KNOWN, &text);
+        assert!(Object::from_json(&text).is_ok(), "{text}");
+        assert_reads_the_same(KNOWN, &text);
     }
 }
 
 #[test]
-fn a_member_of_the_metadata_behind_the_known_ones_is_refused_when_it_stands_there_twice() {
+fn a_duplicate_metadata_member_after_the_known_ones_is_refused() {
     for more in
         [r#","uid":"u""#, r#","labels":{"x":"y"}"#, r#","name":"a""#, r#","\u0075id":"u""#, r#","x":1,"x":1"#]
     {
         let text = KNOWN.replace(r#"{"x":"y"}"#, &format!(r#"{{"x":"y"}}{more}"#));
-        assert!(super::Object::from_json(&text).is_err(), "{text}");
-        reads_the_same(KNOWN, &text);
+        assert!(Object::from_json(&text).is_err(), "{text}");
+        assert_reads_the_same(KNOWN, &text);
     }
 }
 
 #[test]
-fn values_nest_as_deep_as_kubernetes_allows_and_no_deeper() {
+fn values_nest_at_most_as_deep_as_kubernetes_allows() {
     let nested = |depth: usize| {
         let value = format!("{}\"[\\\"{{\"{}", "[".repeat(depth), "]".repeat(depth));
         KNOWN.replace(r#"{"b":2}"#, &value)
     };
-    // The object is one level itself.
-    assert!(super::Object::from_json(nested(9_999)).is_ok());
-    let error = super::Object::from_json(nested(10_000)).expect_err("too deep").to_string();
+    // The object itself is one level.
+    assert!(Object::from_json(nested(9_999)).is_ok());
+    let error = Object::from_json(nested(10_000)).expect_err("too deep").to_string();
     assert_eq!(error, "the object's values are nested more than 10000 deep");
     for depth in [9_999, 10_000, 100_000] {
-        reads_the_same(KNOWN, &nested(depth));
-        reads_the_same(&nested(9_999), &nested(depth));
+        assert_reads_the_same(KNOWN, &nested(depth));
+        assert_reads_the_same(&nested(9_999), &nested(depth));
     }
-    // Many brackets side by side are not deep.
-    assert!(
-        super::Object::from_json(KNOWN.replace(r#"{"b":2}"#, &format!("[{}[]]", "[],".repeat(20_000))))
-            .is_ok()
-    );
+    // Many brackets side by side do not nest.
+    assert!(Object::from_json(KNOWN.replace(r#"{"b":2}"#, &format!("[{}[]]", "[],".repeat(20_000)))).is_ok());
 }
 
 proptest! {
@@ -168,7 +166,7 @@ proptest! {
     fn an_edited_version_reads_as_it_does_alone(
         object in object(),
         before in proptest::collection::vec(edit(), 0..2),
-        at_top in proptest::collection::vec(edit(), 0..3),
+        top_level in proptest::collection::vec(edit(), 0..3),
         in_metadata in proptest::collection::vec(edit(), 0..3),
         spaces in prop::sample::select(vec![("", ""), ("", " "), (" ", ""), ("\n\t", "\r\n")]),
         version in 0..1000_u32,
@@ -176,7 +174,7 @@ proptest! {
         let known = edited(&object, &before, &[], ("", ""));
         let mut next = object;
         next["metadata"]["resourceVersion"] = version.to_string().into();
-        let at_top: Vec<_> = before.into_iter().chain(at_top).collect();
-        reads_the_same(&known, &edited(&next, &at_top, &in_metadata, spaces));
+        let top_level: Vec<_> = before.into_iter().chain(top_level).collect();
+        assert_reads_the_same(&known, &edited(&next, &top_level, &in_metadata, spaces));
     }
 }

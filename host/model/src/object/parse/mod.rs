@@ -1,16 +1,31 @@
-//! From the server's bytes to the canonical text.
+//! Parses the server's bytes into the canonical text and its metadata.
+//!
+//! There are three parsers with the same results. [`parse_general`] below accepts every object and words all errors. [`fast_path`] handles
+//! nearly all objects in one pass. [`version_diff`] compares a new version with the stored one. Each of the latter two gives up with `None`
+//! on text that it cannot handle, malformed text included. The tests in `tests/` compare their results.
 
-use super::familiar::Familiar;
-use super::members::Members;
+mod fast_path;
+mod reader;
+mod reference;
+#[cfg(test)]
+mod tests;
+mod transform;
+mod version_diff;
+
+pub use reader::ObjectReader;
+pub use transform::{Projection, Transform};
+
+use super::json::members::Members;
 use super::metadata::Metadata;
-use super::transform::{Transform, write_member, write_string};
-use super::usual;
+use super::pointer;
+use reference::References;
+use transform::{write_member, write_string};
 
-/// How deep values may nest, the object itself included: what the JSON decoder of Kubernetes accepts. What is deeper comes from no API server
-/// and would only be a trap for those who read objects with a recursive parser.
+/// The deepest nesting of values, including the object itself: the limit of Kubernetes' JSON decoder. No API server sends deeper objects,
+/// and they would only endanger consumers that parse recursively.
 const MAX_DEPTH: usize = 10_000;
 
-/// Why bytes are not an object.
+/// Why bytes were refused as an object.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectError {
@@ -23,8 +38,8 @@ pub enum ObjectError {
     /// `metadata.name` is absent or empty.
     #[error("the object has no metadata.name")]
     NoName,
-    /// Neither the object nor its list says what type it is.
-    #[error("the object {name:?} has no {field}, and it was not in a list that would tell it")]
+    /// Neither the object nor its list has a type.
+    #[error("the object {name:?} has no {field}, and no list or watch supplies one")]
     NoType {
         /// `apiVersion` or `kind`.
         field: &'static str,
@@ -34,37 +49,37 @@ pub enum ObjectError {
     /// A member of the metadata has the wrong type.
     #[error("{path} is not {expected}: {found}")]
     Field {
-        /// Where.
+        /// The path of the field, such as `metadata.labels`.
         path: &'static str,
-        /// What belongs there.
+        /// The expected type.
         expected: &'static str,
-        /// The start of what was there.
+        /// The start of the text that was found.
         found: String,
     },
-    /// Values are nested more deeply than any API server accepts.
+    /// Values are nested deeper than any API server accepts.
     #[error("the object's values are nested more than {MAX_DEPTH} deep")]
     TooDeep,
     /// The text is 4 GiB or more.
-    #[error("the object has {0} bytes, more than can be kept")]
+    #[error("the object has {0} bytes; the limit is 4 GiB")]
     TooLarge(usize),
 }
 
 impl ObjectError {
     pub(super) fn field(path: &'static str, expected: &'static str, found: &str) -> Self {
-        // It is told in one line.
+        // Error messages are a single line.
         let found = found.chars().map(|char| if char.is_control() { ' ' } else { char });
         Self::Field { path, expected, found: found.take(80).collect() }
     }
 }
 
-/// How an object is read.
+/// Options of [`Object::parse`](super::Object::parse).
 #[derive(Clone, Copy, Debug)]
 pub struct ParseOptions<'a> {
-    /// The `apiVersion` that is put in when the text has none ("" for an error instead).
+    /// The `apiVersion` of an object that has none, as in a list of a built-in type. If this is empty too, that is an error.
     pub api_version: &'a str,
-    /// The `kind` that is put in when the text has none ("" for an error instead).
+    /// The `kind` of an object that has none. If this is empty too, that is an error.
     pub kind: &'a str,
-    /// What is taken out.
+    /// What is removed from the object.
     pub transform: &'a Transform,
 }
 
@@ -80,48 +95,55 @@ impl Default for ParseOptions<'_> {
     }
 }
 
+/// Parses an object: on the fast path, or else with the general parser.
 pub(super) fn parse(bytes: &[u8], options: &ParseOptions<'_>) -> Result<(Box<str>, Metadata), ObjectError> {
-    let text = text(bytes)?;
-    if let Some(read) = usual::parse(text, options, &mut Familiar::nothing(&mut |_| None)) {
-        return Ok((read.json, read.metadata));
+    let text = to_text(bytes)?;
+    if let Some(parsed) = fast_path::parse(text, options, &mut References::none(&mut |_| None)) {
+        return Ok((parsed.json, parsed.metadata));
     }
-    parse_any(text, options)
+    parse_general(text, options)
 }
 
-/// The bytes as text, if there are not too many.
-pub(super) fn text(bytes: &[u8]) -> Result<&str, ObjectError> {
+/// Parses the object that `text` starts with, and returns its length in `text` too; see [`super::Object::parse_prefix`].
+pub(super) fn parse_prefix(text: &str, options: &ParseOptions<'_>) -> Option<(Box<str>, Metadata, usize)> {
+    let parsed = fast_path::parse_prefix(text, options, &mut References::none(&mut |_| None))?;
+    Some((parsed.json, parsed.metadata, parsed.len))
+}
+
+/// Validates that the bytes are UTF-8 and less than 4 GiB.
+fn to_text(bytes: &[u8]) -> Result<&str, ObjectError> {
     if u32::try_from(bytes.len()).is_err() {
         return Err(ObjectError::TooLarge(bytes.len()));
     }
-    // Several times as fast as the standard library's, which words the error.
+    // simdutf8 is several times as fast as the standard library, but does not say where the error is.
     match simdutf8::basic::from_utf8(bytes) {
         Ok(text) => Ok(text),
         Err(_) => Ok(std::str::from_utf8(bytes)?),
     }
 }
 
-/// The general way: any object, and the errors.
-pub(super) fn parse_any(text: &str, options: &ParseOptions<'_>) -> Result<(Box<str>, Metadata), ObjectError> {
+/// The general parser: parses any object with `serde_json`, and words the errors.
+fn parse_general(text: &str, options: &ParseOptions<'_>) -> Result<(Box<str>, Metadata), ObjectError> {
     let source: Members<'_> = serde_json::from_str(text)?;
-    let (json, metadata) = read(text, &source, options)?;
+    let (json, metadata) = canonicalize(text, &source, options)?;
     if metadata.key.name().is_empty() { Err(ObjectError::NoName) } else { Ok((json, metadata)) }
 }
 
-/// The same without the rule that an object has a name.
-pub(super) fn parse_answer(
+/// Parses the body of a response, which need not have metadata or a name; see [`super::Object::parse_response`].
+pub(super) fn parse_response(
     bytes: &[u8],
     options: &ParseOptions<'_>,
 ) -> Result<(Box<str>, Metadata), ObjectError> {
-    let text = text(bytes)?;
+    let text = to_text(bytes)?;
     let mut source: Members<'_> = serde_json::from_str(text)?;
     if source.get("metadata").is_none_or(|raw| raw == "null") {
         source.0.retain(|(name, _)| name != "metadata");
         source.0.push(("metadata".into(), "{}"));
     }
-    read(text, &source, options)
+    canonicalize(text, &source, options)
 }
 
-fn read(
+fn canonicalize(
     text: &str,
     source: &Members<'_>,
     options: &ParseOptions<'_>,
@@ -129,15 +151,15 @@ fn read(
     if is_too_deep(text) {
         return Err(ObjectError::TooDeep);
     }
-    let json = canonical(text.len(), source, options)?;
+    let json = canonical_json(text.len(), source, options)?;
     let top: Members<'_> = serde_json::from_str(&json)?;
     let metadata = Metadata::read(&json, &top)?;
     Ok((json, metadata))
 }
 
-/// Whether values of a well-formed text nest more than [`MAX_DEPTH`] deep.
+/// Returns whether the values of well-formed text nest deeper than [`MAX_DEPTH`].
 fn is_too_deep(text: &str) -> bool {
-    // Nearly all texts have fewer brackets than that, whatever their depth.
+    // Nearly all texts have fewer brackets than that in total.
     if memchr::memchr2_iter(b'{', b'[', text.as_bytes()).nth(MAX_DEPTH).is_none() {
         return false;
     }
@@ -156,7 +178,13 @@ fn is_too_deep(text: &str) -> bool {
     })
 }
 
-fn canonical(len: usize, source: &Members<'_>, options: &ParseOptions<'_>) -> Result<Box<str>, ObjectError> {
+/// Writes the type, the metadata and the other members in canonical order, without what the transform removes. `len` is the length of the
+/// source.
+fn canonical_json(
+    len: usize,
+    source: &Members<'_>,
+    options: &ParseOptions<'_>,
+) -> Result<Box<str>, ObjectError> {
     let mut out = String::with_capacity(len + options.api_version.len() + options.kind.len() + 32);
     let mut first = true;
     out.push('{');
@@ -173,8 +201,8 @@ fn canonical(len: usize, source: &Members<'_>, options: &ParseOptions<'_>) -> Re
         }
     }
     for (name, raw) in &source.0 {
-        let written = matches!(&**name, "apiVersion" | "kind" | "metadata");
-        if !written && options.transform.keeps(name) {
+        let is_written = matches!(&**name, "apiVersion" | "kind" | "metadata");
+        if !is_written && options.transform.keeps_member(name) {
             write_member(&mut out, &mut first, name, raw);
         }
     }
@@ -192,8 +220,7 @@ fn write_type(
     match source.get(field) {
         Some(raw) if raw != "\"\"" && raw != "null" => write_member(out, first, field, raw),
         _ if default.is_empty() => {
-            let name =
-                source.get("metadata").and_then(|raw| super::pointer::find(raw, "/name")).unwrap_or("");
+            let name = source.get("metadata").and_then(|raw| pointer::find(raw, "/name")).unwrap_or("");
             return Err(ObjectError::NoType { field, name: name.trim_matches('"').to_owned() });
         }
         _ => {

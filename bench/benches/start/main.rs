@@ -1,23 +1,22 @@
-//! How long it takes until the host works: a start, a changed plugin, a large one from the cache.
+//! Measures how long a host takes to serve: after a start, after a change of a plugin, and with a large plugin from the cache.
 //!
 //! ```text
 //! cargo build --release --bin pilothouse
 //! cargo bench -p pilothouse-bench --bench start -- --binary target/release/pilothouse [--rounds 15] [--guest FILE.wasm] [--large FILE.wasm]
 //! ```
 //!
-//! The API server is a process of its own and has next to no objects, so that the first list costs nothing. Standard output has one line of
-//! JSON per figure, standard error the same for people. All times are of the wall clock.
+//! The API server is a separate process with few objects, so that the first list costs little. Standard output has one line of JSON per
+//! figure, standard error the same for people. All times are wall-clock times.
 
-#[path = "start/bare.rs"]
 mod bare;
-#[path = "guest/figure.rs"]
-#[allow(dead_code, reason = "CPU time is for others")]
+#[path = "../guest/figure.rs"]
+#[allow(dead_code, reason = "the benchmark `guest` uses the CPU time")]
 mod figure;
-#[path = "density/files.rs"]
-#[allow(dead_code, reason = "names are for others")]
+#[path = "../density/files.rs"]
+#[allow(dead_code, reason = "the benchmark `density` uses the names")]
 mod files;
-#[path = "density/process.rs"]
-#[allow(dead_code, reason = "memory is for others")]
+#[path = "../density/process.rs"]
+#[allow(dead_code, reason = "the benchmark `density` uses the memory")]
 mod process;
 
 use std::fs;
@@ -28,11 +27,11 @@ use figure::{Figure, median};
 use process::{Running, Server};
 use tokio::time::{Instant, sleep};
 
-/// The host's, since the bare compiler here is compared with the one in there.
+/// The host's allocator, because the compiler in this process is compared with the one in the host.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// How long a file has to look the same before the host takes it.
+/// How long a file has to be unchanged before the host loads it.
 const SETTLE: Duration = Duration::from_millis(200);
 
 struct Arguments {
@@ -50,7 +49,7 @@ fn arguments() -> Result<Arguments, String> {
     let mut large = guests.join("acceptance-python.wasm");
     let mut given = std::env::args().skip(1);
     while let Some(flag) = given.next() {
-        // What cargo itself adds.
+        // Cargo adds this flag.
         if flag == "--bench" {
             continue;
         }
@@ -60,7 +59,7 @@ fn arguments() -> Result<Arguments, String> {
             "--rounds" => rounds = value.parse().map_err(|_| format!("{flag} {value}: give a number"))?,
             "--guest" => guest = value.into(),
             "--large" => large = value.into(),
-            _ => return Err(format!("{flag} is unknown: see the top of bench/benches/start.rs")),
+            _ => return Err(format!("{flag} is unknown: see the top of bench/benches/start/main.rs")),
         }
     }
     let binary = binary.ok_or("--binary FILE: the host, built in release mode")?;
@@ -84,15 +83,15 @@ async fn run() -> Result<(), String> {
     large(&arguments, folder.path(), &server).await
 }
 
-/// From the start of the process to `/readyz`, without plugins and with one that is in the cache.
+/// Measures the time from the start of the process to `/readyz`, without plugins and with one whose code is in the cache.
 async fn starts(arguments: &Arguments, folder: &Path, server: &Server) -> Result<(), String> {
     let (none, one, cache) = (folder.join("none"), folder.join("one"), folder.join("cache"));
     fs::create_dir_all(&none).map_err(|error| format!("{}: {error}", none.display()))?;
     files::distinct(&arguments.guest, &one, 1)?;
     // Fills the cache.
     start(arguments, &one, &cache, server).await?;
-    // At the start, a plugin that has lain there for long is not waited for.
-    age(&one)?;
+    // At the start, the host does not wait for old files to settle.
+    set_old(&one)?;
     let (mut empty, mut cached) = (Vec::new(), Vec::new());
     for _ in 0..arguments.rounds {
         empty.push(start(arguments, &none, &cache, server).await? * 1e3);
@@ -105,8 +104,8 @@ async fn starts(arguments: &Arguments, folder: &Path, server: &Server) -> Result
     Ok(())
 }
 
-/// Makes the files of a folder an hour old.
-fn age(folder: &Path) -> Result<(), String> {
+/// Sets the modification times of the files in a folder to an hour ago.
+fn set_old(folder: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     let then = std::time::SystemTime::now() - Duration::from_hours(1);
     for entry in fs::read_dir(folder).map_err(failed)? {
@@ -123,7 +122,7 @@ async fn start(arguments: &Arguments, plugins: &Path, cache: &Path, server: &Ser
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// From a changed file to the version that runs, against compiling and instantiating the same bytes and no more.
+/// Measures the time from the change of a file until the new version runs, relative to only compiling and instantiating the same bytes.
 async fn changes(arguments: &Arguments, folder: &Path, server: &Server) -> Result<(), String> {
     let (versions, plugins) = (folder.join("versions"), folder.join("changing"));
     files::distinct(&arguments.guest, &versions, arguments.rounds + 1)?;
@@ -145,7 +144,7 @@ async fn changes(arguments: &Arguments, folder: &Path, server: &Server) -> Resul
         let bare = bare::compile_and_instantiate(&wasm).map_err(|error| format!("{error:?}"))?.as_secs_f64();
         let begun = Instant::now();
         put(round)?;
-        // Before that it can't serve, and to be asked takes time from its compiler.
+        // The new version cannot run earlier, and polling takes CPU time from the compiler.
         sleep(SETTLE).await;
         wait(|| runs(&host, round + 1)).await?;
         let took = begun.elapsed().as_secs_f64();
@@ -161,7 +160,7 @@ async fn changes(arguments: &Arguments, folder: &Path, server: &Server) -> Resul
     Ok(())
 }
 
-/// A large plugin, from a cache that has its code.
+/// Measures the start of a host with a large plugin whose code is in the cache.
 async fn large(arguments: &Arguments, folder: &Path, server: &Server) -> Result<(), String> {
     let (plugins, cache) = (folder.join("large"), folder.join("cache-of-large"));
     files::distinct(&arguments.large, &plugins, 1)?;
@@ -189,16 +188,17 @@ async fn large(arguments: &Arguments, folder: &Path, server: &Server) -> Result<
     Ok(())
 }
 
+/// Returns whether the host's only plugin runs in this generation.
 fn runs(host: &Running, generation: usize) -> bool {
     let answer = host.get("/api/plugins").unwrap_or_default();
     answer.contains("\"state\":\"running\"") && answer.contains(&format!("\"generation\":{generation},"))
 }
 
-async fn wait(is_so: impl Fn() -> bool) -> Result<(), String> {
+async fn wait(condition: impl Fn() -> bool) -> Result<(), String> {
     let begun = Instant::now();
-    while !is_so() {
+    while !condition() {
         if begun.elapsed() > Duration::from_secs(600) {
-            return Err("the host does not get ready".to_owned());
+            return Err("the host is not ready after 10 minutes".to_owned());
         }
         sleep(Duration::from_millis(1)).await;
     }

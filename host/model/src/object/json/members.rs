@@ -1,4 +1,4 @@
-//! Reading the members of a JSON object as borrowed raw text, without a tree.
+//! The members of a JSON object as borrowed raw text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,11 +6,12 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The members of one JSON object in their order, values as raw text. Refuses duplicate names: with two values for
-/// one name, two readers of the same bytes could see different objects.
-pub(super) struct Members<'a>(pub(super) Vec<(Cow<'a, str>, &'a str)>);
+/// The members of one JSON object in document order, with the values as raw text.
+///
+/// Duplicate names are an error: with two values for one name, two readers of the same bytes could see different objects.
+pub(crate) struct Members<'a>(pub(super) Vec<(Cow<'a, str>, &'a str)>);
 
-/// A string that borrows from the input where it has no escapes.
+/// A string that borrows from the input if it has no escapes.
 struct Text<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
@@ -49,7 +50,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
                 let mut members: Vec<(Cow<'de, str>, &'de str)> = Vec::with_capacity(8);
                 while let Some(Text(name)) = map.next_key::<Text<'de>>()? {
                     if members.iter().any(|(known, _)| *known == name) {
-                        return Err(A::Error::custom(format_args!("the member {name:?} stands there twice")));
+                        return Err(A::Error::custom(format_args!("the member {name:?} appears twice")));
                     }
                     let value: &'de RawValue = map.next_value()?;
                     members.push((name, value.get()));
@@ -62,13 +63,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    pub(super) fn get(&self, name: &str) -> Option<&'a str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&'a str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, raw)| *raw)
     }
 }
 
-/// The string in a raw JSON value, which is well formed, or `None` when it is another type.
-pub(super) fn string(raw: &str) -> Option<Cow<'_, str>> {
+/// Returns the string that a well-formed JSON value is; `None` if the value has another type.
+pub(crate) fn string(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
         return Some(Cow::Borrowed(inner));

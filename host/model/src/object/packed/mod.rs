@@ -1,15 +1,13 @@
-//! Objects that wait packed: the metadata as it is, the text compressed with a dictionary of what such objects have in common.
+//! Packed objects: the metadata as it is, the text compressed by zstd with a dictionary of what such objects have in common.
 //!
-//! A [`PackedObject`] is what a cache keeps. [`PackedObject::object`] makes an [`Object`] of it, which is a view: it unpacks the
-//! text when the first reader asks for what is only there, and keeps it as long as it lives. A view that is asked for no more
-//! than key, UID, versions and generation never unpacks.
+//! A cache stores a [`PackedObject`]. [`PackedObject::object`] returns an [`Object`] that is a view of it. The view unpacks the text when it
+//! is first read, and keeps it until the view is dropped. The key, UID, resource version and generation can be read without unpacking.
 //!
 //! # When unpacking fails
 //!
-//! It cannot: the bytes are those that the compressor gave, they and the dictionary are immutable and live as long as the
-//! object. So a failure means that the process's memory is damaged, or that zstd is at fault. The object then reads as `{}`,
-//! which no reader takes for an object of its kind, and an error is logged. It is not told to be absent: controllers take
-//! away what belongs to an object that is gone.
+//! Unpacking cannot fail in a sound process: the compressed bytes and the dictionary are immutable and live as long as the object. A failure
+//! means that the process's memory is damaged, or a bug in zstd. The object then reads as `{}`, which no reader takes for an object of its
+//! kind, and an error is logged. It is not reported as absent, because a controller would clean up after an object that is gone.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -22,20 +20,19 @@ use super::metadata::Metadata;
 use super::{Inner, Object};
 use crate::ObjectKey;
 
-/// zstd's fastest level with a table of its own. Higher ones win less than what each object's metadata takes, and their
-/// prepared dictionaries are five times as large.
+/// The zstd level. Higher levels save less than the size of an object's metadata, and their prepared dictionaries are five times as large.
 const LEVEL: i32 = 1;
-/// Bytes of a dictionary.
+/// The size of a dictionary in bytes.
 const DICTIONARY_BYTES: usize = 32 * 1024;
-/// Bytes of one sample that are learnt from: a few large objects must not be all that there is to learn.
+/// The most bytes of one sample that a dictionary is trained with, so that a few large objects do not outweigh the others.
 const SAMPLE_BYTES: usize = 8 * 1024;
-/// What a thread keeps for its next object.
+/// The largest scratch buffer that a thread keeps for its next object, in bytes.
 const SCRATCH_BYTES: usize = 256 * 1024;
 
-/// What many objects have in common, prepared for packing and unpacking.
+/// A zstd dictionary of what many objects have in common, prepared for compression and decompression.
 pub struct Dictionary {
-    packing: CDict<'static>,
-    unpacking: DDict<'static>,
+    compression: CDict<'static>,
+    decompression: DDict<'static>,
 }
 
 /// An object whose text is compressed. Immutable; cloning copies a pointer.
@@ -59,7 +56,7 @@ pub struct PackedObject(Arc<Packed>);
 
 struct Packed {
     metadata: Metadata,
-    /// UID, resource version, then the compressed text: the first two are read at each event of the object.
+    /// The UID, the resource version and the compressed text. The first two are not compressed, because each event of the object reads them.
     bytes: Box<[u8]>,
     uid_len: u32,
     version_len: u32,
@@ -68,22 +65,22 @@ struct Packed {
 }
 
 /// The text of an object.
-pub(super) enum Json {
+pub(super) enum ObjectText {
     Plain(Box<str>),
     Packed(Box<View>),
 }
 
-/// A packed text, and the plain one once somebody asked for it.
+/// A view of a packed object, with the unpacked text once it has been read.
 pub(super) struct View {
     object: PackedObject,
     text: OnceLock<Box<str>>,
 }
 
-/// What zstd needs to work, kept by each thread that packs or unpacks: some 70 and 100 KB.
+/// The zstd contexts of a thread: some 70 KB for compression and 100 KB for decompression.
 #[derive(Default)]
 struct Contexts {
-    packing: Option<CCtx<'static>>,
-    unpacking: Option<DCtx<'static>>,
+    compression: Option<CCtx<'static>>,
+    decompression: Option<DCtx<'static>>,
     scratch: Vec<u8>,
 }
 
@@ -91,7 +88,7 @@ thread_local! {
     static CONTEXTS: RefCell<Contexts> = RefCell::default();
 }
 
-/// Runs with the thread's contexts, or with new ones where the thread has none any more.
+/// Calls `run` with the thread's contexts, or with new ones if the thread is ending and has dropped its own.
 fn with_contexts<R>(run: impl Fn(&mut Contexts) -> R) -> R {
     let shared =
         CONTEXTS.try_with(|contexts| contexts.try_borrow_mut().map(|mut contexts| run(&mut contexts)));
@@ -102,8 +99,7 @@ fn with_contexts<R>(run: impl Fn(&mut Contexts) -> R) -> R {
 }
 
 impl Dictionary {
-    /// Learns what the samples have in common. Takes some 30 ms for a megabyte of them; a few hundred objects are enough.
-    /// `None` when there is nothing to learn from.
+    /// Trains a dictionary on samples; `None` if there are none. A few hundred objects are enough. Training takes some 30 ms per megabyte.
     #[must_use]
     pub fn train<'a>(samples: impl IntoIterator<Item = &'a Object>) -> Option<Arc<Self>> {
         let (mut data, mut sizes) = (Vec::new(), Vec::new());
@@ -114,36 +110,37 @@ impl Dictionary {
             sizes.push(sample.len());
         }
         let trained = zstd::dict::from_continuous(&data, &sizes, DICTIONARY_BYTES);
-        // Where there is too little to find out what is common, the samples themselves are better than nothing.
+        // Training fails on too few samples. The samples themselves are a usable dictionary then.
         let content = trained.unwrap_or_else(|_| data[..data.len().min(DICTIONARY_BYTES)].to_vec());
         if content.is_empty() {
             return None;
         }
-        let packing = CDict::try_create(&content, LEVEL)?;
-        Some(Arc::new(Self { packing, unpacking: DDict::try_create(&content)? }))
+        let compression = CDict::try_create(&content, LEVEL)?;
+        Some(Arc::new(Self { compression, decompression: DDict::try_create(&content)? }))
     }
 
-    /// The object, packed; `None` when it is no smaller so. A view of a packed object gives that one.
+    /// Packs the object; `None` if that would not make it smaller. For a view, returns the packed object that it is a view of.
     #[must_use]
     pub fn pack(self: &Arc<Self>, object: &Object) -> Option<PackedObject> {
         let Inner { json, metadata } = &*object.0;
         let text = match json {
-            Json::Packed(view) => return Some(view.object.clone()),
-            Json::Plain(text) => text,
+            ObjectText::Packed(view) => return Some(view.object.clone()),
+            ObjectText::Plain(text) => text,
         };
         let (uid, version) = (object.uid(), object.resource_version());
-        let fixed = size_of::<Packed>() - size_of::<Inner>() + uid.len() + version.len();
-        let room = text.len().checked_sub(fixed + 1)?;
+        let overhead = size_of::<Packed>() - size_of::<Inner>() + uid.len() + version.len();
+        let max_len = text.len().checked_sub(overhead + 1)?;
         let bytes = with_contexts(|contexts| {
             let scratch = &mut contexts.scratch;
             scratch.clear();
-            scratch.resize(room, 0);
-            if contexts.packing.is_none() {
-                contexts.packing = CCtx::try_create();
+            scratch.resize(max_len, 0);
+            if contexts.compression.is_none() {
+                contexts.compression = CCtx::try_create();
             }
-            // Fails when it does not fit.
-            let context = contexts.packing.as_mut()?;
-            let len = context.compress_using_cdict(&mut scratch[..], text.as_bytes(), &self.packing).ok()?;
+            let context = contexts.compression.as_mut()?;
+            // Fails if the compressed text does not fit into `scratch`.
+            let len =
+                context.compress_using_cdict(&mut scratch[..], text.as_bytes(), &self.compression).ok()?;
             let bytes = [uid.as_bytes(), version.as_bytes(), &scratch[..len]].concat().into_boxed_slice();
             if scratch.len() > SCRATCH_BYTES {
                 *scratch = Vec::new();
@@ -160,21 +157,21 @@ impl Dictionary {
         })))
     }
 
-    /// Heap bytes.
+    /// Returns the size on the heap in bytes.
     #[must_use]
     pub fn memory_size(&self) -> usize {
-        self.packing.sizeof() + self.unpacking.sizeof()
+        self.compression.sizeof() + self.decompression.sizeof()
     }
 
-    /// The text of `len` bytes that was packed into `bytes`.
+    /// Decompresses a text of `len` bytes.
     fn unpack(&self, bytes: &[u8], len: usize) -> Option<Box<str>> {
         let text = with_contexts(|contexts| {
             let mut text = Vec::with_capacity(len);
-            if contexts.unpacking.is_none() {
-                contexts.unpacking = DCtx::try_create();
+            if contexts.decompression.is_none() {
+                contexts.decompression = DCtx::try_create();
             }
-            let context = contexts.unpacking.as_mut()?;
-            context.decompress_using_ddict(&mut text, bytes, &self.unpacking).ok()?;
+            let context = contexts.decompression.as_mut()?;
+            context.decompress_using_ddict(&mut text, bytes, &self.decompression).ok()?;
             Some(text)
         })?;
         String::from_utf8(text).ok().filter(|text| text.len() == len).map(String::into_boxed_str)
@@ -182,55 +179,55 @@ impl Dictionary {
 }
 
 impl PackedObject {
-    /// The object. Its text is unpacked when it is first asked for.
+    /// Returns a view of the object, which unpacks the text when it is first read.
     #[must_use]
     pub fn object(&self) -> Object {
-        let json = Json::Packed(Box::new(View { object: self.clone(), text: OnceLock::new() }));
+        let json = ObjectText::Packed(Box::new(View { object: self.clone(), text: OnceLock::new() }));
         Object(Arc::new(Inner { json, metadata: self.0.metadata.clone() }))
     }
 
-    /// The packed object that this is a view of; `None` for a plain object.
+    /// Returns the packed object that `object` is a view of; `None` for a plain object.
     #[must_use]
     pub fn of(object: &Object) -> Option<&Self> {
         match &object.0.json {
-            Json::Plain(_) => None,
-            Json::Packed(view) => Some(&view.object),
+            ObjectText::Plain(_) => None,
+            ObjectText::Packed(view) => Some(&view.object),
         }
     }
 
-    /// Where the object is.
+    /// Returns the object's key.
     #[must_use]
     pub fn key(&self) -> &ObjectKey {
         &self.0.metadata.key
     }
 
-    /// `metadata.uid`, "" when absent.
+    /// Returns `metadata.uid`, "" if absent.
     #[must_use]
     pub fn uid(&self) -> &str {
-        self.head(0, self.0.uid_len as usize)
+        self.uncompressed(0, self.0.uid_len as usize)
     }
 
-    /// `metadata.resourceVersion`, "" when absent.
+    /// Returns `metadata.resourceVersion`, "" if absent.
     #[must_use]
     pub fn resource_version(&self) -> &str {
         let uid_len = self.0.uid_len as usize;
-        self.head(uid_len, uid_len + self.0.version_len as usize)
+        self.uncompressed(uid_len, uid_len + self.0.version_len as usize)
     }
 
-    /// Approximate heap bytes, shared by all clones and views; the dictionary is not counted.
+    /// Returns the approximate size on the heap in bytes, which all clones and views share. The dictionary is not counted.
     #[must_use]
     pub fn memory_size(&self) -> usize {
         size_of::<Packed>() + self.0.bytes.len() + self.key().as_str().len()
     }
 
-    /// Whether both are the very same allocation.
+    /// Returns whether both are the same allocation.
     #[must_use]
     pub fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    fn head(&self, start: usize, end: usize) -> &str {
-        // Copied from a text, so there is no error to lose.
+    fn uncompressed(&self, start: usize, end: usize) -> &str {
+        // These bytes were copied from a `str`, so this cannot fail.
         self.0.bytes.get(start..end).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
     }
 
@@ -243,22 +240,23 @@ impl PackedObject {
                 key = %self.key(),
                 "a cached object could not be unpacked, so it is served as {{}}: the host's memory is damaged; restart the host"
             );
-            // As long as the text was, so that the places in the metadata are places in it.
+            // As long as the original text, so that the metadata's ranges stay in bounds.
             format!("{{}}{}", " ".repeat(len.saturating_sub(2))).into_boxed_str()
         })
     }
 }
 
 impl Object {
-    /// The same object with nothing unpacked: for a look at the text after which it is not to stay. A plain object is as it was.
+    /// Returns a new view of the same packed object, which has not unpacked the text; for a plain object, returns a clone. Reading the text
+    /// through the new view does not make this one keep it.
     #[must_use]
-    pub fn closed(&self) -> Self {
+    pub fn fresh_view(&self) -> Self {
         PackedObject::of(self).map_or_else(|| self.clone(), PackedObject::object)
     }
 }
 
 impl View {
-    /// Bytes of the plain text.
+    /// Returns the length of the unpacked text in bytes.
     pub(super) fn text_len(&self) -> usize {
         self.object.0.text_len as usize
     }
@@ -268,8 +266,8 @@ impl View {
     }
 }
 
-impl Json {
-    /// As [`memory_size`](Self::memory_size) once the text was read.
+impl ObjectText {
+    /// Returns what [`memory_size`](Self::memory_size) returns after the text has been read.
     pub(super) fn unpacked_size(&self) -> usize {
         match self {
             Self::Plain(text) => text.len(),
@@ -277,6 +275,7 @@ impl Json {
         }
     }
 
+    /// Returns the size on the heap in bytes.
     pub(super) fn memory_size(&self) -> usize {
         match self {
             Self::Plain(text) => text.len(),
@@ -288,7 +287,7 @@ impl Json {
     }
 }
 
-impl Deref for Json {
+impl Deref for ObjectText {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -299,7 +298,7 @@ impl Deref for Json {
     }
 }
 
-impl From<Box<str>> for Json {
+impl From<Box<str>> for ObjectText {
     fn from(text: Box<str>) -> Self {
         Self::Plain(text)
     }

@@ -1,20 +1,17 @@
-//! What an idle plugin costs, against a controller that is a process of its own; and how long it takes to wake.
+//! Measures what an idle plugin costs, compared with a controller in its own process, and how long a plugin takes to wake.
 //!
 //! ```text
 //! cargo bench -p pilothouse-bench --bench density -- [[--sizes 1,10,100,1000] --guest FILE.wasm]... [--idle SECONDS]
 //!                                                    [--peers 100] [--binary FILE]
 //! ```
 //!
-//! For each guest it makes so many distinct files, runs `pilothouse run` on them against a server of its own, and reads what the kernel says
-//! of the process, once as soon as all plugins run and once when they have been idle. All hosts are idle at the same time, which saves most
-//! of the time and none of the memory. Instances and mapped code go after 60 to 90 seconds, so `--idle 100` is what idle means; without it
-//! the second reading comes after 3 seconds. `--sizes` is for the guests behind it; before it there are 1 and 10 plugins, which takes seconds.
+//! For each guest and size, the benchmark writes that many distinct files, runs `pilothouse run` on them against an API server, and reads the
+//! memory of the process from /proc: once when all plugins run, and again when they have been idle. All hosts are idle at the same time, which
+//! saves time and does not change their memory. A host drops idle instances and mapped code after 60 to 90 seconds, so use `--idle 100` to
+//! measure idle plugins; the default is 3 seconds. `--sizes` applies to the guests after it; the default is 1 and 10 plugins.
 
-#[path = "density/files.rs"]
 mod files;
-#[path = "density/process.rs"]
 mod process;
-#[path = "density/wake.rs"]
 mod wake;
 
 use std::path::{Path, PathBuf};
@@ -22,11 +19,11 @@ use std::time::Duration;
 
 use process::{Memory, Running, Server};
 
-/// The examples that are measured unless others are given, with their language and what each idle plugin may take, in KiB.
+/// The default guests: the name of the example, its language, and the target for the private memory of each idle plugin in KiB.
 const GUESTS: [(&str, &str, u64); 3] =
     [("secret-replicator", "Rust", 100), ("pod-counter", "C", 100), ("label-propagator", "JavaScript", 1024)];
-/// The targets are for so many plugins: with fewer, what only the first takes is a large part.
-const TARGETED: usize = 100;
+/// The fewest plugins to which the targets apply. With fewer, the memory that the first plugin adds dominates.
+const MIN_PLUGINS_FOR_TARGET: usize = 100;
 
 struct Arguments {
     guests: Vec<Guest>,
@@ -40,13 +37,14 @@ struct Guest {
     sizes: Vec<usize>,
 }
 
-/// A host with so many plugins of one guest, which run.
-struct Crowd {
-    host: Running,
+/// A running host with `size` plugins of one guest.
+struct MeasuredHost {
+    process: Running,
     guest: String,
     size: usize,
-    /// From its start, without code in the cache and with it; nothing for no plugins.
+    /// The time from the start of the process until all plugins ran, with an empty and with a filled code cache; `None` without plugins.
     started: Option<(Duration, Duration)>,
+    /// The memory when all plugins ran.
     running: Memory,
 }
 
@@ -56,7 +54,7 @@ fn arguments() -> Result<Arguments, String> {
     let mut sizes = vec![1, 10];
     let mut given = std::env::args().skip(1);
     while let Some(flag) = given.next() {
-        // What cargo itself adds.
+        // Cargo adds this flag.
         if flag == "--bench" {
             continue;
         }
@@ -71,7 +69,7 @@ fn arguments() -> Result<Arguments, String> {
             "--guest" => arguments.guests.push(Guest { file: value.into(), sizes: sizes.clone() }),
             "--peers" => arguments.peers = number()?,
             "--binary" => arguments.binary = Some(value.into()),
-            _ => return Err(format!("{flag} is unknown: see the top of bench/benches/density.rs")),
+            _ => return Err(format!("{flag} is unknown: see the top of bench/benches/density/main.rs")),
         }
     }
     if arguments.guests.is_empty() {
@@ -103,25 +101,25 @@ async fn run() -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| format!("a folder: {error}"))?;
     let folder = folder.path();
     let server = Server::start(&binary, folder)?;
-    let mut crowds = vec![start(&binary, folder, &server, None, 0).await?];
+    let mut hosts = vec![start(&binary, folder, &server, None, 0).await?];
     for guest in &arguments.guests {
         for &size in &guest.sizes {
             eprintln!("density: {size} × {}", files::stem(&guest.file));
-            crowds.push(start(&binary, folder, &server, Some(&guest.file), size).await?);
+            hosts.push(start(&binary, folder, &server, Some(&guest.file), size).await?);
         }
     }
     let peers = peers(&arguments, &server)?;
     eprintln!("density: {} s of idleness", arguments.idle.as_secs());
     tokio::time::sleep(arguments.idle).await;
-    let idle: Vec<_> = crowds.iter().map(|crowd| crowd.host.memory()).collect::<Result<_, _>>()?;
-    let of_peers: Vec<_> = peers.iter().map(Running::memory).collect::<Result<_, _>>()?;
+    let idle: Vec<_> = hosts.iter().map(|host| host.process.memory()).collect::<Result<_, _>>()?;
+    let peer_memory: Vec<_> = peers.iter().map(Running::memory).collect::<Result<_, _>>()?;
     drop(peers);
-    targets(&crowds, &idle, &of_peers);
-    table(&crowds, &idle);
-    if !of_peers.is_empty() {
-        peer_table(&of_peers);
+    targets(&hosts, &idle, &peer_memory);
+    table(&hosts, &idle);
+    if !peer_memory.is_empty() {
+        peer_table(&peer_memory);
     }
-    drop(crowds);
+    drop(hosts);
     println!("| guest | waking ms: map, link, instantiate | from a kept instance ms |");
     println!("|---|---|---|");
     for Guest { file, .. } in &arguments.guests {
@@ -131,17 +129,17 @@ async fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Starts a host twice: to have the files compiled, and to find their code in the cache. The second one goes on.
+/// Starts a host twice: the first compiles the plugins, and the second loads them from the cache and keeps running.
 async fn start(
     binary: &Path,
     folder: &Path,
     server: &Server,
     guest: Option<&Path>,
     size: usize,
-) -> Result<Crowd, String> {
+) -> Result<MeasuredHost, String> {
     let name = guest.map_or_else(|| "none".to_owned(), files::stem);
     let plugins = folder.join(format!("{name}-{size}"));
-    // One for each guest: together they may be more than what the host keeps.
+    // One cache for each guest: together they may exceed the size of a cache.
     let cache = folder.join(format!("cache-{name}"));
     let mut compiled = None;
     if let Some(guest) = guest {
@@ -151,10 +149,11 @@ async fn start(
     let mut host = Running::host(binary, &plugins, &cache, server)?;
     let cached = host.wait_for(size).await?;
     let running = host.memory()?;
-    Ok(Crowd { host, guest: name, size, started: compiled.map(|compiled| (compiled, cached)), running })
+    let started = compiled.map(|compiled| (compiled, cached));
+    Ok(MeasuredHost { process: host, guest: name, size, started, running })
 }
 
-/// Controllers of the usual kind: a process each, with a watch and a cache of its own.
+/// Starts the peers: one kube-rs controller in each process, with its own watch and cache.
 fn peers(arguments: &Arguments, server: &Server) -> Result<Vec<Running>, String> {
     if arguments.peers == 0 {
         return Ok(Vec::new());
@@ -164,51 +163,52 @@ fn peers(arguments: &Arguments, server: &Server) -> Result<Vec<Running>, String>
     (0..arguments.peers).map(|_| Running::peer(&binary, server)).collect()
 }
 
-/// Private memory of each plugin when all are idle, in KiB.
-fn each(crowds: &[Crowd], idle: &[Memory], at: usize) -> u64 {
-    let none = crowds.iter().position(|crowd| crowd.size == 0).map_or(0, |none| idle[none].private);
-    idle[at].private.saturating_sub(none) / crowds[at].size.max(1) as u64
+/// Returns the private memory of each plugin of a host when all are idle, in KiB, without that of a host without plugins.
+fn each(hosts: &[MeasuredHost], idle: &[Memory], at: usize) -> u64 {
+    let empty = hosts.iter().position(|host| host.size == 0).map_or(0, |empty| idle[empty].private);
+    idle[at].private.saturating_sub(empty) / hosts[at].size.max(1) as u64
 }
 
-fn targets(crowds: &[Crowd], idle: &[Memory], peers: &[Memory]) {
+fn targets(hosts: &[MeasuredHost], idle: &[Memory], peers: &[Memory]) {
     println!("### Targets\n\n| what | target | reached |\n|---|---|---|");
-    for (at, Crowd { guest, size, .. }) in crowds.iter().enumerate() {
-        let known = GUESTS.iter().find(|(name, _, _)| name == guest).filter(|_| *size >= TARGETED);
+    for (at, MeasuredHost { guest, size, .. }) in hosts.iter().enumerate() {
+        let known =
+            GUESTS.iter().find(|(name, _, _)| name == guest).filter(|_| *size >= MIN_PLUGINS_FOR_TARGET);
         if let Some((_, language, most)) = known {
-            let each = each(crowds, idle, at);
+            let each = each(hosts, idle, at);
             println!(
                 "| private memory of each of {size} idle plugins in {language}, KiB | ≤ {most} | {each} |"
             );
             if !peers.is_empty() {
                 let ratio = mean(peers, |peer| peer.private) / each.max(1);
-                println!("| a kube-rs process takes so many times as much |  | {ratio} |");
+                println!("| memory of a kube-rs process, relative to such a plugin |  | {ratio} |");
             }
         }
     }
     println!();
 }
 
-fn table(crowds: &[Crowd], idle: &[Memory]) {
+fn table(hosts: &[MeasuredHost], idle: &[Memory]) {
     println!("### Plugins\n");
     println!(
         "| guest | plugins | start s, compiled / cached | private KiB | idle: private KiB | resident KiB | private KiB each |"
     );
     println!("|---|---|---|---|---|---|---|");
-    for (at, (Crowd { guest, size, started, running, .. }, idle_memory)) in
-        crowds.iter().zip(idle).enumerate()
+    for (at, (MeasuredHost { guest, size, started, running, .. }, idle_memory)) in
+        hosts.iter().zip(idle).enumerate()
     {
         let started = started.map_or_else(String::new, |(compiled, cached)| {
             format!("{:.1} / {:.1}", compiled.as_secs_f64(), cached.as_secs_f64())
         });
-        let each = if *size > 0 { each(crowds, idle, at).to_string() } else { String::new() };
+        let each = if *size > 0 { each(hosts, idle, at).to_string() } else { String::new() };
         println!(
             "| {guest} | {size} | {started} | {} | {} | {} | {each} |",
             running.private, idle_memory.private, idle_memory.resident,
         );
     }
     println!(
-        "\nprivate: anonymous memory of the process; what is mapped from files the kernel can drop. The files of one guest differ in a custom section: \
-         each is compiled, mapped and instantiated for itself. Those of a smaller number are among those of a larger, and are not compiled again.\n"
+        "\nprivate: anonymous memory of the process. Mapped files are not counted, because the kernel can drop them. The files of one guest differ in a \
+         custom section, so that each is compiled, mapped and instantiated separately. Files that a smaller host has used are not compiled again.\n"
     );
 }
 

@@ -1,32 +1,26 @@
-//! The way through wasm: what it costs that work is done by a guest in Rust, beside the same work done natively or on bare wasmtime.
+//! Measures the cost of WebAssembly: work that a guest in Rust does, compared with the same work done natively or on bare wasmtime.
 //!
 //! ```text
 //! cargo xtask build-guests --small probe
 //! cargo bench -p pilothouse-bench --bench guest -- [--objects 20000] [--rounds 7] [--only observe,predicate,reconcile,read]
 //! ```
 //!
-//! Everything runs on one thread, and what is compared takes turns with it: a round feeds the same bytes to each. Time is the thread's CPU
-//! time, so that a busy machine disturbs it least. Standard output has one line of JSON per figure, standard error the same for people.
+//! Everything runs on one thread. The alternatives take turns: each round feeds the same bytes to each of them. Times are CPU times of the
+//! thread, so that a busy machine disturbs them least. Standard output has one line of JSON per figure, standard error the same for people.
 
-#[path = "guest/bare.rs"]
 mod bare;
-#[path = "guest/core.rs"]
+mod consumers;
 mod core;
-#[path = "guest/figure.rs"]
 mod figure;
-#[path = "guest/pods.rs"]
 mod pods;
-#[path = "guest/server.rs"]
 mod server;
-#[path = "guest/stage.rs"]
-mod stage;
 
 use std::path::Path;
 
+use consumers::{Native, Plugin};
 use figure::{Figure, cpu, median};
-use stage::{Native, Plugin};
 
-/// The host's.
+/// The host's allocator.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -41,7 +35,7 @@ impl Arguments {
         let mut arguments = Self { objects: 20_000, rounds: 7, only: Vec::new() };
         let mut given = std::env::args().skip(1);
         while let Some(flag) = given.next() {
-            // What cargo itself adds.
+            // Cargo adds this flag.
             if flag == "--bench" {
                 continue;
             }
@@ -51,7 +45,7 @@ impl Arguments {
                 "--objects" => arguments.objects = number()?,
                 "--rounds" => arguments.rounds = number()?,
                 "--only" => arguments.only = value.split(',').map(str::to_owned).collect(),
-                _ => return Err(format!("{flag} is unknown: see the top of bench/benches/guest.rs")),
+                _ => return Err(format!("{flag} is unknown: see the top of bench/benches/guest/main.rs")),
             }
         }
         if arguments.objects < pods::READ_KEYS || arguments.rounds == 0 {
@@ -109,25 +103,25 @@ fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// What a notification costs in a batch to an observer, beyond a subscriber in the same process.
+/// Measures a notification in a batch to an observer, beyond the cost of a native subscriber.
 fn notifications(arguments: &Arguments, native: &mut Native, plugin: &mut Plugin) -> Result<(), String> {
-    let (mut more, mut base, mut batches) = (Vec::new(), Vec::new(), Vec::new());
-    let mut told = plugin.mark()?;
+    let (mut extra, mut base, mut batches) = (Vec::new(), Vec::new(), Vec::new());
+    let mut before = plugin.mark()?;
     for _ in 0..arguments.rounds {
         let chunks = pods::round(arguments.objects);
         let events = arguments.objects as f64 + 1.0;
         let alone = cpu(|| native.round(&chunks))?;
         let observed = cpu(|| plugin.round(&chunks))?;
         let now = plugin.last_mark()?;
-        if now.0 - told.0 != arguments.objects as u64 + 1 {
-            return Err(format!("{} of {events} notifications were delivered", now.0 - told.0));
+        if now.0 - before.0 != arguments.objects as u64 + 1 {
+            return Err(format!("{} of {events} notifications were delivered", now.0 - before.0));
         }
-        batches.push(events / (now.1 - told.1) as f64);
-        told = now;
-        more.push((observed - alone) / events * 1e6);
+        batches.push(events / (now.1 - before.1) as f64);
+        before = now;
+        extra.push((observed - alone) / events * 1e6);
         base.push(alone / events * 1e6);
     }
-    Figure::new("a notification to observe, over a native subscriber", "µs", median(&mut more))
+    Figure::new("a notification to observe, over a native subscriber", "µs", median(&mut extra))
         .target("at most", 1.0)
         .with("native subscriber µs", median(&mut base))
         .with("notifications in a batch", median(&mut batches))
@@ -135,14 +129,14 @@ fn notifications(arguments: &Arguments, native: &mut Native, plugin: &mut Plugin
     Ok(())
 }
 
-/// What an event costs that starts no work, beyond its ingest; it must not enter wasm.
+/// Measures an event that the predicate refuses, beyond the cost of its ingest. Such an event must not enter wasm.
 fn predicates(
     arguments: &Arguments,
     name: &str,
     native: &mut Native,
     plugin: &mut Plugin,
 ) -> Result<(), String> {
-    let mut more = Vec::new();
+    let mut extra = Vec::new();
     let mut marks = 0;
     let before = plugin.mark()?.0;
     for _ in 0..arguments.rounds {
@@ -150,13 +144,13 @@ fn predicates(
         let alone = cpu(|| native.round(&chunks))?;
         let refused = cpu(|| plugin.round(&chunks))?;
         marks += 1;
-        more.push((refused - alone) / (arguments.objects as f64 + 1.0) * 1e6);
+        extra.push((refused - alone) / (arguments.objects as f64 + 1.0) * 1e6);
     }
     let entered = plugin.last_mark()?.0 - before - marks;
     let title = format!("an event that the {name} refuses, over ingest");
     let figure =
-        Figure::new(&title, "µs", median(&mut more)).with("times that it entered wasm", entered as f64);
-    // A predicate that reads the object builds a tree of what it reads, which has no target.
+        Figure::new(&title, "µs", median(&mut extra)).with("times that it entered wasm", entered as f64);
+    // There is no target for predicates that read the object, which build a tree of what they read.
     if name == "predicate" { figure.target("at most", 1.0) } else { figure }.print();
     if entered > 0 {
         return Err(format!("{title}: the guest was entered {entered} times"));
@@ -164,7 +158,7 @@ fn predicates(
     Ok(())
 }
 
-/// Reconciles on one core, by the plugin's own queue and worker.
+/// Measures reconciles on one core, with the plugin's queue and worker.
 fn reconciles(
     arguments: &Arguments,
     title: &str,
@@ -200,25 +194,26 @@ fn reconciles(
     Ok(())
 }
 
-/// `cache.get`, one field, and closing the handle.
+/// Measures `cache.get`, reading one field, and closing the handle.
 fn reads(arguments: &Arguments, plugin: &mut Plugin, bare: &mut bare::Bare) -> Result<(), String> {
     const READS: usize = 200_000;
-    let mut floor = core::Core::new().map_err(|error| format!("{error:?}"))?;
-    let (mut ours, mut ratios, mut at_hand) = (Vec::new(), Vec::new(), Vec::new());
+    let mut core = core::Core::new().map_err(|error| format!("{error:?}"))?;
+    let (mut times, mut bare_ratios, mut core_ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..arguments.rounds {
         let full = cpu(|| plugin.read(READS + 1))? - cpu(|| plugin.read(1))?;
-        let of_bare =
+        let bare_read =
             |bare: &mut bare::Bare, times| cpu(|| bare.read(times).map_err(|error| format!("{error:?}")));
-        let same = of_bare(bare, READS + 1)? - of_bare(bare, 1)?;
-        let core = cpu(|| floor.read(READS).map_err(|error| format!("{error:?}")))?;
-        ours.push(full / READS as f64 * 1e6);
-        ratios.push(full / same);
-        at_hand.push(full / core);
+        let bare_time = bare_read(bare, READS + 1)? - bare_read(bare, 1)?;
+        let core_time = cpu(|| core.read(READS).map_err(|error| format!("{error:?}")))?;
+        times.push(full / READS as f64 * 1e6);
+        bare_ratios.push(full / bare_time);
+        core_ratios.push(full / core_time);
     }
-    Figure::new("cache.get and one field, against the same calls on bare wasmtime", "×", median(&mut ratios))
+    let title = "cache.get and one field, against the same calls on bare wasmtime";
+    Figure::new(title, "×", median(&mut bare_ratios))
         .target("at most", 1.5)
-        .with("µs", median(&mut ours))
-        .with("against one core function that copies the value from a table, ×", median(&mut at_hand))
+        .with("µs", median(&mut times))
+        .with("against one core function that copies the value from a table, ×", median(&mut core_ratios))
         .print();
     Ok(())
 }

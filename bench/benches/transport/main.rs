@@ -1,20 +1,16 @@
-//! What lies between an API server and the informer: TLS, HTTP/1.1 or HTTP/2, gzip.
+//! Measures the transport between an API server and the informer: TLS, HTTP/1.1 or HTTP/2, gzip.
 //!
 //! ```text
 //! cargo bench -p pilothouse-bench --bench transport -- [--rounds 3] [--objects 20000] [--events 40000]
 //! ```
 //!
-//! The server is this process; each client is one of its own, with the client of `pilothouse run` and the informer, on a thread as there. A
-//! real server gives lists of more than 128 KiB to those who accept gzip as gzip, at Go's level 1, and watches to nobody. Here the
-//! list was compressed before anybody asked for it. Standard output has one line of JSON per row, standard error the same for people.
+//! The server is this process. Each client is a separate process with the client and the informer of `pilothouse run`, on a thread as there. A
+//! real API server compresses lists of more than 128 KiB for clients that accept gzip, at Go's level 1, and never compresses watches. Here the
+//! list is compressed beforehand. Standard output has one line of JSON per row, standard error the same for people.
 
-#[path = "transport/case.rs"]
 mod case;
-#[path = "transport/client.rs"]
 mod client;
-#[path = "transport/dial.rs"]
 mod dial;
-#[path = "transport/server.rs"]
 mod server;
 
 use std::process::Stdio;
@@ -26,19 +22,20 @@ use tokio::process::Command;
 use case::{Case, MANY, SINGLE};
 use server::{Served, Server};
 
-/// The host's.
+/// The host's allocator.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// What each of many watches has.
+/// Objects of each watch if there are many.
 const OBJECTS_OF_MANY: usize = 200;
+/// Events of each watch if there are many.
 const EVENTS_OF_MANY: usize = 4_000;
 
 struct Arguments {
     rounds: usize,
     objects: usize,
     events: usize,
-    /// This process is the client of a case.
+    /// The task of a client process, as JSON.
     client: Option<String>,
 }
 
@@ -46,7 +43,7 @@ fn arguments() -> Result<Arguments, String> {
     let mut arguments = Arguments { rounds: 3, objects: 20_000, events: 40_000, client: None };
     let mut given = std::env::args().skip(1);
     while let Some(flag) = given.next() {
-        // What cargo itself adds.
+        // Cargo adds this flag.
         if flag == "--bench" {
             continue;
         }
@@ -57,21 +54,21 @@ fn arguments() -> Result<Arguments, String> {
             "--objects" => arguments.objects = number()?.max(1),
             "--events" => arguments.events = number()?.max(1),
             "--client" => arguments.client = Some(value),
-            _ => return Err(format!("{flag} is unknown: see the top of bench/benches/transport.rs")),
+            _ => return Err(format!("{flag} is unknown: see the top of bench/benches/transport/main.rs")),
         }
     }
     Ok(arguments)
 }
 
 fn main() {
-    let worked = arguments().and_then(|arguments| match &arguments.client {
+    let result = arguments().and_then(|arguments| match &arguments.client {
         Some(task) => client::run(task),
         None => match tokio::runtime::Runtime::new() {
             Ok(runtime) => runtime.block_on(run(&arguments)),
             Err(error) => Err(error.to_string()),
         },
     });
-    if let Err(problem) = worked {
+    if let Err(problem) = result {
         eprintln!("error: {problem}");
         std::process::exit(1);
     }
@@ -84,24 +81,24 @@ async fn run(arguments: &Arguments) -> Result<(), String> {
     println!(
         "{}",
         json!({"served": {
-            "objects": large.objects, "events": large.events, "listMib": mib(large.list.len() as u64), "packedMib": mib(large.packed.len() as u64),
+            "objects": large.objects, "events": large.events, "listMib": mib(large.list.len() as u64), "packedMib": mib(large.gzip.len() as u64),
             "manyObjects": small.objects, "manyEvents": small.events,
         }})
     );
     let cases: Vec<_> =
         SINGLE.iter().map(|case| (case, &large)).chain(MANY.iter().map(|case| (case, &small))).collect();
     let mut rounds: Vec<Vec<Value>> = vec![Vec::new(); cases.len()];
-    // They take turns, so that a noisy minute is one of all.
+    // The cases take turns, so that a noisy minute affects all of them.
     for _ in 0..arguments.rounds {
-        for ((case, served), taken) in cases.iter().zip(&mut rounds) {
-            taken.push(one(case, served).await.map_err(|problem| format!("{}: {problem}", case.name))?);
+        for ((case, served), results) in cases.iter().zip(&mut rounds) {
+            results.push(measure(case, served).await.map_err(|problem| format!("{}: {problem}", case.name))?);
         }
     }
-    for ((case, _), taken) in cases.iter().zip(&rounds) {
+    for ((case, _), results) in cases.iter().zip(&rounds) {
         let mut row = json!({"case": case.name, "watches": case.watches});
-        let names = taken[0].as_object().into_iter().flat_map(|taken| taken.keys());
+        let names = results[0].as_object().into_iter().flat_map(|result| result.keys());
         for name in names {
-            let mut values: Vec<_> = taken.iter().filter_map(|round| round[name].as_f64()).collect();
+            let mut values: Vec<_> = results.iter().filter_map(|result| result[name].as_f64()).collect();
             values.sort_by(f64::total_cmp);
             row[name] = json!(values[values.len() / 2]);
         }
@@ -111,8 +108,8 @@ async fn run(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// One client of its own at a server of its own.
-async fn one(case: &Case, served: &Served) -> Result<Value, String> {
+/// Measures a new client process with a new server.
+async fn measure(case: &Case, served: &Served) -> Result<Value, String> {
     let server = Server::start(case, served.clone()).await?;
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
     let task = json!({
@@ -129,22 +126,23 @@ async fn one(case: &Case, served: &Served) -> Result<Value, String> {
     let mut next = async || {
         let line =
             lines.next_line().await.map_err(|error| error.to_string())?.ok_or("the client ended early")?;
-        serde_json::from_str::<Value>(&line).map_err(|error| format!("the client said {line}: {error}"))
+        serde_json::from_str::<Value>(&line).map_err(|error| format!("the client printed {line}: {error}"))
     };
     let listed = next().await?;
-    let wire = server.sent();
+    let list_bytes = server.sent();
     server.begin_events();
     let done = next().await?;
-    let (events, number) = (server.sent() - wire, |value: &Value| value.as_f64().unwrap_or(f64::NAN));
-    let of_all = (served.events * case.watches) as f64;
+    let event_bytes = server.sent() - list_bytes;
+    let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+    let events = (served.events * case.watches) as f64;
     Ok(json!({
         "listSeconds": listed["seconds"],
         "listCpuSeconds": listed["cpu"],
-        "listMib": mib(wire),
+        "listMib": mib(list_bytes),
         "privateMib": listed["privateMib"],
-        "eventsPerSecond": of_all / number(&done["seconds"]),
-        "eventCpuMicros": number(&done["cpu"]) * 1e6 / of_all,
-        "eventBytes": events as f64 / of_all,
+        "eventsPerSecond": events / number(&done["seconds"]),
+        "eventCpuMicros": number(&done["cpu"]) * 1e6 / events,
+        "eventBytes": event_bytes as f64 / events,
         "eventSeconds": done["seconds"],
         "endPrivateMib": done["privateMib"],
         "connections": server.connections(),

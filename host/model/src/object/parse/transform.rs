@@ -1,20 +1,20 @@
-//! What is taken out of an object before it is kept (B09).
+//! What is removed from an object when it is parsed.
 
 use std::borrow::Cow;
 
-use super::members::Members;
+use crate::object::json::members::Members;
 
-/// How much of an object is kept.
+/// Which part of an object is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Projection {
-    /// All of it.
+    /// The whole object.
     #[default]
     Full,
     /// `apiVersion`, `kind` and `metadata` only.
     Metadata,
 }
 
-/// What an informer takes out of every object, once, before it is queued.
+/// What an informer removes from every object, once, before the object is queued (like a `TransformFunc` of client-go).
 ///
 /// ```
 /// use pilothouse_model::{Object, ParseOptions, Projection, Transform};
@@ -33,42 +33,42 @@ pub enum Projection {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Transform {
-    /// Drop `metadata.managedFields`: often half of an object, and only the server needs it.
+    /// Drop `metadata.managedFields`, which often is half of an object and is only used by the server.
     pub drop_managed_fields: bool,
-    /// Drop the annotation that `kubectl apply` keeps on the client side.
+    /// Drop the annotation `kubectl.kubernetes.io/last-applied-configuration`, which client-side `kubectl apply` writes.
     pub drop_last_applied: bool,
-    /// How much of the rest is kept.
+    /// Which part of the rest is kept.
     pub projection: Projection,
-    /// When not empty: besides type and metadata, keep only these top-level members, such as `spec`.
+    /// The only top-level members to keep besides the type and the metadata, such as `spec`. Empty: keep all.
     pub keep: Vec<String>,
 }
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 impl Transform {
-    /// What Pilothouse's informers do unless told otherwise: no managed fields, all else kept.
+    /// Returns the default of Pilothouse's informers: drop `managedFields`, keep the rest.
     #[must_use]
     pub fn standard() -> Self {
         Self { drop_managed_fields: true, ..Self::default() }
     }
 
-    /// Whether the top-level member `name` (other than type and metadata) stays.
-    pub(super) fn keeps(&self, name: &str) -> bool {
+    /// Returns whether the top-level member `name` (other than type and metadata) is kept.
+    pub(super) fn keeps_member(&self, name: &str) -> bool {
         self.projection == Projection::Full
             && (self.keep.is_empty() || self.keep.iter().any(|kept| kept == name))
     }
 
-    /// Whether all top-level members stay.
-    pub(super) fn keeps_members(&self) -> bool {
+    /// Returns whether all top-level members are kept.
+    pub(super) fn keeps_all_members(&self) -> bool {
         self.projection == Projection::Full && self.keep.is_empty()
     }
 
-    /// Whether metadata can be copied as it is.
+    /// Returns whether the metadata is copied unchanged.
     pub(super) fn keeps_metadata(&self) -> bool {
         !self.drop_managed_fields && !self.drop_last_applied
     }
 
-    /// Writes `metadata` without what is dropped.
+    /// Writes `metadata` without the members that are dropped.
     pub(super) fn write_metadata(&self, out: &mut String, metadata: &Members<'_>) {
         out.push('{');
         let mut first = true;
@@ -88,7 +88,7 @@ impl Transform {
     }
 }
 
-/// The annotations without kubectl's, or `None` when nothing is left.
+/// Returns the annotations without kubectl's; `None` if no other is left.
 fn without_last_applied(raw: &str) -> Option<Cow<'_, str>> {
     let Ok(annotations) = serde_json::from_str::<Members<'_>>(raw) else { return Some(Cow::Borrowed(raw)) };
     if annotations.get(LAST_APPLIED).is_none() {

@@ -1,46 +1,46 @@
-//! Reading JSON text that is almost the same as text that was read before.
+//! Validates JSON text by comparing it with similar text that is known to be well formed.
 //!
-//! Most versions of an object differ from the one before in a few numbers and strings. What is the same needs no grammar: the
-//! known text is well formed, so where both texts have been the same so far, a parser of either would be in the same state. At
-//! a difference, a whole scalar (a string, a number, `true`, `false` or `null`) of the new text may stand for a whole scalar
-//! of the known one, which leaves the state as it is; the new one is read by the grammar. Any other difference (a member that
-//! is new, a value that has become an object) is left to the parser.
+//! Most versions of an object differ from the previous one in a few numbers and strings. Equal text needs no grammar: as long as both
+//! texts are the same, a parser would be in the same state after either. At a difference, a whole scalar (a string, a number, `true`,
+//! `false` or `null`) of the new text may replace a whole scalar of the known one, which leaves that state unchanged. The new scalar is
+//! validated by the grammar. Any other difference (a new member, a value that has become an object) is left to the parser.
 //!
-//! This is why it is safe to believe: nothing is taken for well formed that the parser would refuse. `tests/reader.rs` holds
-//! it to that, with damage of every kind.
+//! The comparison must never accept text that the parser would refuse. `parse/tests/reader.rs` checks this with damaged text of every
+//! kind.
 
 use std::ops::Range;
 
 use wide::u8x16;
 
-use super::scan::{self, is_white};
+use super::scan::{self, is_whitespace};
 
-/// Whether a name may differ as a value may.
+/// Whether the name of a member may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Names {
-    /// No: the names are known to be no repetition of others, and new ones would not be.
+pub(crate) enum Names {
+    /// Names must be equal. The known names are unique; a new name could repeat another one.
     Same,
-    /// Yes: the text is not kept.
+    /// Names may differ, because the text is dropped after its validation.
     Any,
 }
 
-/// How much of the start of `text` is well formed as `known` is, or `None` when that is not told by comparing.
+/// Returns the length of the prefix of `text` that corresponds to `known` and is well formed; `None` if comparing cannot decide.
 ///
-/// `known` is a whole value, or some whole members of an object with a comma before each, and well formed; `text` starts at
-/// the same place of the grammar.
-pub(super) fn follow(known: &str, text: &str, names: Names) -> Option<usize> {
-    follow_with(known, text, names, |_, _| Some(()))
+/// `known` is a well-formed value, or some whole members of an object with a comma before each. `text` starts at the same point of the
+/// grammar.
+pub(crate) fn validate_against(known: &str, text: &str, names: Names) -> Option<usize> {
+    validate_against_with(known, text, names, |_, _| Some(()))
 }
 
-/// As [`follow`]; `differs` is told where the scalars are that stand for each other, in both texts, and may refuse them.
-pub(super) fn follow_with(
+/// Like [`validate_against`]. `on_difference` is called with the ranges of each pair of scalars that differ, in `known` and in `text`, and
+/// ends the comparison by returning `None`.
+pub(crate) fn validate_against_with(
     known: &str,
     text: &str,
     names: Names,
-    mut differs: impl FnMut(Range<usize>, Range<usize>) -> Option<()>,
+    mut on_difference: impl FnMut(Range<usize>, Range<usize>) -> Option<()>,
 ) -> Option<usize> {
     let (known, text) = (known.as_bytes(), text.as_bytes());
-    let mut at = Places { known: 0, text: 0 };
+    let mut at = Offsets { known: 0, text: 0 };
     loop {
         let start = at.known;
         let same = common_prefix(&known[at.known..], &text[at.text..]);
@@ -49,41 +49,41 @@ pub(super) fn follow_with(
             return Some(at.text);
         }
         let scalar = scalar_start(known, at.known)?;
-        // A scalar that began before what has just been compared was stepped over already: what differs is behind it.
+        // The previous round has already skipped a scalar that began before `start`, so the difference is after it.
         if scalar < start {
             return None;
         }
-        let from = Places { known: scalar, text: at.text - (at.known - scalar) };
-        at = step_over_scalar(known, text, from, names)?;
-        differs(from.known..at.known, from.text..at.text)?;
+        let from = Offsets { known: scalar, text: at.text - (at.known - scalar) };
+        at = skip_scalars(known, text, from, names)?;
+        on_difference(from.known..at.known, from.text..at.text)?;
     }
 }
 
-/// The same place in both texts.
+/// Corresponding offsets in both texts.
 #[derive(Clone, Copy)]
-struct Places {
+struct Offsets {
     known: usize,
     text: usize,
 }
 
-impl Places {
+impl Offsets {
     fn plus(self, len: usize) -> Self {
         Self { known: self.known + len, text: self.text + len }
     }
 }
 
-/// Where the scalar starts that the byte at `at` is part of or directly behind; `at` itself when there is none. `None` when
-/// that is not sure without reading from the start.
+/// Returns the start of the scalar that contains the byte at `at` or ends directly before it; `at` if there is none. `None` if that cannot
+/// be decided without reading from the start.
 fn scalar_start(known: &[u8], at: usize) -> Option<usize> {
     let before = &known[..at];
     if let Some(quote) = last_quote(before) {
-        // Outside of strings, a quote that opens follows one of these, and one that closes is followed by one of those.
+        // These may precede an opening quote, and those below may follow a closing quote.
         let may_open = quote == 0
             || matches!(before[quote - 1], b'{' | b'[' | b',' | b':')
-            || is_white(before[quote - 1]);
-        let behind = known.get(quote + 1);
+            || is_whitespace(before[quote - 1]);
+        let next = known.get(quote + 1);
         let may_close =
-            behind.is_none_or(|byte| matches!(byte, b'}' | b']' | b',' | b':') || is_white(*byte));
+            next.is_none_or(|byte| matches!(byte, b'}' | b']' | b',' | b':') || is_whitespace(*byte));
         match (may_open, may_close) {
             (true, false) => return Some(quote),
             (false, true) => {}
@@ -95,31 +95,31 @@ fn scalar_start(known: &[u8], at: usize) -> Option<usize> {
     Some(before.iter().rposition(|byte| !of_scalar(byte)).map_or(0, |at| at + 1))
 }
 
-/// The last quote that begins or ends a string: one that no backslash escapes.
+/// Returns the position of the last quote that no backslash escapes.
 fn last_quote(text: &[u8]) -> Option<usize> {
     let mut end = text.len();
     loop {
         let quote = memchr::memrchr(b'"', &text[..end])?;
-        let slashes = text[..quote].iter().rev().take_while(|byte| **byte == b'\\').count();
-        if slashes % 2 == 0 {
+        let backslashes = text[..quote].iter().rev().take_while(|byte| **byte == b'\\').count();
+        if backslashes % 2 == 0 {
             return Some(quote);
         }
         end = quote;
     }
 }
 
-/// Behind the scalars that start at these places; `None` when what starts there is no scalar, or may not differ.
-fn step_over_scalar(known: &[u8], text: &[u8], from: Places, names: Names) -> Option<Places> {
+/// Returns the ends of the scalars that start at `from`; `None` if one of them is no scalar or may not differ.
+fn skip_scalars(known: &[u8], text: &[u8], from: Offsets, names: Names) -> Option<Offsets> {
     let known_end = known.len() - scan::scalar(&known[from.known..])?.len();
     let text_end = text.len() - scan::scalar(&text[from.text..])?.len();
-    if known[known_end..].iter().find(|byte| !is_white(**byte)) == Some(&b':') {
-        let is_name = names == Names::Any && text[from.text] == b'"';
-        is_name.then_some(())?;
+    if known[known_end..].iter().find(|byte| !is_whitespace(**byte)) == Some(&b':') {
+        let may_differ = names == Names::Any && text[from.text] == b'"';
+        may_differ.then_some(())?;
     }
-    Some(Places { known: known_end, text: text_end })
+    Some(Offsets { known: known_end, text: text_end })
 }
 
-/// How many bytes at the start are the same.
+/// Returns the length of the common prefix.
 fn common_prefix(one: &[u8], other: &[u8]) -> usize {
     const LARGE: usize = 256;
     const SMALL: usize = 16;
@@ -155,9 +155,9 @@ mod tests {
     }
 
     #[test]
-    fn scalars_may_differ_and_all_else_may_not() {
+    fn only_scalars_may_differ() {
         let known = r#","a":{"b":"x","c":[1,true,null,"\"y"],"d":-1.5e3},"e":"z""#;
-        for (text, names, followed) in [
+        for (text, names, accepted) in [
             (known, Names::Same, true),
             (r#","a":{"b":"","c":[1,true,null,"\"y"],"d":-1.5e3},"e":"z""#, Names::Same, true),
             (r#","a":{"b":"x","c":["one",0,{},"\"y"],"d":-1.5e3},"e":"z""#, Names::Same, false),
@@ -172,16 +172,17 @@ mod tests {
             (r#","a":{"b":"x","c":[1,true,null,"\"y"],12:-1.5e3},"e":"z""#, Names::Any, false),
             (r#","a":{"b":"x","c":[1,true,null,"\"y"]},"e":"z""#, Names::Any, false),
         ] {
-            assert_eq!(follow(known, text, names), followed.then_some(text.len()), "{text}");
+            let length = accepted.then_some(text.len());
+            assert_eq!(validate_against(known, text, names), length, "{text}");
             let more = format!("{text}}} and more");
-            assert_eq!(follow(known, &more, names), followed.then_some(text.len()), "{text}");
+            assert_eq!(validate_against(known, &more, names), length, "{text}");
         }
     }
 
     #[test]
-    fn a_quote_that_may_open_and_may_close_is_left_to_the_parser() {
-        assert_eq!(follow(r#"[",",1]"#, r#"[",",2]"#, Names::Same), None);
-        assert_eq!(follow(r#"[":",1]"#, r#"["x",1]"#, Names::Same), None);
-        assert_eq!(follow(r#"["",1]"#, r#"["",2]"#, Names::Same), Some(6));
+    fn an_ambiguous_quote_is_left_to_the_parser() {
+        assert_eq!(validate_against(r#"[",",1]"#, r#"[",",2]"#, Names::Same), None);
+        assert_eq!(validate_against(r#"[":",1]"#, r#"["x",1]"#, Names::Same), None);
+        assert_eq!(validate_against(r#"["",1]"#, r#"["",2]"#, Names::Same), Some(6));
     }
 }

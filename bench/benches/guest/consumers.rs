@@ -1,5 +1,5 @@
-//! What is fed with events: a native subscriber, and a host with one plugin. Each has a runtime of its own on the one thread, so that nobody
-//! runs while the other is measured.
+//! The consumers of events that are compared: a native subscriber, and a host with one plugin. Each has its own runtime on the same thread, so
+//! that one does not run while the other is measured.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::pods::{SPECIAL, change};
+use crate::pods::{COMMAND_OBJECTS, change};
 use crate::server::{self, Feed};
 
-/// How long anything may take before it is taken for stuck.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// How long to wait for anything.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 fn runtime() -> Result<Runtime, String> {
     Builder::new_current_thread().enable_all().build().map_err(|error| format!("a runtime: {error}"))
@@ -30,7 +30,7 @@ fn send(feed: &Feed, chunks: &[Bytes]) -> Result<(), String> {
     chunks.iter().try_for_each(|chunk| feed.send(chunk.clone())).map_err(|_| "the watch has ended".to_owned())
 }
 
-/// An informer and a subscriber that counts.
+/// An informer with a subscriber that counts notifications.
 pub(crate) struct Native {
     runtime: Runtime,
     subscription: Subscription,
@@ -45,17 +45,17 @@ impl Native {
             (subscribe(client), feed)
         });
         let mut native = Self { runtime, subscription: subscription?, feed };
-        native.take(objects + SPECIAL)?;
+        native.take(objects + COMMAND_OBJECTS)?;
         Ok(native)
     }
 
-    /// Takes notifications until that of the mark.
+    /// Sends a round and takes notifications until that of `mark`.
     pub(crate) fn round(&mut self, chunks: &[Bytes]) -> Result<(), String> {
         send(&self.feed, chunks)?;
         self.take(usize::MAX)
     }
 
-    /// Takes so many notifications, or until that of the mark.
+    /// Takes `count` notifications; with `usize::MAX`, takes notifications until that of `mark`.
     fn take(&mut self, count: usize) -> Result<(), String> {
         let mut left = count;
         let taken = async {
@@ -70,7 +70,7 @@ impl Native {
             }
             Ok(())
         };
-        let taken = self.runtime.block_on(async { timeout(PATIENCE, taken).await });
+        let taken = self.runtime.block_on(async { timeout(TIMEOUT, taken).await });
         taken.map_err(|_| "the mark was not delivered".to_owned())?
     }
 }
@@ -85,14 +85,15 @@ pub(crate) struct Plugin {
     runtime: Runtime,
     host: PluginHost,
     feed: Feed,
-    /// The lines of its log that were read.
-    seen: u64,
+    /// The number of the last log line that was read.
+    last_line: u64,
+    /// The counters that the guest logged for the last `mark`.
     mark: Option<(u64, u64)>,
     _directory: tempfile::TempDir,
 }
 
 impl Plugin {
-    /// Starts it and waits until it was told of the list.
+    /// Starts the host and waits until the plugin has handled the list.
     pub(crate) fn start(list: &[Bytes], guest: &[u8], config: &str) -> Result<Self, String> {
         let directory = tempfile::tempdir().map_err(|error| format!("a directory: {error}"))?;
         let write = |name: &str, bytes: &[u8]| {
@@ -125,15 +126,15 @@ impl Plugin {
             tokio::spawn(async move { running.run(CancellationToken::new()).await });
             (host, feed)
         });
-        let mut plugin = Self { runtime, host, feed, seen: 0, mark: None, _directory: directory };
+        let mut plugin = Self { runtime, host, feed, last_line: 0, mark: None, _directory: directory };
         plugin.settle()?;
         Ok(plugin)
     }
 
-    /// Waits until the first list is dealt with. Its mark is somewhere among the others, so further ones are sent until one is answered and
-    /// no key is left.
+    /// Waits until the plugin has handled the first list. The `mark` in the list may be handled before other objects, so further marks are sent
+    /// until one is handled and the queue is empty.
     fn settle(&mut self) -> Result<(), String> {
-        for _ in 0..PATIENCE.as_secs() {
+        for _ in 0..TIMEOUT.as_secs() {
             self.change("mark", 0)?;
             self.runtime.block_on(async { sleep(Duration::from_secs(1)).await });
             let has_marked = self.take_lines("marked ").is_some();
@@ -141,47 +142,53 @@ impl Plugin {
                 return Ok(());
             }
         }
-        Err(format!("the plugin does not come to rest: {:?}", self.host.status()))
+        Err(format!("the plugin does not settle: {:?}", self.host.status()))
     }
 
-    /// Feeds a round, and waits until the plugin has worked on its mark.
+    /// Sends a round and waits until the plugin has handled its `mark`.
     pub(crate) fn round(&mut self, chunks: &[Bytes]) -> Result<(), String> {
         send(&self.feed, chunks)?;
         self.wait_for_mark()
     }
 
-    /// What the guest said of the last mark: its reconciles and fields found, or notifications and batches, all in all.
+    /// Returns the counters that the guest logged for the last `mark`: its reconciles and the fields that it found, or its notifications and
+    /// batches, each since the start.
     pub(crate) fn last_mark(&self) -> Result<(u64, u64), String> {
         self.mark.ok_or_else(|| "no mark was seen".to_owned())
     }
 
-    /// Changes the mark alone and waits for it: nothing is left to do then.
+    /// Changes only `mark` and waits until it is handled.
     pub(crate) fn mark(&mut self) -> Result<(u64, u64), String> {
         self.change("mark", 0)?;
         self.wait_for_mark()?;
         self.last_mark()
     }
 
-    /// Has the plugin queue all keys.
+    /// Makes the plugin queue all keys.
     pub(crate) fn fill(&mut self) -> Result<(), String> {
         self.change("fill", 0)?;
-        // The worker goes on until the runtime has it give way, which is after some dozens of the keys.
+        // The worker continues until tokio's cooperative budget makes it yield, after some dozens of keys.
         self.wait_for("filled").map(drop)
     }
 
-    /// Has the plugin read so many objects in one reconcile.
+    /// Makes the plugin read `times` objects in one reconcile.
     pub(crate) fn read(&mut self, times: usize) -> Result<(), String> {
         self.change("read", times)?;
-        let said = self.wait_for("read ")?;
-        if said == format!("read {times}") { Ok(()) } else { Err(format!("of {times} reads: {said}")) }
+        let line = self.wait_for("read ")?;
+        if line == format!("read {times}") {
+            Ok(())
+        } else {
+            Err(format!("after {times} reads, the guest logged {line:?}"))
+        }
     }
 
+    /// Waits until the plugin has handled the last `mark`.
     pub(crate) fn wait_for_mark(&mut self) -> Result<(), String> {
-        let said = self.wait_for("marked ")?;
-        let mut numbers = said.split(' ').skip(1).map(str::parse);
+        let line = self.wait_for("marked ")?;
+        let mut numbers = line.split(' ').skip(1).map(str::parse);
         match (numbers.next(), numbers.next()) {
             (Some(Ok(first)), Some(Ok(second))) => self.mark = Some((first, second)),
-            _ => return Err(format!("the guest says {said:?}")),
+            _ => return Err(format!("the guest logged {line:?}")),
         }
         Ok(())
     }
@@ -190,30 +197,31 @@ impl Plugin {
         send(&self.feed, &[change(name, reads)])
     }
 
+    /// Waits for a log line that starts with `prefix`.
     fn wait_for(&mut self, prefix: &str) -> Result<String, String> {
         let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
-            if let Some(said) = self.take_lines(prefix) {
-                return Ok(said);
+        while begun.elapsed() < TIMEOUT {
+            if let Some(line) = self.take_lines(prefix) {
+                return Ok(line);
             }
-            let (logs, seen) = (self.host.logs(), self.seen);
-            // An error is patience that has ended.
-            let _ = self.runtime.block_on(async { timeout(PATIENCE, logs.wait_after(seen)).await });
+            let (logs, last_line) = (self.host.logs(), self.last_line);
+            // An error means that the timeout has elapsed, which ends the loop.
+            let _ = self.runtime.block_on(async { timeout(TIMEOUT, logs.wait_after(last_line)).await });
         }
-        Err(format!("the guest never said {prefix:?}: {:?}", self.host.status()))
+        Err(format!("the guest never logged {prefix:?}: {:?}", self.host.status()))
     }
 
-    /// The last new line of the log that begins so.
+    /// Reads the new log lines and returns the last one that starts with `prefix`.
     fn take_lines(&mut self, prefix: &str) -> Option<String> {
-        let mut said = None;
-        for line in self.host.logs().after(self.seen, None) {
-            self.seen = line.sequence;
+        let mut found = None;
+        for line in self.host.logs().after(self.last_line, None) {
+            self.last_line = line.sequence;
             if line.message.starts_with(prefix) {
-                said = Some(line.message);
+                found = Some(line.message);
             } else if line.level == "warn" || line.level == "error" {
-                eprintln!("the guest says: {}", line.message);
+                eprintln!("the guest logged: {}", line.message);
             }
         }
-        said
+        found
     }
 }

@@ -1,0 +1,381 @@
+//! Parses an object of the common form in one pass.
+//!
+//! API servers write nearly all objects without escapes in names, without nulls in the metadata and with few top-level members. Such an
+//! object is validated, and its metadata is found, in one pass over its bytes. Anything else, malformed text included, is left to the
+//! general parser, which also words the errors. `tests/fast_path.rs` checks that both agree.
+
+use super::reference::{OwnerBucket, References};
+use super::{ParseOptions, Transform};
+use crate::ObjectKey;
+use crate::object::Object;
+use crate::object::json::Span;
+use crate::object::json::scan::{Cursor, is_whitespace};
+use crate::object::json::validate_against::{Names, validate_against};
+use crate::object::metadata::{FieldHints, Metadata, StringField, StringMap};
+
+/// The members of one object in document order, without an allocation: their names and the ranges of their values.
+struct MemberSpans<'a, const N: usize> {
+    members: [(&'a str, Span); N],
+    len: usize,
+}
+
+impl<'a, const N: usize> MemberSpans<'a, N> {
+    fn new() -> Self {
+        Self { members: [("", Span::default()); N], len: 0 }
+    }
+
+    fn all(&self) -> &[(&'a str, Span)] {
+        &self.members[..self.len]
+    }
+
+    /// Adds a member. Gives up on a duplicate name, and if there are more than `N` members.
+    fn push(&mut self, name: &'a str, value: Span) -> Option<()> {
+        if self.all().iter().any(|(known, _)| *known == name) {
+            return None;
+        }
+        *self.members.get_mut(self.len)? = (name, value);
+        self.len += 1;
+        Some(())
+    }
+
+    fn get(&self, name: &str) -> Option<Span> {
+        self.all().iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+}
+
+type TopMembers<'a> = MemberSpans<'a, 16>;
+type MetadataMembers<'a> = MemberSpans<'a, 24>;
+
+/// An object that was parsed from the start of a text.
+pub(super) struct ParsedObject {
+    /// The canonical text.
+    pub(super) json: Box<str>,
+    pub(super) metadata: Metadata,
+    /// The length of the object in the source, in bytes.
+    pub(super) len: usize,
+    /// The owners whose sample this object becomes, if it resembles no remembered object.
+    pub(super) sample_of: Option<OwnerBucket>,
+    /// The lengths of the text before the metadata in the source and in `json`, if the types, and nothing else, come before it in both.
+    pub(super) preamble_lens: Option<(usize, usize)>,
+}
+
+/// Parses a text that is an object of the common form; `None` for others.
+pub(super) fn parse(
+    text: &str,
+    options: &ParseOptions<'_>,
+    references: &mut References<'_>,
+) -> Option<ParsedObject> {
+    parse_prefix(text, options, references).filter(|parsed| parsed.is_all_of(text))
+}
+
+impl ParsedObject {
+    /// Returns whether only white space follows the object in the source.
+    pub(super) fn is_all_of(&self, text: &str) -> bool {
+        text.as_bytes()[self.len..].iter().all(|byte| is_whitespace(*byte))
+    }
+}
+
+/// Parses the object that `text` starts with; `None` as for [`parse`], and if `text` ends before the object does.
+pub(super) fn parse_prefix(
+    text: &str,
+    options: &ParseOptions<'_>,
+    references: &mut References<'_>,
+) -> Option<ParsedObject> {
+    let transform = options.transform;
+    if transform.drop_last_applied || u32::try_from(text.len()).is_err() {
+        return None;
+    }
+    let mut scanner =
+        Scanner { metadata: MetadataMembers::new(), owners: OwnerBucket::default(), transform, references };
+    let (top, tail, len) = scanner.object(text)?;
+    let Scanner { metadata: metadata_members, owners, .. } = scanner;
+    let api_version = type_text(text, &top, "apiVersion", options.api_version)?;
+    let kind = type_text(text, &top, "kind", options.kind)?;
+    let drops_managed = transform.drop_managed_fields;
+    let keeps = |name: &str| !(drops_managed && name == "managedFields");
+    let others = || {
+        let others =
+            top.all().iter().filter(|(name, _)| !matches!(*name, "apiVersion" | "kind" | "metadata"));
+        others.filter(|(name, _)| transform.keeps_member(name))
+    };
+    let whole_metadata = top.get("metadata")?;
+
+    let metadata_len = if drops_managed {
+        let kept = metadata_members.all().iter().filter(|(name, _)| keeps(name));
+        kept.map(|(name, value)| name.len() + value.len() + 4).sum::<usize>().max(1) + 1
+    } else {
+        whole_metadata.len()
+    };
+    let fixed = r#"{"apiVersion":"","kind":"","metadata":}"#.len();
+    let others_len: usize = others().map(|(name, value)| name.len() + value.len() + 4).sum();
+    let others_len = others_len + tail.map_or(0, Span::len);
+    let capacity = fixed + api_version.len() + kind.len() + metadata_len + others_len;
+    let mut out = Output(String::with_capacity(capacity));
+
+    out.push("{\"apiVersion\":\"");
+    let api_version = out.push(api_version);
+    out.push("\",\"kind\":\"");
+    let kind = out.push(kind);
+    out.push("\",\"metadata\":");
+    let preamble_lens = has_preamble(&top).then_some((whole_metadata.start(), out.0.len()));
+    let mut spans = MetadataSpans::default();
+    if drops_managed {
+        let mut separator = "{";
+        for (name, value) in metadata_members.all().iter().filter(|(name, _)| keeps(name)) {
+            let value = out.member(std::mem::replace(&mut separator, ","), name, value.of(text));
+            spans.note(name, value);
+        }
+        out.push(if separator == "{" { "{}" } else { "}" });
+    } else {
+        let moved = out.push(whole_metadata.of(text));
+        for (name, value) in metadata_members.all() {
+            spans.note(name, value.moved(whole_metadata, moved));
+        }
+    }
+    let metadata_end = out.0.len();
+    if let Some(tail) = tail {
+        out.push(tail.of(text));
+    }
+    for (name, value) in others() {
+        out.member(",", name, value.of(text));
+    }
+    out.push("}");
+    let json = out.0.into_boxed_str();
+    let metadata = spans.metadata(&json, api_version, kind, metadata_end, references.key())?;
+    let sample_of = (tail.is_none() && references.stored().is_none()).then_some(owners);
+    Some(ParsedObject { json, metadata, len, sample_of, preamble_lens })
+}
+
+/// Returns whether the object's non-empty types, and nothing else, come before its metadata.
+fn has_preamble(top: &TopMembers<'_>) -> bool {
+    let [(first, _), (second, _), ("metadata", _), ..] = top.all() else { return false };
+    let is_present = |name| top.get(name).is_some_and(|raw| raw.len() > "\"\"".len());
+    [*first, *second].iter().all(|name| matches!(*name, "apiVersion" | "kind"))
+        && is_present("apiVersion")
+        && is_present("kind")
+}
+
+/// Validates one object and collects its members.
+struct Scanner<'a, 'f, 'c> {
+    metadata: MetadataMembers<'a>,
+    owners: OwnerBucket,
+    transform: &'f Transform,
+    references: &'f mut References<'c>,
+}
+
+impl<'a> Scanner<'a, '_, '_> {
+    /// Returns the top-level members, the range of those after the metadata if they were validated by comparison (then they are not among
+    /// the former), and the object's length.
+    fn object(&mut self, text: &'a str) -> Option<(TopMembers<'a>, Option<Span>, usize)> {
+        let mut cursor = Cursor::new(text);
+        let mut top = TopMembers::new();
+        let mut tail = None;
+        cursor.members(|cursor, name| {
+            let start = cursor.at();
+            if name != "metadata" {
+                cursor.value()?;
+                return top.push(name, cursor.since(start));
+            }
+            self.metadata(cursor)?;
+            top.push(name, cursor.since(start))?;
+            let only_types =
+                top.all().iter().all(|(name, _)| matches!(*name, "apiVersion" | "kind" | "metadata"));
+            if only_types && self.transform.keeps_all_members() {
+                tail = self.tail(cursor);
+            }
+            Some(())
+        })?;
+        Some((top, tail, cursor.at()))
+    }
+
+    fn metadata(&mut self, cursor: &mut Cursor<'a>) -> Option<()> {
+        cursor.members(|cursor, name| {
+            let start = cursor.at();
+            match name {
+                "labels" => {
+                    self.same_as_stored(cursor, |known| known.labels.span())
+                        .or_else(|| read_string_map(cursor))?;
+                }
+                "annotations" => {
+                    self.same_as_stored(cursor, |known| known.annotations.span())
+                        .or_else(|| read_string_map(cursor))?;
+                }
+                "ownerReferences" => {
+                    self.same_as_stored(cursor, |known| known.owner_references)
+                        .or_else(|| cursor.elements(read_owner))?;
+                    self.owners = OwnerBucket::of(cursor.since(start).of(cursor.text()));
+                }
+                "managedFields" if self.transform.drop_managed_fields => {
+                    self.references.read_managed_fields(cursor, self.owners)?;
+                }
+                _ => cursor.value()?,
+            }
+            self.metadata.push(name, cursor.since(start))
+        })
+    }
+
+    /// Reads a value that is the same in the stored version.
+    fn same_as_stored(&mut self, cursor: &mut Cursor<'a>, span: impl Fn(&Metadata) -> Span) -> Option<()> {
+        let known = self.stored(cursor)?;
+        let value = span(&known.0.metadata).of(known.json());
+        // Only such a value ends with its own last byte, whatever follows.
+        let is_delimited = value.ends_with(['}', ']']);
+        is_delimited.then(|| cursor.literal(value))?
+    }
+
+    /// Returns the stored version. Looks it up if that has not been done and the name has been read.
+    fn stored(&mut self, cursor: &Cursor<'a>) -> Option<&Object> {
+        if self.references.stored().is_some() {
+            return self.references.stored();
+        }
+        let text = |name| self.metadata.get(name).and_then(|raw| plain_string(raw.of(cursor.text())));
+        self.references.look_up(text("namespace").unwrap_or_default(), text("name")?)
+    }
+
+    /// Reads all members after the metadata by comparing them with a known object. No other member may follow: the names of the compared
+    /// members are not collected, so a duplicate of one of them would not be noticed.
+    fn tail(&mut self, cursor: &mut Cursor<'a>) -> Option<Span> {
+        self.stored(cursor);
+        let known = self.references.stored().or_else(|| self.references.sample(self.owners))?;
+        let len = validate_against(known.text_after_metadata(), cursor.rest(), Names::Same)?;
+        if cursor.rest().as_bytes().get(len) != Some(&b'}') {
+            return None;
+        }
+        let start = cursor.at();
+        cursor.skip_bytes(len)?;
+        Some(cursor.since(start))
+    }
+}
+
+/// Reads a map of strings without duplicate names.
+fn read_string_map(cursor: &mut Cursor<'_>) -> Option<()> {
+    let mut names = MemberSpans::<32>::new();
+    cursor.members(|cursor, name| {
+        names.push(name, Span::default())?;
+        cursor.string()
+    })
+}
+
+/// Reads an owner reference that has each member that [`OwnerReference`](crate::OwnerReference) needs, without duplicates.
+fn read_owner(cursor: &mut Cursor<'_>) -> Option<()> {
+    let mut members = MemberSpans::<12>::new();
+    cursor.members(|cursor, name| {
+        members.push(name, Span::default())?;
+        match name {
+            "apiVersion" | "kind" | "name" | "uid" => cursor.plain_string().map(|_| ()),
+            "controller" => cursor.boolean(),
+            _ => cursor.value(),
+        }
+    })?;
+    ["apiVersion", "kind", "name", "uid"].iter().all(|name| members.get(name).is_some()).then_some(())
+}
+
+/// Returns `apiVersion` or `kind`: the object's own, or the default if it has none.
+fn type_text<'a>(text: &'a str, top: &TopMembers<'_>, field: &str, default: &'a str) -> Option<&'a str> {
+    let own = match top.get(field) {
+        Some(raw) => plain_string(raw.of(text))?,
+        None => "",
+    };
+    let chosen = if own.is_empty() { default } else { own };
+    let is_plain = chosen.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
+    (is_plain && !chosen.is_empty()).then_some(chosen)
+}
+
+/// Returns the content of a JSON string without escapes; `None` for any other value.
+pub(super) fn plain_string(raw: &str) -> Option<&str> {
+    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
+    (!inner.as_bytes().contains(&b'\\')).then_some(inner)
+}
+
+/// The canonical text that is being written.
+struct Output(String);
+
+impl Output {
+    /// Appends `text` and returns its range.
+    fn push(&mut self, text: &str) -> Span {
+        let start = self.0.len();
+        self.0.push_str(text);
+        Span::of_range(start, self.0.len())
+    }
+
+    /// Appends `separator` and a member, and returns the range of its value.
+    fn member(&mut self, separator: &str, name: &str, value: &str) -> Span {
+        self.0.push_str(separator);
+        self.0.push('"');
+        self.0.push_str(name);
+        self.0.push_str("\":");
+        self.push(value)
+    }
+}
+
+/// The ranges of the values of parsed metadata members in the canonical text.
+#[derive(Default)]
+struct MetadataSpans {
+    name: Option<Span>,
+    namespace: Option<Span>,
+    uid: Option<Span>,
+    resource_version: Option<Span>,
+    deletion_timestamp: Option<Span>,
+    generation: Option<Span>,
+    labels: Option<Span>,
+    annotations: Option<Span>,
+    owner_references: Option<Span>,
+}
+
+impl MetadataSpans {
+    fn note(&mut self, name: &str, value: Span) {
+        let field = match name {
+            "name" => &mut self.name,
+            "namespace" => &mut self.namespace,
+            "uid" => &mut self.uid,
+            "resourceVersion" => &mut self.resource_version,
+            "deletionTimestamp" => &mut self.deletion_timestamp,
+            "generation" => &mut self.generation,
+            "labels" => &mut self.labels,
+            "annotations" => &mut self.annotations,
+            "ownerReferences" => &mut self.owner_references,
+            _ => return,
+        };
+        *field = Some(value);
+    }
+
+    /// Returns the metadata. `key` is cloned if it is the object's key, which saves an allocation.
+    fn metadata(
+        &self,
+        json: &str,
+        api_version: Span,
+        kind: Span,
+        metadata_end: usize,
+        key: Option<&ObjectKey>,
+    ) -> Option<Metadata> {
+        let text = |span: Option<Span>| match span {
+            None => Some(Span::default()),
+            Some(raw) => plain_string(raw.of(json)).map(|_| raw.without_quotes()),
+        };
+        let name = text(self.name)?.of(json);
+        if name.is_empty() {
+            return None;
+        }
+        let generation = match self.generation {
+            None => 0,
+            Some(raw) => raw.of(json).parse().ok()?,
+        };
+        let namespace = text(self.namespace)?.of(json);
+        let key = key.filter(|key| key.namespace() == namespace && key.name() == name);
+        Some(Metadata {
+            key: key.cloned().unwrap_or_else(|| ObjectKey::new(namespace, name)),
+            after_metadata: Span::of_range(metadata_end, json.len() - 1),
+            hints: FieldHints::default(),
+            api_version: StringField::InText(api_version),
+            kind: StringField::InText(kind),
+            uid: StringField::InText(text(self.uid)?),
+            resource_version: StringField::InText(text(self.resource_version)?),
+            deletion_timestamp: StringField::InText(text(self.deletion_timestamp)?),
+            generation,
+            generation_start: self.generation.map_or(0, |raw| u32::try_from(raw.start()).unwrap_or_default()),
+            labels: StringMap::at(self.labels.unwrap_or_default()),
+            annotations: StringMap::at(self.annotations.unwrap_or_default()),
+            owner_references: self.owner_references.unwrap_or_default(),
+        })
+    }
+}

@@ -1,0 +1,6 @@
+//! The three parsers agree: on the objects that they accept, and on the text that they refuse.
+
+mod edited_members;
+mod fast_path;
+mod reader;
+mod version_diff;

@@ -1,0 +1,285 @@
+//! Parses a new version of an object by comparing all of it, the metadata included, with the stored version.
+//!
+//! [`validate_against_with`] validates the text. The new metadata is that of the stored version, with its ranges shifted by the change in
+//! length of the scalars before them. Each changed scalar must be valid in its place: a string for a string, a number for the generation.
+//! Anything else is left to the fast path, which reads the metadata member by member. `tests/version_diff.rs` and `tests/reader.rs` check
+//! that both agree.
+
+use std::ops::Range;
+
+use super::ParseOptions;
+use super::fast_path::{ParsedObject, plain_string};
+use super::reference::{OwnerBucket, Preamble, RecentObjects, References};
+use crate::ObjectKey;
+use crate::object::json::Span;
+use crate::object::json::scan::Cursor;
+use crate::object::json::validate_against::{Names, validate_against_with};
+use crate::object::metadata::{FieldHints, Metadata, StringField, StringMap};
+use crate::object::prefetch::prefetched_string;
+
+/// The most scalars of the metadata that may differ. Mostly only the resource version does.
+const MAX_METADATA_CHANGES: usize = 8;
+/// The members of the metadata that [`Metadata`] is made of.
+const PARSED_MEMBERS: [&str; 9] = [
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "deletionTimestamp",
+    "labels",
+    "annotations",
+    "ownerReferences",
+];
+const MANAGED_FIELDS: &str = ",\"managedFields\":";
+
+/// As [`ObjectReader::peek_key`](super::ObjectReader::peek_key).
+pub(super) fn peek_key<'a>(text: &'a str, recent: &RecentObjects) -> Option<(&'a str, &'a str)> {
+    key(text.strip_prefix(recent.preamble()?.source.as_str())?)
+}
+
+/// Parses the object that `text` starts with, if it differs from the stored version in some scalars only.
+pub(super) fn parse_prefix(
+    text: &str,
+    options: &ParseOptions<'_>,
+    references: &mut References<'_>,
+) -> Option<ParsedObject> {
+    let Comparison { metadata_members, tail, len, changes, hints, mut json } =
+        compare(text, options, references)?;
+    let (key, stored) = references.take_stored()?;
+    let mut metadata = changes.apply(&stored.0.metadata, key);
+    // Dropped before the text is written: the reference count is shared by several threads, and changing it waits until all previous
+    // writes have reached the cache.
+    drop(stored);
+    let preamble = references.preamble()?.canonical.as_str();
+
+    json.reserve_exact(preamble.len() + metadata_members.len() + tail.len() + 2);
+    json.push_str(preamble);
+    json.push_str(metadata_members);
+    json.push('}');
+    let metadata_end = json.len();
+    json.push_str(tail);
+    json.push('}');
+    metadata.after_metadata = Span::of_range(metadata_end, json.len() - 1);
+    metadata.hints = hints.moved_to(metadata_end);
+    Some(ParsedObject { json: json.into_boxed_str(), metadata, len, sample_of: None, preamble_lens: None })
+}
+
+/// The parts of a text that are kept, and their differences from the stored version.
+struct Comparison<'a> {
+    /// The members of the metadata with the opening bracket, without the managed fields that are dropped.
+    metadata_members: &'a str,
+    /// The members after the metadata.
+    tail: &'a str,
+    /// The length of the object in the text, in bytes.
+    len: usize,
+    changes: Changes,
+    hints: ShiftedHints,
+    /// The empty string for the new version, with the capacity of the stored one.
+    json: String,
+}
+
+/// The [`FieldHints`] of the stored version, adjusted for the new version. Both versions have the same members after the metadata, so the
+/// hints remain valid.
+struct ShiftedHints {
+    /// The offsets in the stored version.
+    stored: [usize; 3],
+    /// The offsets in the new version, if its metadata ended where that of the stored version does.
+    shifted: [usize; 3],
+    /// Where the metadata of the stored version ends.
+    metadata_end: usize,
+}
+
+impl ShiftedHints {
+    fn of(metadata: &Metadata) -> Self {
+        let (stored, metadata_end) = (metadata.hints.offsets(), metadata.after_metadata.start());
+        Self { stored, shifted: stored, metadata_end }
+    }
+
+    /// Adjusts the offsets for a scalar that may have changed its length. Both ranges are relative to the end of the metadata.
+    fn note(&mut self, stored_range: Range<usize>, new_range: Range<usize>) {
+        let end = self.metadata_end + stored_range.end;
+        for (stored, shifted) in self.stored.iter().zip(&mut self.shifted) {
+            if *stored >= end {
+                *shifted = *shifted + new_range.len() - stored_range.len();
+            }
+        }
+    }
+
+    /// Returns the hints for a version whose metadata ends at `metadata_end`. The offset 0 (no hint) stays 0.
+    fn moved_to(self, metadata_end: usize) -> FieldHints {
+        let moved = |offset: usize| if offset == 0 { 0 } else { offset - self.metadata_end + metadata_end };
+        FieldHints::from_offsets(self.shifted.map(moved))
+    }
+}
+
+fn compare<'a>(
+    text: &'a str,
+    options: &ParseOptions<'_>,
+    references: &mut References<'_>,
+) -> Option<Comparison<'a>> {
+    let transform = options.transform;
+    if transform.drop_last_applied || !transform.keeps_all_members() || u32::try_from(text.len()).is_err() {
+        return None;
+    }
+    let (start, stored_start) = {
+        let Preamble { source, canonical } = references.preamble()?;
+        text.starts_with(source).then_some((source.len(), canonical.len()))?
+    };
+    let (namespace, name) = key(text.get(start..)?)?;
+    references.look_up(namespace, name)?;
+    let (stored, recent) = references.stored_and_recent()?;
+    let (stored_json, stored_metadata) = (stored.json(), &stored.0.metadata);
+    recent.is_preamble_of(stored_json).then_some(())?;
+    let json = prefetched_string(stored_json.len());
+
+    // Without the closing bracket: managed fields that are dropped may come before it.
+    let stored_members = stored_json.get(stored_start..stored_metadata.after_metadata.start() - 1)?;
+    let mut changes = Changes::default();
+    let on_difference = |stored_range: Range<usize>, new_range: Range<usize>| {
+        let stored_range = stored_start + stored_range.start..stored_start + stored_range.end;
+        let value = text.get(start + new_range.start..start + new_range.end)?;
+        may_replace(value, stored_range.start, stored_json, stored_metadata).then_some(())?;
+        changes.note(
+            stored_metadata,
+            Change { start: stored_range.start, end: stored_range.end, new_len: value.len() },
+            value,
+        )
+    };
+    let len = validate_against_with(stored_members, &text[start..], Names::Same, on_difference)?;
+    let metadata_members = text.get(start..start + len)?;
+    let mut cursor = Cursor::new(text);
+    cursor.skip_bytes(start + len)?;
+    if transform.drop_managed_fields && cursor.literal(MANAGED_FIELDS).is_some() {
+        let owners = OwnerBucket::of(stored_metadata.owner_references.of(stored_json));
+        recent.read_managed_fields(&mut cursor, owners)?;
+    }
+    cursor.literal("}")?;
+    let mut hints = ShiftedHints::of(stored_metadata);
+    let on_difference = |stored_range: Range<usize>, new_range: Range<usize>| {
+        hints.note(stored_range, new_range);
+        Some(())
+    };
+    let len = validate_against_with(stored.text_after_metadata(), cursor.rest(), Names::Same, on_difference)?;
+    let tail = &cursor.rest()[..len];
+    cursor.skip_bytes(tail.len())?;
+    cursor.literal("}")?;
+    Some(Comparison { metadata_members, tail, len: cursor.at(), changes, hints, json })
+}
+
+/// Returns the namespace and name, if the metadata starts with them.
+fn key(metadata: &str) -> Option<(&str, &str)> {
+    let mut cursor = Cursor::new(metadata);
+    cursor.literal(r#"{"name":"#)?;
+    let name = cursor.plain_string()?;
+    if cursor.literal(r#","generateName":"#).is_some() {
+        cursor.plain_string()?;
+    }
+    let is_namespaced = cursor.literal(r#","namespace":"#).is_some();
+    let namespace = if is_namespaced { cursor.plain_string()? } else { "" };
+    Some((namespace, name))
+}
+
+/// Returns whether the metadata stays valid if `value` replaces the scalar at offset `start` of the stored text `json`.
+fn may_replace(value: &str, start: usize, json: &str, metadata: &Metadata) -> bool {
+    let is_in = |span: Span| (span.start()..span.end()).contains(&start);
+    let is_field =
+        |field: &StringField| matches!(field, StringField::InText(inner) if inner.start() == start + 1);
+    if is_in(metadata.labels.span()) || is_in(metadata.annotations.span()) {
+        return value.starts_with('"');
+    }
+    if [&metadata.uid, &metadata.resource_version, &metadata.deletion_timestamp].into_iter().any(is_field) {
+        return plain_string(value).is_some();
+    }
+    if metadata.generation_start as usize == start {
+        return value.parse::<u64>().is_ok();
+    }
+    !is_in(metadata.owner_references) && !may_be_parsed_member(&json[..start])
+}
+
+/// Returns whether the value after `before` belongs to one of [`PARSED_MEMBERS`], or may belong to one. Such a value is null, because any
+/// other would have been found by its range.
+fn may_be_parsed_member(before: &str) -> bool {
+    match before.strip_suffix("\":") {
+        Some(name) => {
+            let name = name.rsplit('"').next().unwrap_or_default();
+            name.contains('\\') || PARSED_MEMBERS.contains(&name)
+        }
+        // An element of an array has no name. Servers write no white space here, so anything else is refused.
+        None => !before.ends_with(['[', ',']),
+    }
+}
+
+/// A scalar of the stored text that was replaced: its range, and the length of the new one.
+#[derive(Clone, Copy, Default)]
+struct Change {
+    start: usize,
+    end: usize,
+    new_len: usize,
+}
+
+/// The changes of the metadata in document order.
+#[derive(Default)]
+struct Changes {
+    all: [Change; MAX_METADATA_CHANGES],
+    len: usize,
+    /// The new generation, if it changed.
+    generation: Option<u64>,
+}
+
+impl Changes {
+    /// Adds a change. Gives up if there are too many.
+    fn note(&mut self, stored: &Metadata, change: Change, value: &str) -> Option<()> {
+        if change.start == stored.generation_start as usize {
+            self.generation = Some(value.parse().ok()?);
+        }
+        *self.all.get_mut(self.len)? = change;
+        self.len += 1;
+        Some(())
+    }
+
+    fn all(&self) -> &[Change] {
+        &self.all[..self.len]
+    }
+
+    /// Returns an offset of the stored text shifted by those changes that `is_before` selects.
+    fn shifted(&self, offset: usize, is_before: impl Fn(&Change) -> bool) -> usize {
+        let before = self.all().iter().filter(|change| is_before(change));
+        before.fold(offset, |offset, change| offset + change.new_len - (change.end - change.start))
+    }
+
+    fn span(&self, span: Span) -> Span {
+        let start = self.shifted(span.start(), |change| change.end <= span.start());
+        // A range between quotes ends before its change does, which includes the closing quote. So the start is compared.
+        Span::of_range(start, self.shifted(span.end(), |change| change.start < span.end()))
+    }
+
+    fn string(&self, field: &StringField) -> StringField {
+        match field {
+            StringField::InText(span) => StringField::InText(self.span(*span)),
+            // Unchanged: `may_replace` refuses such a change.
+            StringField::Owned(text) => StringField::Owned(text.clone()),
+        }
+    }
+
+    /// Returns the metadata of the new version.
+    fn apply(&self, stored: &Metadata, key: ObjectKey) -> Metadata {
+        let generation_start = stored.generation_start as usize;
+        let generation_start = self.shifted(generation_start, |change| change.end <= generation_start);
+        Metadata {
+            key,
+            api_version: self.string(&stored.api_version),
+            kind: self.string(&stored.kind),
+            uid: self.string(&stored.uid),
+            resource_version: self.string(&stored.resource_version),
+            deletion_timestamp: self.string(&stored.deletion_timestamp),
+            generation: self.generation.unwrap_or(stored.generation),
+            generation_start: u32::try_from(generation_start).unwrap_or_default(),
+            labels: StringMap::at(self.span(stored.labels.span())),
+            annotations: StringMap::at(self.span(stored.annotations.span())),
+            owner_references: self.span(stored.owner_references),
+            after_metadata: stored.after_metadata,
+            hints: FieldHints::default(),
+        }
+    }
+}
