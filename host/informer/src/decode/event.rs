@@ -85,9 +85,9 @@ impl EventDecoder<'_> {
     }
 
     /// Returns namespace and name of the object in the event that `text` starts with, without validation; see
-    /// [`ObjectReader::first_key`].
+    /// [`ObjectReader::peek_key`].
     pub(super) fn first_key<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
-        self.reader.first_key(first_event(text)?.1)
+        self.reader.peek_key(first_event(text)?.1)
     }
 
     fn object(&mut self, object: &[u8]) -> Result<Object, DecodeError> {

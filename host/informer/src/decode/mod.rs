@@ -88,14 +88,14 @@ impl ObjectFormat {
     }
 
     /// Decodes the object that `text` starts with, if it is a new version of a stored object, and returns it with its length;
-    /// see [`ObjectReader::read_version`]. Its type is that of the stored object.
+    /// see [`ObjectReader::read_by_diff`]. Its type is that of the stored object.
     pub(crate) fn updated_object(
         &self,
         text: &str,
         reader: &mut ObjectReader,
         stored: impl FnMut(&ObjectKey) -> Option<Object>,
     ) -> Option<(Object, usize)> {
-        let version = reader.read_version(text, &self.options(), stored);
+        let version = reader.read_by_diff(text, &self.options(), stored);
         debug_assert!(version.as_ref().is_none_or(|(object, _)| self.check_type(object).is_ok()));
         version
     }
@@ -107,7 +107,7 @@ impl ObjectFormat {
         text: &str,
         reader: &mut ObjectReader,
     ) -> Result<Option<(Object, usize)>, DecodeError> {
-        let first = reader.read_first(text, &self.options());
+        let first = reader.read_prefix(text, &self.options());
         if let Some((object, _)) = &first {
             self.check_type(object)?;
         }

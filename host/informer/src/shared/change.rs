@@ -46,7 +46,7 @@ impl Change<'_> {
     pub(super) fn notification_for(&self, restriction: Option<&Restriction>) -> Option<Notification> {
         // Match against a separate view: text that is decompressed for matching must not stay in memory with the backlog.
         let sees =
-            |object: &Object| restriction.is_none_or(|restriction| restriction.matches(&object.closed()));
+            |object: &Object| restriction.is_none_or(|restriction| restriction.matches(&object.fresh_view()));
         match *self {
             Self::Added { object, initial } => {
                 sees(object).then(|| Notification::Added { object: object.clone(), initial })

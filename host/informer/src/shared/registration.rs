@@ -58,6 +58,6 @@ impl Registration {
 
     /// Whether the subscriber sees the object.
     pub(super) fn matches(&self, object: &Object) -> bool {
-        self.restriction.as_ref().is_none_or(|restriction| restriction.matches(&object.closed()))
+        self.restriction.as_ref().is_none_or(|restriction| restriction.matches(&object.fresh_view()))
     }
 }

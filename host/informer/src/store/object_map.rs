@@ -89,17 +89,17 @@ impl ObjectMap {
     pub(crate) fn prefetch(&self, pipeline: &mut PrefetchPipeline, next: Option<(&str, &str)>) {
         let stored = |hash: Option<u64>| self.table.find(hash?, |_| true);
         if let Some(StoredObject::Plain(object)) = stored(pipeline.object.take()) {
-            object.fetch_text();
+            object.prefetch_text();
         }
         pipeline.object = pipeline.slot.take();
         if let Some(StoredObject::Plain(object)) = stored(pipeline.object) {
-            object.fetch_metadata();
+            object.prefetch_metadata();
         }
         pipeline.slot = next.map(|(namespace, name)| {
             ObjectKey::with_text(namespace, name, |text| self.hasher.hash_one(text))
         });
         if let Some(slot) = stored(pipeline.slot) {
-            fetch(slot);
+            prefetch(slot);
         }
     }
 }
