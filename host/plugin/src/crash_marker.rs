@@ -1,7 +1,8 @@
-//! Marks of plugin files that the process is handling in its own memory, beside the compile cache.
+//! Markers that name a plugin file which crashed the process, so that the next start refuses the file and does not crash again.
 //!
-//! A mark whose process is gone names a file that ended it, so that the next start refuses that file instead of dying of it again. The
-//! process that handles a file holds the lock of its mark: a mark of a process that lives is nobody else's concern.
+//! While a process handles a plugin file in its own memory, it holds a lock on a marker file beside the compile cache. When it is done, it
+//! removes the marker. A marker without a lock is from a process that died meanwhile. A locked marker belongs to a living process and is
+//! ignored.
 
 use std::fs::{File, OpenOptions, TryLockError, remove_file, symlink_metadata};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -9,34 +10,38 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-/// A file is being handled; the mark goes when this is dropped.
+/// A marker for a plugin file that this process is handling. Dropping this removes the marker.
 #[derive(Debug)]
-pub struct LoadMark {
+pub struct CrashMarker {
     path: PathBuf,
     /// Locked.
     _file: File,
 }
 
-impl Drop for LoadMark {
+impl Drop for CrashMarker {
     fn drop(&mut self) {
         if let Err(error) = remove_file(&self.path) {
-            tracing::warn!("the mark {} cannot be removed: {error}; remove it", self.path.display());
+            tracing::warn!(
+                "cannot remove the marker {}: {error}; remove it, or the plugin is refused at the next start",
+                self.path.display()
+            );
         }
     }
 }
 
-/// A process ended while it handled the file; the path is that of the mark.
+/// Error: an earlier process ended while it handled this file. The path is that of the marker.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("loading this file ended the host's process; change the file, or remove {} to try again", .0.display())]
-pub struct Marked(pub PathBuf);
+pub struct PreviousCrash(pub PathBuf);
 
-/// Marks the file of this digest in the directory. Where no mark can be made, the file is handled without one.
+/// Creates the marker for the file of this digest in the directory. Returns `None` if no marker can be created, or if another process holds
+/// it.
 ///
 /// # Errors
-/// It has the mark of a process that ended.
-pub(crate) fn mark(directory: &Path, digest: &str) -> Result<Option<LoadMark>, Marked> {
+/// If there is a marker of a process that ended.
+pub(crate) fn create(directory: &Path, digest: &str) -> Result<Option<CrashMarker>, PreviousCrash> {
     let path = directory.join(format!("loading-{digest}"));
-    let was_there = symlink_metadata(&path).is_ok();
+    let existed = symlink_metadata(&path).is_ok();
     let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
     let opened = OpenOptions::new()
         .write(true)
@@ -48,7 +53,7 @@ pub(crate) fn mark(directory: &Path, digest: &str) -> Result<Option<LoadMark>, M
     let file = match opened {
         Ok(file) => file,
         Err(error) => {
-            tracing::debug!("no mark {}: {error}", path.display());
+            tracing::debug!("cannot create the marker {}: {error}", path.display());
             return Ok(None);
         }
     };
@@ -57,12 +62,12 @@ pub(crate) fn mark(directory: &Path, digest: &str) -> Result<Option<LoadMark>, M
         // Another process is handling the same file.
         Err(TryLockError::WouldBlock | TryLockError::Error(_)) => return Ok(None),
     }
-    // Whoever held it may have removed it meanwhile.
-    let is_there = |metadata: std::fs::Metadata| file.metadata().is_ok_and(|own| own.ino() == metadata.ino());
-    if !symlink_metadata(&path).is_ok_and(is_there) {
+    // Another process may have held the marker and removed it before the lock succeeded.
+    let is_same_file = |found: std::fs::Metadata| file.metadata().is_ok_and(|own| own.ino() == found.ino());
+    if !symlink_metadata(&path).is_ok_and(is_same_file) {
         return Ok(None);
     }
-    if was_there { Err(Marked(path)) } else { Ok(Some(LoadMark { path, _file: file })) }
+    if existed { Err(PreviousCrash(path)) } else { Ok(Some(CrashMarker { path, _file: file })) }
 }
 
 #[cfg(test)]
@@ -70,37 +75,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_ended_its_process_is_refused_until_its_mark_is_removed() {
+    fn a_file_that_crashed_its_process_is_refused_until_its_marker_is_removed() {
         let directory = tempfile::tempdir().expect("a directory");
-        // What a process leaves that ends: the mark, and no lock.
+        // A process that died leaves its marker without a lock.
         let path = directory.path().join("loading-abc");
         std::fs::write(&path, "").expect("written");
-        let refused = mark(directory.path(), "abc").expect_err("marked");
-        assert_eq!(refused, Marked(path.clone()));
+        let refused = create(directory.path(), "abc").expect_err("marked");
+        assert_eq!(refused, PreviousCrash(path.clone()));
         assert!(
             refused.to_string().contains("ended the host's process; change the file, or remove "),
             "{refused}"
         );
-        assert_eq!(mark(directory.path(), "abc").expect_err("still"), Marked(path.clone()));
-        assert!(mark(directory.path(), "def").expect("another file").is_some());
+        assert_eq!(create(directory.path(), "abc").expect_err("still"), PreviousCrash(path.clone()));
+        assert!(create(directory.path(), "def").expect("another file").is_some());
         std::fs::remove_file(&path).expect("removed");
-        assert!(mark(directory.path(), "abc").expect("tried again").is_some());
+        assert!(create(directory.path(), "abc").expect("tried again").is_some());
     }
 
     #[test]
-    fn a_file_that_was_handled_leaves_no_mark() {
+    fn dropping_a_marker_removes_it() {
         let directory = tempfile::tempdir().expect("a directory");
-        let held = mark(directory.path(), "abc").expect("no mark").expect("a mark");
-        assert!(mark(directory.path(), "abc").expect("held by one that lives").is_none());
+        let held = create(directory.path(), "abc").expect("no crash").expect("a marker");
+        assert!(create(directory.path(), "abc").expect("held by a living process").is_none());
         drop(held);
         assert_eq!(std::fs::read_dir(directory.path()).expect("read").count(), 0);
     }
 
     #[test]
-    fn where_no_mark_can_be_made_files_are_handled_without() {
-        assert!(mark(Path::new("/nonexistent"), "abc").expect("handled").is_none());
+    fn a_file_is_handled_without_a_marker_if_none_can_be_created() {
+        assert!(create(Path::new("/nonexistent"), "abc").expect("handled").is_none());
         let directory = tempfile::tempdir().expect("a directory");
         std::os::unix::fs::symlink("/dev/null", directory.path().join("loading-abc")).expect("linked");
-        assert!(mark(directory.path(), "abc").expect("handled").is_none());
+        assert!(create(directory.path(), "abc").expect("handled").is_none());
     }
 }
