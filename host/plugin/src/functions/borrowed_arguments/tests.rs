@@ -99,7 +99,7 @@ async fn borrowed_and_copied_arguments_give_the_same_answers() {
             "",
             "no pointer",
             "ä",
-            &long,
+            long.as_str(),
         ];
         for argument in arguments {
             requests.push(request(call, argument, "a"));
@@ -111,7 +111,7 @@ async fn borrowed_and_copied_arguments_give_the_same_answers() {
     for call in [OBJECT_FIELDS, OBJECT_TEXTS] {
         let lists = [
             pointers(&[("/data/text", "/absent"), ("", "/count"), ("/data/text", "/metadata/name")]),
-            pointers(&[("/data/text", &long)]),
+            pointers(&[("/data/text", long.as_str())]),
             // 66 pointers, above the limit of 64.
             pointers(&[("/data/text", "/count"); 33]),
             // More than 8 KiB in all.
