@@ -1,40 +1,40 @@
-//! Why a request to the API server failed, as a guest sees it.
+//! Errors of requests to the API server, as guests get them.
 
 use thiserror::Error;
 
-/// The outcome of a failed `client` call. Mirrors `api-error` of the WIT package; the display text is for the host's log.
+/// Why a `client` call failed. Mirrors `api-error` of the WIT package; the display text is for the host's log.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum ApiError {
-    /// 404: the object, or the whole resource type.
+    /// 404: the object or its resource type does not exist.
     #[error("not found: {0}")]
     NotFound(String),
     /// 409 AlreadyExists.
     #[error("already exists: {0}")]
     AlreadyExists(String),
-    /// 409 Conflict: another state than the one that was read, or a field that another manager owns.
+    /// 409 Conflict: the object was changed since it was read, or another field manager owns a field.
     #[error("conflict: {message}")]
     Conflict {
         /// The server's message.
         message: String,
-        /// The object's present resource version, "" when nobody knows.
+        /// The object's current resource version, "" if it is unknown.
         resource_version: String,
     },
     /// 422 Invalid.
     #[error("invalid: {}", Causes(.0))]
     Invalid(Vec<Cause>),
-    /// 403: refused by the server.
+    /// 403: the server refused the request.
     #[error("forbidden: {0}")]
     Forbidden(String),
-    /// Refused by the host before any request was sent.
+    /// The host refused the request without sending it, because it is not granted.
     #[error("denied: not granted {0:?}")]
     Denied(Rule),
-    /// 429, or the host's own limit.
+    /// 429, or the host's own rate limit.
     #[error("too many requests: try again in {retry_after_ms} ms")]
     TooManyRequests {
-        /// When to try again, in milliseconds; above 2_147_483_647 the guest is told that maximum.
+        /// When to try again, in milliseconds. Guests get at most [`MAX_MILLISECONDS`](crate::MAX_MILLISECONDS).
         retry_after_ms: u32,
     },
-    /// No answer; a write may nevertheless have happened.
+    /// The server did not answer. A write may nevertheless have happened.
     #[error("the API server is unavailable: {0}")]
     Unavailable(String),
     /// Any other status.
@@ -42,37 +42,38 @@ pub enum ApiError {
     Other {
         /// The HTTP status.
         code: u16,
-        /// The `reason` of the server's Status, "" without one.
+        /// The `reason` of the server's Status, "" if it has none.
         reason: String,
         /// The server's message.
         message: String,
     },
 }
 
-/// One field that the API server refused.
+/// One cause of an `Invalid` error, like `StatusCause` of Kubernetes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cause {
-    /// The field's path as the server names it.
+    /// The path of the invalid field.
     pub field: String,
     /// The server's reason, such as "FieldValueInvalid".
     pub reason: String,
-    /// What is wrong with it.
+    /// What is wrong with the field.
     pub message: String,
 }
 
-/// What a grant would have to contain, in the shape of an RBAC PolicyRule.
+/// The missing grant of a denied request, in the form of an RBAC PolicyRule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     /// API groups, "" for the core group.
     pub api_groups: Vec<String>,
-    /// Plural resource names, with "/subresource" where one is meant.
+    /// Plural resource names, with "/subresource" for a subresource.
     pub resources: Vec<String>,
     /// Verbs in lower case.
     pub verbs: Vec<String>,
-    /// Namespaces; empty means all.
+    /// Namespaces; an empty list means all.
     pub namespaces: Vec<String>,
 }
 
+/// Displays causes in one line.
 struct Causes<'a>(&'a [Cause]);
 
 impl std::fmt::Display for Causes<'_> {

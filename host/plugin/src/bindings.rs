@@ -1,4 +1,4 @@
-//! Rust types and traits generated from `wit/`. Private: the crate's own types stand before them.
+//! Rust types and traits generated from `wit/`. They are private; the crate's public API has types of its own.
 
 #![allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic, reason = "generated")]
 
@@ -10,9 +10,9 @@ wasmtime::component::bindgen!({
         "pilothouse:controller/changes.batch": crate::sandbox::BatchHandle,
     },
     imports: {
-        // What can wait suspends the guest; everything else answers on the spot.
+        // Requests suspend the guest; all other functions answer from memory.
         "pilothouse:controller/client": async | trappable,
-        // These look at many objects, and give way meanwhile.
+        // These read many objects, and yield meanwhile.
         "pilothouse:controller/cache.list": async | trappable,
         "pilothouse:controller/cache.list-fields": async | trappable,
         default: trappable,

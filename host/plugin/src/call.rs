@@ -1,4 +1,4 @@
-//! What the host asks of a guest, and what the guest answers.
+//! Calls of a guest's exports: their arguments and their results.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,78 +8,78 @@ use thiserror::Error;
 
 use crate::Fault;
 
-/// Why a key is in the queue.
+/// Why a key is in the work queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
-    /// An object that maps to the key appeared.
+    /// An object that maps to the key was created.
     Created,
-    /// Such an object changed.
+    /// Such an object was updated.
     Updated,
-    /// Such an object is gone.
+    /// Such an object was deleted.
     Deleted,
-    /// The watch's resync period passed.
+    /// The watch's resync period has passed.
     Resync,
-    /// The plugin asked for it.
+    /// The plugin queued the key.
     Requeue,
     /// The last attempt failed.
     Retry,
     /// The host started, or a new version of the plugin was loaded.
     Startup,
-    /// Anything that the contract doesn't name.
+    /// Any reason that the contract does not name.
     Other,
 }
 
-/// Work: one object of one target watch.
+/// The argument of `reconcile`: one object of one target watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The target watch.
     pub watch: Arc<str>,
-    /// The object's key; the object may be gone.
+    /// The object's key. The object may not exist any more.
     pub key: ObjectKey,
-    /// Every reason merged into this item.
+    /// All reasons for which the key was queued.
     pub reasons: Vec<Reason>,
     /// How many times in a row this key has failed.
     pub attempt: u32,
-    /// What later versions of the host tell.
+    /// Reserved for information from later versions of the host.
     pub extra: Vec<(String, String)>,
 }
 
-/// What a reconcile that succeeded wants next.
+/// The result of a successful `reconcile`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing until something changes.
+    /// Nothing to do until something changes.
     Done,
-    /// The same key again after this long (at most [`MAX_MILLISECONDS`](crate::MAX_MILLISECONDS)).
+    /// Reconcile the same key again after this time (at most [`MAX_MILLISECONDS`](crate::MAX_MILLISECONDS)).
     RequeueAfter(Duration),
 }
 
 /// One notification for `observe`.
 #[derive(Clone, Debug)]
 pub struct Observation {
-    /// The watch of the descriptor.
+    /// The name of the watch in the descriptor.
     pub watch: Arc<str>,
-    /// What happened; the guest reads the objects through handles.
+    /// What happened. The guest reads the objects through handles.
     pub notification: Notification,
 }
 
-/// Why `reconcile` or `observe` didn't succeed: an answer of the guest, or a fault of its instance.
+/// Why `reconcile` or `observe` failed: an error that the guest returned, or a fault of its instance.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum Failure {
-    /// The guest asks to be tried again, with backoff.
+    /// The guest asks for a retry, with backoff.
     #[error("{0}")]
     Retry(String),
-    /// The guest says that trying again cannot help before the object changes.
+    /// The guest says that a retry cannot help before the object changes.
     #[error("{0}")]
     Terminal(String),
-    /// The instance failed and must be replaced; to the queue it is a retry.
+    /// The instance failed and must be replaced. The key is retried.
     #[error(transparent)]
     Fault(#[from] Fault),
 }
 
-/// Why `describe` gave no descriptor.
+/// Why `describe` returned no descriptor.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum DescribeError {
-    /// The plugin answered with an error: the load is refused, in its own words.
+    /// The plugin returned this error, so it is not loaded.
     #[error("the plugin answered with an error: {0}")]
     Refused(String),
     /// The instance failed.
@@ -87,10 +87,11 @@ pub enum DescribeError {
     Fault(#[from] Fault),
 }
 
-/// What a guest is doing while it calls the host: passed to every function of [`Host`](crate::Host), for log lines, traces and recordings.
+/// The call that a guest is in when it calls the host. Every function of [`Host`](crate::Host) gets it, for log lines, traces and
+/// recordings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Start code of the module, before any export.
+    /// The module's start code, which runs before any export.
     Instantiate,
     /// `plugin.describe`.
     Describe,
@@ -103,7 +104,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// The exported function, as a person knows it.
+    /// Returns the name of the exported function for messages.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

@@ -5,34 +5,37 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use thiserror::Error;
-use wasmtime::component::{HasSelf, Linker};
+use wasmtime::component::Linker;
 use wasmtime::{Config, Strategy, WasmBacktraceDetails};
 
-use crate::compile::{CacheDirectory, CompilerProcess, Workshop};
-use crate::mark::{self, LoadMark, Marked};
+use crate::compile::{CacheDirectory, CompilePipeline, CompilerProcess};
+use crate::crash_marker::{self, CrashMarker, PreviousCrash};
 use crate::sandbox::GuestState;
 use crate::ticker::Ticker;
-use crate::{bindings, functions, load};
+use crate::{functions, load};
 
-/// Bytes of stack that a guest may use in one call. One size for all plugins: it belongs to the engine, and interpreters need half of it.
+/// Stack that a guest may use in one call, in bytes. The size is a property of the engine, so it is the same for all plugins; language
+/// interpreters need half of it.
 pub(crate) const GUEST_STACK: usize = 512 << 10;
-/// Bytes of stack behind each call, the guest's and that of the host's functions below it. Address space: memory is what was touched of it.
+/// Stack of one call, in bytes: the guest's frames and those of the host functions that it calls. This is reserved address space; only
+/// touched pages take memory.
 const CALL_STACK: usize = 2 << 20;
 
 /// How plugins are compiled and interrupted.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// How often running guests give their thread back, and the precision of CPU time; at least 1 ms.
+    /// How often running guests yield their thread, which is also the precision of CPU time. At least 1 ms; default 10 ms.
     pub tick: Duration,
-    /// Compile one plugin's functions on all cores.
+    /// Whether the functions of one plugin are compiled on all cores.
     pub parallel_compilation: bool,
-    /// Which compiler to use.
+    /// The compiler to use.
     pub compiler: Compiler,
-    /// The largest file to load, in bytes.
+    /// The largest file to load, in bytes; default 64 MiB.
     pub max_code_size: usize,
-    /// Keeps compiled plugins between runs. A directory that can't be used costs a warning, and no more.
+    /// Where compiled plugins are kept between runs. If the directory cannot be used, plugins are compiled at each start, and a warning is
+    /// logged.
     pub cache: Option<CacheDirectory>,
-    /// Compiles in processes of their own, one plugin each; without it, in this one.
+    /// Compiles each plugin in a process of its own. `None` compiles in this process.
     pub compiler_process: Option<CompilerProcess>,
 }
 
@@ -49,70 +52,82 @@ impl Default for EngineOptions {
     }
 }
 
-/// A compiler of wasm to machine code.
+/// A compiler from WebAssembly to machine code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compiler {
-    /// Optimises.
+    /// The optimising compiler.
     #[default]
     Cranelift,
-    /// Compiles four to five times faster; the code is slower.
+    /// The baseline compiler: it compiles four to five times faster, to slower code.
     Winch,
 }
 
-/// The engine couldn't be set up: a fault of the host or its platform.
+/// Why the engine could not be set up. The cause is the host or its platform, never a plugin.
 #[derive(Debug, Error)]
 pub enum EngineError {
-    /// The engine refuses the options on this machine.
-    #[error("can't set up the wasm engine on this machine: {0}")]
+    /// Wasmtime refuses the options on this machine.
+    #[error("cannot set up the wasm engine on this machine: {0}")]
     Setup(String),
-    /// No thread for the ticker.
-    #[error("can't start the engine's ticker thread")]
+    /// The operating system starts no thread for the ticker.
+    #[error("cannot start the engine's ticker thread")]
     Ticker(#[source] std::io::Error),
 }
 
-/// Compiles and runs plugins. Cheap to clone; the last clone (those inside [`Code`](crate::Code) and [`Instance`](crate::Instance) included) stops
-/// the ticker when it is dropped.
+/// Compiles and runs plugins. Cheap to clone.
+///
+/// Each [`CompiledPlugin`](crate::CompiledPlugin) and [`Instance`](crate::Instance) holds a clone. Dropping the last one stops the ticker.
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) shared: Arc<Shared>,
 }
 
 pub(crate) struct Shared {
-    pub(crate) wasm: wasmtime::Engine,
+    pub(crate) wasmtime: wasmtime::Engine,
     pub(crate) linker: Linker<GuestState>,
     pub(crate) options: EngineOptions,
-    pub(crate) workshop: Workshop,
+    pub(crate) pipeline: CompilePipeline,
     pub(crate) ticker: Ticker,
-    /// How often it has ticked.
+    /// How many times the ticker has ticked.
     pub(crate) ticks: Arc<AtomicU64>,
 }
 
 impl Engine {
     /// Sets the engine up and starts its ticker thread.
-    pub fn new(mut options: EngineOptions) -> Result<Self, EngineError> {
-        options.tick = options.tick.max(Duration::from_millis(1));
-        let wasm = wasm(&options)?;
-        let linker = linker(&wasm).map_err(|error| setup(&error))?;
-        let epoch = wasm.clone();
-        let ticks = Arc::<AtomicU64>::default();
-        let counted = Arc::clone(&ticks);
-        let tick = move || {
-            counted.fetch_add(1, Ordering::Relaxed);
-            epoch.increment_epoch();
-        };
-        let ticker = Ticker::start(options.tick, tick).map_err(EngineError::Ticker)?;
-        let workshop = Workshop::new(&wasm, options.cache.as_ref(), options.compiler_process.clone());
-        Ok(Self { shared: Arc::new(Shared { wasm, linker, options, workshop, ticker, ticks }) })
+    pub fn new(options: EngineOptions) -> Result<Self, EngineError> {
+        Self::with_imports(options, functions::add_to_linker)
     }
 
-    /// Marks a plugin file, by its digest, as being handled in this process's memory, for as long as the mark is held. There is none without
+    /// Sets up an engine whose plugins get the imports that `add_imports` adds, beside those of WASI.
+    pub(crate) fn with_imports(
+        mut options: EngineOptions,
+        add_imports: fn(&mut Linker<GuestState>) -> wasmtime::Result<()>,
+    ) -> Result<Self, EngineError> {
+        options.tick = options.tick.max(Duration::from_millis(1));
+        let wasmtime = wasmtime_engine(&options)?;
+        let linker = linker(&wasmtime, add_imports).map_err(|error| setup_error(&error))?;
+        let ticks = Arc::<AtomicU64>::default();
+        let on_tick = {
+            let (wasmtime, ticks) = (wasmtime.clone(), Arc::clone(&ticks));
+            move || {
+                ticks.fetch_add(1, Ordering::Relaxed);
+                wasmtime.increment_epoch();
+            }
+        };
+        let ticker = Ticker::start(options.tick, on_tick).map_err(EngineError::Ticker)?;
+        let pipeline =
+            CompilePipeline::new(&wasmtime, options.cache.as_ref(), options.compiler_process.clone());
+        Ok(Self { shared: Arc::new(Shared { wasmtime, linker, options, pipeline, ticker, ticks }) })
+    }
+
+    /// Creates a marker for the plugin file of this digest, to be held while this process handles the file in its own memory. If the
+    /// process dies meanwhile, the marker makes the next start refuse the file. Returns `None` where no marker can be created, and without
     /// a compile cache.
     ///
     /// # Errors
-    /// A process ended while it handled the file.
-    pub fn mark(&self, digest: &str) -> Result<Option<LoadMark>, Marked> {
+    /// If an earlier process ended while it handled the file.
+    pub fn create_crash_marker(&self, digest: &str) -> Result<Option<CrashMarker>, PreviousCrash> {
         match &self.shared.options.cache {
-            Some(cache) if self.shared.workshop.keeps_files() => mark::mark(&cache.path, digest),
+            Some(cache) if self.shared.pipeline.has_cache() => crash_marker::create(&cache.path, digest),
             _ => Ok(None),
         }
     }
@@ -124,12 +139,12 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// Wasmtime's part of an engine: what compiles.
-pub(crate) fn wasm(options: &EngineOptions) -> Result<wasmtime::Engine, EngineError> {
-    wasmtime::Engine::new(&config(options)).map_err(|error| setup(&error))
+/// Sets up only what compiling needs: no linker, no ticker.
+pub(crate) fn wasmtime_engine(options: &EngineOptions) -> Result<wasmtime::Engine, EngineError> {
+    wasmtime::Engine::new(&config(options)).map_err(|error| setup_error(&error))
 }
 
-fn setup(error: &wasmtime::Error) -> EngineError {
+fn setup_error(error: &wasmtime::Error) -> EngineError {
     EngineError::Setup(load::one_line(&format!("{error:#}")))
 }
 
@@ -139,7 +154,7 @@ fn config(options: &EngineOptions) -> Config {
         .wasm_component_model(true)
         .wasm_backtrace_details(WasmBacktraceDetails::Enable)
         .epoch_interruption(true)
-        // For unwinders of others only, which have no business in a guest's frames; with many plugins, tables without use.
+        // Only native debuggers and profilers would use it. With many plugins these tables take memory for nothing.
         .native_unwind_info(cfg!(windows))
         .max_wasm_stack(GUEST_STACK)
         .async_stack_size(CALL_STACK)
@@ -151,12 +166,14 @@ fn config(options: &EngineOptions) -> Config {
     config
 }
 
-/// What plugins may import: the contract, WASI 0.2 and its outgoing HTTP. Built once, shared by all.
-fn linker(wasm: &wasmtime::Engine) -> wasmtime::Result<Linker<GuestState>> {
-    let mut linker = Linker::new(wasm);
+/// Returns everything that plugins may import: the contract, WASI 0.2 and its outgoing HTTP. Built once and shared by all plugins.
+fn linker(
+    wasmtime: &wasmtime::Engine,
+    add_imports: fn(&mut Linker<GuestState>) -> wasmtime::Result<()>,
+) -> wasmtime::Result<Linker<GuestState>> {
+    let mut linker = Linker::new(wasmtime);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
-    bindings::Controller::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
-    functions::add_quick_to_linker(&mut linker)?;
+    add_imports(&mut linker)?;
     Ok(linker)
 }

@@ -1,4 +1,4 @@
-//! Why an instance had to be given up.
+//! Faults: why an instance failed and must be replaced.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use wasmtime_wasi::I32Exit;
 
 use crate::engine::GUEST_STACK;
 use crate::load::one_line;
-use crate::sandbox::{GuestState, Stop};
+use crate::sandbox::{GuestState, StopReason};
 use crate::{HostMemoryExceeded, Misuse};
 
-/// How many of a guest's functions a fault names.
+/// Maximum number of a guest's stack frames in a fault.
 const MAX_FRAMES: usize = 20;
 
-/// An instance failed: it answers nothing any more and must be replaced. Cheap to clone.
+/// The failure of a call. Unless [`FaultKind`] says otherwise, the instance cannot be called again and must be replaced. Cheap to clone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault(Arc<Detail>);
 
@@ -28,99 +28,99 @@ struct Detail {
     last_lines: Vec<String>,
 }
 
-/// What went wrong. The display text is one line.
+/// The kind of a [`Fault`]. The display text is one line.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum FaultKind {
     /// The guest trapped: a panic, an uncaught exception, unreachable code.
     #[error("trapped: {message}{}", Frames(.frames))]
     Trap {
-        /// What the engine says, such as "wasm `unreachable` instruction executed".
+        /// The message of the engine, such as "wasm `unreachable` instruction executed".
         message: String,
-        /// The guest's functions, innermost first, with file and line where the wasm has them.
+        /// The guest's functions, innermost first, with file and line if the wasm has them.
         frames: Vec<String>,
     },
-    /// The guest asked the host for what it must not or cannot have.
+    /// The guest made an invalid call of an import.
     #[error("trapped: {0}")]
     Misuse(Misuse),
     /// The call took too long.
-    #[error("exceeded limits.{limit} of {allowed:?} ({})", Spent(*computing, waiting_in.as_deref()))]
+    #[error("exceeded limits.{limit} of {allowed:?} ({})", TimeSpent(*computing, waiting_in.as_deref()))]
     Timeout {
         /// The limit as the sidecar spells it.
         limit: &'static str,
         /// The limit's value.
         allowed: Duration,
-        /// How much of it the guest spent computing, to the engine's tick.
+        /// The part of it that the guest spent computing, with the precision of the engine's tick.
         computing: Duration,
-        /// The import in which it was waiting when the time was up.
+        /// The import in which the guest was waiting when the time was up.
         waiting_in: Option<String>,
     },
-    /// The guest wanted more memory than it may have.
-    #[error("exceeded limits.memory of {} by growing to {}", Bytes(*allowed), Bytes(*wanted))]
+    /// The guest's linear memory would exceed its limit.
+    #[error("exceeded limits.memory of {} by growing to {}", ByteCount(*allowed), ByteCount(*wanted))]
     Memory {
         /// The limit, in bytes.
         allowed: usize,
-        /// The size asked for, all memories together, in bytes.
+        /// The requested size of all memories together, in bytes.
         wanted: usize,
     },
-    /// The guest wanted larger tables than it may have.
+    /// The guest's tables would exceed their limit.
     #[error("exceeded limits.tableElements of {allowed} by growing to {wanted}")]
     TableElements {
         /// The limit, in elements of all tables together.
         allowed: usize,
-        /// The number asked for.
+        /// The requested number of elements.
         wanted: usize,
     },
-    /// The component is made of too many parts.
+    /// The component consists of too many core instances, memories or tables.
     #[error("exceeded limits.instances of {allowed}: {problem}")]
     Instances {
         /// The limit on core instances, memories and tables, each.
         allowed: usize,
-        /// What there is too much of, in the engine's words.
+        /// The message of the engine.
         problem: String,
     },
-    /// The guest called itself too deeply. The size is the same for all plugins.
-    #[error("exceeded its stack of {}{}: call less deeply", Bytes(*allowed), Frames(.frames))]
+    /// The guest's stack overflowed. Its size is the same for all plugins.
+    #[error("exceeded its stack of {}{}: call less deeply", ByteCount(*allowed), Frames(.frames))]
     Stack {
         /// The stack's size, in bytes.
         allowed: usize,
         /// The guest's functions, innermost first.
         frames: Vec<String>,
     },
-    /// The guest opened too many handles; it probably doesn't close them.
+    /// The guest opened too many handles; it probably does not close them.
     #[error("exceeded limits.handles of {allowed}: close handles of objects that are no longer needed")]
     Handles {
         /// The limit.
         allowed: u32,
     },
-    /// The guest passed more in one call than it may, or asked for more.
-    #[error("exceeded limits.messageSize of {}: pass less at once, ask for fields, page with limit and cursor", Bytes(*allowed))]
+    /// The arguments or the answer of one call of an import were too large.
+    #[error("exceeded limits.messageSize of {}: pass less at once, ask for fields, page with limit and cursor", ByteCount(*allowed))]
     MessageSize {
         /// The limit, in bytes.
         allowed: usize,
     },
-    /// The host would have had to hold more for the plugin than it may have.
+    /// The plugin's host memory would exceed its limit.
     #[error("{0}")]
     HostMemory(HostMemoryExceeded),
-    /// The guest computed index values that are too many or too long; the instance stays usable.
+    /// The guest computed too many or too long index values. The instance stays usable.
     #[error("computed too large index values: {problem}")]
     IndexValues {
-        /// How many, or how long.
+        /// The number of values, or the length of the longest.
         problem: String,
     },
-    /// The guest ended itself through `wasi:cli/exit`.
+    /// The guest exited through `wasi:cli/exit`.
     #[error("exited with code {0}: a plugin must return, not exit")]
     Exit(i32),
-    /// The plugin's exports don't have the types of the contract.
+    /// The plugin's exports do not have the types of the contract.
     #[error("doesn't fit the contract: {0}")]
     Contract(String),
-    /// The plugin doesn't export the function; the instance stays usable.
+    /// The plugin does not export the function. The instance stays usable.
     #[error("the plugin doesn't export {0}")]
     NotExported(&'static str),
-    /// The plugin's code slept and could not be mapped again: the machine is out of memory or of open files.
+    /// The plugin's code was unmapped while idle and could not be mapped again: the machine is out of memory or of file descriptors.
     #[error("the plugin's code can't be mapped: {0}")]
-    NoCode(String),
+    CodeNotMapped(String),
     /// The instance failed or was abandoned in an earlier call.
-    #[error("the instance was given up earlier; replace it")]
+    #[error("the instance failed in an earlier call; replace it")]
     Poisoned,
 }
 
@@ -129,32 +129,32 @@ impl Fault {
         Self(Arc::new(Detail { call, kind, last_lines }))
     }
 
-    /// What a call of this function answered does not fit into the plugin's host memory.
+    /// Creates the fault of a call whose answer does not fit into the plugin's host memory.
     #[must_use]
     pub fn host_memory(call: &'static str, exceeded: HostMemoryExceeded) -> Self {
         Self::new(call, FaultKind::HostMemory(exceeded), Vec::new())
     }
 
-    /// What went wrong.
+    /// Returns what went wrong.
     #[must_use]
     pub fn kind(&self) -> &FaultKind {
         &self.0.kind
     }
 
-    /// The exported function that was called: "reconcile", "describe", …
+    /// Returns the exported function that was called: "reconcile", "describe", …
     #[must_use]
     pub fn call(&self) -> &'static str {
         self.0.call
     }
 
-    /// What the guest last complained of in this call, oldest line first: standard error, where panics and uncaught exceptions say what
-    /// happened, and errors in its log, where guests without standard error say it.
+    /// Returns the last errors that the guest printed in this call, oldest first: lines of standard error, where panics and uncaught
+    /// exceptions appear, and log lines at level error, which guests without standard error use for them.
     #[must_use]
     pub fn last_lines(&self) -> &[String] {
         &self.0.last_lines
     }
 
-    /// Whether a limit of time was exceeded.
+    /// Returns whether a time limit was exceeded.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(self.kind(), FaultKind::Timeout { .. })
@@ -185,19 +185,20 @@ impl fmt::Display for Frames<'_> {
     }
 }
 
-struct Spent<'a>(Duration, Option<&'a str>);
+/// Displays how long a guest computed, and in which import it waited afterwards.
+struct TimeSpent<'a>(Duration, Option<&'a str>);
 
-impl fmt::Display for Spent<'_> {
+impl fmt::Display for TimeSpent<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "computed for {:?}", self.0)?;
         self.1.map_or(Ok(()), |import| write!(f, ", then waited in {import}"))
     }
 }
 
-/// A number of bytes, for people.
-pub(crate) struct Bytes(pub(crate) usize);
+/// Displays a number of bytes, in MiB or KiB if it is a multiple of them.
+pub(crate) struct ByteCount(pub(crate) usize);
 
-impl fmt::Display for Bytes {
+impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             bytes if bytes % (1 << 20) == 0 => write!(f, "{} MiB", bytes >> 20),
@@ -207,30 +208,30 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Tells a trap from a limit, from what the engine returned.
+/// Returns what went wrong, by the error that the engine returned.
 pub(crate) fn describe_error(
     error: &wasmtime::Error,
     guest: &GuestState,
     timeout: impl FnOnce() -> FaultKind,
 ) -> FaultKind {
-    if let Some(stop) = error.downcast_ref::<Stop>() {
+    if let Some(stop) = error.downcast_ref::<StopReason>() {
         return match stop.clone() {
-            Stop::Misuse(Misuse::HostMemory(exceeded)) | Stop::HostMemory(exceeded) => {
+            StopReason::Misuse(Misuse::HostMemory(exceeded)) | StopReason::HostMemory(exceeded) => {
                 FaultKind::HostMemory(exceeded)
             }
-            Stop::Misuse(misuse) => FaultKind::Misuse(misuse),
-            Stop::CpuTime => timeout(),
-            Stop::Memory { allowed, wanted } => FaultKind::Memory { allowed, wanted },
-            Stop::TableElements { allowed, wanted } => FaultKind::TableElements { allowed, wanted },
-            Stop::Handles { allowed } => FaultKind::Handles { allowed },
-            Stop::MessageSize { allowed } => FaultKind::MessageSize { allowed },
+            StopReason::Misuse(misuse) => FaultKind::Misuse(misuse),
+            StopReason::CpuTime => timeout(),
+            StopReason::Memory { allowed, wanted } => FaultKind::Memory { allowed, wanted },
+            StopReason::TableElements { allowed, wanted } => FaultKind::TableElements { allowed, wanted },
+            StopReason::Handles { allowed } => FaultKind::Handles { allowed },
+            StopReason::MessageSize { allowed } => FaultKind::MessageSize { allowed },
         };
     }
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
         return FaultKind::Exit(exit.0);
     }
     let root = error.root_cause().to_string();
-    if root.contains(FUEL_EXHAUSTED) || root.contains(TOO_RANDOM) {
+    if root.contains(FUEL_EXHAUSTED) || root.contains(RANDOM_TOO_LARGE) {
         return FaultKind::MessageSize { allowed: guest.message_size };
     }
     let is_full = matches!(error.downcast_ref(), Some(ResourceTableError::Full));
@@ -252,33 +253,33 @@ pub(crate) fn describe_error(
     FaultKind::Trap { message: one_line(&message), frames }
 }
 
-// How the engine says what it has no type for. Tests hold these to be so.
+// Texts of errors for which the engine has no type. The tests fail if a version of the engine changes them.
 
 /// A call carried more than the store's hostcall fuel.
 const FUEL_EXHAUSTED: &str = "fuel allocated for hostcalls has been exhausted";
-/// More random bytes were asked for than one call may carry.
-const TOO_RANDOM: &str = "requested len";
+/// More random bytes were requested than one call may carry.
+const RANDOM_TOO_LARGE: &str = "requested len";
 /// A component's own table of handles is full.
 const HANDLES_EXHAUSTED: &str = "store handle limit exceeded";
-/// A component is made of more parts than the limiter allows.
+/// A component consists of more instances, memories or tables than the limiter allows.
 const COUNT_EXCEEDED: &str = "resource limit exceeded: ";
 
 fn frames(backtrace: &WasmBacktrace) -> Vec<String> {
-    backtrace.frames().iter().filter(|frame| is_of_the_guest(frame)).take(MAX_FRAMES).map(frame).collect()
+    backtrace.frames().iter().filter(|frame| is_guest_frame(frame)).take(MAX_FRAMES).map(frame).collect()
 }
 
-/// `function at file:line`, as far as the wasm says: names come from the name section, places from DWARF.
+/// Returns `function at file:line`, as far as the wasm has them: names come from the name section, locations from DWARF.
 fn frame(frame: &FrameInfo) -> String {
     let symbol = frame.symbols().first();
     let name = match symbol.and_then(FrameSymbol::name).or_else(|| frame.func_name()) {
         Some(name) => format!("{:#}", rustc_demangle::demangle(name)),
         None => format!("function {}", frame.func_index()),
     };
-    let place = symbol.and_then(|symbol| Some((symbol.file()?, symbol.line()?)));
-    one_line(&place.map_or_else(|| name.clone(), |(file, line)| format!("{name} at {file}:{line}")))
+    let location = symbol.and_then(|symbol| Some((symbol.file()?, symbol.line()?)));
+    one_line(&location.map_or_else(|| name.clone(), |(file, line)| format!("{name} at {file}:{line}")))
 }
 
-fn is_of_the_guest(frame: &FrameInfo) -> bool {
-    // Made by the encoder that turns a core module into a component.
+fn is_guest_frame(frame: &FrameInfo) -> bool {
+    // The encoder that turns a core module into a component adds modules with such names.
     !frame.module().name().is_some_and(|name| name.starts_with("wit-component:"))
 }

@@ -1,4 +1,4 @@
-//! All that a guest can observe of the world.
+//! The [`Host`] trait: everything that a guest can see and do.
 
 use std::time::Duration;
 
@@ -7,39 +7,40 @@ use pilothouse_model::{LabelSelector, Object, ObjectKey};
 
 use crate::{ApiError, Call, HostMemory, HttpBody, HttpError, HttpTimeouts, Misuse};
 
-/// Everything that guests of one plugin version can see and do, implemented by the controller crate (and by fakes in tests).
+/// Everything that guests of one plugin version can see and do. The controller crate implements it, and tests have fakes.
 ///
-/// Nothing else reaches a guest: objects, time, randomness and the results of writes all pass through here, so that an implementation
-/// can record a run and play it back. One value serves all instances of a plugin, from several threads at once.
+/// Nothing else reaches a guest: objects, time, randomness and the results of writes all come from here, so that an implementation can
+/// record a run and replay it. One value serves all instances of a plugin, from several threads at once.
 ///
-/// Functions that are not `async` run on the guest's thread and must not wait: they answer from memory. The futures of `async` functions
-/// are dropped when the guest's call times out or is abandoned: an implementation that must know what became of a request has to send it
-/// from a task of its own.
+/// Functions that are not `async` run on the guest's thread and must answer from memory, without waiting. The futures of `async` functions
+/// are dropped when the guest's call times out or is abandoned. An implementation that must know the outcome of a request therefore has to
+/// send it from a task of its own.
 #[async_trait]
 pub trait Host: Send + Sync + 'static {
-    /// The operator's configuration of the plugin as JSON text, "{}" for none: what `describe` is called with, and what the `config`
-    /// import answers. The same for as long as this value lives.
+    /// Returns the operator's configuration of the plugin as JSON text, "{}" for none. It is the argument of `describe` and the answer of
+    /// the `config` import, and does not change during the life of this value.
     fn config(&self) -> &str;
 
-    /// The account of what the host holds for the plugin, the same for all its versions. One that nobody shares is the default.
+    /// Returns the account of the memory that the host holds for the plugin, shared by all versions of the plugin. The default is a new
+    /// account.
     fn host_memory(&self) -> HostMemory {
         HostMemory::default()
     }
 
-    /// Whether the cache holds this very version of the object, so that a handle on it keeps nothing else alive. Asked only when
-    /// handles are charged.
+    /// Returns whether the cache holds exactly this version of the object, so that a handle on it keeps nothing else alive. Called only
+    /// when handles are charged.
     fn is_cached(&self, object: &Object) -> bool {
         let _ = object;
         false
     }
 
-    /// The object with this key in the watch, own writes included.
+    /// Returns the object with this key in the watch, the plugin's own writes included.
     fn cache_get(&self, call: &Call, watch: &str, key: &ObjectKey) -> Result<Option<Object>, Misuse>;
 
-    /// Objects in the order of namespace and name, those after `filter.after` only, at most `filter.limit`.
+    /// Returns at most `filter.limit` objects after `filter.after`, in the order of namespace and name.
     fn cache_list(&self, call: &Call, watch: &str, filter: &CacheFilter) -> Result<CachePage, Misuse>;
 
-    /// All objects with this index value, in the order of namespace and name.
+    /// Returns all objects with this index value, in the order of namespace and name.
     fn cache_by_index(
         &self,
         call: &Call,
@@ -48,7 +49,7 @@ pub trait Host: Send + Sync + 'static {
         value: &str,
     ) -> Result<Vec<Object>, Misuse>;
 
-    /// The keys of [`cache_by_index`](Self::cache_by_index).
+    /// Returns the keys of the objects that [`cache_by_index`](Self::cache_by_index) returns.
     fn cache_index_keys(
         &self,
         call: &Call,
@@ -60,13 +61,13 @@ pub trait Host: Send + Sync + 'static {
         Ok(objects.iter().map(|object| object.key().clone()).collect())
     }
 
-    /// The values that at least one object has, in order.
+    /// Returns the index values that at least one object has, sorted.
     fn cache_index_values(&self, call: &Call, watch: &str, index: &str) -> Result<Vec<String>, Misuse>;
 
-    /// Whether the watch's first list has been taken in.
+    /// Returns whether the watch's initial list is in the cache.
     fn cache_has_synced(&self, call: &Call, watch: &str) -> Result<bool, Misuse>;
 
-    /// The object as the server has it; `subresource` is "" for the object itself.
+    /// Gets the object from the server. `subresource` is "" for the object itself.
     async fn client_get(
         &self,
         call: &Call,
@@ -75,7 +76,7 @@ pub trait Host: Send + Sync + 'static {
         subresource: &str,
     ) -> Result<Object, ApiError>;
 
-    /// One page of objects as the server has them.
+    /// Lists one page of objects from the server.
     async fn client_list(
         &self,
         call: &Call,
@@ -83,7 +84,7 @@ pub trait Host: Send + Sync + 'static {
         options: &ListOptions,
     ) -> Result<LivePage, ApiError>;
 
-    /// Creates the object in `manifest`, any text the guest sent.
+    /// Creates the object in `manifest`, which is unchecked text from the guest.
     async fn client_create(
         &self,
         call: &Call,
@@ -91,7 +92,7 @@ pub trait Host: Send + Sync + 'static {
         subresource: &str,
     ) -> Result<Object, ApiError>;
 
-    /// Replaces the object by `manifest`, any text the guest sent.
+    /// Replaces the object by `manifest`, which is unchecked text from the guest.
     async fn client_update(
         &self,
         call: &Call,
@@ -99,7 +100,7 @@ pub trait Host: Send + Sync + 'static {
         subresource: &str,
     ) -> Result<Object, ApiError>;
 
-    /// Patches the object; the body is any text the guest sent.
+    /// Patches the object. The body is unchecked text from the guest.
     async fn client_patch(
         &self,
         call: &Call,
@@ -109,7 +110,7 @@ pub trait Host: Send + Sync + 'static {
         subresource: &str,
     ) -> Result<Object, ApiError>;
 
-    /// Asks for the object's deletion.
+    /// Deletes the object.
     async fn client_delete(
         &self,
         call: &Call,
@@ -130,21 +131,21 @@ pub trait Host: Send + Sync + 'static {
         delay: Duration,
     ) -> Result<(), Misuse>;
 
-    /// Records a Kubernetes Event, in the background.
+    /// Publishes a Kubernetes Event in the background.
     fn publish_event(&self, call: &Call, event: PluginEvent<'_>);
 
-    /// Takes one line of the plugin's log. Rate-limited already.
+    /// Logs one line of the plugin. The implementation enforces `limits.logLinesPerSecond` and `limits.logBytesPerSecond`.
     fn log(&self, call: &Call, line: LogLine<'_>);
 
-    /// Takes one use of a metric. Its name and label keys are well formed and its value finite; whether they fit earlier uses is for the
-    /// implementation to judge.
+    /// Records one sample of a metric. Its name and label keys are well-formed and its value is finite. The implementation checks that the
+    /// sample is consistent with earlier ones.
     fn metric(&self, call: &Call, sample: MetricSample<'_>);
 
-    /// Sends an HTTP request of a guest that may call for it now, if it is granted, and gives the response once its head is there. The
-    /// response's body brings its connection along: dropping it, or this future, closes it. Not the body of the request, but everything
-    /// else of it is any text the guest sent.
+    /// Sends an HTTP request of a guest if it is granted, and returns the response once its head has arrived. The body of the response owns
+    /// the connection: dropping the body, or this future, closes it. Method, URL and headers of the request are unchecked text from the
+    /// guest.
     ///
-    /// Implementations hold the first two of the time-outs. That nobody gets anywhere is the default.
+    /// The implementation enforces `timeouts.connect` and `timeouts.first_byte`. By default all requests are denied.
     async fn http_send(
         &self,
         call: &Call,
@@ -155,124 +156,124 @@ pub trait Host: Send + Sync + 'static {
         Err(HttpError::Denied("this host sends no HTTP requests".to_owned()))
     }
 
-    /// Told once of each HTTP request how it ended: with a response, or how not. The guest's log has it already.
-    fn http_ended(&self, call: &Call, result: Result<http::StatusCode, &HttpError>) {
+    /// Called once at the end of each HTTP request, with the status of the response or the error. Errors are in the guest's log already.
+    fn http_request_finished(&self, call: &Call, result: Result<http::StatusCode, &HttpError>) {
         let (_, _) = (call, result);
     }
 
-    /// The time since the Unix epoch, as `wasi:clocks/wall-clock` tells it.
+    /// Returns the time since the Unix epoch, for `wasi:clocks/wall-clock`.
     fn wall_clock(&self) -> Duration {
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
     }
 
-    /// A time that never goes backwards, from any origin, as `wasi:clocks/monotonic-clock` tells it.
+    /// Returns a time with an arbitrary origin that never goes backwards, for `wasi:clocks/monotonic-clock`.
     fn monotonic_clock(&self) -> Duration;
 
     /// Fills the buffer for `wasi:random`. Guests may rely on it for secrets.
     fn random(&self, buffer: &mut [u8]);
 }
 
-/// Which objects of a watch.
+/// Selects objects of a watch.
 #[derive(Clone, Debug)]
 pub struct CacheFilter {
-    /// None for all namespaces of the watch.
+    /// Only objects of this namespace; `None` for all namespaces of the watch.
     pub namespace: Option<String>,
-    /// What the labels must satisfy.
+    /// Only objects with matching labels.
     pub labels: LabelSelector,
     /// Only objects after this key.
     pub after: Option<ObjectKey>,
-    /// At most so many; None for all.
+    /// At most this many objects; `None` for all.
     pub limit: Option<usize>,
 }
 
-/// Some objects of a watch.
+/// A page of objects of a watch.
 #[derive(Clone, Debug, Default)]
 pub struct CachePage {
-    /// In the order of namespace and name.
+    /// The objects, in the order of namespace and name.
     pub items: Vec<Object>,
-    /// Whether the limit left some out.
+    /// Whether there are further objects, beyond the limit.
     pub more: bool,
 }
 
-/// One kind of object in one API version.
+/// A kind of object in one API version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectType {
-    /// As in a manifest: "apps/v1".
+    /// The `apiVersion` of a manifest, such as "apps/v1".
     pub api_version: String,
-    /// As in a manifest: "Deployment".
+    /// The `kind` of a manifest, such as "Deployment".
     pub kind: String,
 }
 
-/// Which objects of the server.
+/// Selects objects of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListOptions {
-    /// "" for all namespaces.
+    /// The namespace; "" for all.
     pub namespace: String,
-    /// "" for all; not checked, the server judges.
+    /// The label selector, "" for none. Unchecked: the server refuses an invalid one.
     pub label_selector: String,
-    /// "" for all; not checked, the server judges.
+    /// The field selector, "" for none. Unchecked: the server refuses an invalid one.
     pub field_selector: String,
-    /// Between 1 and 500.
+    /// Objects per page, between 1 and 500.
     pub limit: u32,
-    /// "" for the first page, else the server's continue token.
+    /// The server's continue token; "" for the first page.
     pub cursor: String,
 }
 
 /// A page of objects from the server.
 #[derive(Clone, Debug, Default)]
 pub struct LivePage {
-    /// In the server's order.
+    /// The objects, in the server's order.
     pub items: Vec<Object>,
-    /// The server's continue token, "" after the last page.
+    /// The server's continue token; "" after the last page.
     pub next: String,
 }
 
 /// A change to an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
-    /// The form of the body.
+    /// The type of the patch.
     pub patch_type: PatchType,
-    /// JSON, if the guest is right.
+    /// The patch, as unchecked text from the guest.
     pub body: String,
 }
 
-/// The form of a patch.
+/// The type of a patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatchType {
-    /// RFC 6902.
+    /// JSON patch (RFC 6902).
     Json,
-    /// RFC 7386.
+    /// JSON merge patch (RFC 7386).
     Merge,
     /// Strategic merge patch.
     Strategic,
     /// Server-side apply.
     Apply {
-        /// None for the plugin's own name.
+        /// The field manager; `None` for the plugin's name.
         field_manager: Option<String>,
-        /// Take fields over from other managers.
+        /// Whether to take over fields of other managers.
         force: bool,
     },
 }
 
-/// How to delete.
+/// Options of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// What becomes of dependents.
+    /// What happens to the object's dependents.
     pub propagation: Propagation,
-    /// Only the object with this UID.
+    /// Precondition: the object's UID.
     pub uid: Option<String>,
-    /// Only this state.
+    /// Precondition: the object's resource version.
     pub resource_version: Option<String>,
 }
 
-/// What becomes of a deleted object's dependents.
+/// What happens to the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// Deleted afterwards.
+    /// They are deleted after the object.
     Background,
-    /// Deleted first.
+    /// They are deleted before the object.
     Foreground,
-    /// Left alone.
+    /// They are kept.
     Orphan,
 }
 
@@ -281,30 +282,30 @@ pub enum Propagation {
 pub struct PluginEvent<'a> {
     /// The object it is about.
     pub regarding: &'a Object,
-    /// Warning, or else Normal.
+    /// Whether its type is Warning; otherwise it is Normal.
     pub warning: bool,
-    /// UpperCamelCase, at most 128 bytes.
+    /// In UpperCamelCase, at most 128 bytes.
     pub reason: &'a str,
-    /// UpperCamelCase, at most 128 bytes.
+    /// In UpperCamelCase, at most 128 bytes.
     pub action: &'a str,
     /// At most 1024 bytes.
     pub note: &'a str,
 }
 
-/// How much a log line matters.
+/// The severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// For developers.
+    /// For developers of the plugin.
     Debug,
-    /// Normal.
+    /// Normal operation.
     Info,
-    /// Deserves a look.
+    /// A possible problem.
     Warn,
-    /// Something failed.
+    /// A failure.
     Error,
 }
 
-/// Where a log line comes from.
+/// The source of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogSource {
     /// The `log` import.
@@ -313,43 +314,43 @@ pub enum LogSource {
     Stdout,
     /// Standard error.
     Stderr,
-    /// The host, about the plugin.
+    /// A message of the host about the plugin.
     Host,
 }
 
 /// One line of a plugin's log.
 #[derive(Clone, Copy, Debug)]
 pub struct LogLine<'a> {
-    /// How much it matters: lines of standard output are Info, of standard error Warn.
+    /// The severity. Lines of standard output are Info, lines of standard error Warn.
     pub level: LogLevel,
-    /// Where it comes from.
+    /// The source.
     pub source: LogSource,
-    /// Without a line end. Any text the guest likes: escape control characters where a terminal shows it.
+    /// The message, without a line end. Unchecked text from the guest: escape control characters before showing it in a terminal.
     pub message: &'a str,
     /// Keys and values.
     pub fields: &'a [(String, String)],
 }
 
-/// What a metric counts.
+/// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Only rises: the value is added, and not negative.
+    /// Only increases: the value of a sample is added, and is not negative.
     Counter,
-    /// The value is set.
+    /// The value of a sample replaces the last one.
     Gauge,
-    /// The value is observed.
+    /// The value of a sample is counted in a bucket.
     Histogram,
 }
 
-/// One use of a metric.
+/// One sample of a metric.
 #[derive(Clone, Copy, Debug)]
 pub struct MetricSample<'a> {
-    /// What it counts.
+    /// The kind of the metric.
     pub kind: MetricKind,
-    /// `[a-zA-Z_][a-zA-Z0-9_]*`.
+    /// The name, which matches `[a-zA-Z_][a-zA-Z0-9_]*`.
     pub name: &'a str,
-    /// Keys are of the same form.
+    /// The labels; keys match the same pattern.
     pub labels: &'a [(String, String)],
-    /// Finite.
+    /// The value, which is finite.
     pub value: f64,
 }

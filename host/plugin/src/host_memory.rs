@@ -1,8 +1,8 @@
-//! The account of the host's memory that is held for one plugin.
+//! Accounting of the host's own memory that a plugin causes.
 //!
-//! A plugin's linear memory is bounded by `limits.memory`. What the host itself keeps because of a plugin (versions of objects
-//! behind handles, index values, queued keys, …) is outside of it, and is charged here by bytes and by kind. Each charge is
-//! made where something is put in and released where it is taken out; nothing is ever counted by looking through it.
+//! `limits.memory` bounds only a plugin's linear memory. What the host itself keeps because of a plugin (versions of objects behind
+//! handles, index values, queued keys, …) is charged here, in bytes and by kind, and bounded by `limits.hostMemory`. A charge is made where
+//! something is stored and released where it is removed; nothing is counted by iteration.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,31 +10,31 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use thiserror::Error;
 
-use crate::fault::Bytes;
+use crate::fault::ByteCount;
 
-/// What a plugin's host memory is used for.
+/// A use of host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HostMemoryKind {
     /// Versions of objects that only the plugin's handles keep alive.
     Handles,
     /// Values of the indexes that the plugin computes.
     IndexValues,
-    /// Keys that the plugin queued and that are no cached objects.
+    /// Keys that the plugin queued without a cached object.
     QueuedKeys,
-    /// What the plugin wrote, until its watches bring it.
+    /// The plugin's own writes, until its watches deliver them.
     OwnWrites,
     /// Kubernetes Events that wait to be sent.
     Events,
     /// Series of the plugin's own metrics.
     Metrics,
-    /// The log lines that are kept for `pilothouse logs`.
+    /// Log lines that are kept for `pilothouse logs`.
     LogLines,
 }
 
-/// How many kinds there are.
+/// The number of kinds.
 const KINDS: usize = 7;
 
-/// The host memory of one plugin, of all its versions. Cheap to clone; all methods take no lock.
+/// The account of the host memory of one plugin, shared by all its versions. Cheap to clone; no method takes a lock.
 #[derive(Clone)]
 pub struct HostMemory(Arc<Account>);
 
@@ -44,7 +44,7 @@ struct Account {
     by_kind: [AtomicUsize; KINDS],
 }
 
-/// Bytes that are charged until this is dropped.
+/// A number of bytes that is charged until this is dropped.
 #[must_use = "dropping it releases the bytes"]
 pub struct HostMemoryCharge {
     memory: HostMemory,
@@ -52,18 +52,18 @@ pub struct HostMemoryCharge {
     bytes: usize,
 }
 
-/// A plugin would have the host hold more than `limits.hostMemory`.
+/// Error: a charge would exceed `limits.hostMemory`.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error(
     "exceeded limits.hostMemory of {} by growing to {} with {}: {}",
-    Bytes(*.allowed), Bytes(.wanted.next_multiple_of(1 << 10)), .kind.noun(), .kind.remedy()
+    ByteCount(*.allowed), ByteCount(.wanted.next_multiple_of(1 << 10)), .kind.noun(), .kind.remedy()
 )]
 pub struct HostMemoryExceeded {
     /// The limit, in bytes.
     pub allowed: usize,
-    /// What all kinds together would have taken, in bytes.
+    /// What all kinds together would have used, in bytes.
     pub wanted: usize,
-    /// What there was no more room for.
+    /// The kind of the refused charge.
     pub kind: HostMemoryKind,
 }
 
@@ -79,7 +79,7 @@ impl HostMemoryKind {
         Self::LogLines,
     ];
 
-    /// The name in `/api/plugins` and in metrics.
+    /// Returns the name in `/api/plugins` and in metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -113,7 +113,9 @@ impl HostMemoryKind {
             Self::IndexValues => "compute fewer or shorter index values",
             Self::QueuedKeys => "queue objects that exist, or fewer keys at a time",
             Self::OwnWrites => "write less before the watch has caught up",
-            Self::Events | Self::Metrics | Self::LogLines => "say less",
+            Self::Events => "publish fewer Events",
+            Self::Metrics => "use fewer metrics and label values",
+            Self::LogLines => "log less",
         }
     }
 
@@ -132,7 +134,7 @@ impl HostMemory {
     /// The default of `limits.hostMemory`, in bytes.
     pub const DEFAULT_LIMIT: usize = 64 << 20;
 
-    /// An account of which nothing is used.
+    /// Creates an account with nothing charged. The limit is in bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(Account {
@@ -142,38 +144,38 @@ impl HostMemory {
         }))
     }
 
-    /// Sets the limit in bytes. What is used beyond it stays, and nothing is added until there is room again.
+    /// Sets the limit in bytes. Existing charges beyond it stay; new ones are refused until enough is released.
     pub fn set_limit(&self, limit: usize) {
         self.0.limit.store(limit, Ordering::Relaxed);
     }
 
-    /// Raises the limit in bytes, unless it is as high already.
+    /// Raises the limit to this many bytes, unless it is higher already.
     pub fn raise_limit(&self, limit: usize) {
         self.0.limit.fetch_max(limit, Ordering::Relaxed);
     }
 
-    /// The limit in bytes.
+    /// Returns the limit in bytes.
     #[must_use]
     pub fn limit(&self) -> usize {
         self.0.limit.load(Ordering::Relaxed)
     }
 
-    /// Bytes in use, of all kinds.
+    /// Returns the bytes in use by all kinds.
     #[must_use]
     pub fn used(&self) -> usize {
         self.0.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes in use, of one kind.
+    /// Returns the bytes in use by one kind.
     #[must_use]
     pub fn used_by(&self, kind: HostMemoryKind) -> usize {
         self.0.by_kind[kind.position()].load(Ordering::Relaxed)
     }
 
-    /// Charges bytes where there is room for them.
+    /// Charges bytes if they fit.
     ///
     /// # Errors
-    /// If that would exceed the limit; then nothing is charged.
+    /// If the charge would exceed the limit. Then nothing is charged.
     pub fn try_charge(
         &self,
         kind: HostMemoryKind,
@@ -183,28 +185,25 @@ impl HostMemory {
         Ok(HostMemoryCharge { memory: self.clone(), kind, bytes })
     }
 
-    /// Charges bytes that are held in any case, beyond the limit if need be.
+    /// Charges bytes unconditionally, even beyond the limit.
     pub fn charge(&self, kind: HostMemoryKind, bytes: usize) -> HostMemoryCharge {
         self.add(kind, bytes);
         HostMemoryCharge { memory: self.clone(), kind, bytes }
     }
 
-    /// Adds bytes that are held in any case. Whoever calls this calls [`release`](Self::release) with as many.
+    /// Adds bytes unconditionally. The caller must call [`release`](Self::release) with the same number.
     pub fn add(&self, kind: HostMemoryKind, bytes: usize) {
         self.0.used.fetch_add(bytes, Ordering::Relaxed);
         self.0.by_kind[kind.position()].fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Takes back what [`add`](Self::add) added.
+    /// Releases bytes that [`add`](Self::add) added.
     pub fn release(&self, kind: HostMemoryKind, bytes: usize) {
         self.0.used.fetch_sub(bytes, Ordering::Relaxed);
         self.0.by_kind[kind.position()].fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Refuses work of this kind while more is used than the limit allows.
-    ///
-    /// # Errors
-    /// While the limit is exceeded.
+    /// Errors while the limit is exceeded. The error names this kind.
     pub fn check(&self, kind: HostMemoryKind) -> Result<(), HostMemoryExceeded> {
         let (allowed, wanted) = (self.limit(), self.used());
         if wanted > allowed { Err(HostMemoryExceeded { allowed, wanted, kind }) } else { Ok(()) }
@@ -224,22 +223,22 @@ impl HostMemory {
 }
 
 impl HostMemoryCharge {
-    /// The account.
+    /// Returns the account.
     #[must_use]
     pub fn memory(&self) -> &HostMemory {
         &self.memory
     }
 
-    /// The bytes that are charged.
+    /// Returns the bytes that are charged.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Charges this many bytes from here on. Fewer are always granted.
+    /// Changes the charge to this many bytes. A decrease always succeeds.
     ///
     /// # Errors
-    /// If that would exceed the limit; then the charge stays as it is.
+    /// If the increase would exceed the limit. Then the charge stays as it is.
     pub fn resize(&mut self, bytes: usize) -> Result<(), HostMemoryExceeded> {
         match bytes.checked_sub(self.bytes) {
             Some(0) => {}
@@ -280,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_charge_beyond_the_limit_is_refused_by_name_and_charges_nothing() {
+    fn a_charge_beyond_the_limit_is_refused_with_its_kind_and_charges_nothing() {
         let memory = HostMemory::new(2 << 20);
         let first = memory.try_charge(HostMemoryKind::QueuedKeys, 2 << 20).expect("exactly the limit");
         let refused = memory.try_charge(HostMemoryKind::Handles, 1 << 20).expect_err("beyond the limit");
@@ -305,45 +304,45 @@ mod tests {
         assert_eq!((charge.bytes(), memory.used()), (4, 4));
         charge.resize(10).expect("room");
         memory.set_limit(5);
-        charge.resize(7).expect("fewer are always granted");
+        charge.resize(7).expect("a decrease always succeeds");
         assert_eq!(memory.used_by(HostMemoryKind::Handles), 7);
         memory.raise_limit(3);
         assert_eq!(memory.limit(), 5);
     }
 
-    /// What is done to an account.
+    /// An operation on an account: kind or charge, and bytes.
     #[derive(Clone, Debug)]
     enum Step {
+        TryCharge(usize, usize),
         Charge(usize, usize),
-        Force(usize, usize),
         Resize(usize, usize),
         Drop(usize),
     }
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
-            (0..KINDS, 0..60_usize).prop_map(|(kind, bytes)| Step::Charge(kind, bytes)),
-            (0..KINDS, 0..20_usize).prop_map(|(kind, bytes)| Step::Force(kind, bytes)),
+            (0..KINDS, 0..60_usize).prop_map(|(kind, bytes)| Step::TryCharge(kind, bytes)),
+            (0..KINDS, 0..20_usize).prop_map(|(kind, bytes)| Step::Charge(kind, bytes)),
             (any::<usize>(), 0..60_usize).prop_map(|(charge, bytes)| Step::Resize(charge, bytes)),
             any::<usize>().prop_map(Step::Drop),
         ]
     }
 
-    /// Does the steps, and checks the account after each against the charges that are held. Says what was forced.
-    fn take(memory: &HostMemory, steps: &[Step], alone: bool) {
+    /// Runs the steps, and compares the account with the held charges after each. `is_alone` says that no other thread uses the account.
+    fn run(memory: &HostMemory, steps: &[Step], is_alone: bool) {
         let mut charges: Vec<HostMemoryCharge> = Vec::new();
         for step in steps {
             match *step {
-                Step::Charge(kind, bytes) => {
+                Step::TryCharge(kind, bytes) => {
                     charges.extend(memory.try_charge(HostMemoryKind::ALL[kind], bytes));
                     assert!(
-                        !alone
+                        !is_alone
                             || memory.used() <= 100
                             || bytes == 0
                             || memory.check(HostMemoryKind::Handles).is_err()
                     );
                 }
-                Step::Force(kind, bytes) => charges.push(memory.charge(HostMemoryKind::ALL[kind], bytes)),
+                Step::Charge(kind, bytes) => charges.push(memory.charge(HostMemoryKind::ALL[kind], bytes)),
                 Step::Resize(charge, bytes) if !charges.is_empty() => {
                     let position = charge % charges.len();
                     let _ = charges[position].resize(bytes);
@@ -355,27 +354,27 @@ mod tests {
             }
             let held: usize = charges.iter().map(HostMemoryCharge::bytes).sum();
             assert!(memory.used() >= held && sum(memory) >= held);
-            assert!(!alone || (memory.used() == held && sum(memory) == held));
+            assert!(!is_alone || (memory.used() == held && sum(memory) == held));
         }
     }
 
     proptest! {
         #[test]
-        fn what_is_used_is_the_sum_of_the_charges_and_zero_without_them(steps in prop::collection::vec(step(), 0..60)) {
+        fn usage_is_the_sum_of_the_held_charges(steps in prop::collection::vec(step(), 0..60)) {
             let memory = HostMemory::new(100);
-            take(&memory, &steps, true);
+            run(&memory, &steps, true);
             prop_assert_eq!((memory.used(), sum(&memory)), (0, 0));
         }
 
         #[test]
-        fn threads_that_share_an_account_leave_nothing_behind(
+        fn threads_sharing_an_account_release_all_they_charged(
             threads in prop::collection::vec(prop::collection::vec(step(), 0..40), 1..4)
         ) {
             let memory = HostMemory::new(100);
             std::thread::scope(|scope| {
                 for steps in &threads {
                     let memory = memory.clone();
-                    scope.spawn(move || take(&memory, steps, false));
+                    scope.spawn(move || run(&memory, steps, false));
                 }
             });
             prop_assert_eq!((memory.used(), sum(&memory)), (0, 0));

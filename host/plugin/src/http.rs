@@ -1,4 +1,4 @@
-//! What passes between a guest's `wasi:http` and the [`Host`](crate::Host).
+//! The types with which a guest's `wasi:http` requests are passed to the [`Host`](crate::Host).
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use thiserror::Error;
 
-/// A body as it comes or goes, piece by piece.
+/// The streamed body of a request or a response.
 pub type HttpBody = UnsyncBoxBody<Bytes, HttpError>;
 
-/// How long each step of a request may take: the host's limits, or less where the guest asks for less. The guest's call has a limit of
-/// its own over all of them.
+/// How long each step of a request may take: the host's limits, or less if the guest asks for less. The time limit of the guest's call
+/// applies as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpTimeouts {
-    /// Looking the name up, connecting, and TLS.
+    /// For resolving the name, connecting, and the TLS handshake; default 5 s.
     pub connect: Duration,
-    /// From then on until the head of the response is there.
+    /// From the connection to the head of the response; default 30 s.
     pub first_byte: Duration,
-    /// Between two pieces of the response's body. The sandbox holds it, whatever the implementation of the host does.
+    /// Between two pieces of the response's body; default 10 s. The sandbox enforces this one, not the host.
     pub between_bytes: Duration,
 }
 
@@ -31,18 +31,19 @@ impl Default for HttpTimeouts {
     }
 }
 
-/// A step of a request that took too long.
+/// A step of a request, which has a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpStep {
-    /// Looking the name up, connecting, and TLS.
+    /// Resolving the name, connecting, and the TLS handshake.
     Connect,
-    /// Waiting for the response's head.
+    /// Waiting for the head of the response.
     FirstByte,
-    /// Waiting for more of the response's body.
+    /// Waiting for the next piece of the response's body.
     BetweenBytes,
 }
 
 impl HttpStep {
+    /// Returns what the request waits for in this step.
     fn awaited(self) -> &'static str {
         match self {
             Self::Connect => "a connection",
@@ -52,53 +53,53 @@ impl HttpStep {
     }
 }
 
-/// Why a guest's HTTP request failed. The guest gets the nearest error code of `wasi:http`, the plugin's log this text.
+/// Why a guest's HTTP request failed. The guest gets the nearest error code of `wasi:http`; this text goes to the plugin's log.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum HttpError {
-    /// Nobody granted it. The text says what is missing and where to write it.
+    /// The request is not granted. The text says which grant is missing and where to write it.
     #[error("{0}")]
     Denied(String),
-    /// The guest is in a call that must depend on its arguments alone.
+    /// The guest is in a call whose result must depend on its arguments alone.
     #[error("HTTP requests aren't available during {call}")]
-    NotNow {
+    UnavailableInCall {
         /// The export that was running.
         call: &'static str,
     },
-    /// Not a URL that a request can go to.
+    /// The request has no valid URL.
     #[error("an HTTP request has no usable URL: {0}")]
     Url(&'static str),
-    /// A method that would turn the connection into something else.
+    /// The method is not allowed. CONNECT would turn the connection into a tunnel for any protocol.
     #[error("HTTP requests with the method {0} aren't available")]
     Method(String),
-    /// The name's address can't be found.
+    /// The host name has no address.
     #[error("{0}")]
     NotFound(String),
-    /// A granted name leads to an address that a name must not lead to.
+    /// A granted host name resolves to an address that names must not resolve to.
     #[error("{0}")]
-    Address(String),
-    /// No connection.
+    ForbiddenAddress(String),
+    /// The connection could not be established.
     #[error("{0}")]
     Unreachable(String),
-    /// A connection, but no TLS on it.
+    /// The TLS handshake failed.
     #[error("{message}")]
     Tls {
-        /// What is wrong.
+        /// What went wrong.
         message: String,
-        /// Whether the certificate is.
+        /// Whether the peer's certificate is the problem.
         certificate: bool,
     },
-    /// The peer doesn't speak HTTP, or stopped in the middle of it.
+    /// The peer does not speak HTTP, or closed the connection in the middle of a message.
     #[error("{0}")]
-    Broken(String),
+    Protocol(String),
     /// A step took too long.
     #[error("an HTTP request waited {allowed:?} for {}", .step.awaited())]
     Timeout {
         /// The step.
         step: HttpStep,
-        /// How long it might have taken.
+        /// The timeout of the step.
         allowed: Duration,
     },
-    /// The guest has too many under way.
+    /// The instance has too many requests in flight.
     #[error(
         "exceeded limits.httpRequests of {allowed}: read or drop a response before sending the next request"
     )]
@@ -106,19 +107,19 @@ pub enum HttpError {
         /// The limit.
         allowed: u32,
     },
-    /// The guest's body is too large.
+    /// The body of the request is too large.
     #[error("the body of an HTTP request exceeded limits.httpBody of {allowed} bytes")]
     RequestBody {
         /// The limit, in bytes.
         allowed: usize,
     },
-    /// The peer's body is too large.
+    /// The body of the response is too large.
     #[error("the body of an HTTP response exceeded limits.httpBody of {allowed} bytes")]
     ResponseBody {
         /// The limit, in bytes.
         allowed: usize,
     },
-    /// The guest gave it up, or its call ended.
-    #[error("the HTTP request was given up")]
+    /// The guest dropped the request, or its call ended.
+    #[error("the HTTP request was abandoned")]
     Abandoned,
 }

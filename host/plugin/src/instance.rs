@@ -1,4 +1,4 @@
-//! A running plugin: one store, one instance, one call at a time.
+//! A running plugin: one wasmtime store with one instance, which serves one call at a time.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -14,41 +14,42 @@ use wasmtime::Store;
 
 use crate::bindings::exports::pilothouse::controller as exports;
 use crate::bindings::pilothouse::controller::types;
-use crate::code::{Code, Linked};
+use crate::compiled_plugin::{CompiledPlugin, Linked};
 use crate::fault::describe_error;
-use crate::sandbox::{CpuMeter, GuestState, Stop, cut};
+use crate::sandbox::{CpuMeter, GuestState, StopReason};
 use crate::ticker::Ticker;
 use crate::{
     Call, DescribeError, Failure, Fault, FaultKind, Host, Limits, MAX_MILLISECONDS, Observation, Outcome,
     Reason, Request,
 };
 
-/// What a guest waits in that waits and is in no import of the contract.
+/// The import that a fault names when the guest waits outside of the contract's imports: only WASI's polling can wait.
 const WASI_WAIT: &str = "wasi:io/poll";
-/// Bytes of a guest's error message.
+/// Maximum length of a guest's error message, in bytes.
 const MAX_MESSAGE: usize = 4 << 10;
-/// Index values of one object.
+/// Maximum number of index values of one object.
 const MAX_INDEX_VALUES: usize = 1_000;
-/// Bytes of one index value. Those that people look for (names, labels, addresses) have some tens.
+/// Maximum length of one index value, in bytes. Values in use (names, labels, addresses) have some tens of bytes.
 const MAX_INDEX_VALUE: usize = 4 << 10;
 
 /// An instance of a plugin.
 ///
 /// # Cancel safety
-/// A call whose future is dropped leaves the instance unusable, as a fault does: guests can't be unwound. See [`Instance::is_usable`].
+/// Dropping the future of a call leaves the instance unusable, as a fault does: guests cannot be unwound. See [`Instance::is_usable`].
 pub struct Instance {
     store: Store<GuestState>,
     guest: Guest,
     limits: Limits,
     state: State,
-    /// What `reconcile` was last called with: the next call is written over it, and allocates nothing.
+    /// The argument of the last `reconcile`. The next call writes over it, so that it allocates nothing.
     argument: Option<types::Request>,
-    /// Keeps the code from sleeping.
+    /// Keeps the code mapped.
     _linked: Arc<Linked>,
     /// Keeps the ticker alive.
-    code: Code,
+    code: CompiledPlugin,
 }
 
+/// The plugin's exports.
 struct Guest {
     plugin: exports::plugin::Guest,
     reconcile: Option<exports::reconcile::Guest>,
@@ -59,21 +60,26 @@ struct Guest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Ready,
-    /// In a call; if it is found like this at the next one, the call was abandoned.
+    /// In a call. An instance that is busy at the beginning of a call was abandoned in the one before.
     Busy,
     /// Works, but holds so many handles that it should be replaced.
     Leaking,
+    /// Failed.
     Poisoned,
 }
 
 impl Instance {
-    pub(crate) async fn new(code: &Code, host: Arc<dyn Host>, limits: &Limits) -> Result<Self, Fault> {
+    pub(crate) async fn new(
+        code: &CompiledPlugin,
+        host: Arc<dyn Host>,
+        limits: &Limits,
+    ) -> Result<Self, Fault> {
         let shared = &code.inner.engine.shared;
         let cpu = CpuMeter::new(shared.options.tick, Arc::clone(&shared.ticks));
-        let mut store = GuestState::store(&shared.wasm, cpu, host, limits);
+        let mut store = GuestState::store(&shared.wasmtime, cpu, host, limits);
         let timeout = TimeLimit { name: "describeTimeout", allowed: limits.describe_timeout };
-        let linked = code.awake().await.map_err(|error| {
-            let kind = FaultKind::NoCode(error.to_string());
+        let linked = code.map().await.map_err(|error| {
+            let kind = FaultKind::CodeNotMapped(error.to_string());
             Fault::new(Call::Instantiate.name(), kind, Vec::new())
         })?;
         let guest = run(&shared.ticker, &mut store, Call::Instantiate, timeout, async |store| {
@@ -98,31 +104,31 @@ impl Instance {
         })
     }
 
-    /// Whether the instance should be called again: false after a fault, after an abandoned call, and when it leaks handles.
+    /// Returns whether the instance should be called again: false after a fault, after an abandoned call, and when it leaks handles.
     #[must_use]
     pub fn is_usable(&self) -> bool {
         self.state == State::Ready
     }
 
-    /// How many handles the guest holds.
+    /// Returns how many handles the guest holds.
     #[must_use]
     pub fn open_handles(&self) -> u32 {
         self.store.data().handles.open_count()
     }
 
-    /// Bytes of linear memory in use.
+    /// Returns the bytes of linear memory in use.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.store.data().memory.used()
     }
 
-    /// Asks for the descriptor.
+    /// Asks the plugin for its descriptor.
     pub(crate) async fn describe(&mut self, config: &str) -> Result<String, DescribeError> {
         let limit = TimeLimit { name: "describeTimeout", allowed: self.limits.describe_timeout };
         let guest = self.guest.plugin.clone();
         let answer =
             self.call(Call::Describe, limit, async |store| guest.call_describe(store, config).await).await?;
-        answer.map_err(|message| DescribeError::Refused(shortened(message)))
+        answer.map_err(|message| DescribeError::Refused(truncated(message)))
     }
 
     /// Reconciles one object.
@@ -148,12 +154,12 @@ impl Instance {
         }
     }
 
-    /// Delivers a batch of notifications, in order, all of one watch.
+    /// Delivers a batch of notifications of one watch, in order.
     pub async fn observe(&mut self, batch: &[Observation]) -> Result<(), Failure> {
         self.observe_owned(batch.to_vec()).await
     }
 
-    /// As [`observe`](Self::observe), of a batch that nobody needs afterwards.
+    /// Like [`observe`](Self::observe), for a batch that the caller does not need afterwards.
     pub async fn observe_owned(&mut self, batch: Vec<Observation>) -> Result<(), Failure> {
         let Some(guest) = self.guest.observe.clone() else {
             return Err(self.not_exported("observe").into());
@@ -172,7 +178,10 @@ impl Instance {
         answer.map_err(Failure::from)
     }
 
-    /// The values under which the object is found in one of the plugin's computed indexes, without duplicates.
+    /// Computes the values of the object in one of the plugin's computed indexes, sorted and without duplicates.
+    ///
+    /// # Errors
+    /// If the call fails, or if the values are too many or too long; the latter leaves the instance usable.
     pub async fn index_values(&mut self, index: &str, object: &Object) -> Result<Vec<String>, Fault> {
         let Some(guest) = self.guest.index.clone() else { return Err(self.not_exported("index")) };
         let limit = TimeLimit { name: "indexTimeout", allowed: self.limits.index_timeout };
@@ -184,7 +193,7 @@ impl Instance {
             .await?;
         values.sort_unstable();
         values.dedup();
-        match problem_of(&values) {
+        match index_values_problem(&values) {
             None => Ok(values),
             Some(problem) => Err(Fault::new(
                 Call::IndexValues(index.into()).name(),
@@ -231,8 +240,8 @@ impl fmt::Debug for Instance {
     }
 }
 
-/// What is wrong with the index values of one object.
-fn problem_of(values: &[String]) -> Option<String> {
+/// Returns what is wrong with the index values of one object, if anything.
+fn index_values_problem(values: &[String]) -> Option<String> {
     if values.len() > MAX_INDEX_VALUES {
         return Some(format!("{} of them; at most {MAX_INDEX_VALUES} are allowed", values.len()));
     }
@@ -241,14 +250,14 @@ fn problem_of(values: &[String]) -> Option<String> {
         .then(|| format!("one of {longest} bytes; at most {MAX_INDEX_VALUE} are allowed"))
 }
 
-/// A limit of time, by its name in the sidecar.
+/// A time limit, with its name in the sidecar.
 #[derive(Clone, Copy)]
 struct TimeLimit {
     name: &'static str,
     allowed: Duration,
 }
 
-/// Runs guest code within its limits, and tells what went wrong if it did.
+/// Runs guest code within its limits. Errors with what went wrong.
 async fn run<T>(
     ticker: &Ticker,
     store: &mut Store<GuestState>,
@@ -260,22 +269,22 @@ async fn run<T>(
     let _running = ticker.enter();
     store.set_epoch_deadline(1);
     let state = store.data_mut();
-    state.cpu.begin(limit.allowed);
+    state.cpu.begin_call(limit.allowed);
     state.waiting_in = None;
-    state.console.lock().begin(call.clone());
+    state.console.lock().begin_call(call.clone());
     state.call = call;
-    let answer = within(limit.allowed, body(store)).await;
+    let answer = with_timeout(limit.allowed, body(store)).await;
     let state = store.data_mut();
     let answer = match answer {
-        Some(Ok(value)) => {
-            Some(state.handles.end_call().map(|()| value).map_err(|exceeded| Stop::from(exceeded).into()))
-        }
+        Some(Ok(value)) => Some(
+            state.handles.end_call().map(|()| value).map_err(|exceeded| StopReason::from(exceeded).into()),
+        ),
         other => other,
     };
     state.http.end_call();
     let last_lines = {
         let mut console = state.console.lock();
-        console.end();
+        console.end_call();
         if matches!(answer, Some(Ok(_))) { Vec::new() } else { console.take_last_lines() }
     };
     let timed_out = |state: &GuestState| FaultKind::Timeout {
@@ -289,7 +298,6 @@ async fn run<T>(
         Some(Err(error)) => describe_error(&error, store.data(), || timed_out(store.data())),
         None => {
             if state.waiting_in.is_none() && !state.cpu.is_computing() {
-                // Of WASI only sleeping and polling wait.
                 state.waiting_in = Some(WASI_WAIT);
             }
             timed_out(state)
@@ -298,9 +306,11 @@ async fn run<T>(
     Err(Fault::new(name, kind, last_lines))
 }
 
-/// The answer; `None` if it takes longer. Most calls answer before they wait for anything: only for the others a timer is set, and it counts
-/// from where they first wait, which is a tick of the engine later at most.
-async fn within<T>(allowed: Duration, body: impl Future<Output = T>) -> Option<T> {
+/// Returns the answer, or `None` if it takes longer than allowed.
+///
+/// Most calls answer before they wait for anything. Only the others get a timer. It starts when they first yield, which is at most one tick
+/// of the engine after their beginning.
+async fn with_timeout<T>(allowed: Duration, body: impl Future<Output = T>) -> Option<T> {
     let mut body = pin!(body);
     let mut timer = pin!(None);
     poll_fn(|cx| {
@@ -308,7 +318,7 @@ async fn within<T>(allowed: Duration, body: impl Future<Output = T>) -> Option<T
             return Poll::Ready(Some(answer));
         }
         if timer.is_none() {
-            // A call that uses up its task's budget each time must not keep the timer from being looked at.
+            // Unconstrained, because a call that uses up its task's cooperative budget must not keep the timer from being polled.
             timer.set(Some(unconstrained(sleep(allowed))));
         }
         match timer.as_mut().as_pin_mut() {
@@ -329,19 +339,20 @@ fn empty_request() -> types::Request {
     }
 }
 
-fn write_request(written: &mut types::Request, request: &Request) {
+/// Writes `request` over `argument`, reusing its allocations.
+fn write_request(argument: &mut types::Request, request: &Request) {
     let write = |text: &mut String, from: &str| {
         text.clear();
         text.push_str(from);
     };
-    write(&mut written.watch, &request.watch);
-    write(&mut written.key.namespace, request.key.namespace());
-    write(&mut written.key.name, request.key.name());
-    written.reasons.clear();
-    written.reasons.extend(request.reasons.iter().copied().map(types::Reason::from));
-    written.attempt = request.attempt;
-    written.extra.clear();
-    written.extra.extend(
+    write(&mut argument.watch, &request.watch);
+    write(&mut argument.key.namespace, request.key.namespace());
+    write(&mut argument.key.name, request.key.name());
+    argument.reasons.clear();
+    argument.reasons.extend(request.reasons.iter().copied().map(types::Reason::from));
+    argument.attempt = request.attempt;
+    argument.extra.clear();
+    argument.extra.extend(
         request.extra.iter().map(|(key, value)| types::Pair { key: key.clone(), value: value.clone() }),
     );
 }
@@ -364,15 +375,15 @@ impl From<Reason> for types::Reason {
 impl From<types::Failure> for Failure {
     fn from(failure: types::Failure) -> Self {
         match failure {
-            types::Failure::Retry(message) => Self::Retry(shortened(message)),
-            types::Failure::Terminal(message) => Self::Terminal(shortened(message)),
+            types::Failure::Retry(message) => Self::Retry(truncated(message)),
+            types::Failure::Terminal(message) => Self::Terminal(truncated(message)),
         }
     }
 }
 
-/// A guest's error goes to logs, status and Events: what is longer than any person reads is cut.
-fn shortened(mut message: String) -> String {
-    message.truncate(cut(&message, MAX_MESSAGE));
+/// Cuts a guest's error message to [`MAX_MESSAGE`], because it goes to logs, status and Events.
+fn truncated(mut message: String) -> String {
+    message.truncate(message.floor_char_boundary(MAX_MESSAGE));
     message
 }
 

@@ -1,22 +1,23 @@
-//! The wasm side of Pilothouse: loads plugins, runs them in a sandbox, and gives them the host's functions.
+//! Runs plugins: loads them from WebAssembly files, runs them in a sandbox, and provides the functions that they import.
 //!
 //! ```text
-//! Engine::load(bytes) → Code → Code::describe(host)             once per version, on an instance of its own
-//!                            → InstancePool → Instance::reconcile, Instance::observe, Instance::index_values
+//! Engine::load(bytes) → CompiledPlugin → CompiledPlugin::describe(host)   once per version, on a new instance
+//!                                      → InstancePool → Instance::reconcile, Instance::observe, Instance::index_values
 //! ```
 //!
-//! What a guest may see and do is the [`Host`] trait; what it may use is [`Limits`]. What it answers is data ([`Outcome`],
-//! [`Failure`]), and so is its breakdown ([`Fault`]): nothing that a guest does is an error of this crate, and nothing makes it panic.
+//! The [`Host`] trait is everything that a guest can see and do, and [`Limits`] is how much it may use. The results of a guest are data
+//! ([`Outcome`], [`Failure`]), and so are its crashes ([`Fault`]): whatever a guest does, this crate does not panic.
 //!
-//! This crate opens no connection and knows nothing of watches or queues, and no wasmtime type leaves it. The descriptor that `describe` returns is opaque
-//! text here.
+//! This crate opens no connections, knows nothing of watches and queues, and exposes no type of wasmtime. The descriptor that `describe`
+//! returns is opaque text here.
 
 mod api_error;
 mod artifact;
 mod bindings;
 mod call;
-mod code;
 mod compile;
+mod compiled_plugin;
+mod crash_marker;
 mod engine;
 mod fault;
 mod functions;
@@ -26,19 +27,20 @@ mod http;
 mod instance;
 mod limits;
 mod load;
-mod mark;
 mod misuse;
 mod pool;
 mod sandbox;
-mod stand_in;
+mod stub_host;
 mod ticker;
 
 pub use api_error::{ApiError, Cause, Rule};
 pub use call::{Call, DescribeError, Failure, Observation, Outcome, Reason, Request};
-pub use code::{Code, Exports, Form};
 pub use compile::{
-    COMPILER_MEMORY, CacheDirectory, CompileStats, CompilerProcess, Place, Turn, WriteError, write_compiled,
+    COMPILER_MEMORY_PREFIX, CacheDirectory, CompilePermit, CompileStats, CompilerProcess, LoadPermit,
+    WriteError, write_compiled,
 };
+pub use compiled_plugin::{CompiledPlugin, Exports, Form};
+pub use crash_marker::{CrashMarker, PreviousCrash};
 pub use engine::{Compiler, Engine, EngineError, EngineOptions};
 pub use fault::{Fault, FaultKind};
 pub use host::{
@@ -50,7 +52,6 @@ pub use http::{HttpBody, HttpError, HttpStep, HttpTimeouts};
 pub use instance::Instance;
 pub use limits::{Limits, MAX_MILLISECONDS};
 pub use load::LoadError;
-pub use mark::{LoadMark, Marked};
 pub use misuse::Misuse;
 pub use pool::{InstancePool, PoolStats, PooledInstance};
-pub use stand_in::StandIn;
+pub use stub_host::StubHost;

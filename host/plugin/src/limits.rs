@@ -1,46 +1,50 @@
-//! What one instance may use.
+//! The resource limits of an instance.
 
 use std::time::Duration;
 
-/// The longest duration that a guest can name: QuickJS clips larger numbers, so nobody gets more.
+/// The longest duration that a guest can pass, in milliseconds: 2³¹ - 1, because QuickJS clips larger numbers.
 pub const MAX_MILLISECONDS: u32 = 2_147_483_647;
 
-/// What one instance of a plugin may use. Every fault that a limit causes names the limit as the sidecar spells it.
+/// The resource limits of one instance of a plugin. The fault for an exceeded limit names the limit as the sidecar spells it.
 ///
-/// The defaults hold every guest language that there is an SDK for, with room for its work; docs/limits.md has the measure of each.
+/// The defaults suffice for every guest language that has an SDK, with room for the plugin's own work; docs/limits.md has the measurements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// `memory`: bytes of linear memory, all memories of the instance together. Growing beyond traps.
+    /// `memory`: bytes of linear memory, all memories of the instance together. The guest traps when it grows its memory beyond; default 64
+    /// MiB.
     pub memory: usize,
-    /// `tableElements`: elements of all tables of the instance together. Growing beyond traps.
+    /// `tableElements`: elements of all tables of the instance together. The guest traps when it grows a table beyond; default 100,000.
     pub table_elements: usize,
-    /// `instances`: core instances, memories and tables that a component may be made of, each.
+    /// `instances`: core instances, memories and tables of a component, each; default 100.
     pub instances: usize,
-    /// `reconcileTimeout`: for one `reconcile`, waiting for host calls included; also the CPU time it may use.
+    /// `reconcileTimeout`: time of one `reconcile`, including waiting for host calls, and also its CPU time; default 30 s.
     pub reconcile_timeout: Duration,
-    /// `observeTimeout`: for one `observe`.
+    /// `observeTimeout`: time of one `observe`; default 30 s.
     pub observe_timeout: Duration,
-    /// `describeTimeout`: for instantiation and `describe`, each.
+    /// `describeTimeout`: time of the instantiation and of `describe`, each; default 5 s.
     pub describe_timeout: Duration,
-    /// `indexTimeout`: for one `index.values`.
+    /// `indexTimeout`: time of one `index.values`; default 1 s.
     pub index_timeout: Duration,
-    /// `handles`: open handles (objects and batches; of WASI's resources as many again). Opening one more traps; an instance that still
-    /// holds more than half of them after a call is retired, because it leaks.
+    /// `handles`: open handles of objects and batches, and as many again of WASI's resources; default 10,000. The guest traps when it opens
+    /// one more. An instance that holds more than half of them after a call leaks handles, and is replaced.
     pub handles: u32,
-    /// `messageSize`: bytes that one call may carry either way, all its arguments or all of its answer together.
+    /// `messageSize`: bytes of all arguments of one call, and of its answer; default 16 MiB.
     pub message_size: usize,
-    /// `objectSize`: bytes of a manifest or patch that the guest sends. A longer one is refused as the API server would, with 413.
+    /// `objectSize`: bytes of a manifest or patch that the guest sends; default 3 MiB. A larger one is refused with status 413, as by the
+    /// API server.
     pub object_size: usize,
-    /// `logLinesPerSecond`: lines in the log, of the guest and of the host about it, after a burst of ten times as many. The
-    /// [`Host`](crate::Host) holds it, because it knows all lines of a plugin.
+    /// `logLinesPerSecond`: lines in the log, both of the guest and of the host about the guest; default 100. Bursts may be ten times as
+    /// large. The [`Host`](crate::Host) enforces this limit, because it knows all lines of a plugin.
     pub log_lines_per_second: u32,
-    /// `logBytesPerSecond`: bytes of all those lines together, as they are written, after a burst of ten times as many.
+    /// `logBytesPerSecond`: bytes of those lines as they are written; default 128 KiB. Bursts may be ten times as large.
     pub log_bytes_per_second: usize,
-    /// `logLineSize`: bytes of one message, field or line of output; what is longer is cut.
+    /// `logLineSize`: bytes of one message, of all fields of a line, or of a line of output; default 16 KiB. Longer ones are cut.
     pub log_line_size: usize,
-    /// Bytes of the body of one HTTP request, and of one response. A larger one ends with an error for the guest.
+    /// `httpBody`: bytes of the body of one HTTP request, and of one response; default 4 MiB. A larger body ends with an error for the
+    /// guest.
     pub http_body: usize,
-    /// HTTP requests under way: from when one is sent until its response's body has been read or dropped. One more fails.
+    /// `httpRequests`: HTTP requests in flight, from when they are sent until the response's body has been read or dropped; default 8. One
+    /// more fails.
     pub http_requests: u32,
 }
 

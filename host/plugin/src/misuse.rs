@@ -1,95 +1,94 @@
-//! What a guest gets wrong in what it asks the host for.
+//! Invalid calls of imports by a guest.
 
 use thiserror::Error;
 
 use crate::HostMemoryExceeded;
-use crate::sandbox::cut;
 
-/// A guest's programming error: its call traps with this text.
+/// An invalid call of an import by a guest, which is a programming error of the plugin. The guest traps with this text.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Misuse {
-    /// No watch of this name.
-    #[error("unknown watch {:?}: the descriptor declares {}", start(watch), names(declared))]
+    /// The descriptor declares no watch of this name.
+    #[error("unknown watch {:?}: the descriptor declares {}", shortened(watch), names(declared))]
     UnknownWatch {
-        /// The name asked for.
+        /// The name that the guest gave.
         watch: String,
-        /// Those there are.
+        /// The declared watches.
         declared: Vec<String>,
     },
-    /// No index of this name on this watch.
+    /// The descriptor declares no index of this name on this watch.
     #[error(
         "unknown index {:?} of watch {watch:?}: the descriptor declares {}",
-        start(index),
+        shortened(index),
         names(declared)
     )]
     UnknownIndex {
         /// The watch.
         watch: String,
-        /// The name asked for.
+        /// The name that the guest gave.
         index: String,
-        /// Those there are.
+        /// The declared indexes of the watch.
         declared: Vec<String>,
     },
-    /// Work must name an object of a watch with `trigger: self`.
-    #[error("watch {watch:?} is no target (its trigger isn't self): targets are {}", names(targets))]
+    /// Only keys of watches with `trigger: self` can be queued.
+    #[error("watch {watch:?} is not a target (its trigger isn't self): targets are {}", names(targets))]
     NotATarget {
-        /// The watch asked for.
+        /// The watch that the guest named.
         watch: String,
-        /// Those there are.
+        /// The watches whose keys can be queued.
         targets: Vec<String>,
     },
-    /// A label selector that doesn't parse.
-    #[error("label selector {:?} doesn't parse: {}", start(selector), start(message))]
-    Selector {
+    /// The label selector is invalid.
+    #[error("label selector {:?} doesn't parse: {}", shortened(selector), shortened(message))]
+    InvalidSelector {
         /// The selector.
         selector: String,
         /// What is wrong with it.
         message: String,
     },
-    /// More pointers than one call takes.
+    /// The call has too many JSON pointers.
     #[error("{function} takes at most {allowed} pointers, not {given}")]
     TooManyPointers {
         /// The function of the contract.
         function: &'static str,
-        /// How many it takes.
+        /// The maximum number of pointers.
         allowed: usize,
-        /// How many there were.
+        /// The number of pointers in the call.
         given: usize,
     },
-    /// A text that is longer than the function reads.
+    /// A string argument is too long.
     #[error("{function} takes {argument} of at most {allowed} bytes, not {given}")]
-    TooLong {
+    ArgumentTooLong {
         /// The function of the contract.
         function: &'static str,
-        /// Which argument.
+        /// The argument, with its article: "a pointer".
         argument: &'static str,
-        /// How many bytes it may have.
+        /// The maximum length, in bytes.
         allowed: usize,
-        /// How many it has.
+        /// The length in the call, in bytes.
         given: usize,
     },
-    /// A right that reading the watch takes was taken away while the call ran.
+    /// The right to read the watch was revoked while the call ran.
     #[error("watch {watch:?} can't be read any more: {missing}")]
-    MayNotRead {
-        /// The watch asked for.
+    ReadForbidden {
+        /// The watch.
         watch: String,
-        /// The right, and what to do about it.
+        /// The missing right, and what to do about it.
         missing: String,
     },
-    /// A key that no object can have.
+    /// No object can have this key.
     #[error("{function} takes keys of objects: {problem}")]
-    Key {
+    InvalidKey {
         /// The function of the contract.
         function: &'static str,
         /// What is wrong with the key.
         problem: String,
     },
-    /// The host would have to hold too much for the plugin.
+    /// The plugin's host memory would exceed its limit.
     #[error("{0}")]
     HostMemory(#[from] HostMemoryExceeded),
-    /// A function that isn't available in this call.
+    /// The function is not available in the running call.
     #[error("{function} isn't available during {call}")]
-    NotNow {
+    UnavailableInCall {
         /// The import.
         function: &'static str,
         /// The export that was running.
@@ -97,10 +96,10 @@ pub enum Misuse {
     },
 }
 
-/// A guest's text as far as a person reads it: an error repeats no megabytes.
-fn start(text: &str) -> &str {
-    const SHOWN: usize = 500;
-    &text[..cut(text, SHOWN)]
+/// Returns the beginning of a guest's text, so that a message does not repeat megabytes.
+fn shortened(text: &str) -> &str {
+    const MAX_LENGTH: usize = 500;
+    &text[..text.floor_char_boundary(MAX_LENGTH)]
 }
 
 fn names(declared: &[String]) -> String {

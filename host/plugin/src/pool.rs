@@ -1,4 +1,4 @@
-//! Instances of one plugin version, kept between calls.
+//! A pool of the instances of one plugin version.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -7,20 +7,19 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::{Code, Fault, Host, Instance, Limits};
+use crate::{CompiledPlugin, Fault, Host, Instance, Limits};
 
-/// Hands out instances of one plugin version and takes back those that still work. Cheap to clone.
+/// A pool of instances of one plugin version: hands out idle instances, and takes back those that are still usable. Cheap to clone.
 ///
-/// The pool sets no bound of its own: there are as many instances as were ever checked out at the same time, so the number of workers is
-/// the bound. The last one returned is the first one handed out, so that those not needed grow old and [`drop_idle`](Self::drop_idle)
-/// finds them.
+/// The pool has no size limit of its own: it holds at most as many instances as were checked out at the same time, so the number of workers
+/// bounds it. It is last in, first out, so that instances which are not needed stay idle and [`drop_idle`](Self::drop_idle) finds them.
 #[derive(Clone)]
 pub struct InstancePool {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    code: Code,
+    code: CompiledPlugin,
     host: Arc<dyn Host>,
     limits: Limits,
     state: Mutex<Inner>,
@@ -28,7 +27,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Inner {
-    /// Oldest first.
+    /// In the order in which they were returned, the longest idle first.
     idle: Vec<Idle>,
     in_use: usize,
     created: u64,
@@ -36,38 +35,38 @@ struct Inner {
 }
 
 struct Idle {
-    /// Boxed, because it goes from hand to hand for each call.
+    /// Boxed, because it is moved at each checkout and return.
     instance: Box<Instance>,
     since: Instant,
 }
 
-/// What a pool holds and has done.
+/// Statistics of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolStats {
-    /// Instances waiting for work.
+    /// Idle instances.
     pub idle: usize,
-    /// Instances checked out.
+    /// Instances that are checked out.
     pub in_use: usize,
-    /// Instances made so far.
+    /// Instances created so far.
     pub created: u64,
-    /// Instances thrown away so far, because of a fault, an abandoned call or leaked handles; those dropped idle don't count.
+    /// Instances discarded so far because of a fault, an abandoned call or leaked handles. Instances dropped while idle are not counted.
     pub discarded: u64,
 }
 
 impl InstancePool {
-    /// A pool without instances; they are made when asked for.
+    /// Creates an empty pool. Instances are created at checkout.
     #[must_use]
-    pub fn new(code: Code, host: Arc<dyn Host>, limits: Limits) -> Self {
+    pub fn new(code: CompiledPlugin, host: Arc<dyn Host>, limits: Limits) -> Self {
         Self { shared: Arc::new(Shared { code, host, limits, state: Mutex::default() }) }
     }
 
-    /// The code that the instances run.
+    /// Returns the plugin that the instances run.
     #[must_use]
-    pub fn code(&self) -> &Code {
+    pub fn code(&self) -> &CompiledPlugin {
         &self.shared.code
     }
 
-    /// An instance to call: an idle one, or else a new one. Never waits for others; making one takes microseconds to milliseconds.
+    /// Checks out an idle instance, or creates one, which takes microseconds to milliseconds. Never waits for other instances.
     ///
     /// Cancel safe: a dropped future leaves the pool as it was.
     pub async fn checkout(&self) -> Result<PooledInstance, Fault> {
@@ -90,7 +89,7 @@ impl InstancePool {
         Ok(PooledInstance { instance: Some(instance), pool: self.shared.clone() })
     }
 
-    /// An instance of the same version that never gets into the pool, for who has to know which one it calls.
+    /// Creates an instance of the same version outside of the pool, for callers that need one particular instance.
     ///
     /// Cancel safe: dropping the future discards the instance.
     pub async fn instantiate(&self) -> Result<Instance, Fault> {
@@ -98,23 +97,25 @@ impl InstancePool {
         Instance::new(code, host.clone(), limits).await
     }
 
-    /// Drops the instances that have been idle for this long or longer, and says how many; with the last instance of the code, the pool's or
-    /// not, the code goes to sleep, too. An observer's instance holds what it has learned: don't pool it.
+    /// Drops the instances that have been idle for at least this long, and returns how many. Then unmaps the code if no instance runs it
+    /// any more, in the pool or outside of it.
+    ///
+    /// An observer's instance holds state in its memory, so it must not be in a pool.
     pub fn drop_idle(&self, idle_for: Duration) -> usize {
         let now = Instant::now();
         let dropped: Vec<Idle> = {
             let mut state = self.shared.state.lock();
-            let kept =
+            let expired =
                 state.idle.partition_point(|idle| now.saturating_duration_since(idle.since) >= idle_for);
-            state.idle.drain(..kept).collect()
+            state.idle.drain(..expired).collect()
         };
         let count = dropped.len();
         drop(dropped);
-        self.shared.code.sleep(idle_for);
+        self.shared.code.unmap_if_idle(idle_for);
         count
     }
 
-    /// What the pool holds and has done.
+    /// Returns the pool's statistics.
     #[must_use]
     pub fn stats(&self) -> PoolStats {
         let state = self.shared.state.lock();
@@ -133,9 +134,9 @@ impl std::fmt::Debug for InstancePool {
     }
 }
 
-/// An instance checked out of a pool. Dropping it returns it, or discards it if it is no longer usable.
+/// An instance checked out of a pool. Dropping this returns the instance, or discards it if it is no longer usable.
 pub struct PooledInstance {
-    /// Some until it is dropped.
+    /// `Some` until it is dropped.
     instance: Option<Box<Instance>>,
     pool: Arc<Shared>,
 }

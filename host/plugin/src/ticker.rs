@@ -1,12 +1,13 @@
-//! The thread that advances the engine's epoch while guests run.
+//! The thread that advances the engine's epoch while guests run, so that they yield and their CPU time is counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-/// Ticks while a call runs, and sleeps while none does: an idle host wakes for nothing. It must be a thread: a task of a runtime whose
-/// threads are all busy with guests would be the one thing that never runs. Dropping it ends the thread.
+/// A thread that ticks while calls run, and sleeps while none does, so that an idle host does not wake up. Dropping it ends the thread.
+///
+/// This cannot be an async task: when guests occupy all threads of the runtime, no task would run to interrupt them.
 pub(crate) struct Ticker {
     calls: Arc<Calls>,
     wake: Option<Sender<()>>,
@@ -16,62 +17,64 @@ pub(crate) struct Ticker {
 #[derive(Default)]
 struct Calls {
     running: AtomicUsize,
-    /// Whether the thread waits to be woken, or is about to, and nobody has woken it.
+    /// Whether the thread is asleep or about to sleep, and was not woken yet.
     asleep: AtomicBool,
 }
 
-/// A call that runs: there is a tick at least every so often until this is dropped.
-pub(crate) struct Running<'a>(&'a Calls);
+/// A running call: the thread ticks until this is dropped.
+pub(crate) struct RunningCall<'a>(&'a Calls);
 
 impl Ticker {
-    /// `tick` is called each `every` while calls run.
-    pub(crate) fn start(every: Duration, tick: impl Fn() + Send + 'static) -> std::io::Result<Self> {
-        let (wake, woken) = mpsc::channel();
+    /// Starts the thread, which calls `tick` once per `period` while calls run.
+    pub(crate) fn start(period: Duration, tick: impl Fn() + Send + 'static) -> std::io::Result<Self> {
+        let (wake, wake_ups) = mpsc::channel();
         let calls = Arc::new(Calls::default());
-        let seen = Arc::clone(&calls);
+        let thread_calls = Arc::clone(&calls);
         let thread = std::thread::Builder::new()
             .name("wasm-ticker".to_owned())
-            .spawn(move || while seen.pass(&woken, every, &tick) {})?;
+            .spawn(move || while thread_calls.tick_or_sleep(&wake_ups, period, &tick) {})?;
         Ok(Self { calls, wake: Some(wake), thread: Some(thread) })
     }
 
-    pub(crate) fn enter(&self) -> Running<'_> {
-        // Both are in one order for all threads. So either the thread sees the call before it sleeps, or this sees that it does.
+    /// Begins a call, and wakes the thread if it sleeps.
+    pub(crate) fn enter(&self) -> RunningCall<'_> {
+        // `running` and `asleep` are sequentially consistent: either the thread sees the call before it sleeps, or this sees that it
+        // sleeps.
         self.calls.running.fetch_add(1, Ordering::SeqCst);
-        // Only the first who comes wakes it: it may be long until it gets to run, and a wake-up costs more than a call.
+        // Only the first caller wakes the thread: it may take long until the thread is scheduled, and a wake-up costs more than a call.
         if self.calls.asleep.load(Ordering::SeqCst)
             && self.calls.asleep.swap(false, Ordering::SeqCst)
             && let Some(wake) = &self.wake
         {
-            // It ends only with this.
+            // The receiver lives as long as this ticker.
             let _ = wake.send(());
         }
-        Running(&self.calls)
+        RunningCall(&self.calls)
     }
 }
 
 impl Calls {
-    /// One tick, or one sleep; `false` once the ticker is gone.
-    fn pass(&self, woken: &Receiver<()>, every: Duration, tick: &impl Fn()) -> bool {
+    /// Waits for one tick, or sleeps until a call begins. Returns `false` once the ticker was dropped.
+    fn tick_or_sleep(&self, wake_ups: &Receiver<()>, period: Duration, tick: &impl Fn()) -> bool {
         if self.running.load(Ordering::SeqCst) > 0 {
-            return match woken.recv_timeout(every) {
+            return match wake_ups.recv_timeout(period) {
                 Err(RecvTimeoutError::Timeout) => {
                     tick();
                     true
                 }
-                // Woken twice.
+                // A wake-up that came when the thread was awake already.
                 Ok(()) => true,
                 Err(RecvTimeoutError::Disconnected) => false,
             };
         }
         self.asleep.store(true, Ordering::SeqCst);
-        let goes_on = self.running.load(Ordering::SeqCst) > 0 || woken.recv().is_ok();
+        let is_alive = self.running.load(Ordering::SeqCst) > 0 || wake_ups.recv().is_ok();
         self.asleep.store(false, Ordering::SeqCst);
-        goes_on
+        is_alive
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningCall<'_> {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::SeqCst);
     }
@@ -81,7 +84,7 @@ impl Drop for Ticker {
     fn drop(&mut self) {
         drop(self.wake.take());
         if let Some(thread) = self.thread.take() {
-            // It waits for nothing but the channel that was just closed.
+            // The thread ends soon: it only waits for the channel that was just closed.
             let _ = thread.join();
         }
     }
@@ -92,17 +95,17 @@ mod tests {
     use super::*;
 
     fn ticker() -> (Ticker, Receiver<()>) {
-        let (ticked, ticks) = mpsc::channel();
+        let (sender, ticks) = mpsc::channel();
         let tick = move || {
             // The test may have ended.
-            let _ = ticked.send(());
+            let _ = sender.send(());
         };
         let ticker = Ticker::start(Duration::from_millis(1), tick).expect("a thread");
         (ticker, ticks)
     }
 
     #[test]
-    fn it_ticks_while_calls_run_and_sleeps_while_none_does() {
+    fn the_thread_ticks_while_calls_run_and_sleeps_while_none_does() {
         let (ticker, ticks) = ticker();
         for _ in 0..50 {
             let (first, second) = (ticker.enter(), ticker.enter());
@@ -119,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticker_that_sleeps_or_ticks_ends_when_it_is_dropped() {
+    fn dropping_a_ticker_ends_it_whether_it_sleeps_or_ticks() {
         let (asleep, _ticks) = ticker();
         drop(asleep);
         let (awake, ticks) = ticker();

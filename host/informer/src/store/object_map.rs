@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use pilothouse_model::{ObjectKey, fetch};
+use pilothouse_model::{ObjectKey, prefetch};
 
 use super::StoredObject;
 use crate::key::FastHash;

@@ -1,9 +1,10 @@
-//! Files without a name: where a compiler process leaves its result, and where code stays when no directory can keep it.
+//! Files without a name, for the output of a compiler process, and for code that cannot be stored in a directory.
 
 use std::fs::File;
 use std::io;
 
-/// An empty file that ends with its last user. On Linux it needs no directory, so that a host on a read-only disk can compile, too.
+/// Creates an empty file that exists until its last descriptor is closed. On Linux it needs no directory, so that a host with a read-only
+/// file system can compile, too.
 #[cfg(target_os = "linux")]
 pub(crate) fn create() -> io::Result<File> {
     use rustix::fs::{MemfdFlags, memfd_create};
@@ -11,7 +12,7 @@ pub(crate) fn create() -> io::Result<File> {
     Ok(memfd_create("pilothouse-artifact", MemfdFlags::CLOEXEC)?.into())
 }
 
-/// An empty file that ends with its last user.
+/// Creates an empty file that exists until its last descriptor is closed.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn create() -> io::Result<File> {
     tempfile::tempfile()

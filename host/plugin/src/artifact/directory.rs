@@ -1,4 +1,4 @@
-//! Compiled plugins that outlive the host's process, one file each, in a directory of this user alone.
+//! The directory of the compile cache: compiled plugins that outlive the process, one file each. Only this user may write to it.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -14,152 +14,154 @@ use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::{InUse, Key, Unfit};
+use super::{ArtifactError, ArtifactKey, InUseGuard};
 
 const EXTENSION: &str = "cwasm";
-/// What a process that was killed in the middle of writing leaves behind is removed when it is older than this.
-const ABANDONED: Duration = Duration::from_secs(3600);
+/// Age after which a partial file is removed: the process that wrote it was killed.
+const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 /// A directory of compiled plugins. Several processes of the same user may share it.
-pub(crate) struct Directory {
+pub(crate) struct ArtifactDirectory {
     path: PathBuf,
-    /// The directory that was looked at: files are opened in it, whatever its path leads to later.
-    folder: OwnedFd,
+    /// The directory that was checked. Files are opened relative to it, so that it does not matter if the path leads elsewhere later.
+    descriptor: OwnedFd,
     max_bytes: u64,
     /// Names of the entries whose code this process runs.
     in_use: Mutex<Vec<Weak<str>>>,
-    /// Tells files apart that this process writes at the same time.
+    /// Number of files written so far, which makes the names of partial files unique in this process.
     written: AtomicU64,
-    has_complained: AtomicBool,
+    has_warned: AtomicBool,
 }
 
-/// A file of compiled code that is open.
+/// An open file of compiled code.
 pub(crate) struct Entry {
     pub(crate) file: File,
-    /// To be kept while the code runs: it keeps the file from being removed to make room.
-    pub(crate) _in_use: Option<InUse>,
+    /// Keeps the file from being removed to make room while its code is in use.
+    pub(crate) _in_use: Option<InUseGuard>,
 }
 
 impl Entry {
-    pub(super) fn unnamed(file: File) -> Self {
+    pub(super) fn anonymous(file: File) -> Self {
         Self { file, _in_use: None }
     }
 }
 
-impl Directory {
-    /// Makes the directory unless it is there. One that others may write to, or that is another user's, is not used, and none below such a
-    /// one: what is in it is run as code.
+impl ArtifactDirectory {
+    /// Opens the directory, and creates it if it does not exist.
+    ///
+    /// # Errors
+    /// If another user owns the directory or may write to it, or to a directory above it: its files are run as code.
     pub(crate) fn open(path: &Path, max_bytes: u64) -> Result<Self, String> {
         let text = |error: io::Error| error.to_string();
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(text)?;
         let path = path.canonicalize().map_err(text)?;
-        // From the root on: below a directory that others cannot write to, nothing is exchanged after it was looked at.
+        // From the root down: below a directory that others cannot write to, nobody can replace what was checked.
         let parents: Vec<_> = path.ancestors().skip(1).collect();
         parents.into_iter().rev().try_for_each(check_parent)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder =
+        let directory =
             File::from(rustix::fs::open(&path, flags, Mode::empty()).map_err(|error| text(error.into()))?);
-        let found = folder.metadata().map_err(text)?;
-        if found.uid() != geteuid().as_raw() {
+        let metadata = directory.metadata().map_err(text)?;
+        if metadata.uid() != geteuid().as_raw() {
             return Err("it belongs to another user".to_owned());
         }
-        if found.mode() & 0o022 != 0 {
+        if metadata.mode() & 0o022 != 0 {
             return Err("others may write to it (chmod 700 it)".to_owned());
         }
-        let (in_use, written, has_complained) = Default::default();
-        Ok(Self { path, folder: folder.into(), max_bytes, in_use, written, has_complained })
+        let (in_use, written, has_warned) = Default::default();
+        Ok(Self { path, descriptor: directory.into(), max_bytes, in_use, written, has_warned })
     }
 
-    /// The plugin's entry, if there is one that may be used. What is in it is not looked at.
-    pub(crate) fn find(&self, key: &Key) -> Result<Option<Entry>, Unfit> {
+    /// Opens the plugin's entry, if there is one. Checks its owner and mode, but not its contents.
+    pub(crate) fn find(&self, key: &ArtifactKey) -> Result<Option<Entry>, ArtifactError> {
         let name = name(key);
-        // A pipe in its place must not keep the one who opens it waiting.
+        // Non-blocking, because opening a named pipe would wait for a writer.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = match openat(&self.folder, &name, flags, Mode::empty()) {
+        let file = match openat(&self.descriptor, &name, flags, Mode::empty()) {
             Ok(file) => File::from(file),
             Err(Errno::NOENT) => return Ok(None),
             Err(error) => return Err(io::Error::from(error).into()),
         };
-        let found = file.metadata()?;
-        if !found.is_file() || found.uid() != geteuid().as_raw() {
-            return Err(Unfit::Access("it is not a file of this user".to_owned()));
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || metadata.uid() != geteuid().as_raw() {
+            return Err(ArtifactError::Access("it is not a file of this user".to_owned()));
         }
-        if found.mode() & 0o222 != 0 {
-            return Err(Unfit::Access(format!("its mode is {:o}, not 400", found.mode() & 0o777)));
+        if metadata.mode() & 0o222 != 0 {
+            return Err(ArtifactError::Access(format!("its mode is {:o}, not 400", metadata.mode() & 0o777)));
         }
-        // The time of the last use, by which room is made; it is only a hint.
+        // The modification time is the time of the last use, by which entries are evicted. An error is harmless.
         let _ = file.set_modified(SystemTime::now());
-        Ok(Some(Entry { file, _in_use: Some(self.using(&name)) }))
+        Ok(Some(Entry { file, _in_use: Some(self.mark_in_use(&name)) }))
     }
 
-    /// Copies a file to where [`find`](Self::find) finds it, then makes room. The file is there whole or not at all.
-    pub(super) fn store(&self, mut from: &File, key: &Key) -> Result<Entry, io::Error> {
+    /// Copies a file to the entry of this key, then evicts others if the directory is too large. The entry appears whole or not at all.
+    pub(super) fn store(&self, mut from: &File, key: &ArtifactKey) -> Result<Entry, io::Error> {
         let name = name(key);
         let number = self.written.fetch_add(1, Ordering::Relaxed);
         let partial = format!(".{}.{number}.{:016x}.partial", std::process::id(), rand::random::<u64>());
         let written = (|| {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let mut to = File::from(openat(&self.folder, &partial, flags, Mode::RUSR | Mode::WUSR)?);
+            let mut to = File::from(openat(&self.descriptor, &partial, flags, Mode::RUSR | Mode::WUSR)?);
             io::copy(&mut from, &mut to)?;
             to.set_permissions(Permissions::from_mode(0o400))?;
-            Ok(renameat(&self.folder, &partial, &self.folder, &name)?)
+            Ok(renameat(&self.descriptor, &partial, &self.descriptor, &name)?)
         })();
         if let Err(error) = written {
-            let _ = unlinkat(&self.folder, &partial, AtFlags::empty());
+            let _ = unlinkat(&self.descriptor, &partial, AtFlags::empty());
             return Err(error);
         }
-        let in_use = self.using(&name);
-        self.make_room()?;
+        let in_use = self.mark_in_use(&name);
+        self.evict()?;
         match self.find(key) {
             Ok(Some(entry)) => Ok(entry),
             Ok(None) => Err(io::ErrorKind::NotFound.into()),
-            Err(unfit) => Err(io::Error::other(unfit.to_string())),
+            Err(error) => Err(io::Error::other(error.to_string())),
         }
         .inspect(|_| drop(in_use))
     }
 
-    /// Takes an entry away that can't be used, so that the next one takes its place.
-    pub(crate) fn remove(&self, key: &Key) {
-        // If it stays, the rename of the next one replaces it.
-        let _ = unlinkat(&self.folder, name(key), AtFlags::empty());
+    /// Removes an entry that cannot be used.
+    pub(crate) fn remove(&self, key: &ArtifactKey) {
+        // An error is harmless: storing the entry again replaces the file.
+        let _ = unlinkat(&self.descriptor, name(key), AtFlags::empty());
     }
 
-    /// Says once what is wrong with the directory. Plugins run without it.
-    pub(crate) fn complain(&self, problem: &dyn std::fmt::Display) {
-        if !self.has_complained.swap(true, Ordering::Relaxed) {
+    /// Logs a problem of the directory, but only the first. Plugins run without it.
+    pub(crate) fn warn_once(&self, problem: &dyn std::fmt::Display) {
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "compiled plugins can't be kept in {}: {problem}; each is compiled anew at every start (free or mount space \
-                 there, or give another --cache-dir)",
+                "cannot keep compiled plugins in {}: {problem}; they are compiled again at each start (free or mount space \
+                 there, or choose another --cache-dir)",
                 self.path.display()
             );
         }
     }
 
-    fn using(&self, name: &str) -> InUse {
-        let name: InUse = name.into();
+    fn mark_in_use(&self, name: &str) -> InUseGuard {
+        let name: InUseGuard = name.into();
         let mut in_use = self.in_use.lock();
         in_use.retain(|name| name.strong_count() > 0);
         in_use.push(Arc::downgrade(&name));
         name
     }
 
-    /// Removes the entries that were not used for the longest time until the others fit, those in use by this process last of all: never.
-    fn make_room(&self) -> io::Result<()> {
+    /// Removes the least recently used entries until the rest fits into `max_bytes`. Never removes entries that this process uses.
+    fn evict(&self) -> io::Result<()> {
         let now = SystemTime::now();
         let mut entries = Vec::new();
         let mut total = 0;
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
-            // It may have been removed by another process meanwhile.
+            // Another process may have removed it meanwhile.
             let Ok(metadata) = entry.metadata() else { continue };
-            let used = metadata.modified().unwrap_or(now);
+            let last_used = metadata.modified().unwrap_or(now);
             let path = entry.path();
             match path.extension().and_then(|extension| extension.to_str()) {
                 Some(EXTENSION) => {
                     total += metadata.len();
-                    entries.push((used, metadata.len(), path));
+                    entries.push((last_used, metadata.len(), path));
                 }
-                Some("partial") if now.duration_since(used).is_ok_and(|age| age > ABANDONED) => {
+                Some("partial") if now.duration_since(last_used).is_ok_and(|age| age > ABANDONED_AFTER) => {
                     let _ = fs::remove_file(path);
                 }
                 _ => {}
@@ -178,26 +180,25 @@ impl Directory {
     }
 
     fn is_in_use(&self, path: &Path) -> bool {
-        let is_this = |name: InUse| path.file_name().is_some_and(|file| file == &*name);
+        let is_this = |name: InUseGuard| path.file_name().is_some_and(|file| file == &*name);
         self.in_use.lock().iter().filter_map(Weak::upgrade).any(is_this)
     }
 }
 
-/// Whether somebody else could put another directory in the place of one below this. In one with the sticky bit, as `/tmp`, only a
-/// directory's owner can.
+/// Errors if another user could replace a directory in this one. With the sticky bit, as in `/tmp`, only the owner of an entry can.
 fn check_parent(path: &Path) -> Result<(), String> {
-    let problem = |what: &str| Err(format!("{}, which leads to it, {what}", path.display()));
-    let found = fs::symlink_metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    if found.uid() != 0 && found.uid() != geteuid().as_raw() {
+    let problem = |problem: &str| Err(format!("its parent directory {} {problem}", path.display()));
+    let metadata = fs::symlink_metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    if metadata.uid() != 0 && metadata.uid() != geteuid().as_raw() {
         return problem("belongs to another user");
     }
-    if found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0 {
+    if metadata.mode() & 0o022 != 0 && metadata.mode() & 0o1000 == 0 {
         return problem("may be written to by others (chmod go-w it, or chmod +t it)");
     }
     Ok(())
 }
 
-fn name(key: &Key) -> String {
+fn name(key: &ArtifactKey) -> String {
     let engine = key.engine.to_string();
     format!("{}-{}.{EXTENSION}", key.plugin, &engine[..16])
 }
@@ -206,11 +207,11 @@ fn name(key: &Key) -> String {
 mod tests {
     use std::io::{Seek, Write};
 
-    use super::super::Sum;
+    use super::super::Sha256Sum;
     use super::*;
 
-    fn key(plugin: &str) -> Key {
-        Key { engine: Sum::of(b"engine"), plugin: Sum::of(plugin.as_bytes()) }
+    fn key(plugin: &str) -> ArtifactKey {
+        ArtifactKey { engine: Sha256Sum::of(b"engine"), plugin: Sha256Sum::of(plugin.as_bytes()) }
     }
 
     fn file(size: usize) -> File {
@@ -220,9 +221,9 @@ mod tests {
         file
     }
 
-    fn directory(max_bytes: u64) -> (tempfile::TempDir, Directory) {
+    fn directory(max_bytes: u64) -> (tempfile::TempDir, ArtifactDirectory) {
         let folder = tempfile::tempdir().expect("a folder");
-        let directory = Directory::open(&folder.path().join("a/b"), max_bytes).expect("a directory");
+        let directory = ArtifactDirectory::open(&folder.path().join("a/b"), max_bytes).expect("a directory");
         (folder, directory)
     }
 
@@ -231,93 +232,90 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_found_again_and_nobody_else_may_touch_it() {
+    fn a_stored_entry_is_found_and_only_its_owner_may_read_it() {
         let (_folder, directory) = directory(1000);
-        assert!(directory.find(&key("a")).expect("no fault").is_none());
+        assert!(directory.find(&key("a")).expect("no error").is_none());
         directory.store(&file(10), &key("a")).expect("stored");
-        let entry = directory.find(&key("a")).expect("fit").expect("there");
+        let entry = directory.find(&key("a")).expect("usable").expect("there");
         assert_eq!(entry.file.metadata().expect("there").len(), 10);
         assert_eq!(mode(&directory.path), 0o700);
         assert_eq!(mode(&directory.path.join(name(&key("a")))), 0o400);
-        assert!(directory.find(&key("b")).expect("no fault").is_none());
+        assert!(directory.find(&key("b")).expect("no error").is_none());
         let left: Vec<_> = fs::read_dir(&directory.path).expect("readable").collect();
         assert_eq!(left.len(), 1, "{left:?}");
     }
 
     #[test]
-    fn a_file_that_could_have_been_written_to_and_a_link_are_not_used() {
+    fn writable_files_and_symbolic_links_are_not_used() {
         let (folder, directory) = directory(1000);
         directory.store(&file(10), &key("a")).expect("stored");
         let path = directory.path.join(name(&key("a")));
         fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("changed");
-        assert!(matches!(directory.find(&key("a")), Err(Unfit::Access(_))));
+        assert!(matches!(directory.find(&key("a")), Err(ArtifactError::Access(_))));
         fs::set_permissions(&path, Permissions::from_mode(0o400)).expect("changed");
         let elsewhere = folder.path().join("elsewhere");
         fs::rename(&path, &elsewhere).expect("moved");
         std::os::unix::fs::symlink(&elsewhere, &path).expect("a link");
-        assert!(matches!(directory.find(&key("a")), Err(Unfit::Io(_))));
+        assert!(matches!(directory.find(&key("a")), Err(ArtifactError::Io(_))));
         directory.remove(&key("a"));
         assert!(elsewhere.exists() && !path.exists());
     }
 
     #[test]
-    fn a_directory_that_others_may_write_to_is_not_used() {
+    fn a_directory_writable_by_others_is_not_used() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::set_permissions(folder.path(), Permissions::from_mode(0o770)).expect("changed");
-        let refused = Directory::open(folder.path(), 1000).err().expect("refused");
+        let refused = ArtifactDirectory::open(folder.path(), 1000).err().expect("refused");
         assert!(refused.contains("chmod 700"), "{refused}");
         let file = folder.path().join("file");
         fs::write(&file, "").expect("written");
-        assert!(Directory::open(&file, 1000).is_err());
+        assert!(ArtifactDirectory::open(&file, 1000).is_err());
     }
 
     #[test]
-    fn a_directory_below_one_that_others_may_write_to_is_not_used() {
+    fn a_directory_below_one_writable_by_others_is_not_used() {
         let folder = tempfile::tempdir().expect("a folder");
         let shared = folder.path().join("shared");
         let below = shared.join("mine/compiled");
         fs::create_dir_all(&below).expect("made");
         for (mode, is_used) in [(0o777, false), (0o775, false), (0o1777, true), (0o755, true)] {
             fs::set_permissions(&shared, Permissions::from_mode(mode)).expect("changed");
-            let opened = Directory::open(&below, 1000);
+            let opened = ArtifactDirectory::open(&below, 1000);
             assert_eq!(opened.is_ok(), is_used, "{mode:o}");
             if let Err(problem) = opened {
-                assert!(
-                    problem.contains("shared, which leads to it, may be written to by others"),
-                    "{problem}"
-                );
+                assert!(problem.contains("shared may be written to by others"), "{problem}");
             }
         }
-        // Nor by a link that hides it.
+        // A symbolic link does not hide the parent.
         fs::set_permissions(&shared, Permissions::from_mode(0o777)).expect("changed");
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&below, &link).expect("a link");
-        assert!(Directory::open(&link, 1000).is_err());
+        assert!(ArtifactDirectory::open(&link, 1000).is_err());
     }
 
     #[test]
-    fn files_are_those_of_the_directory_that_was_opened() {
+    fn files_are_opened_in_the_directory_that_was_checked() {
         let (folder, directory) = directory(1000);
         directory.store(&file(10), &key("a")).expect("stored");
         let other = folder.path().join("other");
         fs::rename(&directory.path, &other).expect("moved");
         fs::create_dir(&directory.path).expect("made");
         fs::write(directory.path.join(name(&key("a"))), "not ours").expect("written");
-        let entry = directory.find(&key("a")).expect("fit").expect("there");
+        let entry = directory.find(&key("a")).expect("usable").expect("there");
         assert_eq!(entry.file.metadata().expect("there").len(), 10);
     }
 
     #[test]
-    fn a_pipe_in_the_place_of_an_entry_is_not_waited_for() {
+    fn a_named_pipe_in_place_of_an_entry_does_not_block() {
         let (_folder, directory) = directory(1000);
         let path = directory.path.join(name(&key("a")));
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, Mode::RUSR, 0)
             .expect("a pipe");
-        assert!(matches!(directory.find(&key("a")), Err(Unfit::Access(_))));
+        assert!(matches!(directory.find(&key("a")), Err(ArtifactError::Access(_))));
     }
 
     #[test]
-    fn the_oldest_entries_that_nobody_uses_make_room() {
+    fn the_least_recently_used_entries_are_evicted_unless_in_use() {
         let (_folder, directory) = directory(35);
         let used_at = |name_of: &str, seconds: u64| {
             let file = File::open(directory.path.join(name(&key(name_of)))).expect("there");
@@ -330,7 +328,7 @@ mod tests {
         drop(directory.store(&file(10), &key("young")).expect("stored"));
         used_at("young", 3);
         drop(directory.store(&file(10), &key("new")).expect("stored"));
-        let is_there = |name: &str| directory.find(&key(name)).expect("fit").is_some();
+        let is_there = |name: &str| directory.find(&key(name)).expect("usable").is_some();
         assert_eq!(["running", "old", "young", "new"].map(is_there), [true, false, true, true]);
         drop(running);
     }

@@ -1,8 +1,8 @@
-//! Compiled plugins as files: made once, checked whole before each use, mapped and not read.
+//! Compiled plugins as files: written once, verified before each use, then mapped into memory.
 //!
-//! `format` says what a file has and checks it, `directory` keeps files between runs of the host, `anonymous` is a file that nobody else
-//! sees, and `map` is where a checked file becomes code. A file that is damaged, cut, of another version or another plugin's is never
-//! mapped: it costs a compile.
+//! `format` is the file format and its verification, `directory` keeps files between runs of the host, `anonymous` creates files without a
+//! name, and `map` maps a verified file as code. A file that is damaged, or of another version or another plugin, is never mapped; the
+//! plugin is compiled again.
 
 mod anonymous;
 mod directory;
@@ -19,19 +19,19 @@ use sha2::{Digest, Sha256};
 use wasmtime::component::Component;
 
 pub(crate) use anonymous::create as anonymous;
-pub(crate) use directory::{Directory, Entry};
-pub(crate) use format::{Unfit, write};
+pub(crate) use directory::{ArtifactDirectory, Entry};
+pub(crate) use format::{ArtifactError, write};
 
-use crate::load::{ADAPTER, Stated};
+use crate::load::{ADAPTER, ModuleInfo};
 
-/// To be raised when something changes in how a file becomes a component, or in what is kept beside the code.
+/// To be raised when a change affects how a file is encoded as a component, or what is stored beside the code.
 const VERSION: u32 = 1;
 
 /// A SHA-256.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sum([u8; 32]);
+pub(crate) struct Sha256Sum([u8; 32]);
 
-impl Sum {
+impl Sha256Sum {
     pub(crate) fn new(sum: [u8; 32]) -> Self {
         Self(sum)
     }
@@ -41,76 +41,85 @@ impl Sum {
     }
 }
 
-impl fmt::Display for Sum {
+impl fmt::Display for Sha256Sum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-/// What compiled code belongs to.
+/// What an artifact was compiled from, and for which engine.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Key {
-    /// The engine: its version, its configuration, the machine's features, and the loader before it.
-    pub(crate) engine: Sum,
+pub(crate) struct ArtifactKey {
+    /// The [fingerprint](engine_fingerprint) of the engine.
+    pub(crate) engine: Sha256Sum,
     /// The plugin's file.
-    pub(crate) plugin: Sum,
+    pub(crate) plugin: Sha256Sum,
 }
 
-/// All that decides whether this engine may run code that another has compiled.
-pub(crate) fn engine_sum(engine: &wasmtime::Engine) -> Sum {
-    struct Summing(Sha256);
-    impl Hasher for Summing {
+/// Returns a hash of everything that decides whether this engine may run code that another one compiled: wasmtime's version and
+/// configuration, the machine's features, and this loader.
+pub(crate) fn engine_fingerprint(engine: &wasmtime::Engine) -> Sha256Sum {
+    struct Sha256Hasher(Sha256);
+    impl Hasher for Sha256Hasher {
         fn write(&mut self, bytes: &[u8]) {
             self.0.update(bytes);
         }
         fn finish(&self) -> u64 {
-            unreachable!("the sum is taken whole")
+            unreachable!("the whole digest is taken instead")
         }
     }
-    let mut summing = Summing(Sha256::new());
-    engine.precompile_compatibility_hash().hash(&mut summing);
-    (VERSION, env!("CARGO_PKG_VERSION"), ADAPTER).hash(&mut summing);
-    Sum(summing.0.finalize().into())
+    let mut hasher = Sha256Hasher(Sha256::new());
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    (VERSION, env!("CARGO_PKG_VERSION"), ADAPTER).hash(&mut hasher);
+    Sha256Sum(hasher.0.finalize().into())
 }
 
-/// A file that was checked and became code.
-pub(crate) struct Mapped {
+/// A file that was verified and mapped.
+pub(crate) struct MappedArtifact {
     pub(crate) component: Component,
-    pub(crate) stated: Stated,
-    pub(crate) checked: Checked,
+    pub(crate) info: ModuleInfo,
+    pub(crate) file: VerifiedFile,
 }
 
-/// Checks the file from its first byte to its last, and makes it code that stays in the file: its pages are the page cache's, shared and
-/// dropped when memory is short.
-pub(crate) fn open(engine: &wasmtime::Engine, entry: Entry, key: &Key) -> Result<Mapped, Unfit> {
-    let stated = format::check(&entry.file, key)?;
-    let component = map::map(engine, &entry.file).map_err(|error| Unfit::Engine(format!("{error:#}")))?;
-    Ok(Mapped { component, stated, checked: Checked(entry) })
+/// Verifies the whole file and maps it as code. The mapped pages belong to the page cache: processes share them, and the kernel drops them
+/// when memory is short.
+pub(crate) fn verify_and_map(
+    engine: &wasmtime::Engine,
+    entry: Entry,
+    key: &ArtifactKey,
+) -> Result<MappedArtifact, ArtifactError> {
+    let info = format::verify(&entry.file, key)?;
+    let component =
+        map::map(engine, &entry.file).map_err(|error| ArtifactError::Engine(format!("{error:#}")))?;
+    Ok(MappedArtifact { component, info, file: VerifiedFile(entry) })
 }
 
-/// An open file that was found whole, and from which code may be mapped again: nobody can have written to it since.
-pub(crate) struct Checked(Entry);
+/// An open file that was verified. Code may be mapped from it again without verification, because nobody can have written to it since.
+pub(crate) struct VerifiedFile(Entry);
 
-impl Checked {
+impl VerifiedFile {
     pub(crate) fn map(&self, engine: &wasmtime::Engine) -> wasmtime::Result<Component> {
         map::map(engine, &self.0.file)
     }
 }
 
-/// What is kept of a compiled plugin: an entry of the directory, where there is one that can be written to, or else the file that has no
-/// name.
-pub(crate) fn keep(directory: Option<&Directory>, file: File, key: &Key) -> Result<Entry, io::Error> {
-    let Some(directory) = directory else { return Ok(Entry::unnamed(file)) };
+/// Stores a compiled plugin in the directory. Without a directory that can be written to, the file stays anonymous.
+pub(crate) fn store(
+    directory: Option<&ArtifactDirectory>,
+    file: File,
+    key: &ArtifactKey,
+) -> Result<Entry, io::Error> {
+    let Some(directory) = directory else { return Ok(Entry::anonymous(file)) };
     let mut from = &file;
     from.rewind()?;
     match directory.store(&file, key) {
         Ok(entry) => Ok(entry),
         Err(problem) => {
-            directory.complain(&problem);
-            Ok(Entry::unnamed(file))
+            directory.warn_once(&problem);
+            Ok(Entry::anonymous(file))
         }
     }
 }
 
-/// Tells the directory that an entry's code is in use, for as long as this lives.
-pub(crate) type InUse = Arc<str>;
+/// Keeps the directory from removing an entry, whose name this is, for as long as this lives.
+pub(crate) type InUseGuard = Arc<str>;

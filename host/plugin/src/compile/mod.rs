@@ -1,8 +1,8 @@
-//! Where compiled code comes from: the cache directory, a compiler process, or this process.
+//! Loading of compiled code: from the cache directory, or by compiling in a compiler process or in this one.
 //!
 //! ```text
-//! bytes ─▶ cache directory ──found, whole──────────────────────────────▶ mapped ─▶ linked
-//!               └─▶ compiler process (or this one) ─▶ file ─▶ kept ──────┘
+//! bytes ─▶ cache directory ──found and verified──────────────────────────▶ mapped ─▶ linked
+//!               └─▶ compiler process (or this one) ─▶ file ─▶ stored ─────┘
 //! ```
 
 mod process;
@@ -17,87 +17,87 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio::sync::Semaphore;
 
-pub use process::{COMPILER_MEMORY, CompilerProcess};
+pub use process::{COMPILER_MEMORY_PREFIX, CompilerProcess};
 
-use crate::artifact::{self, Checked, Directory, Key, Mapped, Sum};
-use crate::code::Linked;
+use crate::artifact::{self, ArtifactDirectory, ArtifactKey, MappedArtifact, Sha256Sum, VerifiedFile};
+use crate::compiled_plugin::Linked;
 use crate::engine::{self, EngineError, EngineOptions};
-use crate::load::{self, Stated, one_line};
-use crate::{Code, Engine, LoadError};
+use crate::load::{self, ModuleInfo, one_line};
+use crate::{CompiledPlugin, Engine, LoadError};
 
-/// Where compiled plugins are kept between runs.
+/// The directory in which compiled plugins are kept between runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheDirectory {
-    /// The directory; it is made unless it is there.
+    /// The path. The directory is created if it does not exist.
     pub path: PathBuf,
-    /// Bytes of all files together; the least recently used make room.
+    /// Maximum size of all files together, in bytes. The least recently used files are removed first.
     pub max_bytes: u64,
 }
 
-/// What came of the loads so far.
+/// Counts of the loads so far, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompileStats {
-    /// Found compiled.
+    /// Plugins whose compiled code was in the cache.
     pub cached: u64,
-    /// Compiled.
+    /// Plugins that were compiled.
     pub compiled: u64,
-    /// Files of the cache directory that were there and could not be used.
-    pub unfit: u64,
+    /// Files in the cache that could not be used. Their plugins were compiled and are counted there, too.
+    pub rejected: u64,
 }
 
-/// Why no file of compiled code was written.
+/// Why [`write_compiled`] failed.
 #[derive(Debug, Error)]
 pub enum WriteError {
-    /// The plugin's fault.
+    /// The file cannot be compiled to a plugin.
     #[error(transparent)]
     Plugin(#[from] LoadError),
-    /// There is no compiler.
+    /// The compiler could not be set up.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// Nobody takes the result.
-    #[error("the compiled code can't be written: {0}")]
+    /// The output could not be written.
+    #[error("cannot write the compiled code: {0}")]
     Output(#[from] std::io::Error),
 }
 
-/// How many plugins for each core are between their file and their code at the same time: each holds its file's bytes, in memory that an
-/// allocator keeps afterwards for each thread.
-const AT_ONCE: usize = 2;
+/// Number of plugins per core that are loaded at the same time. Each load holds the bytes of its file, in memory that the allocator keeps
+/// for each thread afterwards.
+const LOADS_PER_CORE: usize = 2;
 
-/// Plugins from this size on are compiled one at a time.
-const LARGE: usize = 4 << 20;
+/// Size in bytes from which on plugins are compiled one at a time.
+const LARGE_PLUGIN: usize = 4 << 20;
 
-/// What an engine knows about compiling.
-pub(crate) struct Workshop {
-    engine_sum: Sum,
-    directory: Option<Directory>,
+/// Where an engine gets compiled code from, and how much it loads and compiles at a time.
+pub(crate) struct CompilePipeline {
+    engine_fingerprint: Sha256Sum,
+    directory: Option<ArtifactDirectory>,
     process: Option<CompilerProcess>,
-    /// Compilers that may run.
-    compilers: Arc<Semaphore>,
-    /// Compilers of large plugins that may run: the memory that one takes grows with the plugin.
-    large: Semaphore,
-    turns: Arc<Semaphore>,
+    /// One permit per compiler that may run.
+    compile_permits: Arc<Semaphore>,
+    /// One permit for compiling a large plugin: the memory that a compiler takes grows with the plugin.
+    large_permit: Semaphore,
+    load_permits: Arc<Semaphore>,
     cached: AtomicU64,
     compiled: AtomicU64,
-    unfit: AtomicU64,
+    rejected: AtomicU64,
 }
 
-/// A place among those whose files are being loaded. See [`Engine::turn`].
-#[must_use = "dropping it gives the place to the next"]
+/// Permission to load a plugin. See [`Engine::acquire_load_permit`].
+#[must_use = "dropping it releases the permit"]
 #[derive(Debug)]
-pub struct Turn {
-    _place: Option<tokio::sync::OwnedSemaphorePermit>,
+pub struct LoadPermit {
+    _permit: Option<tokio::sync::OwnedSemaphorePermit>,
 }
 
-/// A place among those whose files are being compiled. See [`Engine::place`].
-#[must_use = "dropping it gives the place to the next"]
+/// Permission to compile a plugin. See [`Engine::acquire_compile_permit`].
+#[must_use = "dropping it releases the permit"]
 #[derive(Debug)]
-pub struct Place {
-    _place: Option<tokio::sync::OwnedSemaphorePermit>,
+pub struct CompilePermit {
+    _permit: Option<tokio::sync::OwnedSemaphorePermit>,
 }
 
-impl Workshop {
-    /// Whether the cache's directory is used.
-    pub(crate) fn keeps_files(&self) -> bool {
+impl CompilePipeline {
+    /// Returns whether a cache directory is in use.
+    pub(crate) fn has_cache(&self) -> bool {
         self.directory.is_some()
     }
 
@@ -107,52 +107,53 @@ impl Workshop {
         process: Option<CompilerProcess>,
     ) -> Self {
         let directory =
-            cache.and_then(|cache| match Directory::open(&cache.path, cache.max_bytes) {
+            cache.and_then(|cache| match ArtifactDirectory::open(&cache.path, cache.max_bytes) {
                 Ok(directory) => Some(directory),
                 Err(problem) => {
                     tracing::warn!(
-                        "compiled plugins can't be kept in {}: {problem}; each is compiled anew at every start (give another \
+                        "cannot keep compiled plugins in {}: {problem}; they are compiled again at each start (choose another \
                          --cache-dir)",
                         cache.path.display()
                     );
                     None
                 }
             });
-        // One core is left to those who wait for the plugins that run.
+        // One core is left for the plugins that run already.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
-            engine_sum: artifact::engine_sum(wasm),
+            engine_fingerprint: artifact::engine_fingerprint(wasm),
             directory,
             process,
-            compilers: Arc::new(Semaphore::new(cores.saturating_sub(1).max(1))),
-            large: Semaphore::new(1),
-            turns: Arc::new(Semaphore::new(AT_ONCE * cores.max(2))),
+            compile_permits: Arc::new(Semaphore::new(cores.saturating_sub(1).max(1))),
+            large_permit: Semaphore::new(1),
+            load_permits: Arc::new(Semaphore::new(LOADS_PER_CORE * cores.max(2))),
             cached: AtomicU64::new(0),
             compiled: AtomicU64::new(0),
-            unfit: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
         }
     }
 
-    fn is_kept(&self) -> bool {
+    /// Returns whether compiled code goes through a file, and not only through memory.
+    fn uses_files(&self) -> bool {
         self.directory.is_some() || self.process.is_some()
     }
 
-    fn key(&self, digest: [u8; 32]) -> Key {
-        Key { engine: self.engine_sum, plugin: Sum::new(digest) }
+    fn key(&self, digest: [u8; 32]) -> ArtifactKey {
+        ArtifactKey { engine: self.engine_fingerprint, plugin: Sha256Sum::new(digest) }
     }
 
-    /// The plugin as an earlier load left it.
-    fn find(&self, wasm: &wasmtime::Engine, key: &Key) -> Option<Mapped> {
+    /// Finds the code of an earlier load in the cache directory. Removes a file that cannot be used.
+    fn find(&self, wasm: &wasmtime::Engine, key: &ArtifactKey) -> Option<MappedArtifact> {
         let directory = self.directory.as_ref()?;
         let found = directory
             .find(key)
-            .and_then(|entry| entry.map(|entry| artifact::open(wasm, entry, key)).transpose());
+            .and_then(|entry| entry.map(|entry| artifact::verify_and_map(wasm, entry, key)).transpose());
         match found {
             Ok(found) => found,
-            Err(unfit) => {
-                self.unfit.fetch_add(1, Ordering::Relaxed);
+            Err(error) => {
+                self.rejected.fetch_add(1, Ordering::Relaxed);
                 tracing::info!(
-                    "a compiled plugin is compiled anew, its file in the cache is not used: {unfit}"
+                    "a plugin is compiled again, because its file in the cache is not used: {error}"
                 );
                 directory.remove(key);
                 None
@@ -162,53 +163,61 @@ impl Workshop {
 }
 
 impl Engine {
-    /// Waits until it is this load's turn. To be asked for before the file is read and kept until it has been loaded, so that of a
-    /// thousand plugins some are in memory at a time and not all.
+    /// Waits for the permission to load a plugin. Callers acquire it before they read the file, and hold it until the plugin is loaded, so
+    /// that a thousand plugins are not all in memory at a time.
     ///
-    /// Cancel safe: dropping the future gives the place to the next.
-    pub async fn turn(&self) -> Turn {
+    /// Cancel safe: dropping the future gives up the place in the queue.
+    pub async fn acquire_load_permit(&self) -> LoadPermit {
         // An error would mean that the semaphore was closed, which nobody does.
-        Turn { _place: Arc::clone(&self.shared.workshop.turns).acquire_owned().await.ok() }
+        LoadPermit { _permit: Arc::clone(&self.shared.pipeline.load_permits).acquire_owned().await.ok() }
     }
 
-    /// What came of the loads so far.
+    /// Returns the counts of the loads so far.
     #[must_use]
     pub fn compile_stats(&self) -> CompileStats {
-        let workshop = &self.shared.workshop;
+        let pipeline = &self.shared.pipeline;
         CompileStats {
-            cached: workshop.cached.load(Ordering::Relaxed),
-            compiled: workshop.compiled.load(Ordering::Relaxed),
-            unfit: workshop.unfit.load(Ordering::Relaxed),
+            cached: pipeline.cached.load(Ordering::Relaxed),
+            compiled: pipeline.compiled.load(Ordering::Relaxed),
+            rejected: pipeline.rejected.load(Ordering::Relaxed),
         }
     }
 
-    /// Waits until a compiler may run for this plugin: there are fewer of them than cores.
+    /// Waits for the permission to run a compiler. There are fewer permits than cores.
     ///
-    /// Cancel safe: dropping the future gives the place to the next.
-    pub async fn place(&self) -> Place {
+    /// Cancel safe: dropping the future gives up the place in the queue.
+    pub async fn acquire_compile_permit(&self) -> CompilePermit {
         // An error would mean that the semaphore was closed, which nobody does.
-        Place { _place: Arc::clone(&self.shared.workshop.compilers).acquire_owned().await.ok() }
+        CompilePermit {
+            _permit: Arc::clone(&self.shared.pipeline.compile_permits).acquire_owned().await.ok(),
+        }
     }
 
-    /// The same, if nobody has to wait for it: for what may turn out not to be wanted.
+    /// Returns a permission to run a compiler if one is free now. For speculative compiles, which must not delay others.
     #[must_use]
-    pub fn free_place(&self) -> Option<Place> {
-        let place = Arc::clone(&self.shared.workshop.compilers).try_acquire_owned();
-        place.ok().map(|place| Place { _place: Some(place) })
+    pub fn try_acquire_compile_permit(&self) -> Option<CompilePermit> {
+        let permit = Arc::clone(&self.shared.pipeline.compile_permits).try_acquire_owned();
+        permit.ok().map(|permit| CompilePermit { _permit: Some(permit) })
     }
 
-    /// The plugin whose file has this SHA-256 and size, if the cache directory has its code. So what is loaded once more need not be read
-    /// into memory: of the bytes that an allocator has once got, it keeps a part.
+    /// Loads the plugin whose file has this SHA-256 and size from the cache directory. Returns `None` if its code is not there.
+    ///
+    /// With this, a plugin that was compiled before is loaded without reading its file into memory, of which the allocator would keep a
+    /// part.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub async fn load_kept(&self, digest: [u8; 32], size: usize) -> Result<Option<Code>, LoadError> {
+    pub async fn load_cached(
+        &self,
+        digest: [u8; 32],
+        size: usize,
+    ) -> Result<Option<CompiledPlugin>, LoadError> {
         self.check_size(size)?;
-        let workshop = &self.shared.workshop;
-        if workshop.directory.is_none() {
+        let pipeline = &self.shared.pipeline;
+        if pipeline.directory.is_none() {
             return Ok(None);
         }
-        let key = workshop.key(digest);
+        let key = pipeline.key(digest);
         let engine = self.clone();
         blocking(move || engine.find(&key, size)).await
     }
@@ -218,69 +227,78 @@ impl Engine {
         if size > limit { Err(LoadError::TooLarge { size, limit }) } else { Ok(()) }
     }
 
-    /// As an earlier load left it, linked. Blocks.
-    fn find(&self, key: &Key, size: usize) -> Result<Option<Code>, LoadError> {
-        let workshop = &self.shared.workshop;
-        let Some(mapped) = workshop.find(&self.shared.wasm, key) else { return Ok(None) };
+    /// Finds the plugin in the cache directory, and links it. Blocks.
+    fn find(&self, key: &ArtifactKey, size: usize) -> Result<Option<CompiledPlugin>, LoadError> {
+        let pipeline = &self.shared.pipeline;
+        let Some(mapped) = pipeline.find(&self.shared.wasmtime, key) else { return Ok(None) };
         let code = link(self, mapped, key, size)?;
-        workshop.cached.fetch_add(1, Ordering::Relaxed);
+        pipeline.cached.fetch_add(1, Ordering::Relaxed);
         Ok(Some(code))
     }
 
-    /// Loads a plugin from the bytes of its file, a component or a core module: takes what an earlier load left, or else
-    /// [compiles](Self::compile) it.
+    /// Loads a plugin from the bytes of its file, a component or a core module. [Compiles](Self::compile) it unless its code is in the
+    /// cache directory.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub async fn load(&self, bytes: Vec<u8>) -> Result<Code, LoadError> {
+    pub async fn load(&self, bytes: Vec<u8>) -> Result<CompiledPlugin, LoadError> {
         self.check_size(bytes.len())?;
         let (bytes, digest) = blocking(move || {
             let digest = Sha256::digest(&bytes).into();
             Ok((bytes, digest))
         })
         .await?;
-        match self.load_kept(digest, bytes.len()).await? {
+        match self.load_cached(digest, bytes.len()).await? {
             Some(code) => Ok(code),
-            None => self.compile(bytes, digest, self.place().await).await,
+            None => self.compile(bytes, digest, self.acquire_compile_permit().await).await,
         }
     }
 
     /// Checks, compiles and links a plugin from the bytes of its file and their SHA-256.
     ///
     /// Takes from milliseconds to seconds of CPU time, on threads for blocking work or in a process of its own. Runs no code of the
-    /// plugin. Dropping the future ends a compiler process, and leaves other work to end by itself, unused.
+    /// plugin.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends a compiler process. Work on threads runs to its end, and its result is dropped.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub async fn compile(&self, bytes: Vec<u8>, digest: [u8; 32], place: Place) -> Result<Code, LoadError> {
+    pub async fn compile(
+        &self,
+        bytes: Vec<u8>,
+        digest: [u8; 32],
+        permit: CompilePermit,
+    ) -> Result<CompiledPlugin, LoadError> {
         self.check_size(bytes.len())?;
-        let workshop = &self.shared.workshop;
-        workshop.compiled.fetch_add(1, Ordering::Relaxed);
-        let _alone = match bytes.len() >= LARGE {
+        let pipeline = &self.shared.pipeline;
+        pipeline.compiled.fetch_add(1, Ordering::Relaxed);
+        let _large_permit = match bytes.len() >= LARGE_PLUGIN {
             // An error would mean that the semaphore was closed, which nobody does.
-            true => workshop.large.acquire().await.ok(),
+            true => pipeline.large_permit.acquire().await.ok(),
             false => None,
         };
-        let (engine, key, size) = (self.clone(), workshop.key(digest), bytes.len());
-        let code = match &workshop.process {
+        let (engine, key, size) = (self.clone(), pipeline.key(digest), bytes.len());
+        let code = match &pipeline.process {
             Some(process) => {
-                // A large future, which few loads need.
+                // Boxed, because the future is large and few loads need it.
                 let file = Box::pin(process.compile(bytes)).await?;
-                blocking(move || take(&engine, file, &key, size)).await
+                blocking(move || store_and_link(&engine, file, &key, size)).await
             }
-            None => blocking(move || here(&engine, &bytes, &key)).await,
+            None => blocking(move || compile_in_process(&engine, &bytes, &key)).await,
         };
-        drop(place);
+        drop(permit);
         code
     }
 }
 
-/// Checks and compiles a plugin and writes what an engine of the same options maps as code: the work of a compiler process. Blocks.
+/// Checks and compiles a plugin, and writes a file that an engine with the same options can map. This is the work of a compiler process.
+/// Blocks.
 ///
-/// Of an engine it sets up no more than compiling needs: that a plugin could be linked takes as long as a small one compiles.
+/// Sets up no linker, because that would take as long as compiling a small plugin.
 pub fn write_compiled(options: &EngineOptions, bytes: &[u8], out: &mut dyn Write) -> Result<(), WriteError> {
-    let wasm = engine::wasm(options)?;
-    let key = Key { engine: artifact::engine_sum(&wasm), plugin: Sum::of(bytes) };
+    let wasm = engine::wasmtime_engine(options)?;
+    let key = ArtifactKey { engine: artifact::engine_fingerprint(&wasm), plugin: Sha256Sum::of(bytes) };
     write(&wasm, options, bytes, &key, out)
 }
 
@@ -288,71 +306,82 @@ fn write(
     wasm: &wasmtime::Engine,
     options: &EngineOptions,
     bytes: &[u8],
-    key: &Key,
+    key: &ArtifactKey,
     out: &mut dyn Write,
 ) -> Result<(), WriteError> {
     let prepared = load::prepare(options.max_code_size, bytes)?;
     let image = wasm.precompile_component(&prepared.component);
     let image = image.map_err(|error| LoadError::compile(&error))?;
-    Ok(artifact::write(out, &image, key, &prepared.stated)?)
+    Ok(artifact::write(out, &image, key, &prepared.info)?)
 }
 
 /// Compiles in this process.
-fn here(engine: &Engine, bytes: &[u8], key: &Key) -> Result<Code, LoadError> {
+fn compile_in_process(engine: &Engine, bytes: &[u8], key: &ArtifactKey) -> Result<CompiledPlugin, LoadError> {
     let shared = &engine.shared;
-    if !shared.workshop.is_kept() {
+    if !shared.pipeline.uses_files() {
         let prepared = load::prepare(shared.options.max_code_size, bytes)?;
-        let component = wasmtime::component::Component::new(&shared.wasm, &prepared.component)
+        let component = wasmtime::component::Component::new(&shared.wasmtime, &prepared.component)
             .map_err(|error| LoadError::compile(&error))?;
-        let linked = load::link(engine, &component, &prepared.stated)?;
-        return Ok(load::code(engine, linked, &prepared.stated, key, bytes.len(), None));
+        let linked = load::link(engine, &component, &prepared.info)?;
+        return Ok(load::compiled_plugin(engine, linked, &prepared.info, key, bytes.len(), None));
     }
-    let mut file = artifact::anonymous().map_err(|error| LoadError::no_file(&error))?;
-    match write(&shared.wasm, &shared.options, bytes, key, &mut file) {
-        Ok(()) => take(engine, file, key, bytes.len()),
+    let mut file = artifact::anonymous().map_err(|error| LoadError::artifact_file(&error))?;
+    match write(&shared.wasmtime, &shared.options, bytes, key, &mut file) {
+        Ok(()) => store_and_link(engine, file, key, bytes.len()),
         Err(WriteError::Plugin(error)) => Err(error),
-        Err(WriteError::Output(error)) => Err(LoadError::no_file(&error)),
+        Err(WriteError::Output(error)) => Err(LoadError::artifact_file(&error)),
         Err(WriteError::Engine(error)) => Err(LoadError::Internal(error.to_string())),
     }
 }
 
-/// Makes what a compiler left in the file this engine's code.
-fn take(engine: &Engine, file: File, key: &Key, size: usize) -> Result<Code, LoadError> {
-    let workshop = &engine.shared.workshop;
-    let entry =
-        artifact::keep(workshop.directory.as_ref(), file, key).map_err(|error| LoadError::no_file(&error))?;
-    let mapped = artifact::open(&engine.shared.wasm, entry, key)
-        .map_err(|unfit| LoadError::Internal(one_line(&format!("the compiled code is not used: {unfit}"))))?;
+/// Stores a file that a compiler wrote, then maps and links it.
+fn store_and_link(
+    engine: &Engine,
+    file: File,
+    key: &ArtifactKey,
+    size: usize,
+) -> Result<CompiledPlugin, LoadError> {
+    let pipeline = &engine.shared.pipeline;
+    let entry = artifact::store(pipeline.directory.as_ref(), file, key)
+        .map_err(|error| LoadError::artifact_file(&error))?;
+    let mapped = artifact::verify_and_map(&engine.shared.wasmtime, entry, key)
+        .map_err(|error| LoadError::Internal(one_line(&format!("the compiled code is not used: {error}"))))?;
     link(engine, mapped, key, size)
 }
 
-fn link(engine: &Engine, mapped: Mapped, key: &Key, size: usize) -> Result<Code, LoadError> {
-    let linked = load::link(engine, &mapped.component, &mapped.stated)?;
-    let source = Source { checked: mapped.checked, stated: mapped.stated };
-    let stated = source.stated.clone();
-    Ok(load::code(engine, linked, &stated, key, size, Some(source)))
+fn link(
+    engine: &Engine,
+    mapped: MappedArtifact,
+    key: &ArtifactKey,
+    size: usize,
+) -> Result<CompiledPlugin, LoadError> {
+    let linked = load::link(engine, &mapped.component, &mapped.info)?;
+    let source = CodeSource { file: mapped.file, info: mapped.info };
+    let info = source.info.clone();
+    Ok(load::compiled_plugin(engine, linked, &info, key, size, Some(source)))
 }
 
-/// Where code comes from when it wakes.
-pub(crate) struct Source {
-    checked: Checked,
-    stated: Stated,
+/// The verified file that unmapped code is mapped from again.
+pub(crate) struct CodeSource {
+    file: VerifiedFile,
+    info: ModuleInfo,
 }
 
-impl Source {
-    /// Maps and links it again. Blocks.
+impl CodeSource {
+    /// Maps and links the code. Blocks.
     pub(crate) fn link(&self, engine: &Engine) -> Result<Arc<Linked>, LoadError> {
-        let component = self.checked.map(&engine.shared.wasm).map_err(|error| LoadError::compile(&error))?;
-        load::link(engine, &component, &self.stated).map(Arc::new)
+        let component = self.file.map(&engine.shared.wasmtime).map_err(|error| LoadError::compile(&error))?;
+        load::link(engine, &component, &self.info).map(Arc::new)
     }
 }
 
+/// Runs work on a thread for blocking work. A panic becomes an error.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
 ) -> Result<T, LoadError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
-        // A panic of a parser or compiler on hostile input must not take the host along.
+        // Hostile input may make a parser or compiler panic; that must not end the host.
         Err(error) => Err(LoadError::Internal(one_line(&error.to_string()))),
     }
 }

@@ -1,7 +1,8 @@
-//! A process that compiles one plugin and ends, so that the compiler's memory goes with it and its crash is one plugin's failure.
+//! A process that compiles one plugin and ends. Its memory is freed when it ends, and a crash of it fails only the load of that plugin.
 //!
-//! It gets the plugin on its standard input, which stays open: when that ends, its host is gone, and so should it be. Its standard output
-//! is the file for the result. Its last line on standard error, where it ends with 1, says what is wrong with the plugin.
+//! The process reads the plugin from its standard input, which stays open: end of file means that the host is gone, and the process must
+//! end. Its standard output is the file for the result. If it exits with 1, its last line on standard error says what is wrong with the
+//! plugin.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,43 +19,43 @@ use crate::LoadError;
 use crate::artifact;
 use crate::load::one_line;
 
-/// How a compiler process is started. It is given the size of the plugin as its last argument, and does
+/// How a compiler process is started. It gets the size of the plugin in bytes as its last argument, and calls
 /// [`write_compiled`](crate::write_compiled).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompilerProcess {
-    /// The executable: this process's own, so that both have the same engine.
+    /// The executable. It must be this process's own, so that both have the same engine.
     pub program: PathBuf,
-    /// What comes before the size.
+    /// The arguments before the size.
     pub arguments: Vec<OsString>,
-    /// How long it may take.
+    /// How long the process may take.
     pub timeout: Duration,
 }
 
-/// What begins the line that says what is wrong with the plugin.
-const REFUSAL: &str = "error: ";
-/// What begins the line by which a compiler process says how many MiB it may take.
-pub const COMPILER_MEMORY: &str = "memory in MiB: ";
-/// Bytes of standard error that are kept: its end.
-const KEPT: usize = 8 << 10;
+/// Prefix of the line on standard error that says what is wrong with the plugin.
+const REFUSAL_PREFIX: &str = "error: ";
+/// Prefix of the line on standard error that says how much memory the compiler process may take, in MiB.
+pub const COMPILER_MEMORY_PREFIX: &str = "memory in MiB: ";
+/// How much of the end of standard error is kept, in bytes.
+const STDERR_TAIL_SIZE: usize = 8 << 10;
 
 impl CompilerProcess {
-    /// Compiles a plugin into a file without a name.
+    /// Compiles a plugin to an anonymous file.
     ///
     /// # Cancel safety
     /// Dropping the future ends the process.
     pub(super) async fn compile(&self, bytes: Vec<u8>) -> Result<File, LoadError> {
-        let file = artifact::anonymous().map_err(|error| LoadError::no_file(&error))?;
-        let output = file.try_clone().map_err(|error| LoadError::no_file(&error))?;
-        let unstarted = |error: std::io::Error| {
+        let file = artifact::anonymous().map_err(|error| LoadError::artifact_file(&error))?;
+        let output = file.try_clone().map_err(|error| LoadError::artifact_file(&error))?;
+        let spawn_error = |error: std::io::Error| {
             LoadError::Internal(format!(
-                "the compiler process {} can't be started: {error}",
+                "cannot start the compiler process {}: {error}",
                 self.program.display()
             ))
         };
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
             .arg(bytes.len().to_string())
-            // Nothing of this process's surroundings is the compiler's business.
+            // The compiler needs nothing of this process's environment.
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -62,64 +63,64 @@ impl CompilerProcess {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .map_err(unstarted)?;
+            .map_err(spawn_error)?;
         let (mut stdin, stderr) = (child.stdin.take(), child.stderr.take());
         let running = async {
             if let Some(stdin) = &mut stdin {
-                // A process that ended early says why at its end.
+                // Writing fails if the process ended early; its status and standard error say why.
                 let _ = stdin.write_all(&bytes).await;
                 let _ = stdin.flush().await;
             }
             drop(bytes);
-            let said = match stderr {
-                Some(stderr) => end_of(stderr).await,
+            let stderr = match stderr {
+                Some(stderr) => read_tail(stderr).await,
                 None => String::new(),
             };
-            (child.wait().await, said)
+            (child.wait().await, stderr)
         };
-        let Ok((ended, said)) = timeout(self.timeout, running).await else {
+        let Ok((status, stderr)) = timeout(self.timeout, running).await else {
             return Err(LoadError::Compile {
                 message: format!(
-                    "the compiler has not ended in {} s, which is its limit: make the plugin smaller, or free this machine",
+                    "the compiler took longer than its limit of {} s: make the plugin smaller, or reduce the load of this machine",
                     self.timeout.as_secs()
                 ),
             });
         };
-        let status = ended.map_err(unstarted)?;
-        if status.success() { Ok(file) } else { Err(refusal(status, &said)) }
+        let status = status.map_err(spawn_error)?;
+        if status.success() { Ok(file) } else { Err(load_error(status, &stderr)) }
     }
 }
 
-/// The end of what a process says, when it has closed the stream.
-async fn end_of(mut stream: impl AsyncRead + Unpin) -> String {
-    let mut said = Vec::new();
+/// Reads a stream until it is closed, and returns its end.
+async fn read_tail(mut stream: impl AsyncRead + Unpin) -> String {
+    let mut tail = Vec::new();
     let mut buffer = vec![0; 4096];
     while let Ok(read @ 1..) = stream.read(&mut buffer).await {
-        said.extend_from_slice(&buffer[..read]);
-        said.drain(..said.len().saturating_sub(KEPT));
+        tail.extend_from_slice(&buffer[..read]);
+        tail.drain(..tail.len().saturating_sub(STDERR_TAIL_SIZE));
     }
-    String::from_utf8_lossy(&said).into_owned()
+    String::from_utf8_lossy(&tail).into_owned()
 }
 
-/// What a compiler's bad end means.
-fn refusal(status: ExitStatus, said: &str) -> LoadError {
-    let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    match (status.code(), last.strip_prefix(REFUSAL)) {
+/// Returns what the failure of a compiler process means for the plugin.
+fn load_error(status: ExitStatus, stderr: &str) -> LoadError {
+    let last = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    match (status.code(), last.strip_prefix(REFUSAL_PREFIX)) {
         (Some(1), Some(refusal)) => LoadError::Refused(one_line(refusal)),
         _ => {
-            // An allocator aborts where there is no more. Who ends it by signal 9 is not known.
+            // The allocator aborts (signal 6) when it is out of memory. Signal 9 may have any sender.
             if status.signal() == Some(6)
                 && let Some(mebibytes) =
-                    said.lines().find_map(|line| line.strip_prefix(COMPILER_MEMORY)?.parse().ok())
+                    stderr.lines().find_map(|line| line.strip_prefix(COMPILER_MEMORY_PREFIX)?.parse().ok())
             {
                 return LoadError::CompilerMemory { mebibytes };
             }
-            let how = match (status.code(), status.signal()) {
+            let status = match (status.code(), status.signal()) {
                 (_, Some(signal)) => format!("was ended by signal {signal}"),
                 (Some(code), _) => format!("ended with {code}"),
-                _ => "ended badly".to_owned(),
+                _ => "failed".to_owned(),
             };
-            LoadError::CompilerEnded { how, said: one_line(said) }
+            LoadError::CompilerFailed { status, stderr: one_line(stderr) }
         }
     }
 }
@@ -136,12 +137,12 @@ mod tests {
         }
     }
 
-    async fn refused(script: &str) -> String {
+    async fn error_of(script: &str) -> String {
         shell(script).compile(b"bytes".to_vec()).await.expect_err("no result").to_string()
     }
 
     #[tokio::test]
-    async fn the_result_is_what_the_process_writes_and_the_size_is_its_last_argument() {
+    async fn the_result_is_the_standard_output_and_the_last_argument_is_the_size() {
         use std::io::{Read, Seek};
 
         let mut file =
@@ -153,42 +154,42 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_is_passed_on_as_it_is() {
+    async fn a_refusal_becomes_the_error_message() {
         assert_eq!(
-            refused("echo a warning >&2; echo 'error: not a plugin' >&2; exit 1").await,
+            error_of("echo a warning >&2; echo 'error: not a plugin' >&2; exit 1").await,
             "not a plugin"
         );
     }
 
     #[tokio::test]
-    async fn a_crash_says_how_it_ended_and_what_was_said() {
-        let text = refused("echo 'memory allocation of 9 bytes failed' >&2; kill -ABRT $$").await;
+    async fn the_error_of_a_crash_has_its_status_and_standard_error() {
+        let text = error_of("echo 'memory allocation of 9 bytes failed' >&2; kill -ABRT $$").await;
         assert!(text.contains("signal 6") && text.contains("memory allocation of 9 bytes failed"), "{text}");
-        let text = refused("exit 101").await;
+        let text = error_of("exit 101").await;
         assert!(text.contains("ended with 101"), "{text}");
     }
 
     #[tokio::test]
-    async fn one_that_needs_too_much_memory_is_the_plugins_fault_and_the_bound_is_said() {
+    async fn running_out_of_memory_is_reported_with_the_limit() {
         let ended_by = async |signal: &str| {
-            refused(&format!("echo '{COMPILER_MEMORY}512' >&2; kill -{signal} $$")).await
+            error_of(&format!("echo '{COMPILER_MEMORY_PREFIX}512' >&2; kill -{signal} $$")).await
         };
         let text = ended_by("ABRT").await;
         assert!(text.starts_with("compiling it took more than 512 MiB"), "{text}");
-        // The kernel may have done it, or a person.
+        // The kernel or a user may have sent it.
         let text = ended_by("KILL").await;
         assert!(text.contains("was ended by signal 9") && text.contains("512"), "{text}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_does_not_end_is_ended() {
-        // Its input never ends, and virtual time runs to the limit at once.
-        let text = refused("cat >/dev/null").await;
+    async fn a_process_that_does_not_end_is_killed_after_the_timeout() {
+        // The standard input never ends, and virtual time advances to the limit at once.
+        let text = error_of("cat >/dev/null").await;
         assert!(text.contains("60 s"), "{text}");
     }
 
     #[tokio::test]
-    async fn a_program_that_is_not_there_is_the_hosts_fault() {
+    async fn a_missing_executable_is_an_internal_error() {
         let process = CompilerProcess { program: "/nowhere/compiler".into(), ..shell("") };
         let error = process.compile(Vec::new()).await.expect_err("no result");
         assert!(matches!(error, LoadError::Internal(_)), "{error}");

@@ -1,33 +1,62 @@
-//! `cache`: reading the watched objects.
+//! `cache`: reads of the watched objects.
 
 use pilothouse_model::{LabelSelector, Object};
 use wasmtime::component::Resource;
 
-use super::{MAX_PAGE, MAX_SELECTOR, check_pointers, check_text, non_empty};
+use super::borrowed_arguments::{Caller, StringArgument};
+use super::{MAX_PAGE_SIZE, MAX_SELECTOR_LENGTH, check_length, check_pointers, non_empty};
 use crate::bindings::pilothouse::controller::cache::{Filter, Host, Page, Row};
 use crate::bindings::pilothouse::controller::types::ObjectKey;
-use crate::sandbox::{GuestState, ObjectHandle, Stop};
-use crate::{CacheFilter, CachePage, Misuse};
+use crate::sandbox::{GuestState, ObjectHandle, StopReason};
+use crate::{CacheFilter, CachePage, Call, Misuse};
 
-/// Objects that are taken from the cache at a time.
-const CHUNK: usize = 4096;
-/// Objects whose labels are looked at between two looks at the time.
-const STEP: usize = 64;
-/// Requirements of one label selector: each is looked at for each object.
+/// Number of objects that a list takes from the cache at a time.
+const CHUNK_SIZE: usize = 4096;
+/// Number of objects whose labels are matched between two checks of the CPU time.
+const OBJECTS_PER_TIME_CHECK: usize = 64;
+/// Maximum number of requirements in one label selector. Each is evaluated for each object.
 const MAX_REQUIREMENTS: usize = 100;
+
+/// Implements `cache.get`.
+pub(super) fn get<C: Caller>(
+    caller: &mut C,
+    watch: &impl StringArgument<C>,
+    namespace: &impl StringArgument<C>,
+    name: &impl StringArgument<C>,
+) -> wasmtime::Result<Option<Resource<ObjectHandle>>> {
+    let object = {
+        let (watch, namespace, name) = (watch.read(caller)?, namespace.read(caller)?, name.read(caller)?);
+        let state = caller.state();
+        state.check_available("cache.get")?;
+        match &state.call {
+            // The common case, the object under reconciliation: its key exists already.
+            Call::Reconcile(request) if is_key(&request.key, &namespace, &name) => {
+                state.host.cache_get(&state.call, &watch, &request.key)
+            }
+            call => state.host.cache_get(call, &watch, &pilothouse_model::ObjectKey::new(&namespace, &name)),
+        }
+        .map_err(StopReason::from)?
+    };
+    let Some(object) = object else { return Ok(None) };
+    // The processor loads the parts that the guest will most likely read while the guest goes on.
+    object.fetch_parts();
+    caller.state_mut().open(object).map(Some)
+}
+
+fn is_key(key: &pilothouse_model::ObjectKey, namespace: &str, name: &str) -> bool {
+    key.name() == name && key.namespace() == namespace
+}
 
 impl Host for GuestState {
     fn get(&mut self, watch: String, key: ObjectKey) -> wasmtime::Result<Option<Resource<ObjectHandle>>> {
-        self.allow("cache.get")?;
-        let object = self.host.cache_get(&self.call, &watch, &(&key).into()).map_err(Stop::from)?;
-        object.map(|object| self.open(object)).transpose()
+        get(self, &watch, &key.namespace, &key.name)
     }
 
     async fn list(&mut self, watch: String, filter: Filter) -> wasmtime::Result<Page> {
-        self.allow("cache.list")?;
-        let mut filter = parse("cache.list", filter)?;
-        filter.limit = Some(filter.limit.unwrap_or(usize::MAX).min(MAX_PAGE as usize));
-        let page = self.matching(&watch, filter).await?;
+        self.check_available("cache.list")?;
+        let mut filter = parse_filter("cache.list", filter)?;
+        filter.limit = Some(filter.limit.unwrap_or(usize::MAX).min(MAX_PAGE_SIZE as usize));
+        let page = self.list_matching(&watch, filter).await?;
         let next = match page.items.last() {
             Some(last) if page.more => last.key().as_str().to_owned(),
             _ => String::new(),
@@ -41,18 +70,18 @@ impl Host for GuestState {
         filter: Filter,
         pointers: Vec<String>,
     ) -> wasmtime::Result<Vec<Row>> {
-        self.allow("cache.list-fields")?;
+        self.check_available("cache.list-fields")?;
         check_pointers("cache.list-fields", &pointers)?;
-        let page = self.matching(&watch, parse("cache.list-fields", filter)?).await?;
+        let page = self.list_matching(&watch, parse_filter("cache.list-fields", filter)?).await?;
         let mut rows = Vec::with_capacity(page.items.len());
-        let (mut room, mut since) = (self.message_size, self.cpu.now());
+        let (mut remaining, mut since) = (self.message_size, self.cpu.now());
         for object in &page.items {
             let row = row(object, &pointers);
-            room = room
-                .checked_sub(size_of_row(&row))
-                .ok_or(Stop::MessageSize { allowed: self.message_size })?;
+            remaining = remaining
+                .checked_sub(row_size(&row))
+                .ok_or(StopReason::MessageSize { allowed: self.message_size })?;
             rows.push(row);
-            self.breathe(&mut since).await?;
+            self.yield_after_tick(&mut since).await?;
         }
         Ok(rows)
     }
@@ -63,11 +92,12 @@ impl Host for GuestState {
         index: String,
         value: String,
     ) -> wasmtime::Result<Vec<Resource<ObjectHandle>>> {
-        self.allow("cache.by-index")?;
+        self.check_available("cache.by-index")?;
         let mut since = self.cpu.now();
-        let objects = self.host.cache_by_index(&self.call, &watch, &index, &value).map_err(Stop::from)?;
+        let objects =
+            self.host.cache_by_index(&self.call, &watch, &index, &value).map_err(StopReason::from)?;
         let handles = self.open_all(objects)?;
-        self.cpu.account(&mut since)?;
+        self.cpu.charge_since(&mut since)?;
         Ok(handles)
     }
 
@@ -77,76 +107,81 @@ impl Host for GuestState {
         index: String,
         value: String,
     ) -> wasmtime::Result<Vec<ObjectKey>> {
-        self.allow("cache.index-keys")?;
+        self.check_available("cache.index-keys")?;
         let mut since = self.cpu.now();
-        let keys = self.host.cache_index_keys(&self.call, &watch, &index, &value).map_err(Stop::from)?;
-        self.cpu.account(&mut since)?;
-        self.carry(keys.iter().map(|key| size_of::<ObjectKey>() + key.as_str().len()).sum())?;
+        let keys =
+            self.host.cache_index_keys(&self.call, &watch, &index, &value).map_err(StopReason::from)?;
+        self.cpu.charge_since(&mut since)?;
+        self.check_message_size(keys.iter().map(|key| size_of::<ObjectKey>() + key.as_str().len()).sum())?;
         Ok(keys.iter().map(ObjectKey::from).collect())
     }
 
     fn index_values(&mut self, watch: String, index: String) -> wasmtime::Result<Vec<String>> {
-        self.allow("cache.index-values")?;
+        self.check_available("cache.index-values")?;
         let mut since = self.cpu.now();
-        let values = self.host.cache_index_values(&self.call, &watch, &index).map_err(Stop::from)?;
-        self.cpu.account(&mut since)?;
-        self.carry(values.iter().map(|value| size_of::<String>() + value.len()).sum())?;
+        let values = self.host.cache_index_values(&self.call, &watch, &index).map_err(StopReason::from)?;
+        self.cpu.charge_since(&mut since)?;
+        self.check_message_size(values.iter().map(|value| size_of::<String>() + value.len()).sum())?;
         Ok(values)
     }
 
     fn has_synced(&mut self, watch: String) -> wasmtime::Result<bool> {
-        self.allow("cache.has-synced")?;
-        Ok(self.host.cache_has_synced(&self.call, &watch).map_err(Stop::from)?)
+        self.check_available("cache.has-synced")?;
+        Ok(self.host.cache_has_synced(&self.call, &watch).map_err(StopReason::from)?)
     }
 }
 
 impl GuestState {
-    /// Objects that match the filter. They are read a [`CHUNK`] at a time, so that neither the cache is locked for long nor the thread
-    /// taken from others, and so that the call's time limit ends a search that finds nothing.
-    async fn matching(&mut self, watch: &str, filter: CacheFilter) -> wasmtime::Result<CachePage> {
+    /// Returns the objects that match the filter.
+    ///
+    /// Reads [`CHUNK_SIZE`] objects at a time, so that the cache is not locked for long, other tasks get their turns on this thread, and
+    /// the call's time limit ends a search that finds nothing.
+    async fn list_matching(&mut self, watch: &str, filter: CacheFilter) -> wasmtime::Result<CachePage> {
         let CacheFilter { labels, limit, .. } = &filter;
-        let wanted = limit.unwrap_or(usize::MAX);
-        let mut rest =
-            CacheFilter { labels: LabelSelector::everything(), limit: Some(CHUNK), ..filter.clone() };
+        let limit = limit.unwrap_or(usize::MAX);
+        let mut chunk_filter =
+            CacheFilter { labels: LabelSelector::everything(), limit: Some(CHUNK_SIZE), ..filter.clone() };
         let (mut items, mut since) = (Vec::new(), self.cpu.now());
         loop {
             if labels.is_empty() {
-                rest.limit = Some(CHUNK.min(wanted - items.len()));
+                chunk_filter.limit = Some(CHUNK_SIZE.min(limit - items.len()));
             }
-            let chunk = self.host.cache_list(&self.call, watch, &rest).map_err(Stop::from)?;
+            let chunk = self.host.cache_list(&self.call, watch, &chunk_filter).map_err(StopReason::from)?;
             let Some(last) = chunk.items.last() else { return Ok(CachePage { items, more: false }) };
-            rest.after = Some(last.key().clone());
+            chunk_filter.after = Some(last.key().clone());
             if items.is_empty() && labels.is_empty() {
                 items = chunk.items;
             } else {
                 for (position, object) in chunk.items.into_iter().enumerate() {
-                    if position % STEP == STEP - 1 {
-                        self.breathe(&mut since).await?;
+                    if position % OBJECTS_PER_TIME_CHECK == OBJECTS_PER_TIME_CHECK - 1 {
+                        self.yield_after_tick(&mut since).await?;
                     }
                     if !labels.matches_object(&object) {
                         continue;
                     }
-                    if items.len() == wanted {
+                    if items.len() == limit {
                         return Ok(CachePage { items, more: true });
                     }
                     items.push(object);
                 }
             }
-            if !chunk.more || (labels.is_empty() && items.len() == wanted) {
+            if !chunk.more || (labels.is_empty() && items.len() == limit) {
                 return Ok(CachePage { items, more: chunk.more });
             }
-            self.breathe(&mut since).await?;
+            self.yield_after_tick(&mut since).await?;
         }
     }
 }
 
-fn parse(function: &'static str, filter: Filter) -> wasmtime::Result<CacheFilter> {
-    check_text(function, "a label selector", MAX_SELECTOR, &filter.label_selector)?;
-    check_text(function, "a cursor", MAX_SELECTOR, &filter.cursor)?;
+/// Checks and converts the filter of a list.
+fn parse_filter(function: &'static str, filter: Filter) -> wasmtime::Result<CacheFilter> {
+    check_length(function, "a label selector", MAX_SELECTOR_LENGTH, &filter.label_selector)?;
+    check_length(function, "a cursor", MAX_SELECTOR_LENGTH, &filter.cursor)?;
     let labels = match filter.label_selector.as_str() {
         "" => LabelSelector::everything(),
-        selector => parse_labels(selector)
-            .map_err(|message| Stop::from(Misuse::Selector { selector: selector.to_owned(), message }))?,
+        selector => parse_labels(selector).map_err(|message| {
+            StopReason::from(Misuse::InvalidSelector { selector: selector.to_owned(), message })
+        })?,
     };
     Ok(CacheFilter {
         namespace: non_empty(filter.namespace),
@@ -166,7 +201,7 @@ fn parse_labels(selector: &str) -> Result<LabelSelector, String> {
     }
 }
 
-/// A cursor is the key of the last object seen, as `ObjectKey` displays it.
+/// Parses a cursor: the key of the last object of the previous page, as `ObjectKey` displays it.
 fn parse_cursor(cursor: &str) -> pilothouse_model::ObjectKey {
     match cursor.split_once('/') {
         Some((namespace, name)) => pilothouse_model::ObjectKey::new(namespace, name),
@@ -174,8 +209,8 @@ fn parse_cursor(cursor: &str) -> pilothouse_model::ObjectKey {
     }
 }
 
-/// Bytes that a row takes, here and in the guest, more or less.
-fn size_of_row(row: &Row) -> usize {
+/// Returns about how many bytes a row takes, here and in the guest.
+fn row_size(row: &Row) -> usize {
     let values =
         row.values.iter().map(|value| size_of::<Option<String>>() + value.as_ref().map_or(0, String::len));
     size_of::<Row>() + row.key.namespace.len() + row.key.name.len() + values.sum::<usize>()

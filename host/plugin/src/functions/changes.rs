@@ -1,4 +1,4 @@
-//! `changes`: the objects behind the notifications of an `observe` call.
+//! `changes`: reads of the objects behind the notifications of an `observe` call.
 
 use pilothouse_model::{Notification, Object};
 use wasmtime::component::Resource;
@@ -29,7 +29,7 @@ impl HostBatch for GuestState {
     ) -> wasmtime::Result<Option<String>> {
         super::check_pointer("batch.after-field", &pointer)?;
         let object = self.handles.notification(&batch, position).and_then(after);
-        object.and_then(|object| object.field(&pointer)).map(|text| self.carried(text)).transpose()
+        object.and_then(|object| object.field(&pointer)).map(|text| self.copy_for_guest(text)).transpose()
     }
 
     fn drop(&mut self, _batch: Handle) -> wasmtime::Result<()> {

@@ -1,18 +1,19 @@
-//! `client`: requests to the API server. The guest is suspended meanwhile, no thread is.
+//! `client`: requests to the API server. A request suspends the guest, but blocks no thread.
 
 use wasmtime::component::Resource;
 
-use super::{MAX_PAGE, MAX_SELECTOR, check_text, non_empty};
+use super::{MAX_PAGE_SIZE, MAX_SELECTOR_LENGTH, check_length, non_empty};
 use crate::bindings::pilothouse::controller::client as wit;
 use crate::bindings::pilothouse::controller::types;
-use crate::fault::Bytes;
-use crate::sandbox::{GuestState, ObjectHandle, Stop};
+use crate::fault::ByteCount;
+use crate::sandbox::{GuestState, ObjectHandle, StopReason};
 use crate::{
     ApiError, DeleteOptions, HostMemoryKind, ListOptions, MAX_MILLISECONDS, ObjectType, Patch, PatchType,
     Propagation,
 };
 
 type Handle = Resource<ObjectHandle>;
+/// The outer error traps the guest; the inner one is the answer that the guest gets.
 type Answer<T> = wasmtime::Result<Result<T, types::ApiError>>;
 
 impl wit::Host for GuestState {
@@ -22,26 +23,26 @@ impl wit::Host for GuestState {
         key: types::ObjectKey,
         subresource: String,
     ) -> Answer<Handle> {
-        self.begin("client.get")?;
+        self.begin_request("client.get")?;
         let answer = self.host.client_get(&self.call, &target.into(), &(&key).into(), &subresource).await;
-        self.end_with_object(answer)
+        self.end_request_with_object(answer)
     }
 
     async fn list(&mut self, target: types::ObjectType, options: wit::ListOptions) -> Answer<wit::Page> {
-        self.begin("client.list")?;
+        self.begin_request("client.list")?;
         let texts = [
             ("a label selector", &options.label_selector),
             ("a field selector", &options.field_selector),
             ("a cursor", &options.cursor),
         ];
         for (argument, text) in texts {
-            check_text("client.list", argument, MAX_SELECTOR, text)?;
+            check_length("client.list", argument, MAX_SELECTOR_LENGTH, text)?;
         }
         let options = ListOptions {
             namespace: options.namespace,
             label_selector: options.label_selector,
             field_selector: options.field_selector,
-            limit: if options.limit == 0 { MAX_PAGE } else { options.limit.min(MAX_PAGE) },
+            limit: if options.limit == 0 { MAX_PAGE_SIZE } else { options.limit.min(MAX_PAGE_SIZE) },
             cursor: options.cursor,
         };
         let answer = self.host.client_list(&self.call, &target.into(), &options).await;
@@ -54,20 +55,20 @@ impl wit::Host for GuestState {
 
     async fn create(&mut self, manifest: String, subresource: String) -> Answer<Handle> {
         self.begin_write("client.create")?;
-        if let Err(too_large) = self.admit(manifest.len()) {
+        if let Err(too_large) = self.check_object_size(manifest.len()) {
             return Ok(Err(too_large));
         }
         let answer = self.host.client_create(&self.call, manifest, &subresource).await;
-        self.end_with_object(answer)
+        self.end_request_with_object(answer)
     }
 
     async fn update(&mut self, manifest: String, subresource: String) -> Answer<Handle> {
         self.begin_write("client.update")?;
-        if let Err(too_large) = self.admit(manifest.len()) {
+        if let Err(too_large) = self.check_object_size(manifest.len()) {
             return Ok(Err(too_large));
         }
         let answer = self.host.client_update(&self.call, manifest, &subresource).await;
-        self.end_with_object(answer)
+        self.end_request_with_object(answer)
     }
 
     async fn patch(
@@ -79,13 +80,13 @@ impl wit::Host for GuestState {
         subresource: String,
     ) -> Answer<Handle> {
         self.begin_write("client.patch")?;
-        if let Err(too_large) = self.admit(body.len()) {
+        if let Err(too_large) = self.check_object_size(body.len()) {
             return Ok(Err(too_large));
         }
         let patch = Patch { patch_type: patch_type.into(), body };
         let answer =
             self.host.client_patch(&self.call, &target.into(), &(&key).into(), patch, &subresource).await;
-        self.end_with_object(answer)
+        self.end_request_with_object(answer)
     }
 
     async fn delete(
@@ -111,20 +112,23 @@ impl wit::Host for GuestState {
 }
 
 impl GuestState {
-    fn begin(&mut self, function: &'static str) -> wasmtime::Result<()> {
-        self.allow(function)?;
+    fn begin_request(&mut self, function: &'static str) -> wasmtime::Result<()> {
+        self.check_available(function)?;
         self.waiting_in = Some(function);
         Ok(())
     }
 
-    /// Begins a request whose answer is remembered among the plugin's own writes: not while those have no room.
+    /// Begins a request whose result is kept among the plugin's own writes.
+    ///
+    /// # Errors
+    /// While the plugin uses more than its host memory.
     fn begin_write(&mut self, function: &'static str) -> wasmtime::Result<()> {
-        self.begin(function)?;
-        Ok(self.handles.memory().check(HostMemoryKind::OwnWrites).map_err(Stop::HostMemory)?)
+        self.begin_request(function)?;
+        Ok(self.handles.memory().check(HostMemoryKind::OwnWrites).map_err(StopReason::HostMemory)?)
     }
 
-    /// What the API server says of a body that is too large, said before it is sent.
-    fn admit(&mut self, bytes: usize) -> Result<(), types::ApiError> {
+    /// Refuses a body that is too large with the error of the API server, without sending it.
+    fn check_object_size(&mut self, bytes: usize) -> Result<(), types::ApiError> {
         if bytes <= self.object_size {
             return Ok(());
         }
@@ -134,12 +138,15 @@ impl GuestState {
             reason: "RequestEntityTooLarge".to_owned(),
             message: format!(
                 "a manifest of {bytes} bytes exceeds limits.objectSize of {}: spread it over several objects",
-                Bytes(self.object_size)
+                ByteCount(self.object_size)
             ),
         }))
     }
 
-    fn end_with_object(&mut self, answer: Result<pilothouse_model::Object, ApiError>) -> Answer<Handle> {
+    fn end_request_with_object(
+        &mut self,
+        answer: Result<pilothouse_model::Object, ApiError>,
+    ) -> Answer<Handle> {
         self.waiting_in = None;
         Ok(match answer {
             Ok(object) => Ok(self.open(object)?),
@@ -205,9 +212,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_guest_is_told_a_duration_above_the_maximum() {
+    fn retry_after_is_capped_at_the_longest_duration() {
         let error = ApiError::TooManyRequests { retry_after_ms: u32::MAX };
-        let told = types::ApiError::from(error);
-        assert!(matches!(told, types::ApiError::TooManyRequests(MAX_MILLISECONDS)), "{told:?}");
+        let capped = types::ApiError::from(error);
+        assert!(matches!(capped, types::ApiError::TooManyRequests(MAX_MILLISECONDS)), "{capped:?}");
     }
 }

@@ -1,11 +1,11 @@
-//! `config`: what the operator configured.
+//! `config`: the configuration from the plugin's sidecar.
 
 use crate::bindings::pilothouse::controller::config::Host;
 use crate::sandbox::GuestState;
 
 impl Host for GuestState {
     fn get(&mut self) -> wasmtime::Result<String> {
-        // Allowed in every call: it is the same for all calls of one version, so whatever depends on it may be kept.
-        self.carried(self.host.config())
+        // Available in every call: the configuration is the same for all calls of one version, so what a guest derives from it stays valid.
+        self.copy_for_guest(self.host.config())
     }
 }

@@ -1,14 +1,14 @@
-//! `events`: Kubernetes Events.
+//! `events`: Kubernetes Events that plugins publish.
 
 use wasmtime::component::Resource;
 
 use crate::PluginEvent;
 use crate::bindings::pilothouse::controller::events::{EventType, Host};
-use crate::sandbox::{GuestState, ObjectHandle, cut};
+use crate::sandbox::{GuestState, ObjectHandle};
 
-/// What the API server takes as `reason` and `action`.
-const MAX_WORD: usize = 128;
-/// What the API server takes as `note`.
+/// Maximum length of `reason` and `action` that the API server accepts (events.k8s.io/v1), in bytes.
+const MAX_REASON: usize = 128;
+/// Maximum length of `note` that the API server accepts, in bytes.
 const MAX_NOTE: usize = 1024;
 
 impl Host for GuestState {
@@ -20,13 +20,13 @@ impl Host for GuestState {
         action: String,
         note: String,
     ) -> wasmtime::Result<()> {
-        self.allow("events.publish")?;
+        self.check_available("events.publish")?;
         let event = PluginEvent {
             regarding: self.handles.get(&regarding)?,
             warning: event_type == EventType::Warning,
-            reason: &reason[..cut(&reason, MAX_WORD)],
-            action: &action[..cut(&action, MAX_WORD)],
-            note: &note[..cut(&note, MAX_NOTE)],
+            reason: &reason[..reason.floor_char_boundary(MAX_REASON)],
+            action: &action[..action.floor_char_boundary(MAX_REASON)],
+            note: &note[..note.floor_char_boundary(MAX_NOTE)],
         };
         self.host.publish_event(&self.call, event);
         Ok(())

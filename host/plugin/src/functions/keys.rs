@@ -1,4 +1,4 @@
-//! Whether a key can be that of an object, as Kubernetes judges names.
+//! Checks of object keys from guests, by the rules of Kubernetes for names.
 
 use pilothouse_model::ObjectKey;
 use pilothouse_model::names::{is_dns_label, is_object_name};
@@ -6,39 +6,41 @@ use pilothouse_model::names::{is_dns_label, is_object_name};
 use crate::Misuse;
 use crate::bindings::pilothouse::controller::types;
 
-/// Bytes of a name, which no kind may exceed.
+/// Maximum length of an object's name of any kind, in bytes.
 const MAX_NAME: usize = 253;
-/// Bytes of a namespace's name, which is a DNS label.
+/// Maximum length of a namespace's name, in bytes: the name is a DNS label.
 const MAX_NAMESPACE: usize = 63;
 
-/// The key, if an object can have it.
-pub(super) fn object_key(function: &'static str, key: &types::ObjectKey) -> Result<ObjectKey, Misuse> {
+/// Converts a key. Errors if no object can have it.
+pub(super) fn parse_object_key(function: &'static str, key: &types::ObjectKey) -> Result<ObjectKey, Misuse> {
     match problem(&key.namespace, &key.name) {
         None => Ok(key.into()),
-        Some(problem) => Err(Misuse::Key { function, problem }),
+        Some(problem) => Err(Misuse::InvalidKey { function, problem }),
     }
 }
 
-/// What is wrong with a key. A name must be a path segment of at most 253 bytes, which is what all kinds have in common: names
-/// of roles have colons and capitals. A namespace is a DNS label, or "" for cluster scope.
+/// Returns what is wrong with a key, if anything.
+///
+/// A name must be a path segment of at most 253 bytes. That is all that the kinds have in common: names of roles, for example, may have
+/// colons and capitals. A namespace is a DNS label, or "" for cluster scope.
 fn problem(namespace: &str, name: &str) -> Option<String> {
     if namespace.len() > MAX_NAMESPACE {
         return Some(format!("a namespace has at most {MAX_NAMESPACE} bytes, not {}", namespace.len()));
     }
     if !namespace.is_empty() && !is_dns_label(namespace) {
         return Some(format!(
-            "{namespace:?} is no namespace: it has other characters than a-z, 0-9 and inner hyphens"
+            "{namespace:?} is not a namespace name: it may only have a-z, 0-9 and inner hyphens"
         ));
     }
     match name {
         "" => Some("the name is empty".to_owned()),
-        "." | ".." => Some(format!("{name:?} is no name")),
+        "." | ".." => Some(format!("{name:?} is not an object name")),
         name if name.len() > MAX_NAME => {
             Some(format!("a name has at most {MAX_NAME} bytes, not {}", name.len()))
         }
-        name if !is_object_name(name) => {
-            Some(format!("{name:?} is no name: it has a slash, a percent sign or a control character"))
-        }
+        name if !is_object_name(name) => Some(format!(
+            "{name:?} is not an object name: it has a slash, a percent sign or a control character"
+        )),
         _ => None,
     }
 }
@@ -48,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_objects_pass() {
+    fn valid_keys_pass() {
         let long = "n".repeat(MAX_NAME);
         for (namespace, name) in [
             ("default", "web"),
@@ -62,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_no_object_can_have_are_refused_without_repeating_long_ones() {
+    fn invalid_keys_are_refused_with_a_short_message() {
         let (long_name, long_namespace) = ("n".repeat(15 << 20), "n".repeat(MAX_NAMESPACE + 1));
         for (namespace, name) in [
             ("default", ""),
@@ -80,7 +82,7 @@ mod tests {
             ("a-", "web"),
             ("a/b", "web"),
         ] {
-            let problem = problem(namespace, name).expect("no key");
+            let problem = problem(namespace, name).expect("an invalid key");
             assert!(problem.len() < 200, "{problem}");
         }
     }

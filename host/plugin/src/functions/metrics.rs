@@ -3,17 +3,17 @@
 use super::pairs;
 use crate::bindings::pilothouse::controller::metrics::Host;
 use crate::bindings::pilothouse::controller::types::Pair;
-use crate::sandbox::{GuestState, cut};
+use crate::sandbox::GuestState;
 use crate::{MetricKind, MetricSample};
 
-/// A longer name or label value is refused; Prometheus has no limit, dashboards do.
+/// Maximum length of a metric name, label key or label value, in bytes. Prometheus has no limit, but dashboards do.
 const MAX_NAME: usize = 200;
-/// Labels of one use: each set of values is a series.
+/// Maximum number of labels of one sample. Each set of label values is a series of its own.
 const MAX_LABELS: usize = 16;
-/// Bytes of all labels of one use: each line of a scrape has them.
+/// Maximum size of all labels of one sample, in bytes. Each line of a scrape repeats them.
 const MAX_LABEL_BYTES: usize = 1 << 10;
-/// After so many different complaints an instance's bad metrics are dropped in silence.
-const MAX_COMPLAINTS: usize = 20;
+/// Number of different invalid names that one instance is warned about. Later ones are dropped without a warning.
+const MAX_WARNINGS: usize = 20;
 
 impl Host for GuestState {
     fn counter(&mut self, name: String, labels: Vec<Pair>, add: f64) -> wasmtime::Result<()> {
@@ -38,37 +38,37 @@ impl GuestState {
         labels: Vec<Pair>,
         value: f64,
     ) -> wasmtime::Result<()> {
-        self.allow(function)?;
+        self.check_available(function)?;
         let labels = pairs(labels);
         let sample = MetricSample { kind, name, labels: &labels, value };
         match sample.problem() {
             None => self.host.metric(&self.call, sample),
-            Some(fault) => self.complain(name, &fault),
+            Some(problem) => self.warn_dropped_metric(name, &problem),
         }
         Ok(())
     }
 
-    /// Says once per name what is wrong: a metric is no reason to stop a reconcile.
-    fn complain(&mut self, name: &str, fault: &str) {
-        let name = &name[..cut(name, MAX_NAME)];
-        if self.refused_metrics.len() < MAX_COMPLAINTS && self.refused_metrics.insert(name.to_owned()) {
-            self.console.lock().remark(&format!("metric {name:?} dropped: {fault}"));
+    /// Warns once per name. An invalid metric does not stop a reconcile.
+    fn warn_dropped_metric(&mut self, name: &str, problem: &str) {
+        let name = &name[..name.floor_char_boundary(MAX_NAME)];
+        if self.refused_metrics.len() < MAX_WARNINGS && self.refused_metrics.insert(name.to_owned()) {
+            self.console.lock().log_host_warning(&format!("metric {name:?} dropped: {problem}"));
         }
     }
 }
 
-/// Label names that the text gives a meaning of its own.
+/// Label names with a meaning of their own: in the exposition format, or set by the host.
 const RESERVED_LABELS: [&str; 3] = ["le", "quantile", "plugin"];
 
 impl MetricSample<'_> {
-    /// What keeps it from being one line of a scrape.
+    /// Returns why the sample cannot be a line of a Prometheus scrape, or `None` if it can.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
-        fault_of(self)
+        problem_of(self)
     }
 }
 
-fn fault_of(sample: &MetricSample<'_>) -> Option<String> {
+fn problem_of(sample: &MetricSample<'_>) -> Option<String> {
     if !is_metric_name(sample.name) {
         return Some(format!("its name must match [a-zA-Z_][a-zA-Z0-9_]* and have at most {MAX_NAME} bytes"));
     }
@@ -76,13 +76,13 @@ fn fault_of(sample: &MetricSample<'_>) -> Option<String> {
         return Some(format!("it has {} labels, {MAX_LABELS} are allowed", sample.labels.len()));
     }
     if let Some((key, _)) = sample.labels.iter().find(|(key, _)| !is_metric_name(key)) {
-        let key = &key[..cut(key, MAX_NAME)];
+        let key = &key[..key.floor_char_boundary(MAX_NAME)];
         return Some(format!("the label key {key:?} must match [a-zA-Z_][a-zA-Z0-9_]*"));
     }
     let is_reserved = |key: &str| key.starts_with("__") || RESERVED_LABELS.contains(&key);
     if let Some((key, _)) = sample.labels.iter().find(|(key, _)| is_reserved(key)) {
         return Some(format!(
-            "the label key {key:?} is reserved: those that begin with \"__\", le, quantile and plugin are"
+            "the label key {key:?} is reserved, as are all that begin with \"__\", and le, quantile and plugin"
         ));
     }
     let mut keys = sample.labels.iter().map(|(key, _)| key).enumerate();
@@ -100,7 +100,7 @@ fn fault_of(sample: &MetricSample<'_>) -> Option<String> {
     match sample.value {
         value if !value.is_finite() => Some(format!("the value {value} isn't finite")),
         value if sample.kind == MetricKind::Counter && value < 0.0 => {
-            Some(format!("a counter only rises, it can't take {value}"))
+            Some(format!("a counter only goes up, it can't take {value}"))
         }
         _ => None,
     }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_prometheus_would_refuse_is_refused_with_a_reason() {
+    fn samples_that_prometheus_would_refuse_are_refused_with_a_reason() {
         let labels = |key: &str, value: &str| vec![(key.to_owned(), value.to_owned())];
         let check = |kind, name: &str, labels: &[(String, String)], value| {
             MetricSample { kind, name, labels, value }.problem()

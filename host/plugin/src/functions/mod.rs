@@ -1,6 +1,9 @@
-//! The host's functions, one file per interface of `wit/`: each turns a guest's arguments into a call of [`Host`](crate::Host), and its
-//! answer into what the guest gets. Arguments are hostile until they are checked here.
+//! The imports of the contract, one file per interface of `wit/`.
+//!
+//! Each function checks a guest's arguments, calls [`Host`](crate::Host) and converts its answer. Arguments come from an untrusted guest,
+//! so nothing relies on them before they are checked here.
 
+mod borrowed_arguments;
 mod cache;
 mod changes;
 mod client;
@@ -11,23 +14,34 @@ mod log;
 mod metrics;
 mod objects;
 mod queue;
-mod quick;
 
 use pilothouse_model::ObjectKey;
-pub(crate) use quick::add_to_linker as add_quick_to_linker;
+use wasmtime::component::{HasSelf, Linker};
 
+use crate::bindings::Controller;
 use crate::bindings::pilothouse::controller::types;
-use crate::sandbox::{GuestState, Stop};
+use crate::sandbox::{GuestState, StopReason};
 use crate::{MAX_MILLISECONDS, Misuse};
 
-/// Pointers in one call, at most: each one costs a scan of an object, or of many.
+/// Maximum number of JSON pointers in one call. Each pointer costs a scan of an object, or of many objects.
 const MAX_POINTERS: usize = 64;
-/// Bytes of one pointer. Keys of labels and annotations have 317 at most.
-const MAX_POINTER: usize = 4 << 10;
-/// Bytes of a selector or of a cursor.
-const MAX_SELECTOR: usize = 16 << 10;
-/// Objects in one page of a list, at most.
-const MAX_PAGE: u32 = 500;
+/// Maximum length of a JSON pointer, in bytes. Keys of labels and annotations have at most 317.
+const MAX_POINTER_LENGTH: usize = 4 << 10;
+/// Maximum length of a selector or a cursor, in bytes.
+const MAX_SELECTOR_LENGTH: usize = 16 << 10;
+/// Maximum number of objects in one page of a list.
+const MAX_PAGE_SIZE: u32 = 500;
+
+/// Adds all imports of the contract to the linker.
+pub(crate) fn add_to_linker(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
+    add_generated_to_linker(linker)?;
+    borrowed_arguments::replace_in_linker(linker)
+}
+
+/// Adds the imports as `bindgen!` generates them, with copied arguments.
+fn add_generated_to_linker(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
+    Controller::add_to_linker::<_, HasSelf<GuestState>>(linker, |state| state)
+}
 
 impl types::Host for GuestState {}
 
@@ -47,34 +61,37 @@ fn pairs(pairs: Vec<types::Pair>) -> Vec<(String, String)> {
     pairs.into_iter().map(|pair| (pair.key, pair.value)).collect()
 }
 
-/// Refuses more pointers than one call takes, and longer ones.
+/// Errors if there are more than [`MAX_POINTERS`] pointers, or if one is too long.
 fn check_pointers<P: AsRef<str>>(function: &'static str, pointers: &[P]) -> wasmtime::Result<()> {
     let given = pointers.len();
     if given > MAX_POINTERS {
-        return Err(Stop::from(Misuse::TooManyPointers { function, allowed: MAX_POINTERS, given }).into());
+        let misuse = Misuse::TooManyPointers { function, allowed: MAX_POINTERS, given };
+        return Err(StopReason::from(misuse).into());
     }
     pointers.iter().try_for_each(|pointer| check_pointer(function, pointer.as_ref()))
 }
 
-/// Refuses a pointer that is longer than any that leads somewhere.
+/// Errors if the pointer is longer than [`MAX_POINTER_LENGTH`].
 fn check_pointer(function: &'static str, pointer: &str) -> wasmtime::Result<()> {
-    check_text(function, "a pointer", MAX_POINTER, pointer)
+    check_length(function, "a pointer", MAX_POINTER_LENGTH, pointer)
 }
 
-/// Refuses a text that is longer than the host reads.
-fn check_text(
+/// Errors if the text of an argument is longer than `allowed` bytes.
+fn check_length(
     function: &'static str,
     argument: &'static str,
     allowed: usize,
     text: &str,
 ) -> wasmtime::Result<()> {
-    if text.len() > allowed {
-        return Err(Stop::from(Misuse::TooLong { function, argument, allowed, given: text.len() }).into());
+    let given = text.len();
+    if given > allowed {
+        let misuse = Misuse::ArgumentTooLong { function, argument, allowed, given };
+        return Err(StopReason::from(misuse).into());
     }
     Ok(())
 }
 
-/// "" stands for none in the contract.
+/// Returns `None` for the empty string, which stands for an absent value in the contract.
 fn non_empty(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }

@@ -1,10 +1,11 @@
-//! `objects`: reading an object through its handle.
+//! `objects`: reads of an object through its handle.
 
 use std::borrow::Cow;
 
 use pilothouse_model::text_of;
 use wasmtime::component::Resource;
 
+use super::borrowed_arguments::{Caller, StringArgument};
 use super::{check_pointer, check_pointers};
 use crate::bindings::pilothouse::controller::objects::{Host, HostObject, Owner};
 use crate::bindings::pilothouse::controller::types::{ObjectKey, Pair};
@@ -41,7 +42,9 @@ impl HostObject for GuestState {
 
     fn labels(&mut self, handle: Handle) -> wasmtime::Result<Vec<Pair>> {
         let object = self.handles.get(&handle)?;
-        self.carry(object.labels().map(|(key, value)| size_of::<Pair>() + key.len() + value.len()).sum())?;
+        self.check_message_size(
+            object.labels().map(|(key, value)| size_of::<Pair>() + key.len() + value.len()).sum(),
+        )?;
         let labels = object.labels();
         Ok(labels.map(|(key, value)| Pair { key: key.into_owned(), value: value.into_owned() }).collect())
     }
@@ -52,7 +55,7 @@ impl HostObject for GuestState {
 
     fn annotation(&mut self, handle: Handle, key: String) -> wasmtime::Result<Option<String>> {
         let text = self.handles.get(&handle)?.annotation(&key);
-        text.map(|text| self.carried(&text)).transpose()
+        text.map(|text| self.copy_for_guest(&text)).transpose()
     }
 
     fn deletion_timestamp(&mut self, handle: Handle) -> wasmtime::Result<Option<String>> {
@@ -70,14 +73,11 @@ impl HostObject for GuestState {
     }
 
     fn field(&mut self, handle: Handle, pointer: String) -> wasmtime::Result<Option<String>> {
-        check_pointer("object.field", &pointer)?;
-        self.handles.get(&handle)?.field(&pointer).map(|text| self.carried(text)).transpose()
+        field(self, &handle, &pointer)
     }
 
     fn text(&mut self, handle: Handle, pointer: String) -> wasmtime::Result<Option<String>> {
-        check_pointer("object.text", &pointer)?;
-        let text = self.handles.get(&handle)?.text(&pointer);
-        text.map(|text| self.carried(&text)).transpose()
+        text(self, &handle, &pointer)
     }
 
     fn fields(&mut self, handle: Handle, pointers: Vec<String>) -> wasmtime::Result<Vec<Option<String>>> {
@@ -89,7 +89,7 @@ impl HostObject for GuestState {
     }
 
     fn json(&mut self, handle: Handle) -> wasmtime::Result<String> {
-        self.carried(self.handles.get(&handle)?.json())
+        self.copy_for_guest(self.handles.get(&handle)?.json())
     }
 
     fn drop(&mut self, handle: Handle) -> wasmtime::Result<()> {
@@ -98,39 +98,83 @@ impl HostObject for GuestState {
     }
 }
 
-pub(super) fn fields<P: AsRef<str>>(
-    state: &GuestState,
+/// Implements `object.field`.
+pub(super) fn field<C: Caller>(
+    caller: &C,
     handle: &Handle,
-    pointers: &[P],
-) -> wasmtime::Result<Vec<Option<String>>> {
-    values("object.fields", state, handle, pointers, |raw| Cow::Borrowed(raw))
+    pointer: &impl StringArgument<C>,
+) -> wasmtime::Result<Option<String>> {
+    let pointer = pointer.read(caller)?;
+    check_pointer("object.field", &pointer)?;
+    let state = caller.state();
+    let json = state.handles.get(handle)?.field(&pointer);
+    json.map(|json| state.copy_for_guest(json)).transpose()
 }
 
-pub(super) fn texts<P: AsRef<str>>(
-    state: &GuestState,
+/// Implements `object.text`.
+pub(super) fn text<C: Caller>(
+    caller: &C,
     handle: &Handle,
-    pointers: &[P],
-) -> wasmtime::Result<Vec<Option<String>>> {
-    values("object.texts", state, handle, pointers, text_of)
+    pointer: &impl StringArgument<C>,
+) -> wasmtime::Result<Option<String>> {
+    let pointer = pointer.read(caller)?;
+    check_pointer("object.text", &pointer)?;
+    let state = caller.state();
+    let text = state.handles.get(handle)?.text(&pointer);
+    text.map(|text| state.copy_for_guest(&text)).transpose()
 }
 
-/// What `read` makes of the JSON at each pointer, if one call may carry all of it.
-fn values<P: AsRef<str>>(
+/// Implements `object.fields`.
+pub(super) fn fields<C: Caller>(
+    caller: &mut C,
+    handle: &Handle,
+    pointers: &[impl StringArgument<C>],
+) -> wasmtime::Result<Vec<Option<String>>> {
+    values("object.fields", caller, handle, pointers, |json| Cow::Borrowed(json))
+}
+
+/// Implements `object.texts`.
+pub(super) fn texts<C: Caller>(
+    caller: &mut C,
+    handle: &Handle,
+    pointers: &[impl StringArgument<C>],
+) -> wasmtime::Result<Vec<Option<String>>> {
+    values("object.texts", caller, handle, pointers, text_of)
+}
+
+/// Reads and converts the JSON at each pointer. Charges the time to the call, because many pointers into a large object may take longer
+/// than a tick.
+fn values<C: Caller>(
     function: &'static str,
-    state: &GuestState,
+    caller: &mut C,
     handle: &Handle,
-    pointers: &[P],
-    read: impl for<'a> Fn(&'a str) -> Cow<'a, str>,
+    pointers: &[impl StringArgument<C>],
+    convert: impl for<'a> Fn(&'a str) -> Cow<'a, str>,
 ) -> wasmtime::Result<Vec<Option<String>>> {
-    check_pointers(function, pointers)?;
+    let mut since = caller.state().cpu.now();
+    let values = read_values(function, caller, handle, pointers, convert)?;
+    caller.state_mut().cpu.charge_since(&mut since)?;
+    Ok(values)
+}
+
+fn read_values<C: Caller>(
+    function: &'static str,
+    caller: &C,
+    handle: &Handle,
+    pointers: &[impl StringArgument<C>],
+    convert: impl for<'a> Fn(&'a str) -> Cow<'a, str>,
+) -> wasmtime::Result<Vec<Option<String>>> {
+    let pointers: Vec<_> =
+        pointers.iter().map(|pointer| pointer.read(caller)).collect::<wasmtime::Result<_>>()?;
+    check_pointers(function, &pointers)?;
+    let state = caller.state();
     let mut size = size_of::<Option<String>>() * pointers.len();
-    let found = state.handles.get(handle)?.fields(pointers).into_iter();
-    // Before each copy, so that no more is copied than one call may carry.
-    let copied = found.map(|value| {
-        let value = value.map(&read);
+    let values = state.handles.get(handle)?.fields(&pointers).into_iter().map(|json| {
+        let value = json.map(&convert);
         size += value.as_deref().map_or(0, str::len);
-        state.carry(size)?;
+        // Checked before each copy, so that no more is copied than one call may carry.
+        state.check_message_size(size)?;
         Ok(value.map(Cow::into_owned))
     });
-    copied.collect()
+    values.collect()
 }

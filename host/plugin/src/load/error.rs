@@ -1,58 +1,58 @@
-//! Why a file is no plugin.
+//! Errors of files that cannot be loaded as plugins.
 
 use thiserror::Error;
 
-/// A file that can't be loaded. The display text is one line: what was found, what was expected, what to do.
+/// Why a file cannot be loaded. The display text is one line: what was found, what was expected, and what to do.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum LoadError {
-    /// Zero bytes.
+    /// The file is empty.
     #[error(
         "the file is empty: expected a WebAssembly component or core module; was it still being written?"
     )]
     Empty,
-    /// Larger than the engine takes.
+    /// The file is larger than [`EngineOptions::max_code_size`](crate::EngineOptions::max_code_size).
     #[error(
-        "the file has {size} bytes, at most {limit} are taken: build it with optimisation and without debug information"
+        "the file has {size} bytes, but the limit is {limit}: build it with optimisation and without debug information"
     )]
     TooLarge {
-        /// Bytes of the file.
+        /// Size of the file, in bytes.
         size: usize,
-        /// The limit.
+        /// The limit, in bytes.
         limit: usize,
     },
-    /// More functions than are compiled.
+    /// The file has too many functions.
     #[error(
-        "the file has more than {limit} functions, which are not compiled: build it with optimisation, or split it into several plugins"
+        "the file has more than {limit} functions, which is the limit: build it with optimisation, or split it into several plugins"
     )]
     TooManyFunctions {
         /// The limit.
         limit: u32,
     },
-    /// Something else than WebAssembly.
+    /// The file is not WebAssembly.
     #[error("found {found}, expected a WebAssembly component or core module: {remedy}")]
     NotWasm {
-        /// What the bytes are.
+        /// What the file is.
         found: String,
-        /// What to run.
+        /// What to do.
         remedy: &'static str,
     },
-    /// WebAssembly that ends early.
+    /// The WebAssembly is incomplete.
     #[error(
         "the WebAssembly ends early, after {size} bytes ({message}): copy it again, best under another name, then rename it"
     )]
     Truncated {
-        /// Bytes of the file.
+        /// Size of the file, in bytes.
         size: usize,
-        /// What the parser missed.
+        /// What the parser expected.
         message: String,
     },
-    /// WebAssembly that is broken or needs features that this host doesn't have.
+    /// The WebAssembly is invalid, or needs features that this host does not have.
     #[error("invalid WebAssembly: {message}: rebuild it, without experimental features of WebAssembly")]
     Invalid {
         /// What the validator says.
         message: String,
     },
-    /// WebAssembly of another kind: no `plugin` export.
+    /// The file does not export `plugin`.
     #[error(
         "exports {found}, expected pilothouse:controller/plugin@0.1.0 (world reconciler, observer or controller): {remedy}"
     )]
@@ -62,12 +62,12 @@ pub enum LoadError {
         /// What to do.
         remedy: &'static str,
     },
-    /// `plugin` is there, but nothing to call.
+    /// The file exports `plugin`, but nothing that the host could call afterwards.
     #[error(
         "exports plugin, but none of reconcile, observe, index: build it for the world reconciler, observer or controller of pilothouse:controller@0.1.0"
     )]
-    NothingToCall,
-    /// Built for another version of the contract.
+    NoCallableExport,
+    /// The plugin was built for another version of the contract.
     #[error(
         "built for pilothouse:controller@{wanted}, this host has {offered}: rebuild the plugin with a matching SDK, or update the host"
     )]
@@ -77,31 +77,31 @@ pub enum LoadError {
         /// The version of the host.
         offered: &'static str,
     },
-    /// Needs something that the host doesn't give.
+    /// The plugin imports something that the host does not offer.
     #[error("imports {imports}, which this host doesn't offer (it has {offered}): {remedy}")]
-    NotOffered {
-        /// What the plugin wants.
+    UnsupportedImports {
+        /// The imports that the host does not offer.
         imports: String,
-        /// What there is.
+        /// What the host offers.
         offered: &'static str,
         /// What to do.
         remedy: &'static str,
     },
-    /// A core module that can't be made into a component.
+    /// The core module cannot be encoded as a component.
     #[error(
         "the core module can't be made into a component: {message}: compare its imports and exports with pilothouse:controller@0.1.0"
     )]
     Encode {
-        /// What doesn't fit.
+        /// What the encoder says.
         message: String,
     },
-    /// An import with the right name and the wrong type, or a missing function.
+    /// An import has the right name and the wrong type, or is missing.
     #[error("doesn't fit this host: {message}: rebuild the plugin for pilothouse:controller@0.1.0")]
     Link {
-        /// What doesn't fit.
+        /// What the linker says.
         message: String,
     },
-    /// An export with the right name and the wrong type.
+    /// An export has the right name and the wrong type.
     #[error(
         "the export {function} doesn't fit the contract: {message}: rebuild the plugin for pilothouse:controller@0.1.0"
     )]
@@ -111,35 +111,35 @@ pub enum LoadError {
         /// What is wrong with its type.
         message: String,
     },
-    /// The compiler gave up.
+    /// The compiler failed, or took too long.
     #[error("the WebAssembly can't be compiled: {message}")]
     Compile {
         /// What the compiler says.
         message: String,
     },
-    /// What a compiler process says of the file: the text of one of the others.
+    /// A compiler process refused the file, with the text of one of the other errors.
     #[error("{0}")]
     Refused(String),
-    /// The compiler process did not get to a result.
+    /// The compiler process failed without a result.
     #[error(
-        "the compiler process {how} (signals 6 and 9 mostly mean that it had not enough memory); it said: {said}: build the plugin smaller, or give the machine more memory"
+        "the compiler process {status} (signals 6 and 9 usually mean that it ran out of memory); its standard error was: {stderr}: build the plugin smaller, or give the machine more memory"
     )]
-    CompilerEnded {
-        /// How it ended.
-        how: String,
+    CompilerFailed {
+        /// How the process ended, such as "was ended by signal 6".
+        status: String,
         /// The end of its standard error.
-        said: String,
+        stderr: String,
     },
     /// The compiler process needed more memory than it may take.
     #[error(
         "compiling it took more than {mebibytes} MiB, the part of this machine's or container's free memory that a compiler may take: build the plugin smaller, or give the host more memory"
     )]
     CompilerMemory {
-        /// What it might take.
+        /// The limit, in MiB.
         mebibytes: u64,
     },
-    /// The host's own fault.
-    #[error("the loader failed, which is a fault of the host, please report it with the file: {0}")]
+    /// The host failed; the plugin may be in order.
+    #[error("the loader failed, which is a bug of the host; please report it together with the file: {0}")]
     Internal(String),
 }
 
@@ -148,9 +148,9 @@ impl LoadError {
         Self::Compile { message: one_line(&format!("{error:#}")) }
     }
 
-    /// There is no place for compiled code.
-    pub(crate) fn no_file(error: &std::io::Error) -> Self {
-        Self::Internal(format!("no file for compiled code can be made: {error}"))
+    /// The file for compiled code cannot be created or written.
+    pub(crate) fn artifact_file(error: &std::io::Error) -> Self {
+        Self::Internal(format!("cannot write the file for compiled code: {error}"))
     }
 
     pub(super) fn link(error: &wasmtime::Error) -> Self {
@@ -158,10 +158,10 @@ impl LoadError {
     }
 }
 
-/// The longest text of others that becomes part of a message, in bytes.
+/// Maximum length of foreign text in a message, in bytes.
 const MAX_LINE: usize = 1000;
 
-/// Text of others as part of one line: whitespace folded, control characters shown, cut when very long.
+/// Converts foreign text to a part of one line: collapses whitespace, escapes control characters, and cuts very long text.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len().min(MAX_LINE));
     for word in text.split_whitespace() {

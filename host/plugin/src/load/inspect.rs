@@ -1,4 +1,4 @@
-//! What a module or component imports and exports, read without compiling it.
+//! Reads what a module or component imports and exports, without compiling it, and checks that this host can run it.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +18,8 @@ pub(crate) enum Interface {
 impl Interface {
     pub(crate) const ALL: [Self; 4] = [Self::Plugin, Self::Reconcile, Self::Observe, Self::Index];
 
-    /// Those that the host calls when something happens; without any there is nothing that a plugin could do.
-    const CALLED: [Self; 3] = [Self::Reconcile, Self::Observe, Self::Index];
+    /// The interfaces that the host calls while a plugin runs. A plugin that exports none of them could do nothing.
+    const CALLABLE: [Self; 3] = [Self::Reconcile, Self::Observe, Self::Index];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -35,32 +35,32 @@ impl Interface {
     }
 }
 
-/// The names by which a binary meets the world.
+/// The imports and exports of a binary.
 #[derive(Debug, Default)]
-pub(super) struct Shape {
+pub(super) struct BinarySummary {
     /// A component's imports, or the modules that a core module imports from.
     pub(super) imports: BTreeSet<String>,
-    /// Of a core module: module and name of each import.
+    /// Module and name of each import of a core module.
     pub(super) functions: Vec<(String, String)>,
-    /// A component's exports, or a core module's exports.
+    /// The names of the exports.
     pub(super) exports: BTreeSet<String>,
-    /// A core module that says in a custom section which world it was made for.
+    /// Whether a core module has a custom section with its component type.
     pub(super) has_component_type: bool,
-    /// A relocatable object file, to be linked.
+    /// Whether this is a relocatable object file, which must be linked first.
     pub(super) is_object_file: bool,
 }
 
-/// Components in components: tools make three or four levels. The validator's time grows with the square of the depth.
+/// Maximum depth of components within components. Tools make three or four levels; the validator's time grows with the square of the depth.
 const MAX_DEPTH: u32 = 100;
 
-/// Functions of all modules together. The largest guests there are, interpreters, have some 20,000; a compiler takes several KiB for each,
-/// however short it is.
+/// Maximum number of functions of all modules together. The largest known guests, interpreters, have about 20,000. A compiler takes several
+/// KiB for each function, however short it is.
 pub(super) const MAX_FUNCTIONS: u32 = 100_000;
 
-/// Reads the binary's names and validates it.
-pub(super) fn inspect(bytes: &[u8]) -> Result<Shape, LoadError> {
-    let mut shape = Shape::default();
-    // Nested modules and components come through the same parser: only the outermost level counts.
+/// Reads the binary's imports and exports, and validates it.
+pub(super) fn inspect(bytes: &[u8]) -> Result<BinarySummary, LoadError> {
+    let mut summary = BinarySummary::default();
+    // The parser also reports the contents of nested modules and components; only the outermost level counts.
     let mut depth = 0_u32;
     let (mut functions, mut code) = (0_u32, 0_u32);
     for payload in Parser::new(0).parse_all(bytes) {
@@ -74,10 +74,10 @@ pub(super) fn inspect(bytes: &[u8]) -> Result<Shape, LoadError> {
                 }
             }
             Payload::End(_) => depth = depth.saturating_sub(1),
-            // Counted before anything is made of them.
+            // Counted before validation, which takes memory for each function.
             Payload::FunctionSection(section) => functions = functions.saturating_add(section.count()),
             Payload::CodeSectionStart { count, .. } => code = code.saturating_add(count),
-            payload if depth == 1 => shape.take(payload).map_err(|error| invalid(bytes, &error))?,
+            payload if depth == 1 => summary.add(payload).map_err(|error| invalid(bytes, &error))?,
             _ => {}
         }
         if functions.max(code) > MAX_FUNCTIONS {
@@ -85,11 +85,11 @@ pub(super) fn inspect(bytes: &[u8]) -> Result<Shape, LoadError> {
         }
     }
     Validator::new_with_features(features()).validate_all(bytes).map_err(|error| invalid(bytes, &error))?;
-    Ok(shape)
+    Ok(summary)
 }
 
 fn features() -> wasmparser::WasmFeatures {
-    // Everything that the parser knows: what the engine doesn't have is its own to refuse, in its own words.
+    // All features that the parser knows: the engine refuses those that it lacks, with a more precise message.
     wasmparser::WasmFeatures::all()
 }
 
@@ -102,8 +102,8 @@ fn invalid(bytes: &[u8], error: &BinaryReaderError) -> LoadError {
     LoadError::Invalid { message }
 }
 
-impl Shape {
-    fn take(&mut self, payload: Payload<'_>) -> Result<(), BinaryReaderError> {
+impl BinarySummary {
+    fn add(&mut self, payload: Payload<'_>) -> Result<(), BinaryReaderError> {
         match payload {
             Payload::ImportSection(section) => {
                 for import in section.into_imports() {
@@ -137,12 +137,12 @@ impl Shape {
         Ok(())
     }
 
-    /// Whether an interface of the contract is exported, by a component or in one of the two ways in which core modules spell it.
+    /// Returns whether an interface of the contract is exported, by a component or in one of the two spellings of core modules.
     pub(super) fn exports(&self, interface: Interface) -> bool {
         self.exports.iter().filter_map(|name| contract_name(name)).any(|(name, _)| name == interface.name())
     }
 
-    /// The version of the contract that the exports name; names that end at the minor version ("0.1") mean ours.
+    /// Returns the version of the contract that the exports name. A name with a minor version only ("0.1") means this host's.
     pub(super) fn package_version(&self) -> &str {
         let mut versions =
             self.exports.iter().filter_map(|name| contract_name(name)).map(|(_, version)| version);
@@ -150,8 +150,8 @@ impl Shape {
     }
 }
 
-/// Interface and version of a name in our package: `pilothouse:controller/INTERFACE@VERSION`, in a core module with `#FUNCTION`, or
-/// `cm32p2|pilothouse:controller/INTERFACE@0.1|FUNCTION`.
+/// Returns interface and version of a name in the contract's package: `pilothouse:controller/INTERFACE@VERSION`. In a core module
+/// `#FUNCTION` may follow, or the name is `cm32p2|pilothouse:controller/INTERFACE@0.1|FUNCTION`.
 pub(super) fn contract_name(name: &str) -> Option<(&str, &str)> {
     let name = name.strip_prefix("cm32p2|").unwrap_or(name);
     let rest = name.strip_prefix(PACKAGE)?.strip_prefix('/')?;
@@ -160,61 +160,62 @@ pub(super) fn contract_name(name: &str) -> Option<(&str, &str)> {
     Some((interface, version))
 }
 
-/// Refuses what can't be a plugin of this host, by its names alone.
-pub(super) fn check(shape: &Shape) -> Result<(), LoadError> {
-    if shape.is_object_file {
+/// Errors if a binary with these imports and exports cannot be a plugin of this host.
+pub(super) fn check(summary: &BinarySummary) -> Result<(), LoadError> {
+    if summary.is_object_file {
         return Err(LoadError::NotWasm {
             found: "a WebAssembly object file".to_owned(),
             remedy: "link it (`wasm-ld`, or your compiler without -c)",
         });
     }
-    let names = shape.imports.iter().chain(&shape.exports);
+    let names = summary.imports.iter().chain(&summary.exports);
     if let Some((_, version)) =
         names.filter_map(|name| contract_name(name)).find(|(_, version)| !is_served(version))
     {
         return Err(LoadError::WrongVersion { wanted: one_line(version), offered: PACKAGE_VERSION });
     }
-    if !shape.exports(Interface::Plugin) {
-        return Err(not_a_plugin(shape));
+    if !summary.exports(Interface::Plugin) {
+        return Err(not_a_plugin(summary));
     }
-    if !Interface::CALLED.iter().any(|interface| shape.exports(*interface)) {
-        return Err(LoadError::NothingToCall);
+    if !Interface::CALLABLE.iter().any(|interface| summary.exports(*interface)) {
+        return Err(LoadError::NoCallableExport);
     }
-    check_imports(shape)
+    check_imports(summary)
 }
 
-/// Within 0.1 newer versions only add; what a plugin needs of that and this host lacks shows when it is linked.
+/// Returns whether this host may serve plugins of this version. Newer patch versions of 0.1 only add functions; linking fails if a plugin
+/// needs one of them.
 fn is_served(version: &str) -> bool {
     version == "0.1" || version.strip_prefix("0.1.").is_some_and(|patch| patch.parse::<u32>().is_ok())
 }
 
-fn not_a_plugin(shape: &Shape) -> LoadError {
+fn not_a_plugin(summary: &BinarySummary) -> LoadError {
     const SHOWN: usize = 5;
-    let remedy = if shape.exports.contains("_start")
-        || shape.exports.iter().any(|name| name.starts_with("wasi:cli/run"))
+    let remedy = if summary.exports.contains("_start")
+        || summary.exports.iter().any(|name| name.starts_with("wasi:cli/run"))
     {
         "this is a command with a main function; a plugin is a library (in Rust, crate-type cdylib)"
-    } else if shape.exports.iter().any(|name| name.starts_with("wasi:http/incoming-handler")) {
+    } else if summary.exports.iter().any(|name| name.starts_with("wasi:http/incoming-handler")) {
         "this is an HTTP handler"
     } else {
         "build it with an SDK of this project, or for that world"
     };
-    let mut names: Vec<_> = shape.exports.iter().take(SHOWN).map(|name| one_line(name)).collect();
-    if shape.exports.len() > SHOWN {
-        names.push(format!("and {} more", shape.exports.len() - SHOWN));
+    let mut names: Vec<_> = summary.exports.iter().take(SHOWN).map(|name| one_line(name)).collect();
+    if summary.exports.len() > SHOWN {
+        names.push(format!("and {} more", summary.exports.len() - SHOWN));
     }
     let found = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
     LoadError::NotAPlugin { found, remedy }
 }
 
-/// What the linker holds, as a person would list it.
+/// The imports that the linker offers, for error messages.
 const OFFERED: &str = "pilothouse:controller@0.1.0 with cache, client, config, queue, events, log, metrics, objects, changes, types; and WASI 0.2 with io, clocks, random, cli, filesystem, sockets, and http/types and http/outgoing-handler";
 
-/// The contract's own among them.
+/// The interfaces of the contract that plugins may import.
 const INTERFACES: [&str; 10] =
     ["cache", "client", "config", "queue", "events", "log", "metrics", "objects", "changes", "types"];
 
-fn check_imports(shape: &Shape) -> Result<(), LoadError> {
+fn check_imports(summary: &BinarySummary) -> Result<(), LoadError> {
     let is_offered = |name: &str| match contract_name(name) {
         Some((interface, _)) => INTERFACES.contains(&interface),
         None => {
@@ -224,11 +225,11 @@ fn check_imports(shape: &Shape) -> Result<(), LoadError> {
                 .any(|package| name.starts_with(package))
                 || name.starts_with("wasi:http/types@")
                 || name.starts_with("wasi:http/outgoing-handler@")
-                || is_of_the_encoder(name)
+                || is_provided_by_encoder(name)
         }
     };
     let missing: Vec<_> =
-        shape.imports.iter().filter(|name| !is_offered(name)).map(|name| one_line(name)).collect();
+        summary.imports.iter().filter(|name| !is_offered(name)).map(|name| one_line(name)).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -242,12 +243,12 @@ fn check_imports(shape: &Shape) -> Result<(), LoadError> {
     } else {
         "remove the dependency that needs it"
     };
-    Err(LoadError::NotOffered { imports: missing.join(", "), offered: OFFERED, remedy })
+    Err(LoadError::UnsupportedImports { imports: missing.join(", "), offered: OFFERED, remedy })
 }
 
-/// Modules that a core module imports from and the encoder provides: the preview 1 adapter, intrinsics on exported resources, the root of
-/// the world.
-fn is_of_the_encoder(module: &str) -> bool {
+/// Returns whether a core module's imports from this module are provided by the encoder: the preview 1 adapter, intrinsics of exported
+/// resources, and the root of the world.
+fn is_provided_by_encoder(module: &str) -> bool {
     module == "wasi_snapshot_preview1"
         || module == "$root"
         || module.is_empty()
@@ -262,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_of_very_many_functions_is_refused_before_it_is_compiled() {
+    fn a_module_with_too_many_functions_is_refused_before_it_is_compiled() {
         let module = |functions: u32| {
             let leb = |mut number: u32| {
                 let mut bytes = Vec::new();
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_world_imports_is_offered_to_components_too() {
+    fn every_import_of_the_world_is_offered() {
         let (resolve, package) = super::super::encode::contract().expect("the contract");
         let world = &resolve.worlds[resolve.packages[package].worlds["imports"]];
         let names = world.imports.keys().map(|key| resolve.name_world_key(key));

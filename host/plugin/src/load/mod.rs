@@ -1,13 +1,13 @@
-//! From the bytes of a file to compiled code.
+//! From the bytes of a file to a component that can be compiled, and from compiled to linked code.
 //!
-//! `recognise` says what the bytes are, `inspect` what a module or component imports and exports, `encode` makes a core module into a
-//! component. [`compile`](crate::compile) has the result compiled, and this file links it.
+//! [`detect`] recognises the format of the file, [`inspect`] reads what it imports and exports, and [`encode`] turns a core module into a
+//! component. [`compile`](crate::compile) compiles the result, and this file links it.
 
+mod detect;
 mod encode;
 mod error;
 mod inspect;
-mod missing;
-mod recognise;
+mod missing_functions;
 mod wasi;
 
 use std::borrow::Cow;
@@ -22,100 +22,100 @@ pub(crate) use encode::ADAPTER;
 pub use error::LoadError;
 pub(crate) use error::one_line;
 
-use crate::artifact::Key;
+use crate::artifact::ArtifactKey;
 use crate::bindings::exports::pilothouse::controller as exports;
 use crate::bindings::pilothouse::controller::types;
-use crate::code::{Code, Exports, Facts, Form, Indices, Inner, Linked, State};
-use crate::compile::Source;
+use crate::compile::CodeSource;
+use crate::compiled_plugin::{CompiledPlugin, Exports, Form, Indices, Inner, Linked, Metadata, State};
 use crate::engine::Engine;
 use crate::sandbox::{BatchHandle, GuestState, ObjectHandle};
 pub(crate) use inspect::Interface;
-use recognise::Kind;
 
-/// The package that plugins are written against.
+/// The WIT package that plugins are written against.
 pub(crate) const PACKAGE: &str = "pilothouse:controller";
-/// The version of it that this host serves.
+/// The version of the package that this host serves.
 pub(crate) const PACKAGE_VERSION: &str = "0.1.0";
 
 /// A file that was checked and not yet compiled.
-pub(crate) struct Prepared<'a> {
-    /// The file, or the component that was made of it.
+pub(crate) struct PreparedComponent<'a> {
+    /// The file, or the component that it was encoded to.
     pub(crate) component: Cow<'a, [u8]>,
-    pub(crate) stated: Stated,
+    pub(crate) info: ModuleInfo,
 }
 
-/// What the file says of itself, apart from its code.
+/// What is read from the file apart from its code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stated {
+pub(crate) struct ModuleInfo {
     pub(crate) form: Form,
     pub(crate) package_version: String,
-    /// The contract's interfaces that it exports.
+    /// The interfaces of the contract that the file exports.
     pub(crate) interfaces: Vec<Interface>,
 }
 
-/// Checks a file and makes it a component. Blocks for as long as that takes.
-pub(crate) fn prepare(limit: usize, bytes: &[u8]) -> Result<Prepared<'_>, LoadError> {
+/// Checks a file and encodes it to a component if it is a core module. Blocks.
+pub(crate) fn prepare(limit: usize, bytes: &[u8]) -> Result<PreparedComponent<'_>, LoadError> {
     if bytes.len() > limit {
         return Err(LoadError::TooLarge { size: bytes.len(), limit });
     }
-    let kind = recognise::recognise(bytes)?;
-    let shape = inspect::inspect(bytes)?;
-    inspect::check(&shape)?;
-    let (form, component) = match kind {
-        Kind::Component => (Form::Component, Cow::Borrowed(bytes)),
-        Kind::CoreModule => {
-            let functions = shape.functions.iter().map(|(module, name)| (module.as_str(), name.as_str()));
-            missing::missing_functions(functions)?;
-            (Form::CoreModule, Cow::Owned(encode::encode(bytes, &shape)?))
+    let form = detect::detect_form(bytes)?;
+    let summary = inspect::inspect(bytes)?;
+    inspect::check(&summary)?;
+    let component = match form {
+        Form::Component => Cow::Borrowed(bytes),
+        Form::CoreModule => {
+            let functions = summary.functions.iter().map(|(module, name)| (module.as_str(), name.as_str()));
+            missing_functions::check_functions(functions)?;
+            Cow::Owned(encode::encode(bytes, &summary)?)
         }
     };
-    let stated = Stated {
+    let info = ModuleInfo {
         form,
-        package_version: shape.package_version().to_owned(),
-        interfaces: Interface::ALL.into_iter().filter(|interface| shape.exports(*interface)).collect(),
+        package_version: summary.package_version().to_owned(),
+        interfaces: Interface::ALL.into_iter().filter(|interface| summary.exports(*interface)).collect(),
     };
-    Ok(Prepared { component, stated })
+    Ok(PreparedComponent { component, info })
 }
 
-/// Links compiled code. Blocks for as long as that takes, which is not long.
-pub(crate) fn link(engine: &Engine, component: &Component, stated: &Stated) -> Result<Linked, LoadError> {
+/// Links compiled code and checks the types of its exports. Blocks, for a few milliseconds at most.
+pub(crate) fn link(engine: &Engine, component: &Component, info: &ModuleInfo) -> Result<Linked, LoadError> {
     let instances = engine.shared.linker.instantiate_pre(component).map_err(|error| {
         let imported = imported_functions(component);
-        let missing = missing::missing_functions(imported.iter().map(|(i, f)| (i.as_str(), f.as_str())));
+        let functions = imported.iter().map(|(interface, name)| (interface.as_str(), name.as_str()));
+        let missing = missing_functions::check_functions(functions);
         missing.err().unwrap_or_else(|| LoadError::link(&error))
     })?;
-    let indices = Indices::find(&instances, stated)?;
+    let indices = Indices::find(&instances, info)?;
     Ok(Linked { instances, indices })
 }
 
-/// A plugin's code from what was linked, and the file that it can be linked from again.
-pub(crate) fn code(
+/// Creates a plugin from linked code and, if there is one, the file that it can be mapped from again.
+pub(crate) fn compiled_plugin(
     engine: &Engine,
     linked: Linked,
-    stated: &Stated,
-    key: &Key,
+    info: &ModuleInfo,
+    key: &ArtifactKey,
     size: usize,
-    source: Option<Source>,
-) -> Code {
-    let exports = |interface| stated.interfaces.contains(&interface);
+    source: Option<CodeSource>,
+) -> CompiledPlugin {
+    let is_exported = |interface| info.interfaces.contains(&interface);
     let component = linked.instances.component().component_type();
-    let facts = Facts {
+    let metadata = Metadata {
         digest: key.plugin.to_string(),
         size,
-        form: stated.form,
-        package_version: stated.package_version.clone(),
-        imports: component.imports(&engine.shared.wasm).map(|(name, _)| name.to_owned()).collect(),
+        form: info.form,
+        package_version: info.package_version.clone(),
+        imports: component.imports(&engine.shared.wasmtime).map(|(name, _)| name.to_owned()).collect(),
         exports: Exports {
-            reconcile: exports(Interface::Reconcile),
-            observe: exports(Interface::Observe),
-            index: exports(Interface::Index),
+            reconcile: is_exported(Interface::Reconcile),
+            observe: is_exported(Interface::Observe),
+            index: is_exported(Interface::Index),
         },
     };
-    let state = Mutex::new(State { linked: Some(Arc::new(linked)), used: Instant::now() });
-    Code { inner: Arc::new(Inner { engine: engine.clone(), facts, source, state }) }
+    let state = Mutex::new(State { linked: Some(Arc::new(linked)), last_used: Instant::now() });
+    CompiledPlugin { inner: Arc::new(Inner { engine: engine.clone(), metadata, source, state }) }
 }
 
-/// Interface and name of everything that a component imports from an interface.
+/// Returns interface and name of everything that a component imports from an interface.
 fn imported_functions(component: &Component) -> Vec<(String, String)> {
     let engine = component.engine();
     let component_type = component.component_type();
@@ -132,13 +132,13 @@ fn imported_functions(component: &Component) -> Vec<(String, String)> {
 }
 
 impl Indices {
-    /// Finds the exports and checks their types, so that a plugin with the right names and the wrong types is refused here and not at its
-    /// first call.
-    fn find(linked: &InstancePre<GuestState>, stated: &Stated) -> Result<Self, LoadError> {
+    /// Finds the exports and checks their types, so that a plugin with the right names and the wrong types is refused at load and not at
+    /// its first call.
+    fn find(linked: &InstancePre<GuestState>, info: &ModuleInfo) -> Result<Self, LoadError> {
         type Resource<T> = wasmtime::component::Resource<T>;
         type Answer<T> = (Result<T, types::Failure>,);
         let wrong = |error: wasmtime::Error| LoadError::link(&error);
-        let optional = |interface: Interface| stated.interfaces.contains(&interface).then_some(());
+        let optional = |interface: Interface| info.interfaces.contains(&interface).then_some(());
         let check = Typecheck { linked };
 
         let plugin = exports::plugin::GuestIndices::new(linked).map_err(wrong)?;
@@ -193,7 +193,7 @@ impl Typecheck<'_> {
             Some((ComponentItem::ComponentFunc(function), _)) => function
                 .typecheck::<Params, Return>(&self.linked.instance_type())
                 .map_err(|error| wrong(format!("{error:#}"))),
-            Some(_) => Err(wrong("it is no function".to_owned())),
+            Some(_) => Err(wrong("it is not a function".to_owned())),
             None => Err(wrong("it is missing".to_owned())),
         }
     }

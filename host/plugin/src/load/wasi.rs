@@ -1,8 +1,8 @@
-//! The part of WASI 0.2 that a core module may import by name: with it a guest without a component type has a clock and randomness too.
+//! The part of WASI 0.2 that a core module without a component type may import by name: clocks and randomness.
 
 use std::collections::BTreeSet;
 
-/// A package, its interfaces, and their text after the line with the version.
+/// Name of a package, names of its interfaces, and its WIT without the `package` line.
 const PACKAGES: [(&str, &[&str], &str); 2] = [
     (
         "wasi:clocks",
@@ -27,7 +27,7 @@ interface monotonic-clock {
     ),
 ];
 
-/// The packages that a module's imports name, each in the version that it names first.
+/// Returns the WIT of the packages that a module's imports name, each in the version that is named first.
 pub(super) fn packages(imports: &BTreeSet<String>) -> Vec<String> {
     let version = |package: &str| {
         imports.iter().find_map(|import| import.strip_prefix(package)?.strip_prefix('/')?.split_once('@'))
@@ -39,7 +39,7 @@ pub(super) fn packages(imports: &BTreeSet<String>) -> Vec<String> {
     named.collect()
 }
 
-/// Of a module's imports those that [`packages`] has.
+/// Returns those of a module's imports that [`packages`] has.
 pub(super) fn interfaces(imports: &BTreeSet<String>) -> impl Iterator<Item = &str> {
     let known = |name: &str| {
         PACKAGES.iter().any(|(package, interfaces, _)| {

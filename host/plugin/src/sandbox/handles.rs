@@ -1,46 +1,48 @@
-//! The handles that a guest holds.
+//! The handles that a guest holds, and what they cost the host.
 
 use pilothouse_model::{Notification, Object};
 use wasmtime::component::Resource;
 
-use super::Stop;
+use super::StopReason;
 use crate::{HostMemory, HostMemoryCharge, HostMemoryExceeded, HostMemoryKind, Observation};
 
-/// The type of an `object` handle; the number inside is a slot of [`Handles`].
+/// The type of an `object` handle. The handle's representation is the index of a slot of [`Handles`].
 #[allow(unreachable_pub, reason = "the generated bindings re-export it")]
 pub struct ObjectHandle;
 
-/// The type of a `batch` handle; the number inside is the serial of the `observe` call that it belongs to.
+/// The type of a `batch` handle. The handle's representation is the serial number of its `observe` call.
 #[allow(unreachable_pub, reason = "the generated bindings re-export it")]
 pub struct BatchHandle;
 
 /// Slots for the objects behind open handles.
 ///
-/// A slab rather than wasmtime's `ResourceTable`: every slot is an `Object` (one pointer) and a number, so opening a handle allocates
-/// nothing once the slab has grown, and the number of open handles is at hand.
+/// This is a slab and not wasmtime's `ResourceTable`: every slot is an `Object` (one pointer) and its size, so that opening a handle
+/// allocates nothing once the slab has grown, and the number of open handles is known.
 ///
 /// # What is charged
-/// A handle on the version that a cache holds keeps nothing alive that would not be there anyway; one on a superseded version, or on an
-/// object from the server, does. Which is which changes with the cache, so it is looked up ([`Handles::count`]) only when as much was
-/// opened since the last time as could matter: until then a call has [`slack`](Self::slack). Between calls all handles are charged in
-/// full, because nobody looks then.
+/// A handle on the version that a cache holds keeps nothing alive that would not be there anyway. A handle on a superseded version, or on
+/// an object from the server, does. Which handles these are changes with the cache, so [`Handles::recount`] looks it up only after enough
+/// was opened since the last count to matter ([`min_credit`](Self::min_credit)). Between calls, when nothing counts, all handles are
+/// charged in full.
 ///
-/// Invariants: `open` is the number of filled slots plus open batches; a slot is either filled or on `free`; `bytes` is the sum of the
-/// slots' sizes.
+/// # Invariants
+/// `open` is the number of filled slots plus open batches. A slot is either filled or on `free`. `bytes` is the sum of the slots' sizes.
 pub(crate) struct Handles {
     slots: Vec<Option<Slot>>,
+    /// Indices of the empty slots.
     free: Vec<u32>,
     open: u32,
     limit: u32,
     bytes: usize,
-    /// Bytes that may be opened before it is counted again.
+    /// Bytes that may be opened before the next recount.
     credit: usize,
     charge: HostMemoryCharge,
+    /// The notifications of the current `observe` call.
     batch: Vec<Observation>,
-    serial: u32,
+    batch_serial: u32,
 }
 
-/// An object, and its size when it was opened.
+/// An object, and its size in bytes when it was opened.
 struct Slot {
     object: Object,
     size: usize,
@@ -57,19 +59,22 @@ impl Handles {
             credit: 0,
             charge: memory.charge(HostMemoryKind::Handles, 0),
             batch: Vec::new(),
-            serial: 0,
+            batch_serial: 0,
         };
-        handles.credit = handles.slack();
+        handles.credit = handles.min_credit();
         handles
     }
 
-    /// Opens a handle, unless that is one too many.
+    /// Opens a handle.
+    ///
+    /// # Errors
+    /// If that would exceed `limits.handles` or `limits.hostMemory`.
     pub(crate) fn open(
         &mut self,
         object: Object,
         is_cached: impl Fn(&Object) -> bool,
     ) -> wasmtime::Result<Resource<ObjectHandle>> {
-        self.count_one()?;
+        self.reserve_one()?;
         let size = object.unpacked_size();
         self.bytes += size;
         let slot = Some(Slot { object, size });
@@ -80,18 +85,18 @@ impl Handles {
             }
             None => {
                 self.slots.push(slot);
-                // `open` is within u32 and slots are reused, so there are never more slots than that.
+                // There are at most as many slots as there were ever open handles at a time, and `open` is a u32.
                 u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
             }
         };
         match self.credit.checked_sub(size) {
             Some(credit) => self.credit = credit,
-            None => self.count(is_cached)?,
+            None => self.recount(is_cached)?,
         }
         Ok(Resource::new_own(slot))
     }
 
-    /// The object behind a handle. The engine passes only handles that it holds for this instance, so a miss is a bug of the host.
+    /// Returns the object behind a handle. The engine passes only handles that this instance holds, so an error is a bug of the host.
     pub(crate) fn get(&self, handle: &Resource<ObjectHandle>) -> wasmtime::Result<&Object> {
         let slot = self.slots.get(handle.rep() as usize).and_then(Option::as_ref);
         let slot = slot.ok_or_else(|| wasmtime::format_err!("no object behind handle {}", handle.rep()))?;
@@ -107,10 +112,10 @@ impl Handles {
         }
     }
 
-    /// Charges what the open handles alone keep alive, and gives the next credit: an eighth of what they share with a cache, so that many
-    /// handles on cached objects are not looked at too often, and at least the slack.
+    /// Charges the bytes that only the open handles keep alive, and sets the next credit: an eighth of the bytes that they share with a
+    /// cache, so that many handles on cached objects are not counted too often, and at least [`min_credit`](Self::min_credit).
     #[cold]
-    fn count(&mut self, is_cached: impl Fn(&Object) -> bool) -> wasmtime::Result<()> {
+    fn recount(&mut self, is_cached: impl Fn(&Object) -> bool) -> wasmtime::Result<()> {
         let (mut own, mut shared) = (0, 0);
         for Slot { object, size } in self.slots.iter().flatten() {
             if is_cached(object) {
@@ -120,75 +125,76 @@ impl Handles {
                 own += size;
             }
         }
-        self.credit = self.slack().max(shared / 8);
-        Ok(self.charge.resize(own).map_err(Stop::HostMemory)?)
+        self.credit = self.min_credit().max(shared / 8);
+        Ok(self.charge.resize(own).map_err(StopReason::HostMemory)?)
     }
 
-    /// Ends a call: what is still open is charged in full until the next one counts anew.
+    /// Ends a call: the handles that are still open are charged in full until a recount in the next call.
     pub(crate) fn end_call(&mut self) -> Result<(), HostMemoryExceeded> {
         if self.bytes == 0 {
-            // Opened and closed again, as most are.
-            self.credit = self.slack();
+            // The common case: all handles were closed.
+            self.credit = self.min_credit();
         }
         if self.bytes == self.charge.bytes() { Ok(()) } else { self.charge.resize(self.bytes) }
     }
 
-    /// The plugin's account.
+    /// Returns the plugin's account of host memory.
     pub(crate) fn memory(&self) -> &HostMemory {
         self.charge.memory()
     }
 
-    /// What one call may open before it is counted, in bytes.
-    fn slack(&self) -> usize {
+    /// Returns the bytes that a call may open before the first recount.
+    fn min_credit(&self) -> usize {
         self.charge.memory().limit() / 16
     }
 
-    /// Begins an `observe` call: handles of earlier batches answer nothing from here on.
+    /// Begins an `observe` call. Handles of earlier batches are empty from here on.
     pub(crate) fn open_batch(
         &mut self,
         observations: Vec<Observation>,
     ) -> wasmtime::Result<Resource<BatchHandle>> {
-        self.count_one()?;
-        self.serial = self.serial.wrapping_add(1);
+        self.reserve_one()?;
+        self.batch_serial = self.batch_serial.wrapping_add(1);
         self.batch = observations;
-        Ok(Resource::new_own(self.serial))
+        Ok(Resource::new_own(self.batch_serial))
     }
 
-    /// Ends the `observe` call.
+    /// Ends the `observe` call: its batch is empty from here on.
     pub(crate) fn end_batch(&mut self) {
         self.batch = Vec::new();
     }
 
+    /// Counts a batch handle that the guest closed.
     pub(crate) fn close_batch(&mut self) {
         self.open = self.open.saturating_sub(1);
     }
 
-    /// The notification at a position of the batch, while its call lasts.
+    /// Returns the notification at a position of the batch, or `None` after the batch's call.
     pub(crate) fn notification(&self, batch: &Resource<BatchHandle>, position: u32) -> Option<&Notification> {
-        if batch.rep() != self.serial {
+        if batch.rep() != self.batch_serial {
             return None;
         }
         self.batch.get(position as usize).map(|observation| &observation.notification)
     }
 
-    /// How many handles may be open.
+    /// Returns how many handles may be open.
     pub(crate) fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// How many handles are open.
+    /// Returns how many handles are open.
     pub(crate) fn open_count(&self) -> u32 {
         self.open
     }
 
-    /// Whether the guest still holds so many handles after a call that it leaks.
+    /// Returns whether the guest holds so many handles after a call that it must be leaking them.
     pub(crate) fn is_leaking(&self) -> bool {
         self.open > self.limit / 2
     }
 
-    fn count_one(&mut self) -> wasmtime::Result<()> {
+    fn reserve_one(&mut self) -> wasmtime::Result<()> {
         if self.open >= self.limit {
-            return Err(Stop::Handles { allowed: self.limit }.into());
+            return Err(StopReason::Handles { allowed: self.limit }.into());
         }
         self.open += 1;
         Ok(())
@@ -205,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_slot_is_used_again() {
+    fn a_closed_slot_is_reused() {
         let mut handles = Handles::new(2, &HostMemory::default());
         let first = handles.open(object("a"), |_| true).expect("within the limit");
         let second = handles.open(object("b"), |_| true).expect("within the limit");
@@ -218,17 +224,17 @@ mod tests {
     }
 
     #[test]
-    fn one_handle_too_many_is_refused_and_counts_nothing() {
+    fn a_handle_above_the_limit_is_refused_and_not_counted() {
         let mut handles = Handles::new(1, &HostMemory::default());
         let first = handles.open(object("a"), |_| true).expect("within the limit");
         let refused = handles.open(object("b"), |_| true).expect_err("above the limit");
-        assert!(matches!(refused.downcast_ref(), Some(Stop::Handles { allowed: 1 })));
+        assert!(matches!(refused.downcast_ref(), Some(StopReason::Handles { allowed: 1 })));
         handles.close(&first);
         assert_eq!(handles.open_count(), 0);
     }
 
     #[test]
-    fn a_batch_answers_nothing_after_its_call() {
+    fn a_batch_is_empty_after_its_call() {
         let observation = |name: &str| Observation {
             watch: "pods".into(),
             notification: Notification::Added { object: object(name), initial: false },
@@ -244,7 +250,7 @@ mod tests {
         assert_eq!(handles.notification(&second, 0).expect("open").object().name(), "b");
     }
 
-    /// An object of about so many bytes.
+    /// An object of about this many bytes.
     fn large(name: &str, bytes: usize) -> Object {
         let text = "x".repeat(bytes);
         let json = format!(
@@ -254,12 +260,12 @@ mod tests {
     }
 
     #[test]
-    fn handles_on_versions_that_no_cache_holds_are_refused_beyond_the_host_memory() {
+    fn handles_on_uncached_versions_are_refused_beyond_the_host_memory() {
         let memory = HostMemory::new(1 << 20);
         let mut handles = Handles::new(100_000, &memory);
         let refused = (0..1_000).find_map(|_| handles.open(large("a", 10_000), |_| false).err());
         let refused = refused.expect("ten megabytes are too much");
-        let Some(Stop::HostMemory(exceeded)) = refused.downcast_ref() else { panic!("{refused}") };
+        let Some(StopReason::HostMemory(exceeded)) = refused.downcast_ref() else { panic!("{refused}") };
         assert_eq!((exceeded.allowed, exceeded.kind), (1 << 20, HostMemoryKind::Handles));
         assert!(handles.bytes < (1 << 20) + (1 << 17), "{}", handles.bytes);
         drop(handles);
@@ -267,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_on_cached_versions_cost_nothing_in_a_call_and_what_they_take_after_it() {
+    fn handles_on_cached_versions_are_free_during_a_call_and_charged_in_full_after_it() {
         let memory = HostMemory::new(1 << 20);
         let mut handles = Handles::new(100_000, &memory);
         let object = large("a", 10_000);
@@ -285,21 +291,21 @@ mod tests {
     }
 
     #[test]
-    fn many_handles_on_cached_versions_are_not_looked_at_for_each_that_is_opened() {
+    fn opening_many_handles_on_cached_versions_recounts_seldom() {
         let mut handles = Handles::new(100_000, &HostMemory::new(1 << 20));
-        let (object, looks) = (large("a", 10_000), std::cell::Cell::new(0));
+        let (object, lookups) = (large("a", 10_000), std::cell::Cell::new(0));
         for _ in 0..10_000 {
-            let look = |_: &Object| {
-                looks.set(looks.get() + 1);
+            let is_cached = |_: &Object| {
+                lookups.set(lookups.get() + 1);
                 true
             };
-            handles.open(object.clone(), look).expect("it is cached");
+            handles.open(object.clone(), is_cached).expect("it is cached");
         }
-        assert!(looks.get() < 12 * 10_000, "{} looks for 10,000 handles", looks.get());
+        assert!(lookups.get() < 12 * 10_000, "{} lookups for 10,000 handles", lookups.get());
     }
 
     #[test]
-    fn versions_that_are_superseded_while_a_call_holds_them_are_charged() {
+    fn versions_superseded_while_a_call_holds_them_are_charged() {
         let memory = HostMemory::new(1 << 20);
         let mut handles = Handles::new(100_000, &memory);
         let is_superseded = std::cell::Cell::new(false);
@@ -310,6 +316,6 @@ mod tests {
         assert_eq!(memory.used(), 0);
         is_superseded.set(true);
         let refused = (0..100).find_map(|_| handles.open(large("b", 10_000), is_cached).err());
-        assert!(matches!(refused.expect("two megabytes").downcast_ref(), Some(Stop::HostMemory(_))));
+        assert!(matches!(refused.expect("two megabytes").downcast_ref(), Some(StopReason::HostMemory(_))));
     }
 }

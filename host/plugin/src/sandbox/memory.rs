@@ -1,14 +1,14 @@
-//! How much memory an instance may have.
+//! Linear memory and tables: how much of them an instance may have.
 
 use wasmtime::ResourceLimiter;
 
-use super::Stop;
+use super::StopReason;
 use crate::Limits;
 
-/// Counts the linear memory and tables of one instance, and traps a guest that wants more.
+/// Counts the linear memory and table elements of one instance, and traps a guest that exceeds its limit.
 ///
-/// It traps where WebAssembly would let `memory.grow` answer -1: like a container that is killed when out of memory, the guest ends at the
-/// place that asked for it, with a message that names the limit, rather than somewhere later in its allocator.
+/// WebAssembly would let `memory.grow` answer -1 instead. With a trap the guest ends where it asked for the memory, with a message that
+/// names the limit, like a container that is killed when it is out of memory, and not later somewhere in its allocator.
 pub(crate) struct MemoryLimiter {
     allowed: usize,
     used: usize,
@@ -28,12 +28,12 @@ impl MemoryLimiter {
         }
     }
 
-    /// Bytes in use.
+    /// Returns the bytes of linear memory in use.
     pub(crate) fn used(&self) -> usize {
         self.used
     }
 
-    /// How many core instances, memories and tables there may be, each.
+    /// Returns how many core instances, memories and tables there may be, each.
     pub(crate) fn allowed_instances(&self) -> usize {
         self.instances
     }
@@ -51,7 +51,7 @@ impl ResourceLimiter for MemoryLimiter {
         }
         let wanted = self.used.saturating_add(desired.saturating_sub(current));
         if wanted > self.allowed {
-            return Err(Stop::Memory { allowed: self.allowed, wanted }.into());
+            return Err(StopReason::Memory { allowed: self.allowed, wanted }.into());
         }
         self.used = wanted;
         Ok(true)
@@ -68,7 +68,7 @@ impl ResourceLimiter for MemoryLimiter {
         }
         let wanted = self.elements.saturating_add(desired.saturating_sub(current));
         if wanted > self.allowed_elements {
-            return Err(Stop::TableElements { allowed: self.allowed_elements, wanted }.into());
+            return Err(StopReason::TableElements { allowed: self.allowed_elements, wanted }.into());
         }
         self.elements = wanted;
         Ok(true)
@@ -105,7 +105,7 @@ mod tests {
         assert!(limiter.memory_growing(2 * PAGE, 3 * PAGE, None).expect("exactly the limit"));
         let refused = limiter.memory_growing(PAGE, 2 * PAGE, None).expect_err("above the limit");
         let wanted = 5 * PAGE;
-        assert!(matches!(refused.downcast_ref(), Some(Stop::Memory { wanted: w, .. }) if *w == wanted));
+        assert!(matches!(refused.downcast_ref(), Some(StopReason::Memory { wanted: w, .. }) if *w == wanted));
         assert_eq!(limiter.used(), 4 * PAGE);
     }
 
@@ -115,11 +115,14 @@ mod tests {
         assert!(limiter.table_growing(0, 6, None).expect("within the limit"));
         assert!(limiter.table_growing(0, 4, None).expect("exactly the limit"));
         let refused = limiter.table_growing(4, 5, None).expect_err("above the limit");
-        assert!(matches!(refused.downcast_ref(), Some(Stop::TableElements { allowed: 10, wanted: 11 })));
+        assert!(matches!(
+            refused.downcast_ref(),
+            Some(StopReason::TableElements { allowed: 10, wanted: 11 })
+        ));
     }
 
     #[test]
-    fn a_guests_own_maximum_fails_its_grow_without_a_trap() {
+    fn growing_beyond_the_guests_own_maximum_fails_without_a_trap() {
         let mut limiter = limiter();
         assert!(!limiter.memory_growing(0, 2 * PAGE, Some(PAGE)).expect("no trap"));
         assert!(!limiter.table_growing(0, 20, Some(19)).expect("no trap"));

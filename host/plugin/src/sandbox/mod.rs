@@ -1,4 +1,4 @@
-//! The state behind one instance: what it holds, what it has used up, and how it is stopped.
+//! The state behind one instance: the handles that it holds, how much of its limits it has used, and the reasons to stop it.
 
 mod console;
 mod cpu;
@@ -17,7 +17,7 @@ use wasmtime::component::{Resource, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
-pub(crate) use console::{SharedConsole, cut};
+pub(crate) use console::SharedConsole;
 pub(crate) use cpu::CpuMeter;
 pub(crate) use handles::Handles;
 #[allow(unreachable_pub, reason = "the generated bindings re-export them")]
@@ -26,9 +26,9 @@ pub(crate) use memory::MemoryLimiter;
 
 use crate::{Call, Host, HostMemoryExceeded, Limits, Misuse};
 
-/// Why the host stops a guest. Travels through the engine as the error of a trap.
+/// Why the host stops a guest. Wasmtime passes it through as the error of a trap.
 #[derive(Clone, Debug, Error)]
-pub(crate) enum Stop {
+pub(crate) enum StopReason {
     #[error("{0}")]
     Misuse(#[from] Misuse),
     #[error("used up its CPU time")]
@@ -53,13 +53,13 @@ pub(crate) struct GuestState {
     pub(crate) memory: MemoryLimiter,
     pub(crate) cpu: CpuMeter,
     pub(crate) console: SharedConsole,
-    /// The import that the guest waits in, for the message of a time-out.
+    /// The import in which the guest waits, for the message of a timeout.
     pub(crate) waiting_in: Option<&'static str>,
-    /// Bytes that one call may carry; for what the guest sends the engine holds the same limit.
+    /// `limits.messageSize`: bytes that one call may carry. The engine enforces the same limit on what the guest sends.
     pub(crate) message_size: usize,
-    /// Bytes of a manifest that the guest sends.
+    /// `limits.objectSize`: bytes of a manifest that the guest sends.
     pub(crate) object_size: usize,
-    /// Names of metrics that were complained about, so that it happens once.
+    /// Names of invalid metrics that a warning was logged for already.
     pub(crate) refused_metrics: HashSet<String>,
     pub(crate) http: http::Http,
     wasi: WasiCtx,
@@ -67,7 +67,7 @@ pub(crate) struct GuestState {
 }
 
 impl GuestState {
-    /// A store with nothing in it yet, ready to instantiate in.
+    /// Creates an empty store with all limits set, ready for an instance.
     pub(crate) fn store(
         engine: &wasmtime::Engine,
         cpu: CpuMeter,
@@ -95,7 +95,7 @@ impl GuestState {
         let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.memory);
         store.set_hostcall_fuel(limits.message_size);
-        // Of every kind, those of types that the guest defines itself included: the engine keeps them in the host's memory.
+        // This counts handles of every kind, also of resource types that the guest defines: the engine keeps them all in the host's memory.
         store.set_max_component_handles((limits.handles as usize).saturating_mul(2));
         store.epoch_deadline_callback(|mut store| store.data_mut().cpu.on_tick());
         store
@@ -107,42 +107,46 @@ impl GuestState {
         self.handles.open(object, |object| host.is_cached(object))
     }
 
-    /// Opens a handle on each object, or fails.
+    /// Opens a handle on each object.
+    ///
+    /// # Errors
+    /// If one of them exceeds a limit; the handles opened before it stay open.
     pub(crate) fn open_all(&mut self, objects: Vec<Object>) -> wasmtime::Result<Vec<Resource<ObjectHandle>>> {
         objects.into_iter().map(|object| self.open(object)).collect()
     }
 
-    /// Charges the ticks since then to the call; where there were any, others get to run. For host functions that look at many objects,
-    /// after each few.
-    pub(crate) async fn breathe(&mut self, since: &mut u64) -> wasmtime::Result<()> {
-        if self.cpu.account(since)? {
-            self.cpu.give_way().await;
-            // Meanwhile time passed that was others'.
+    /// Charges the ticks since `since` to the call, and yields to other tasks if there were any. Host functions that look at many objects
+    /// call this after every few.
+    pub(crate) async fn yield_after_tick(&mut self, since: &mut u64) -> wasmtime::Result<()> {
+        if self.cpu.charge_since(since)? {
+            self.cpu.yield_now().await;
+            // The time that other tasks took is not this call's.
             *since = self.cpu.now();
         }
         Ok(())
     }
 
-    /// Refuses an answer that is larger than one call may carry, before it is copied.
-    pub(crate) fn carry(&self, bytes: usize) -> wasmtime::Result<()> {
+    /// Errors if an answer of this size is larger than one call may carry. To be called before the answer is copied.
+    pub(crate) fn check_message_size(&self, bytes: usize) -> wasmtime::Result<()> {
         if bytes > self.message_size {
-            return Err(Stop::MessageSize { allowed: self.message_size }.into());
+            return Err(StopReason::MessageSize { allowed: self.message_size }.into());
         }
         Ok(())
     }
 
-    /// A copy of a text for the guest, if one call may carry it.
-    pub(crate) fn carried(&self, text: &str) -> wasmtime::Result<String> {
-        self.carry(text.len())?;
+    /// Copies a text for the guest. Errors if it is larger than one call may carry.
+    pub(crate) fn copy_for_guest(&self, text: &str) -> wasmtime::Result<String> {
+        self.check_message_size(text.len())?;
         Ok(text.to_owned())
     }
 
-    /// Refuses what a guest may not do while it describes itself or computes index values: those must depend on their arguments alone.
-    pub(crate) fn allow(&self, function: &'static str) -> wasmtime::Result<()> {
+    /// Errors if the guest is describing itself or computing index values: the results of those calls must depend on their arguments alone,
+    /// so most imports are not available in them.
+    pub(crate) fn check_available(&self, function: &'static str) -> wasmtime::Result<()> {
         match &self.call {
             Call::Reconcile(_) | Call::Observe(_) => Ok(()),
             call @ (Call::Instantiate | Call::Describe | Call::IndexValues(_)) => {
-                Err(Stop::from(Misuse::NotNow { function, call: call.name() }).into())
+                Err(StopReason::from(Misuse::UnavailableInCall { function, call: call.name() }).into())
             }
         }
     }

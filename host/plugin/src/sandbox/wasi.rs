@@ -1,6 +1,6 @@
-//! The WASI 0.2 that a guest gets: clocks, randomness and standard output through the host; no files, sockets, environment, arguments.
+//! The WASI 0.2 that a guest gets: clocks, randomness and standard output from the host; no files, sockets, environment or arguments.
 //!
-//! The other interfaces are there all the same, empty: language runtimes import them whether they use them or not.
+//! The interfaces for the latter exist, but offer nothing: language runtimes import them whether they use them or not.
 
 use std::convert::Infallible;
 use std::io;
@@ -85,7 +85,7 @@ impl TryRng for Random {
     }
 }
 
-/// A standard stream that ends in the console. It takes everything at once, so it never makes a guest wait.
+/// A standard stream whose output goes to the console. It accepts everything at once, so a guest never waits for it.
 #[derive(Clone)]
 struct Output {
     console: SharedConsole,
@@ -123,7 +123,7 @@ impl AsyncWrite for Output {
     }
 }
 
-/// What a guest may write in one call of `wasi:io/streams`; it calls again for more.
+/// Bytes that a guest may write in one call of `wasi:io/streams`; it calls again for more.
 const WRITE_PERMIT: usize = 64 << 10;
 
 #[async_trait::async_trait]

@@ -1,4 +1,4 @@
-;; Logs what it sees of time, in seconds of ten digits: "wall 1767225600", "mono 0000000042".
+;; Logs the time of its two clocks, in seconds with ten digits: "wall 1767225600", "mono 0000000042".
 (module
   (import "wasi:clocks/wall-clock@0.2.6" "now" (func $wall (param i32)))
   (import "wasi:clocks/monotonic-clock@0.2.6" "now" (func $mono (result i64)))
@@ -18,7 +18,7 @@
     (global.set $next (i32.add (local.get $address) (local.get $size)))
     (local.get $address))
 
-  ;; Logs the five letters of a name, and the number behind them.
+  ;; Logs a name of five letters, followed by a number.
   (func $say (param $what i32) (param $number i64)
     (local $digit i32)
     (local.set $digit (i32.add (local.get $what) (i32.const 14)))

@@ -1,10 +1,10 @@
-;; Describes itself by what the import `config` answers; each reconcile logs it, and so does the start of the module.
+;; Its descriptor is the answer of the import `config`. Each reconcile logs that answer, and so does the start of the module.
 (module
   (import "pilothouse:controller/config@0.1.0" "get" (func $config (param i32)))
   (import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
   (memory (export "memory") 1)
 
-  ;; Memory for what the host passes in: taken from the end of what is used, never given back, begun anew with each reconcile.
+  ;; Memory for what the host passes in: a bump allocator that starts again with each reconcile.
   (global $next (mut i32) (i32.const 1024))
   (func (export "cabi_realloc") (param $old i32) (param $old-size i32) (param $align i32) (param $size i32) (result i32)
     (local $address i32)
@@ -15,7 +15,7 @@
     (global.set $next (i32.add (local.get $address) (local.get $size)))
     (local.get $address))
 
-  ;; Asks for the config and logs it at level info.
+  ;; Reads the configuration and logs it at level info.
   (func $say
     (call $config (i32.const 20))
     (call $log (i32.const 1) (i32.load (i32.const 20)) (i32.load (i32.const 24)) (i32.const 0) (i32.const 0)))

@@ -1,15 +1,15 @@
-;; Describes itself by its sidecar's config, word for word; reconciles nothing. So a test can try any descriptor.
+;; Its descriptor is its sidecar's config, unchanged, so that a test can use any descriptor. Reconciles nothing.
 (module
   (memory (export "memory") 2)
 
-  ;; describe(config: string) -> result<string, string>: 0 (ok), then the very pointer and length that came in.
+  ;; describe(config: string) -> result<string, string>: 0 (ok), then the pointer and length of the argument.
   (func (export "pilothouse:controller/plugin@0.1.0#describe") (param $config i32) (param $length i32) (result i32)
     (i32.store (i32.const 16) (i32.const 0))
     (i32.store (i32.const 20) (local.get $config))
     (i32.store (i32.const 24) (local.get $length))
     (i32.const 16))
 
-  ;; Memory for what the host passes in: taken from the end of what is used, never given back, begun anew with each reconcile.
+  ;; Memory for what the host passes in: a bump allocator that starts again with each reconcile.
   (global $next (mut i32) (i32.const 1024))
   (func (export "cabi_realloc") (param $old i32) (param $old-size i32) (param $align i32) (param $size i32) (result i32)
     (local $address i32)

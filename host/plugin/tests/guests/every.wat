@@ -1,8 +1,8 @@
-;; Exports everything, describes itself by its sidecar's config, and tells in its log what it is called for.
+;; Exports all interfaces, and logs its calls. Its descriptor is its sidecar's config.
 ;;
 ;; observe logs "initial NAME", "added NAME", "updated NAME", "deleted NAME" or "resync NAME" for each notification, then does what
-;; field data.wish of its object says: trap, retry, terminal, or again (retry, the first time that this instance is told so).
-;; index.values answers data.team; for data.wish "no-index" it traps.
+;; field data.wish of its object says: trap, retry, terminal, or again (retry, but only the first time in this instance).
+;; index.values returns data.team; for data.wish "no-index" it traps.
 ;; reconcile creates the object in data.create, if there is one, then logs "VALUE: NAME" for each key with the index value data.ask.
 (module
   (import "pilothouse:controller/cache@0.1.0" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32)))
@@ -21,14 +21,14 @@
   (data (i32.const 560) "/data/create")
   (data (i32.const 576) "team")
   (data (i32.const 592) "not yet")
-  ;; What a change is called, 8 bytes each.
+  ;; Names of the changes, 8 bytes each.
   (data (i32.const 640) "added   updated deleted resync  initial ")
   (data (i32.const 700) ": ")
 
-  ;; Whether this instance was told to try again before.
+  ;; Whether this instance has returned a retry for "again" already.
   (global $again (mut i32) (i32.const 0))
 
-  ;; Memory for what the host passes in: taken from the end of what is used, never given back, begun anew with each call.
+  ;; Memory for what the host passes in: a bump allocator that starts again with each call.
   (global $next (mut i32) (i32.const 8192))
   (func $reset (global.set $next (i32.const 8192)))
   (func (export "cabi_realloc") (param $old i32) (param $old-size i32) (param $align i32) (param $size i32) (result i32)
@@ -40,14 +40,14 @@
     (global.set $next (i32.add (local.get $address) (local.get $size)))
     (local.get $address))
 
-  ;; describe(config: string) -> result<string, string>: 0 (ok), then the very pointer and length that came in.
+  ;; describe(config: string) -> result<string, string>: 0 (ok), then the pointer and length of the argument.
   (func (export "pilothouse:controller/plugin@0.1.0#describe") (param $config i32) (param $length i32) (result i32)
     (i32.store (i32.const 16) (i32.const 0))
     (i32.store (i32.const 20) (local.get $config))
     (i32.store (i32.const 24) (local.get $length))
     (i32.const 16))
 
-  ;; Logs two texts in a row.
+  ;; Logs two texts as one line.
   (func $say (param $first i32) (param $first-len i32) (param $second i32) (param $second-len i32)
     (memory.copy (i32.const 1024) (local.get $first) (local.get $first-len))
     (memory.copy (i32.add (i32.const 1024) (local.get $first-len)) (local.get $second) (local.get $second-len))

@@ -1,5 +1,5 @@
-;; One fault at a time: before it is assembled, a test puts the name of one of the faults below in the place of the call of $in-describe,
-;; $in-reconcile, $in-observe or $in-index, and leaves $nothing in the others. Describes itself by its sidecar's config.
+;; Has one fault at a time: before it assembles this text, a test replaces one of $in-describe, $in-reconcile, $in-observe and $in-index by
+;; the name of a function below, and the others by $nothing. The descriptor is the sidecar's config.
 (module
   (import "pilothouse:controller/cache@0.1.0" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32)))
   (import "pilothouse:controller/cache@0.1.0" "list" (func $list (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
@@ -28,8 +28,8 @@
   (data (i32.const 656) "\ff\fe\fd")
   (data (i32.const 672) "wanted=never")
 
-  ;; Memory for what the host passes in: taken from the end of what is used, begun anew with each call and each turn of a loop. What the
-  ;; request and the configuration point to lies below `kept`.
+  ;; Memory for what the host passes in: a bump allocator that starts again with each call and each iteration of a loop. The strings of the
+  ;; request and the configuration lie below `kept`.
   (global $next (mut i32) (i32.const 8192))
   (global $kept (mut i32) (i32.const 8192))
   (func (export "cabi_realloc") (param $old i32) (param $old-size i32) (param $align i32) (param $size i32) (result i32)
@@ -41,7 +41,7 @@
     (global.set $next (i32.add (local.get $address) (local.get $size)))
     (local.get $address))
 
-  ;; The request that is worked on.
+  ;; The current request.
   (global $watch (mut i32) (i32.const 0)) (global $watch-len (mut i32) (i32.const 0))
   (global $namespace (mut i32) (i32.const 0)) (global $namespace-len (mut i32) (i32.const 0))
   (global $name (mut i32) (i32.const 0)) (global $name-len (mut i32) (i32.const 0))
@@ -70,7 +70,7 @@
 
   (func $leaks-handles (loop $forever (drop (call $open)) (br $forever)))
 
-  ;; 100 MB, which are there: the sidecar gives memory enough.
+  ;; A log message of 100 MB; the sidecar allows enough linear memory for it.
   (func $says-too-much
     (drop (memory.grow (i32.const 1600)))
     (call $log (i32.const 1) (i32.const 65536) (i32.const 100000000) (i32.const 0) (i32.const 0)))
@@ -89,7 +89,7 @@
       (local.set $count (i32.sub (local.get $count) (i32.const 1)))
       (br_if $again (local.get $count))))
 
-  ;; A gauge with ever other label values: the eight letters count.
+  ;; A gauge with ever new label values: the eight letters are a counter.
   (func $floods-metrics
     (local $count i32)
     (local.set $count (i32.const 3000))
@@ -114,7 +114,7 @@
       (br_if $again (local.get $count)))
     (call $close (local.get $object)))
 
-  ;; A list of everything again and again, with its handles closed.
+  ;; Lists all objects again and again, and closes the handles.
   (func $storms-cache
     (local $item i32) (local $count i32)
     (loop $forever
@@ -132,7 +132,7 @@
           (br $again)))
       (br $forever)))
 
-  ;; The request's object from the server, again and again.
+  ;; Gets the request's object from the server again and again.
   (func $storms-client
     (loop $forever
       (global.set $next (global.get $kept))
@@ -142,7 +142,7 @@
       (if (i32.eqz (i32.load8_u (i32.const 256))) (then (call $close (i32.load (i32.const 260)))))
       (br $forever)))
 
-  ;; A manifest of 4 MB, which the host refuses; the refusal is what the plugin logs and then traps with.
+  ;; Creates an object from a manifest of 4 MB, which the host refuses. Logs the refusal, then traps.
   (func $writes-too-much
     (drop (memory.grow (i32.const 100)))
     (memory.fill (i32.const 262144) (i32.const 32) (i32.const 4000000))
@@ -152,7 +152,7 @@
     (call $log (i32.const 3) (i32.load (i32.const 276)) (i32.load (i32.const 280)) (i32.const 0) (i32.const 0))
     unreachable)
 
-  ;; Ever other names of eight letters, which are the counter's digits.
+  ;; Queues keys with ever new names of eight letters, which are the digits of a counter.
   (func $queues-without-end
     (local $count i32) (local $digit i32)
     (loop $forever
@@ -168,13 +168,13 @@
       (local.set $count (i32.add (local.get $count) (i32.const 1)))
       (br $forever)))
 
-  ;; A name of 100,000 bytes.
+  ;; Queues a key with a name of 100,000 bytes.
   (func $queues-at-length
     (memory.fill (i32.const 65536) (i32.const 97) (i32.const 100000))
     (call $add (global.get $watch) (global.get $watch-len) (i32.const 0) (i32.const 0)
       (i32.const 65536) (i32.const 100000)))
 
-  ;; The request's object from the server, again and again, with its handles kept.
+  ;; Gets the request's object from the server again and again, and keeps the handles.
   (func $keeps-from-server
     (loop $forever
       (global.set $next (global.get $kept))
@@ -183,7 +183,7 @@
         (i32.const 0) (i32.const 0) (i32.const 256))
       (br $forever)))
 
-  ;; A thousand handles on the object of the request, kept when the call ends.
+  ;; Opens a thousand handles on the object of the request, and keeps them when the call ends.
   (func $keeps-from-cache
     (local $count i32)
     (local.set $count (i32.const 1000))
@@ -197,20 +197,20 @@
       (i32.const 0) (i32.const 0) (local.get $selector) (local.get $length)
       (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 96)))
 
-  ;; A label selector of 100,000 bytes.
+  ;; Lists with a label selector of 100,000 bytes.
   (func $selects-at-length
     (memory.fill (i32.const 65536) (i32.const 97) (i32.const 100000))
     (call $selects (i32.const 65536) (i32.const 100000)))
 
-  ;; What no object has.
+  ;; Lists with a label that no object has.
   (func $selects-nothing (call $selects (i32.const 672) (i32.const 12)))
 
-  ;; A pointer of 100,000 bytes.
+  ;; Reads a field with a pointer of 100,000 bytes.
   (func $points-at-length
     (memory.fill (i32.const 65536) (i32.const 47) (i32.const 100000))
     (call $field (call $open) (i32.const 65536) (i32.const 100000) (i32.const 96)))
 
-  ;; One index value of 100,000 bytes.
+  ;; Prepares one index value of 100,000 bytes for `values`.
   (global $values-len (mut i32) (i32.const 0))
   (func $computes-at-length
     (memory.fill (i32.const 65536) (i32.const 97) (i32.const 100000))
@@ -218,7 +218,7 @@
     (i32.store (i32.const 132) (i32.const 100000))
     (global.set $values-len (i32.const 1)))
 
-  ;; describe(config: string) -> result<string, string>: 0 (ok), then the very pointer and length that came in.
+  ;; describe(config: string) -> result<string, string>: 0 (ok), then the pointer and length of the argument.
   (func (export "pilothouse:controller/plugin@0.1.0#describe") (param $config i32) (param $length i32) (result i32)
     (call $in-describe)
     (i32.store (i32.const 16) (i32.const 0))
@@ -247,7 +247,7 @@
     (global.set $next (i32.const 8192))
     (i32.const 48))
 
-  ;; values(index: string, object: object) -> list<string>: none, or the one that a fault put down.
+  ;; values(index: string, object: object) -> list<string>: none, or the one that $computes-at-length prepared.
   (func (export "pilothouse:controller/index@0.1.0#values")
     (param $index i32) (param $index-len i32) (param $object i32) (result i32)
     (call $in-index)

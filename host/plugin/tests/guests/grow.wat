@@ -1,4 +1,4 @@
-;; Asks for more memory, a page at a time, without end: the memory limit ends it.
+;; Grows its memory by a page at a time, without end: the memory limit stops it.
 (module
   (memory (export "memory") 1)
 
@@ -10,7 +10,7 @@
   (func (export "pilothouse:controller/plugin@0.1.0#describe") (param i32 i32) (result i32)
     (i32.const 16))
 
-  ;; Memory for what the host passes in: taken from the end of what is used, never given back, begun anew with each call (see `reset`).
+  ;; Memory for what the host passes in: a bump allocator that starts again with each call (see `reset`).
   (global $next (mut i32) (i32.const 8192))
   (func $reset (global.set $next (i32.const 8192)))
   (func (export "cabi_realloc") (param $old i32) (param $old-size i32) (param $align i32) (param $size i32) (result i32)

@@ -1,4 +1,5 @@
-;; Exports index beside reconcile: the values of index "names" are name twice and kind; any other index asks the cache, which traps.
+;; Exports index beside reconcile. The values of the index "names" are the name (twice) and the kind; any other index calls the cache, which
+;; traps.
 (module
   (import "pilothouse:controller/objects@0.1.0" "[method]object.text"
     (func $text (param i32 i32 i32 i32)))
@@ -14,7 +15,7 @@
   (func (export "pilothouse:controller/plugin@0.1.0#describe") (param i32 i32) (result i32)
     (i32.const 16))
 
-  ;; Memory for what the host passes in: taken from the end of what is used, never given back, begun anew with each call (see `reset`).
+  ;; Memory for what the host passes in: a bump allocator that starts again with each call (see `reset`).
   (global $next (mut i32) (i32.const 8192))
   (func $reset (global.set $next (i32.const 8192)))
   (func (export "cabi_realloc") (param $old i32) (param $old-size i32) (param $align i32) (param $size i32) (result i32)

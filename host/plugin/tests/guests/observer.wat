@@ -1,4 +1,4 @@
-;; Logs the name of each object that it is told of, and fails for one that is called "poison".
+;; Logs the name of each object that it observes, and traps for one named "poison".
 (module
   (import "pilothouse:controller/changes@0.1.0" "[method]batch.after" (func $after (param i32 i32 i32)))
   (import "pilothouse:controller/changes@0.1.0" "[method]batch.after-field"
@@ -18,7 +18,7 @@
   (func (export "pilothouse:controller/plugin@0.1.0#describe") (param i32 i32) (result i32)
     (i32.const 16))
 
-  ;; Memory for what the host passes in: taken from the end of what is used, never given back, begun anew with each call (see `reset`).
+  ;; Memory for what the host passes in: a bump allocator that starts again with each call (see `reset`).
   (global $next (mut i32) (i32.const 8192))
   (func $reset (global.set $next (i32.const 8192)))
   (func (export "cabi_realloc") (param $old i32) (param $old-size i32) (param $align i32) (param $size i32) (result i32)
@@ -50,11 +50,11 @@
             (call $log (i32.const 1) (i32.load (i32.const 100)) (i32.load (i32.const 104)) (i32.const 0) (i32.const 0))
             ;; "pois…"
             (if (i32.eq (i32.load (i32.load (i32.const 100))) (i32.const 0x73696f70)) (then unreachable))
-            ;; The same as JSON, without a handle.
+            ;; The name as JSON, without a handle.
             (call $after-field (local.get $batch) (local.get $position) (i32.const 512) (i32.const 14) (i32.const 96))
             (call $log (i32.const 0) (i32.load (i32.const 100)) (i32.load (i32.const 104)) (i32.const 0) (i32.const 0)))
           (else
-            ;; Deleted: only the key tells the name.
+            ;; Deleted: only the key has the name.
             (call $log (i32.const 2) (i32.load offset=20 (local.get $list)) (i32.load offset=24 (local.get $list))
               (i32.const 0) (i32.const 0))))
         (local.set $list (i32.add (local.get $list) (i32.const 32)))

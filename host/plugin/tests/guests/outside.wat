@@ -1,5 +1,5 @@
-;; Tries to get out through WASI preview 1, as a language runtime would: for each thing that it reaches or not it logs a line, the name and
-;; the error number in two digits, such as "open 08" (bad descriptor). Then does as `attempt` says: 0 sleeps for an hour, else exits.
+;; Tries to escape its sandbox through WASI preview 1, as a language runtime would. For each attempt it logs a line with a name and the
+;; error number or a count in two digits, such as "open 08" (bad descriptor). Then, if `attempt` is 0 it sleeps for an hour, else it exits.
 (module
   (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_read" (func $fd_read (param i32 i32 i32 i32) (result i32)))
@@ -13,7 +13,7 @@
   (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll_oneoff (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "proc_exit" (func $proc_exit (param i32)))
   (import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
-  ;; The adapter for preview 1 takes 64 KiB for itself from cabi_realloc, for good: so there is more memory, and nothing is ever reset.
+  ;; The adapter for preview 1 allocates 64 KiB from cabi_realloc and keeps them: so there is more memory, and it is never reset.
   (memory (export "memory") 8)
 
   (global $next (mut i32) (i32.const 8192))
@@ -37,7 +37,7 @@
   ;; Where input would go: 64 bytes at 768.
   (data (i32.const 704) "\00\03\00\00\40\00\00\00")
 
-  ;; Logs the eight letters of a name, and a number in two digits.
+  ;; Logs a name of eight letters, followed by a number in two digits.
   (func $say (param $what i32) (param $number i32)
     (i32.store8 (i32.add (local.get $what) (i32.const 8)) (i32.add (i32.const 48) (i32.div_u (local.get $number) (i32.const 10))))
     (i32.store8 (i32.add (local.get $what) (i32.const 9)) (i32.add (i32.const 48) (i32.rem_u (local.get $number) (i32.const 10))))
@@ -53,7 +53,7 @@
     (param i32) (param i32) (param i32) (param i32) (param i32) (param i32)
     (param i32) (param i32) (param $attempt i32) (param i32) (param i32)
     (result i32)
-    ;; A folder that was opened beforehand, the only way to a file.
+    ;; A preopened directory, which is the only way to a file.
     (call $say (i32.const 1024) (call $fd_prestat_get (i32.const 3) (i32.const 640)))
     (call $say (i32.const 1040)
       (call $path_open (i32.const 3) (i32.const 0) (i32.const 512) (i32.const 11) (i32.const 0) (i64.const 2) (i64.const 0)
@@ -67,7 +67,7 @@
     (call $say (i32.const 1088) (i32.load (i32.const 640)))
     (drop (call $args_sizes_get (i32.const 640) (i32.const 644)))
     (call $say (i32.const 1104) (i32.load (i32.const 640)))
-    ;; The clock of the process's CPU time, which would tell of its neighbours.
+    ;; The clock of the process's CPU time, which would leak information about other plugins.
     (call $say (i32.const 1120) (call $clock_time_get (i32.const 2) (i64.const 1) (i32.const 640)))
     (if (i32.eqz (local.get $attempt)) (then (call $sleep)))
     (if (local.get $attempt) (then (call $proc_exit (i32.const 3))))

@@ -1,6 +1,6 @@
-;; Tries the network through WASI's sockets: connects a TCP socket, binds a UDP socket and looks a name up, and logs the error code of each
-;; in two digits; "99" would be success. The first letter of the name of its object says what else: 'm' makes handles of a type of its own,
-;; without end. Its imports are beyond the contract, so the tests give it a component type.
+;; Tries to use the network through WASI's sockets: connects a TCP socket, binds a UDP socket and resolves a name. Logs the error code of
+;; each in two digits; "99" would be success. If the name of the object begins with 'm', it instead creates handles of its own resource type
+;; without end. Its imports are not in the contract, so the tests add a component type.
 (module
   (import "wasi:sockets/instance-network@0.2.0" "instance-network" (func $network (result i32)))
   (import "wasi:sockets/tcp-create-socket@0.2.0" "create-tcp-socket" (func $create-tcp (param i32 i32)))
@@ -34,7 +34,7 @@
     (global.set $next (i32.add (local.get $address) (local.get $size)))
     (local.get $address))
 
-  ;; Logs the five letters of a name, and the error code of the result at 80, which is `at` bytes behind its tag.
+  ;; Logs a name of five letters, followed by the error code of the result at 80. The code is `at` bytes after the tag.
   (func $say (param $what i32) (param $at i32)
     (local $code i32)
     (local.set $code (i32.const 99))

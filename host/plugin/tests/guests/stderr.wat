@@ -1,5 +1,5 @@
-;; Speaks to the host as language runtimes do, through WASI preview 1: writes to standard output and error, checks that clocks and
-;; randomness work and that there are no environment and no files, then does as `attempt` says: 0 traps, 1 exits, else done.
+;; Uses WASI preview 1 like a language runtime: writes to standard output and error, and checks that clocks and randomness work and that
+;; there are no environment variables and no files. Then, if `attempt` is 0 it traps, if it is 1 it exits, else it is done.
 (module
   (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "clock_time_get" (func $clock_time_get (param i32 i64 i32) (result i32)))
@@ -7,7 +7,7 @@
   (import "wasi_snapshot_preview1" "environ_sizes_get" (func $environ_sizes_get (param i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_prestat_get" (func $fd_prestat_get (param i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "proc_exit" (func $proc_exit (param i32)))
-  ;; The adapter for preview 1 takes 64 KiB for itself from cabi_realloc, for good: so there is more memory, and nothing is ever reset.
+  ;; The adapter for preview 1 allocates 64 KiB from cabi_realloc and keeps them: so there is more memory, and it is never reset.
   (memory (export "memory") 4)
 
   ;; The descriptor, and the answer of describe: 0 (ok), then pointer and length of the text.
@@ -18,7 +18,7 @@
   (func (export "pilothouse:controller/plugin@0.1.0#describe") (param i32 i32) (result i32)
     (i32.const 16))
 
-  ;; Memory for what the host passes in: taken from the end of what is used, never given back.
+  ;; Memory for what the host passes in: a bump allocator that never frees.
   (global $next (mut i32) (i32.const 8192))
   (func (export "cabi_realloc") (param $old i32) (param $old-size i32) (param $align i32) (param $size i32) (result i32)
     (local $address i32)
@@ -43,21 +43,21 @@
     (result i32)
     (drop (call $fd_write (i32.const 1) (i32.const 640) (i32.const 1) (i32.const 700)))
     (drop (call $fd_write (i32.const 2) (i32.const 648) (i32.const 1) (i32.const 700)))
-    ;; A wall clock that stands at the epoch or an empty random buffer is a failure of the host.
+    ;; A wall clock at the epoch or an empty random buffer is a bug of the host.
     (drop (call $clock_time_get (i32.const 0) (i64.const 1) (i32.const 704)))
     (if (i64.eqz (i64.load (i32.const 704))) (then (return (call $failure (i32.const 704)))))
     (drop (call $random_get (i32.const 712) (i32.const 8)))
     (if (i64.eqz (i64.load (i32.const 712))) (then (return (call $failure (i32.const 712)))))
     (drop (call $environ_sizes_get (i32.const 720) (i32.const 724)))
     (if (i32.load (i32.const 720)) (then (return (call $failure (i32.const 720)))))
-    ;; No preopened folder: the first descriptor after the standard streams is bad (8).
+    ;; No preopened directory: the first descriptor after the standard streams is bad (8).
     (if (i32.ne (call $fd_prestat_get (i32.const 3) (i32.const 728)) (i32.const 8))
       (then (return (call $failure (i32.const 728)))))
     (if (i32.eqz (local.get $attempt)) (then unreachable))
     (if (i32.eq (local.get $attempt) (i32.const 1)) (then (call $proc_exit (i32.const 3))))
     (i32.const 48))
 
-  ;; A retry with the name of what failed, as far as this file cares: an empty text.
+  ;; A retry with an empty message.
   (func $failure (param $address i32) (result i32)
     (i32.store8 (i32.const 64) (i32.const 1))
     (i32.const 64))

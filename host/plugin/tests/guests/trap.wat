@@ -1,4 +1,4 @@
-;; Complains in its log, then traps, at every reconcile: the others go on, the key is retried with backoff.
+;; Logs an error and then traps at every reconcile. Other plugins go on, and the key is retried with backoff.
 (module
   ;; log(level, message, fields): 3 is the level error.
   (import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
@@ -12,7 +12,7 @@
   (func (export "pilothouse:controller/plugin@0.1.0#describe") (param i32 i32) (result i32)
     (i32.const 16))
 
-  ;; Memory for what the host passes in: taken from the end of what is used, never given back, begun anew with each call (see `reset`).
+  ;; Memory for what the host passes in: a bump allocator that starts again with each call (see `reset`).
   (global $next (mut i32) (i32.const 8192))
   (func $reset (global.set $next (i32.const 8192)))
   (func (export "cabi_realloc") (param $old i32) (param $old-size i32) (param $align i32) (param $size i32) (result i32)
@@ -24,7 +24,7 @@
     (global.set $next (i32.add (local.get $address) (local.get $size)))
     (local.get $address))
 
-  ;; What it complains of, with one field: key and value, each address and length.
+  ;; The error message, and one field: address and length of its key, and of its value.
   (data (i32.const 512) "no such luck")
   (data (i32.const 528) "\20\02\00\00\02\00\00\00\24\02\00\00\02\00\00\00")
   (data (i32.const 544) "at\00\00:7")

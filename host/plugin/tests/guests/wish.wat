@@ -1,5 +1,5 @@
-;; Does what field data.wish of its ConfigMap begins with; no object or no wish: done.
-;; Each wish is one behaviour that the host must stand, or one function that it must serve.
+;; Does what the first letter of the field data.wish of its ConfigMap says. Without an object or a wish it is done.
+;; Each wish is a misbehaviour that the host must handle, or a call of a function that it must serve.
 (module
   (import "pilothouse:controller/cache@0.1.0" "list-fields"
     (func $list-fields (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
@@ -39,7 +39,7 @@
   (func (export "pilothouse:controller/plugin@0.1.0#describe") (param i32 i32) (result i32)
     (i32.const 16))
 
-  ;; Memory for what the host passes in: taken from the end of what is used, never given back, begun anew with each call (see `reset`).
+  ;; Memory for what the host passes in: a bump allocator that starts again with each call (see `reset`).
   (global $next (mut i32) (i32.const 8192))
   (func $reset (global.set $next (i32.const 8192)))
   (func (export "cabi_realloc") (param $old i32) (param $old-size i32) (param $align i32) (param $size i32) (result i32)
@@ -54,7 +54,7 @@
   (data (i32.const 512) "/data/wish")
   (data (i32.const 896) "v1\00\00ConfigMap")
 
-  ;; Two pointers, /data/wish and /metadata/labels: address and length of each.
+  ;; A list of two pointers, /data/wish and /metadata/labels: address and length of each.
   (data (i32.const 976) "status")
   (data (i32.const 944) "/metadata/labels")
   (data (i32.const 928) "\00\02\00\00\0a\00\00\00\b0\03\00\00\10\00\00\00")
@@ -110,7 +110,7 @@
     (result i32)
     (local $object i32) (local $wish i32) (local $wish-len i32) (local $first i32) (local $count i32)
     (call $reset)
-    ;; The request itself lies where `reset` begins: leave room for it, or the answers of the host overwrite it.
+    ;; The strings of the request lie where `reset` begins, and the answers of the host must not overwrite them.
     (global.set $next (i32.const 16384))
     (call $get (local.get $watch) (local.get $watch-len) (local.get $namespace) (local.get $namespace-len)
       (local.get $name) (local.get $name-len) (i32.const 80))
@@ -145,12 +145,12 @@
         (return (i32.const 64))))
     (if (i32.eq (local.get $first) (i32.const 114)) ;; 'r'
       (then
-        ;; retry: an error, to be tried again; its text is the wish
+        ;; retry: a retryable error whose message is the wish
         (call $close (local.get $object))
         (return (call $failure (i32.const 0) (local.get $wish) (local.get $wish-len)))))
     (if (i32.eq (local.get $first) (i32.const 116)) ;; 't'
       (then
-        ;; terminal: an error, not to be tried again
+        ;; terminal: a terminal error whose message is the wish
         (call $close (local.get $object))
         (return (call $failure (i32.const 1) (local.get $wish) (local.get $wish-len)))))
     (if (i32.eq (local.get $first) (i32.const 112)) ;; 'p'
@@ -163,18 +163,18 @@
         (drop (call $recurse (i32.const 0)))))
     (if (i32.eq (local.get $first) (i32.const 107)) ;; 'k'
       (then
-        ;; keep: the handle stays open
+        ;; keep: leaves the handle open
         (return (i32.const 48))))
     (if (i32.eq (local.get $first) (i32.const 111)) ;; 'o'
       (then
-        ;; open: handles without end
+        ;; open: opens handles without end
         (loop $again
           (call $get (local.get $watch) (local.get $watch-len) (local.get $namespace) (local.get $namespace-len)
             (local.get $name) (local.get $name-len) (i32.const 80))
           (br $again))))
     (if (i32.eq (local.get $first) (i32.const 117)) ;; 'u'
       (then
-        ;; unknown: a watch that isn't declared (the wish is its name)
+        ;; unknown: reads a watch that is not declared (the wish is its name)
         (call $get (local.get $wish) (local.get $wish-len) (local.get $namespace) (local.get $namespace-len)
           (local.get $name) (local.get $name-len) (i32.const 80))))
     (if (i32.eq (local.get $first) (i32.const 104)) ;; 'h'
@@ -184,7 +184,7 @@
         (call $log (i32.const 1) (i32.const 8192) (i32.const 17000000) (i32.const 0) (i32.const 0))))
     (if (i32.eq (local.get $first) (i32.const 98)) ;; 'b'
       (then
-        ;; bad: a log message that isn't UTF-8
+        ;; bad: a log message that is not UTF-8
         (i32.store (i32.const 128) (i32.const 0xfffefdfc))
         (call $log (i32.const 1) (i32.const 128) (i32.const 4) (i32.const 0) (i32.const 0))))
     (if (i32.eq (local.get $first) (i32.const 120)) ;; 'x'
@@ -193,7 +193,7 @@
         (call $log (i32.const 1) (i32.const 0x7ffffff0) (i32.const 100) (i32.const 0) (i32.const 0))))
     (if (i32.eq (local.get $first) (i32.const 102)) ;; 'f'
       (then
-        ;; flood: log lines without end, then done
+        ;; flood: 5,000 log lines, then done
         (local.set $count (i32.const 5000))
         (loop $again
           (call $log (i32.const 1) (local.get $wish) (local.get $wish-len) (i32.const 0) (i32.const 0))
@@ -203,11 +203,11 @@
         (return (i32.const 48))))
     (if (i32.eq (local.get $first) (i32.const 99)) ;; 'c'
       (then
-        ;; create: what follows the c is the manifest; an error of the server is a retry
+        ;; create: the manifest follows the c; an error of the server is returned as a retry
         (call $close (local.get $object))
         (call $create (i32.add (local.get $wish) (i32.const 1)) (i32.sub (local.get $wish-len) (i32.const 1)) (i32.const 0) (i32.const 0) (i32.const 256))
         (if (i32.load8_u (i32.const 256))
-          ;; Of every error that holds a text the text is at 264, after result and variant tags of 4 and 4 bytes.
+          ;; In every error with a text, the text is at 264, after the tags of the result and the variant, 4 bytes each.
           (then (return (call $failure (i32.const 0) (i32.load (i32.const 264)) (i32.load (i32.const 268))))))
         (call $close (i32.load (i32.const 260)))
         (return (i32.const 48))))
@@ -221,7 +221,7 @@
         (return (i32.const 48))))
     (if (i32.eq (local.get $first) (i32.const 113)) ;; 'q'
       (then
-        ;; queue: this key again after 2 s, by the queue; a metric and an Event besides
+        ;; queue: queues this key again after 2 s, and records a metric and an Event
         (call $add-after (local.get $watch) (local.get $watch-len) (local.get $namespace) (local.get $namespace-len)
           (local.get $name) (local.get $name-len) (i32.const 2000))
         (call $counter (local.get $wish) (local.get $wish-len) (i32.const 0) (i32.const 0) (f64.const 2))
@@ -231,7 +231,7 @@
         (return (i32.const 48))))
     (if (i32.eq (local.get $first) (i32.const 103)) ;; 'g'
       (then
-        ;; get: the object and all ConfigMaps, live; then update with the wish; then apply it, by force, to the status
+        ;; get: gets the object and lists all ConfigMaps from the server, updates with the wish, then applies it by force to the status
         (call $close (local.get $object))
         (call $client-get (i32.const 896) (i32.const 2) (i32.const 900) (i32.const 9)
           (local.get $namespace) (local.get $namespace-len) (local.get $name) (local.get $name-len)
@@ -244,7 +244,7 @@
         (if (i32.ne (i32.load (i32.const 264)) (i32.const 1)) (then unreachable))
         (call $close (i32.load (i32.load (i32.const 260))))
         (call $update (local.get $wish) (local.get $wish-len) (i32.const 0) (i32.const 0) (i32.const 256))
-        (if (i32.ne (i32.load8_u (i32.const 260)) (i32.const 3)) (then unreachable)) ;; invalid: the wish is no JSON
+        (if (i32.ne (i32.load8_u (i32.const 260)) (i32.const 3)) (then unreachable)) ;; invalid: the wish is not JSON
         (call $patch (i32.const 896) (i32.const 2) (i32.const 900) (i32.const 9)
           (local.get $namespace) (local.get $namespace-len) (local.get $name) (local.get $name-len)
           (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 1) ;; apply, with no field manager of its own, by force
@@ -252,7 +252,7 @@
         (return (i32.const 48))))
     (if (i32.eq (local.get $first) (i32.const 119)) ;; 'w'
       (then
-        ;; wishes: the values at the two pointers for every object, in one call; a line per object
+        ;; wishes: reads the values at the two pointers for every object in one call; logs a line per object
         (call $close (local.get $object))
         (call $list-fields (local.get $watch) (local.get $watch-len)
           (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
@@ -272,7 +272,7 @@
         (return (i32.const 48))))
     (if (i32.eq (local.get $first) (i32.const 118)) ;; 'v'
       (then
-        ;; values: whole objects, each as many times as the wish is long
+        ;; values: reads whole objects, each as many times as the wish has bytes
         (call $close (local.get $object))
         (call $list-fields (local.get $watch) (local.get $watch-len)
           (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
@@ -280,7 +280,7 @@
         (return (i32.const 48))))
     (if (i32.eq (local.get $first) (i32.const 121)) ;; 'y'
       (then
-        ;; yield: the values at the two pointers in one call, as JSON and as text; a line each
+        ;; yield: reads the values at the two pointers in one call, as JSON and as text; logs a line for each call
         (call $fields (local.get $object) (i32.const 928) (i32.const 2) (i32.const 96))
         (call $first-of-two)
         (call $texts (local.get $object) (i32.const 928) (i32.const 2) (i32.const 96))
@@ -289,19 +289,19 @@
         (return (i32.const 48))))
     (if (i32.eq (local.get $first) (i32.const 106)) ;; 'j'
       (then
-        ;; json: the whole object as many times as the wish is long
+        ;; json: reads the whole object as many times as the wish has bytes
         (call $fields (local.get $object) (i32.const 48000) (local.get $wish-len) (i32.const 96))
         (call $close (local.get $object))
         (return (i32.const 48))))
     (if (i32.eq (local.get $first) (i32.const 122)) ;; 'z'
       (then
-        ;; the same by texts
+        ;; z: the same with object.texts
         (call $texts (local.get $object) (i32.const 48000) (local.get $wish-len) (i32.const 96))
         (call $close (local.get $object))
         (return (i32.const 48))))
     (if (i32.eq (local.get $first) (i32.const 108)) ;; 'l'
       (then
-        ;; list: pages of two; a line per page
+        ;; list: reads pages of two objects; logs a line per page
         (call $close (local.get $object))
         (global.set $cursor (i32.const 0)) (global.set $cursor-len (i32.const 0))
         (loop $again

@@ -1,4 +1,4 @@
-//! A host that answers from what a test put in, and remembers what it was asked.
+//! A fake host with objects that a test puts in, which records the calls that change something.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) enum Server {
     Accepts,
     /// Answers with this error.
     Refuses(ApiError),
-    /// Never answers; the guard tells whether the request was given up.
+    /// Never answers. The request holds a clone of the guard until it is dropped.
     Hangs(Arc<()>),
 }
 
@@ -40,15 +40,15 @@ pub(crate) struct FakeHost {
     config: Option<String>,
     objects: Mutex<BTreeMap<ObjectKey, Object>>,
     lines: Mutex<Vec<Line>>,
-    asked: Mutex<Vec<String>>,
+    calls: Mutex<Vec<String>>,
     host_memory: HostMemory,
     queued: Mutex<Vec<HostMemoryCharge>>,
-    /// Whether a list never ends.
+    /// Whether lists of the cache have no end.
     is_endless: bool,
 }
 
 impl FakeHost {
-    pub(crate) fn with(server: Server) -> Self {
+    pub(crate) fn with_server(server: Server) -> Self {
         Self { server, ..Self::default() }
     }
 
@@ -56,13 +56,13 @@ impl FakeHost {
         Self { config: Some(config.to_owned()), ..Self::default() }
     }
 
-    /// The same, for whose plugin no more than this may be held.
-    pub(crate) fn holding(self, bytes: usize) -> Self {
+    /// Limits the plugin's host memory.
+    pub(crate) fn with_host_memory(self, bytes: usize) -> Self {
         self.host_memory.set_limit(bytes);
         self
     }
 
-    /// The same with a cache in which there is always more.
+    /// Makes lists of the cache endless.
     pub(crate) fn endless(self) -> Self {
         Self { is_endless: true, ..self }
     }
@@ -87,13 +87,13 @@ impl FakeHost {
         self.lines().into_iter().filter(|line| line.source == source).map(|line| line.message).collect()
     }
 
-    /// Every call that changes something, in order.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        self.asked.lock().clone()
+    /// Returns all calls for the API server, the queue, Events and metrics, in order.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        self.calls.lock().clone()
     }
 
-    fn ask(&self, what: String) {
-        self.asked.lock().push(what);
+    fn record(&self, call: String) {
+        self.calls.lock().push(call);
     }
 
     fn check(watch: &str) -> Result<(), Misuse> {
@@ -166,8 +166,8 @@ impl Host for FakeHost {
         key: &ObjectKey,
         _: &str,
     ) -> Result<Object, ApiError> {
-        self.ask(format!("{}: get {} {} {key}", call.name(), target.api_version, target.kind));
-        // Another version than the cache's, as any object is that comes from the server.
+        self.record(format!("{}: get {} {} {key}", call.name(), target.api_version, target.kind));
+        // A new object and not the cache's, as always when an object comes from the server.
         let object =
             self.objects.lock().get(key).map(|cached| Object::from_json(cached.json()).expect("an object"));
         object.ok_or_else(|| ApiError::NotFound(format!("{} {key}", target.kind)))
@@ -180,14 +180,14 @@ impl Host for FakeHost {
         options: &ListOptions,
     ) -> Result<LivePage, ApiError> {
         let ListOptions { namespace, limit, .. } = options;
-        self.ask(format!("{}: list {} in {namespace}, at most {limit}", call.name(), target.kind));
+        self.record(format!("{}: list {} in {namespace}, at most {limit}", call.name(), target.kind));
         Ok(LivePage { items: self.objects.lock().values().cloned().collect(), next: String::new() })
     }
 
     async fn client_create(&self, call: &Call, manifest: String, _: &str) -> Result<Object, ApiError> {
-        // As on a network: the answer is not there at once.
+        // A network does not answer at once.
         tokio::task::yield_now().await;
-        self.ask(format!("{}: create {manifest}", call.name()));
+        self.record(format!("{}: create {manifest}", call.name()));
         match &self.server {
             Server::Accepts => Object::from_json(&manifest).map_err(|error| {
                 ApiError::Invalid(vec![pilothouse_plugin::Cause {
@@ -223,7 +223,7 @@ impl Host for FakeHost {
     ) -> Result<Object, ApiError> {
         let Patch { patch_type, body } = patch;
         let kind = &target.kind;
-        self.ask(format!("{}: patch {kind} {key} {subresource} {patch_type:?} {body}", call.name()));
+        self.record(format!("{}: patch {kind} {key} {subresource} {patch_type:?} {body}", call.name()));
         Err(ApiError::TooManyRequests { retry_after_ms: u32::MAX })
     }
 
@@ -235,7 +235,7 @@ impl Host for FakeHost {
         options: &DeleteOptions,
     ) -> Result<(), ApiError> {
         let ObjectType { api_version, kind } = target;
-        self.ask(format!("{}: delete {api_version} {kind} {key} {options:?}", call.name()));
+        self.record(format!("{}: delete {api_version} {kind} {key} {options:?}", call.name()));
         Ok(())
     }
 
@@ -252,14 +252,14 @@ impl Host for FakeHost {
     ) -> Result<(), Misuse> {
         Self::check(watch)?;
         let bytes = key.as_str().len();
-        self.ask(format!("{}: queue {watch} {key} after {delay:?}", call.name()));
+        self.record(format!("{}: queue {watch} {key} after {delay:?}", call.name()));
         self.queued.lock().push(self.host_memory.try_charge(HostMemoryKind::QueuedKeys, bytes)?);
         Ok(())
     }
 
     fn publish_event(&self, call: &Call, event: PluginEvent<'_>) {
         let key = event.regarding.key();
-        self.ask(format!("{}: event {key} {} {}", call.name(), event.warning, event.note));
+        self.record(format!("{}: event {key} {} {}", call.name(), event.warning, event.note));
     }
 
     fn log(&self, call: &Call, line: LogLine<'_>) {
@@ -272,7 +272,7 @@ impl Host for FakeHost {
     }
 
     fn metric(&self, call: &Call, sample: MetricSample<'_>) {
-        self.ask(format!("{}: {:?} {} {}", call.name(), sample.kind, sample.name, sample.value));
+        self.record(format!("{}: {:?} {} {}", call.name(), sample.kind, sample.name, sample.value));
     }
 
     fn wall_clock(&self) -> Duration {

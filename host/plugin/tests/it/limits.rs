@@ -1,4 +1,4 @@
-//! What a guest can't exceed, and how that is said.
+//! Limits of a guest, and the faults of exceeding them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use crate::fake_host::{FakeHost, Server};
 use crate::{fault, instance_of, request, wish, wish_with};
 
 #[tokio::test]
-async fn an_endless_loop_ends_at_the_time_limit_and_gives_the_thread_back_meanwhile() {
+async fn an_endless_loop_yields_and_ends_at_the_time_limit() {
     let host = Arc::new(FakeHost::default());
     let limits = Limits { reconcile_timeout: Duration::from_millis(100), ..Limits::default() };
     let mut instance = instance_of("loop", &host, &limits).await;
-    // On the test's only thread: it gets to run only because the guest yields.
+    // The test has only one thread, so the other task runs only if the guest yields.
     let mut turns = 0_u32;
-    let others = async {
+    let other_task = async {
         loop {
             turns += 1;
             tokio::task::yield_now().await;
@@ -24,7 +24,7 @@ async fn an_endless_loop_ends_at_the_time_limit_and_gives_the_thread_back_meanwh
     let answer = tokio::select! {
         biased;
         answer = instance.reconcile(request("a")) => answer,
-        () = others => unreachable!("it never ends"),
+        () = other_task => unreachable!("it never ends"),
     };
     let timeout = fault(answer);
     assert!(timeout.is_timeout(), "{timeout}");
@@ -33,13 +33,13 @@ async fn an_endless_loop_ends_at_the_time_limit_and_gives_the_thread_back_meanwh
     };
     assert_eq!((*limit, *allowed, waiting_in), ("reconcileTimeout", limits.reconcile_timeout, &None));
     assert!(*computing > Duration::ZERO, "{computing:?}");
-    // The guest always comes first, so this is a turn that it gave away.
+    // The guest is always polled first, so the other task ran when the guest yielded.
     assert!(turns > 0, "{turns}");
     assert!(!instance.is_usable());
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_virtual_time_an_endless_loop_ends_by_its_cpu_time() {
+async fn an_endless_loop_ends_by_its_cpu_time_while_the_clock_is_paused() {
     let host = Arc::new(FakeHost::default());
     let limits = Limits { reconcile_timeout: Duration::from_millis(50), ..Limits::default() };
     let mut instance = instance_of("loop", &host, &limits).await;
@@ -48,20 +48,19 @@ async fn in_virtual_time_an_endless_loop_ends_by_its_cpu_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_answers_ends_at_the_time_limit_and_the_request_is_given_up() {
+async fn waiting_for_the_server_ends_at_the_time_limit_and_drops_the_request() {
     let guard = Arc::new(());
-    let host = FakeHost::with(Server::Hangs(guard.clone()));
+    let host = FakeHost::with_server(Server::Hangs(guard.clone()));
     let (answer, _) = wish_with("create", host, &Limits::default()).await;
     let timeout = fault(answer);
     let FaultKind::Timeout { waiting_in, allowed, .. } = timeout.kind() else { panic!("{timeout}") };
     assert_eq!(waiting_in.as_deref(), Some("client.create"));
     assert_eq!(*allowed, Duration::from_secs(30));
-    // The host's own and ours.
     assert_eq!(Arc::strong_count(&guard), 1, "the host is dropped, and with it the request");
 }
 
 #[tokio::test]
-async fn memory_without_end_ends_at_the_memory_limit() {
+async fn growing_memory_traps_at_the_memory_limit() {
     let host = Arc::new(FakeHost::default());
     let limits = Limits { memory: 1 << 20, ..Limits::default() };
     let mut instance = instance_of("grow", &host, &limits).await;
@@ -72,7 +71,7 @@ async fn memory_without_end_ends_at_the_memory_limit() {
 }
 
 #[tokio::test]
-async fn a_module_that_starts_above_the_memory_limit_is_refused_by_the_limits_name() {
+async fn a_module_that_starts_above_the_memory_limit_is_refused_with_the_limits_name() {
     let host = Arc::new(FakeHost::default());
     let limits = Limits { memory: 1 << 10, ..Limits::default() };
     let code = crate::code_of("done").await;
@@ -82,7 +81,7 @@ async fn a_module_that_starts_above_the_memory_limit_is_refused_by_the_limits_na
 }
 
 #[tokio::test]
-async fn endless_recursion_ends_at_the_stack_and_says_where() {
+async fn endless_recursion_overflows_the_stack_and_names_the_functions() {
     let (answer, _) = wish("stack").await;
     let exceeded = fault(answer);
     let expected = "reconcile exceeded its stack of 512 KiB in recurse < recurse < recurse: call less deeply";
@@ -90,14 +89,14 @@ async fn endless_recursion_ends_at_the_stack_and_says_where() {
 }
 
 #[tokio::test]
-async fn handles_without_end_end_at_the_handle_limit() {
+async fn opening_handles_traps_at_the_handle_limit() {
     let (answer, _) =
         wish_with("open", FakeHost::default(), &Limits { handles: 50, ..Limits::default() }).await;
     assert_eq!(fault(answer).kind(), &FaultKind::Handles { allowed: 50 });
 }
 
 #[tokio::test]
-async fn an_instance_that_leaks_handles_is_retired_before_it_fails() {
+async fn an_instance_that_leaks_handles_is_unusable_before_it_fails() {
     let host = Arc::new(FakeHost::default());
     host.put_wish("a", "keep");
     let limits = Limits { handles: 10, ..Limits::default() };
@@ -111,7 +110,7 @@ async fn an_instance_that_leaks_handles_is_retired_before_it_fails() {
 }
 
 #[tokio::test]
-async fn a_message_above_the_limit_is_refused_by_its_name() {
+async fn a_message_above_the_limit_is_refused_with_the_limits_name() {
     let (answer, host) = wish("huge").await;
     let exceeded = fault(answer);
     assert_eq!(exceeded.kind(), &FaultKind::MessageSize { allowed: 16 << 20 });
@@ -120,7 +119,7 @@ async fn a_message_above_the_limit_is_refused_by_its_name() {
 }
 
 #[tokio::test]
-async fn text_that_is_no_utf8_or_outside_memory_traps() {
+async fn text_that_is_not_utf8_or_outside_of_memory_traps() {
     for wish_text in ["bad", "x: outside"] {
         let (answer, host) = wish(wish_text).await;
         let trap = fault(answer);
@@ -131,7 +130,7 @@ async fn text_that_is_no_utf8_or_outside_memory_traps() {
 
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_call_poisons_the_instance() {
-    let host = FakeHost::with(Server::Hangs(Arc::new(())));
+    let host = FakeHost::with_server(Server::Hangs(Arc::new(())));
     let host = Arc::new(host);
     host.put_wish("a", "create");
     let mut instance = instance_of("wish", &host, &Limits::default()).await;

@@ -1,4 +1,4 @@
-//! What is a plugin and what isn't.
+//! Loading of plugins, and refusal of files that are not plugins.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ async fn refused(bytes: Vec<u8>) -> LoadError {
     error
 }
 
-/// `done.wat` with a replacement.
+/// Returns the error of loading `done.wat` with a replacement in its text.
 async fn refused_when(from: &str, to: &str) -> String {
     let wat = wat_of("done");
     assert!(wat.contains(from));
@@ -47,12 +47,12 @@ pub(crate) fn component(module: &[u8]) -> Vec<u8> {
         .expect("a component")
 }
 
-/// What toolchains do: say in a custom section that the module is for world `reconciler`.
+/// Adds the component type of the world `reconciler` in a custom section, as toolchains do.
 pub(crate) fn with_component_type(module: &[u8]) -> Vec<u8> {
     with_component_type_of(module, "0.1.0")
 }
 
-/// The same, had the contract been released with this version.
+/// Adds the component type of the contract with another version.
 fn with_component_type_of(module: &[u8], version: &str) -> Vec<u8> {
     let mut sources = wit_parser::SourceMap::new();
     for entry in
@@ -90,11 +90,11 @@ async fn winch_runs_the_same_plugins() {
 }
 
 #[tokio::test]
-async fn a_truncated_file_is_called_so_wherever_it_was_cut() {
+async fn a_truncated_file_is_refused_wherever_it_was_cut() {
     let module = module_of("done");
     for end in [5, 8, 9, 20, 100, module.len() / 2, module.len() - 1] {
         let error = refused(module[..end].to_vec()).await;
-        // Cut at the end of a section it is a whole, smaller module: one that exports nothing of ours.
+        // A module that was cut at the end of a section is valid, but has no exports of the contract.
         let is_clear = matches!(error, LoadError::Truncated { .. } | LoadError::NotAPlugin { .. });
         assert!(is_clear || matches!(error, LoadError::Invalid { .. }), "cut at {end}: {error}");
     }
@@ -104,7 +104,7 @@ async fn a_truncated_file_is_called_so_wherever_it_was_cut() {
 }
 
 #[tokio::test]
-async fn a_file_above_the_size_limit_is_refused_unread() {
+async fn a_file_above_the_size_limit_is_refused() {
     let options = EngineOptions { max_code_size: 10, ..EngineOptions::default() };
     let engine = Engine::new(options).expect("an engine");
     let error = engine.load(module_of("done")).await.expect_err("too large");
@@ -118,14 +118,14 @@ async fn wat_text_is_recognised() {
 }
 
 #[tokio::test]
-async fn another_version_of_the_contract_is_named_with_ours() {
+async fn an_unsupported_version_of_the_contract_is_refused_with_both_versions() {
     let error = refused_when("@0.1.0", "@0.2.0").await;
     assert!(error.starts_with("built for pilothouse:controller@0.2.0, this host has 0.1.0"), "{error}");
 }
 
 #[tokio::test]
 async fn a_plugin_for_a_later_patch_of_the_contract_loads() {
-    // What it imports and exports is all there in 0.1.0.
+    // All its imports and exports are in 0.1.0.
     let later = wat_of("wish").replace("@0.1.0", "@0.1.7");
     let module = assemble(&later);
     let code = engine().load(module.clone()).await.expect("a core module for 0.1.7");
@@ -161,7 +161,7 @@ async fn a_core_module_with_the_standard_names_loads() {
 }
 
 #[tokio::test]
-async fn another_world_is_told_by_its_exports() {
+async fn a_component_of_another_world_is_refused_with_its_exports() {
     let error =
         refused_when("pilothouse:controller/plugin@0.1.0#describe", "example:shop/till@1.0.0#open").await;
     assert!(error.contains("example:shop/till@1.0.0#open"), "{error}");
@@ -172,7 +172,7 @@ async fn another_world_is_told_by_its_exports() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_only_computes_an_index_is_one() {
+async fn a_plugin_that_only_computes_an_index_loads() {
     let text =
         wat_of("index").replacen(r#"(export "pilothouse:controller/reconcile@0.1.0#reconcile")"#, "", 1);
     let code = engine().load(assemble(&text)).await.expect("a plugin");
@@ -180,13 +180,13 @@ async fn a_plugin_that_only_computes_an_index_is_one() {
 }
 
 #[tokio::test]
-async fn a_plugin_with_nothing_to_call_is_refused() {
+async fn a_plugin_without_a_callable_export_is_refused() {
     let error = refused_when("pilothouse:controller/reconcile@0.1.0#reconcile", "mine").await;
     assert!(error.contains("none of reconcile, observe"), "{error}");
 }
 
 #[tokio::test]
-async fn an_import_that_is_not_offered_is_named_with_those_that_are() {
+async fn an_unsupported_import_is_refused_with_the_supported_ones() {
     let import = |module: &str| format!("(module\n  (import \"{module}\" \"f\" (func))");
     let http = refused_when("(module", &import("wasi:http/incoming-handler@0.2.0")).await;
     assert!(
@@ -214,7 +214,7 @@ async fn a_module_with_the_right_names_and_wrong_types_is_refused() {
 }
 
 #[tokio::test]
-async fn a_component_whose_export_has_another_type_is_refused_at_load() {
+async fn a_component_whose_export_has_the_wrong_type_is_refused_at_load() {
     let component = r#"(component
         (core module $m (func (export "f") (param i32) (result i32) local.get 0))
         (core instance $i (instantiate $m))
@@ -233,7 +233,7 @@ async fn a_component_whose_export_has_another_type_is_refused_at_load() {
 }
 
 #[tokio::test]
-async fn a_component_that_needs_a_function_of_a_later_version_is_told_to_update_the_host() {
+async fn the_error_for_a_function_of_a_later_version_says_to_update_the_host() {
     let component = r#"(component
         (import "pilothouse:controller/log@0.1.4" (instance (export "log-binary" (func (param "x" u32)))))
         (core module $m (func (export "f")))
@@ -252,7 +252,7 @@ async fn a_component_that_needs_a_function_of_a_later_version_is_told_to_update_
 }
 
 #[tokio::test]
-async fn a_module_of_another_host_is_refused_whatever_it_imports() {
+async fn a_module_for_another_host_is_refused_by_its_exports() {
     let error = refused(assemble(r#"(module (import "env" "f" (func)) (func (export "run")))"#)).await;
     assert!(matches!(error, LoadError::NotAPlugin { .. }), "{error}");
 }

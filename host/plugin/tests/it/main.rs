@@ -1,36 +1,36 @@
-//! Guests of `tests/guests/` in the real sandbox, before a host that only remembers what it is asked.
+//! Integration tests: guests of `tests/guests/` in the real sandbox, with a fake host that records its calls.
 
-mod answers;
-mod caching;
+mod cache_reads;
+mod compile_cache;
+mod corrupt_files;
+mod describe_and_reconcile;
 mod fake_host;
-mod faulty;
+mod go_memory;
+mod guest_faults;
+mod instance_pool;
+mod isolation;
 mod limits;
 mod loading;
-mod long_run;
-mod mutation;
-mod observing;
-mod outside;
-mod pooling;
-mod reading;
-mod speaking;
-mod writing;
+mod observe_and_index;
+mod wasi_output;
+mod writes;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use pilothouse_model::ObjectKey;
-use pilothouse_plugin::{Code, Engine, EngineOptions, Failure, Instance, Limits, Outcome, Request};
+use pilothouse_plugin::{CompiledPlugin, Engine, EngineOptions, Failure, Instance, Limits, Outcome, Request};
 
 use fake_host::FakeHost;
 
-/// The text of a guest.
+/// Reads the WebAssembly text of a guest.
 fn wat_of(name: &str) -> String {
     let path =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/guests").join(name).with_extension("wat");
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A guest as a core module.
+/// Assembles a guest to a core module.
 fn module_of(name: &str) -> Vec<u8> {
     assemble(&wat_of(name))
 }
@@ -39,13 +39,13 @@ fn assemble(wat: &str) -> Vec<u8> {
     wat::parse_str(wat).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// One engine for all tests, as in the host.
+/// Returns the engine that all tests share, as all plugins do in the host.
 fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     ENGINE.get_or_init(|| Engine::new(EngineOptions::default()).expect("an engine"))
 }
 
-async fn code_of(name: &str) -> Code {
+async fn code_of(name: &str) -> CompiledPlugin {
     engine().load(module_of(name)).await.unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
@@ -57,7 +57,7 @@ async fn instance_of(name: &str, host: &Arc<FakeHost>, limits: &Limits) -> Insta
         .unwrap_or_else(|fault| panic!("{name}: {fault}"))
 }
 
-/// Work on the ConfigMap `default/NAME`.
+/// Returns a request for the ConfigMap `default/NAME`.
 fn request(name: &str) -> Request {
     Request {
         watch: "configmaps".into(),
@@ -68,7 +68,7 @@ fn request(name: &str) -> Request {
     }
 }
 
-/// Reconciles a ConfigMap with this wish in a new instance of `wish.wat`.
+/// Reconciles a ConfigMap in a new instance of `wish.wat`, which does what the ConfigMap's field `data.wish` says.
 async fn wish(wish: &str) -> (Result<Outcome, Failure>, Arc<FakeHost>) {
     wish_with(wish, FakeHost::default(), &Limits::default()).await
 }
@@ -81,7 +81,7 @@ async fn wish_with(wish: &str, host: FakeHost, limits: &Limits) -> (Result<Outco
     (answer, host)
 }
 
-/// The fault in an answer.
+/// Returns the fault in an answer, and panics if there is none.
 fn fault(answer: Result<Outcome, Failure>) -> pilothouse_plugin::Fault {
     match answer {
         Err(Failure::Fault(fault)) => fault,

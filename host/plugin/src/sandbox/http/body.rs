@@ -1,4 +1,5 @@
-//! Bodies that end when they grow too large, when nothing more comes, and when the guest's call does.
+//! Bodies of HTTP messages that end with an error when they grow too large, when no data comes for too long, and when the guest's call
+//! ends.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,22 +13,23 @@ use parking_lot::Mutex;
 use tokio::time::{Sleep, sleep};
 use wasmtime_wasi_http::{Error, WasiBody};
 
-use super::Ticket;
+use super::InFlightRequest;
 use crate::{HttpBody, HttpError, HttpStep};
 
-/// What the guest sends.
+/// The body of a request, which the guest sends.
 pub(super) struct RequestBody {
     body: WasiBody,
-    left: usize,
+    /// Bytes that may still come.
+    remaining: usize,
     allowed: usize,
-    exceeded: Exceeded,
+    exceeded: SizeExceeded,
 }
 
-/// Whether a request's body was too large. The one who sends it only learns that it ended badly.
+/// A flag that says whether a request's body was too large. The client that sends the body only learns that it ended with an error.
 #[derive(Clone, Default)]
-pub(super) struct Exceeded(Arc<AtomicBool>);
+pub(super) struct SizeExceeded(Arc<AtomicBool>);
 
-impl Exceeded {
+impl SizeExceeded {
     pub(super) fn get(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -35,10 +37,10 @@ impl Exceeded {
 
 impl RequestBody {
     pub(super) fn new(body: WasiBody, allowed: usize) -> Self {
-        Self { body, left: allowed, allowed, exceeded: Exceeded::default() }
+        Self { body, remaining: allowed, allowed, exceeded: SizeExceeded::default() }
     }
 
-    pub(super) fn exceeded(&self) -> Exceeded {
+    pub(super) fn exceeded(&self) -> SizeExceeded {
         self.exceeded.clone()
     }
 }
@@ -53,14 +55,14 @@ impl Body for RequestBody {
     ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
         let frame = match Pin::new(&mut self.body).poll_frame(context) {
             Poll::Ready(Some(Ok(frame))) => frame,
-            // A guest that drops the body before it is complete.
+            // The guest dropped the body before it was complete.
             Poll::Ready(Some(Err(_))) => return Poll::Ready(Some(Err(HttpError::Abandoned))),
             Poll::Ready(None) => return Poll::Ready(None),
             Poll::Pending => return Poll::Pending,
         };
-        match self.left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
-            Some(left) => {
-                self.left = left;
+        match self.remaining.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
+            Some(remaining) => {
+                self.remaining = remaining;
                 Poll::Ready(Some(Ok(frame)))
             }
             None => {
@@ -79,30 +81,37 @@ impl Body for RequestBody {
     }
 }
 
-/// What the guest receives.
+/// The body of a response, which the guest receives.
 pub(super) struct ResponseBody {
-    /// Empty once the body has ended, for whatever reason.
-    open: Arc<Mutex<Option<Open>>>,
-    left: usize,
+    /// `None` once the body has ended, for whatever reason.
+    open: Arc<Mutex<Option<OpenBody>>>,
+    /// Bytes that may still come.
+    remaining: usize,
     allowed: usize,
-    patience: Duration,
-    /// Runs while nothing comes.
+    /// How long the guest waits for the next piece.
+    idle_timeout: Duration,
+    /// Runs while a piece is awaited.
     timer: Option<Pin<Box<Sleep>>>,
     is_complete: bool,
 }
 
-struct Open {
+struct OpenBody {
     body: HttpBody,
-    ticket: Ticket,
+    request: InFlightRequest,
 }
 
 impl ResponseBody {
-    pub(super) fn new(body: HttpBody, ticket: Ticket, allowed: usize, patience: Duration) -> Self {
-        let open = Arc::new(Mutex::new(Some(Open { body, ticket })));
-        Self { open, left: allowed, allowed, patience, timer: None, is_complete: false }
+    pub(super) fn new(
+        body: HttpBody,
+        request: InFlightRequest,
+        allowed: usize,
+        idle_timeout: Duration,
+    ) -> Self {
+        let open = Arc::new(Mutex::new(Some(OpenBody { body, request })));
+        Self { open, remaining: allowed, allowed, idle_timeout, timer: None, is_complete: false }
     }
 
-    /// Closes the body, and the connection that it comes from, when it is called.
+    /// Returns a function that closes the body and its connection.
     pub(super) fn closer(&self) -> impl FnOnce() + Send + use<> {
         let open = Arc::clone(&self.open);
         move || drop(open.lock().take())
@@ -126,9 +135,9 @@ impl Body for ResponseBody {
         let problem = match Pin::new(&mut open.body).poll_frame(context) {
             Poll::Ready(Some(Ok(frame))) => {
                 this.timer = None;
-                match this.left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
-                    Some(left) => {
-                        this.left = left;
+                match this.remaining.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
+                    Some(remaining) => {
+                        this.remaining = remaining;
                         return Poll::Ready(Some(Ok(frame)));
                     }
                     None => HttpError::ResponseBody { allowed: this.allowed },
@@ -141,14 +150,14 @@ impl Body for ResponseBody {
                 return Poll::Ready(None);
             }
             Poll::Pending => {
-                let timer = this.timer.get_or_insert_with(|| Box::pin(sleep(this.patience)));
+                let timer = this.timer.get_or_insert_with(|| Box::pin(sleep(this.idle_timeout)));
                 if timer.as_mut().poll(context).is_pending() {
                     return Poll::Pending;
                 }
-                HttpError::Timeout { step: HttpStep::BetweenBytes, allowed: this.patience }
+                HttpError::Timeout { step: HttpStep::BetweenBytes, allowed: this.idle_timeout }
             }
         };
-        let error = open.ticket.fail(problem);
+        let error = open.request.fail(problem);
         *slot = None;
         Poll::Ready(Some(Err(error)))
     }
@@ -165,7 +174,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_request_s_body_passes_up_to_the_limit_and_fails_beyond_it() {
+    async fn a_request_body_passes_up_to_the_limit_and_fails_beyond_it() {
         let body = |size: usize| {
             let body = Full::new(Bytes::from(vec![b'x'; size])).map_err(|never| match never {});
             RequestBody::new(body.boxed_unsync(), 10)

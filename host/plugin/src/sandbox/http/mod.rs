@@ -1,7 +1,7 @@
-//! `wasi:http/outgoing-handler`: a guest's requests, on their way through the [`Host`].
+//! `wasi:http/outgoing-handler`: a guest's HTTP requests, which the [`Host`] sends.
 //!
-//! Here is what holds whoever sends them: not in every call, not too many, not too large, not beyond the call that made them. Whether a
-//! request may be sent at all, and how, is the host's.
+//! This module enforces what holds for every implementation of `Host`: in which calls requests are available, how many may be in flight,
+//! how large they may be, and that they end with the call that made them. The host decides whether a request may be sent at all, and how.
 
 mod body;
 
@@ -19,10 +19,10 @@ use crate::load::one_line;
 use crate::{Call, Host, HttpError, HttpTimeouts, Limits};
 use body::{RequestBody, ResponseBody};
 
-/// What a guest may write in one call to a request's body; it calls again for more.
+/// Bytes that a guest may write to a request's body in one call; it calls again for more.
 const WRITE_PERMIT: usize = 64 << 10;
 
-/// One instance's side of `wasi:http`.
+/// The state of `wasi:http` of one instance.
 pub(crate) struct Http {
     pub(super) context: WasiHttpCtx,
     pub(super) hooks: Hooks,
@@ -32,9 +32,9 @@ pub(super) struct Hooks {
     host: Arc<dyn Host>,
     console: SharedConsole,
     body_limit: usize,
-    most_requests: u32,
+    max_requests: u32,
     requests: Arc<Semaphore>,
-    /// Made by the first request of a call, triggered at the call's end.
+    /// Created by the first request of a call, cancelled at the end of the call.
     end_of_call: Option<CancellationToken>,
 }
 
@@ -44,14 +44,14 @@ impl Http {
             host,
             console,
             body_limit: limits.http_body,
-            most_requests: limits.http_requests,
+            max_requests: limits.http_requests,
             requests: Arc::new(Semaphore::new(limits.http_requests as usize)),
             end_of_call: None,
         };
         Self { context: WasiHttpCtx::new(), hooks }
     }
 
-    /// The guest's call is over, and with it what is still under way.
+    /// Ends the guest's call and the requests that are still in flight.
     pub(crate) fn end_call(&mut self) {
         if let Some(end) = self.hooks.end_of_call.take() {
             end.cancel();
@@ -60,25 +60,25 @@ impl Http {
 }
 
 impl Hooks {
-    /// Takes a place among the requests under way.
-    fn admit(&mut self, request: &Request<WasiBody>) -> Result<Ticket, Error> {
+    /// Checks a request, and counts it among those in flight.
+    fn admit(&mut self, request: &Request<WasiBody>) -> Result<InFlightRequest, Error> {
         let call = self.console.lock().call().clone();
         let permit = Arc::clone(&self.requests).try_acquire_owned().ok();
         let refusal = match &call {
             Call::Instantiate | Call::Describe | Call::IndexValues(_) => {
-                Some(HttpError::NotNow { call: call.name() })
+                Some(HttpError::UnavailableInCall { call: call.name() })
             }
             Call::Reconcile(_) | Call::Observe(_) if permit.is_none() => {
-                Some(HttpError::TooMany { allowed: self.most_requests })
+                Some(HttpError::TooMany { allowed: self.max_requests })
             }
-            // Its answer is a connection for anything.
+            // A successful CONNECT would give the guest a tunnel for any protocol.
             _ if request.method() == Method::CONNECT => Some(HttpError::Method(Method::CONNECT.to_string())),
-            _ if announced_size(request) > self.body_limit => {
+            _ if declared_size(request) > self.body_limit => {
                 Some(HttpError::RequestBody { allowed: self.body_limit })
             }
             _ => None,
         };
-        let mut ticket = Ticket {
+        let mut in_flight = InFlightRequest {
             host: Arc::clone(&self.host),
             console: Arc::clone(&self.console),
             call,
@@ -86,17 +86,19 @@ impl Hooks {
             _permit: permit,
         };
         match refusal {
-            Some(refusal) => Err(ticket.fail(refusal)),
-            None => Ok(ticket),
+            Some(refusal) => Err(in_flight.fail(refusal)),
+            None => Ok(in_flight),
         }
     }
 }
 
-fn announced_size(request: &Request<WasiBody>) -> usize {
+/// Returns the request's `Content-Length`, or 0 without a valid one.
+fn declared_size(request: &Request<WasiBody>) -> usize {
     let length = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     length.and_then(|length| length.parse().ok()).unwrap_or_default()
 }
 
+/// A response, and a future that ends with its connection.
 type Answer = (Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
 
 impl WasiHttpHooks for Hooks {
@@ -111,33 +113,33 @@ impl WasiHttpHooks for Hooks {
         let timeouts = timeouts(options);
         let body_limit = self.body_limit;
         Box::new(async move {
-            let mut ticket = admitted?;
+            let mut in_flight = admitted?;
             let (head, body) = request.into_parts();
             let body = RequestBody::new(body, body_limit);
             let too_large = body.exceeded();
             let request = Request::from_parts(head, body.boxed_unsync());
-            let (host, call) = (Arc::clone(&ticket.host), ticket.call.clone());
+            let (host, call) = (Arc::clone(&in_flight.host), in_flight.call.clone());
             let sent = end_of_call.run_until_cancelled(host.http_send(&call, request, &timeouts)).await;
             let response = match sent.unwrap_or(Err(HttpError::Abandoned)) {
                 Ok(response) => response,
                 Err(_) if too_large.get() => {
-                    return Err(ticket.fail(HttpError::RequestBody { allowed: body_limit }));
+                    return Err(in_flight.fail(HttpError::RequestBody { allowed: body_limit }));
                 }
-                Err(error) => return Err(ticket.fail(error)),
+                Err(error) => return Err(in_flight.fail(error)),
             };
-            ticket.result = Ok(response.status());
+            in_flight.result = Ok(response.status());
             let (head, body) = response.into_parts();
             if body.size_hint().lower() > body_limit as u64 {
-                return Err(ticket.fail(HttpError::ResponseBody { allowed: body_limit }));
+                return Err(in_flight.fail(HttpError::ResponseBody { allowed: body_limit }));
             }
-            let body = ResponseBody::new(body, ticket, body_limit, timeouts.between_bytes);
+            let body = ResponseBody::new(body, in_flight, body_limit, timeouts.between_bytes);
             let close = body.closer();
-            let until_the_end: Box<dyn Future<Output = _> + Send> = Box::new(async move {
+            let close_at_end_of_call: Box<dyn Future<Output = _> + Send> = Box::new(async move {
                 end_of_call.cancelled().await;
                 close();
                 Ok(())
             });
-            Ok((Response::from_parts(head, body.boxed_unsync()), until_the_end))
+            Ok((Response::from_parts(head, body.boxed_unsync()), close_at_end_of_call))
         })
     }
 
@@ -146,19 +148,19 @@ impl WasiHttpHooks for Hooks {
     }
 }
 
-/// The guest may ask for less patience than the host has, not for more.
+/// Returns the timeouts that the guest asks for, but none longer than the host's.
 fn timeouts(options: Option<RequestOptions>) -> HttpTimeouts {
-    let most = HttpTimeouts::default();
+    let max = HttpTimeouts::default();
     let options = options.unwrap_or_default();
     HttpTimeouts {
-        connect: options.connect_timeout.unwrap_or(most.connect).min(most.connect),
-        first_byte: options.first_byte_timeout.unwrap_or(most.first_byte).min(most.first_byte),
-        between_bytes: options.between_bytes_timeout.unwrap_or(most.between_bytes).min(most.between_bytes),
+        connect: options.connect_timeout.unwrap_or(max.connect).min(max.connect),
+        first_byte: options.first_byte_timeout.unwrap_or(max.first_byte).min(max.first_byte),
+        between_bytes: options.between_bytes_timeout.unwrap_or(max.between_bytes).min(max.between_bytes),
     }
 }
 
-/// One request's place among those under way, until its response has been read or dropped. Then the host is told how it ended, once.
-struct Ticket {
+/// A request that counts as in flight until its response has been read or dropped. Dropping this reports once to the host how it ended.
+struct InFlightRequest {
     host: Arc<dyn Host>,
     console: SharedConsole,
     call: Call,
@@ -166,36 +168,37 @@ struct Ticket {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Ticket {
-    /// Takes down why the request failed; what comes back is for the guest.
+impl InFlightRequest {
+    /// Records and logs why the request failed. Returns the error code for the guest.
     fn fail(&mut self, error: HttpError) -> Error {
         if error != HttpError::Abandoned {
-            self.console.lock().remark(&one_line(&error.to_string()));
+            self.console.lock().log_host_warning(&one_line(&error.to_string()));
         }
-        let for_the_guest = error_code(&error);
+        let code = error_code(&error);
         self.result = Err(error);
-        for_the_guest
+        code
     }
 }
 
-impl Drop for Ticket {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
-        self.host.http_ended(&self.call, self.result.as_ref().copied());
+        self.host.http_request_finished(&self.call, self.result.as_ref().copied());
     }
 }
 
+/// Returns the error code of `wasi:http` that is nearest to the error.
 fn error_code(error: &HttpError) -> Error {
     use crate::HttpStep;
     match error {
-        HttpError::Denied(_) | HttpError::NotNow { .. } => Error::HttpRequestDenied,
+        HttpError::Denied(_) | HttpError::UnavailableInCall { .. } => Error::HttpRequestDenied,
         HttpError::Url(_) => Error::HttpRequestUriInvalid,
         HttpError::Method(_) => Error::HttpRequestMethodInvalid,
         HttpError::NotFound(_) => Error::DnsError { rcode: None, info_code: None },
-        HttpError::Address(_) => Error::DestinationIpProhibited,
+        HttpError::ForbiddenAddress(_) => Error::DestinationIpProhibited,
         HttpError::Unreachable(_) => Error::ConnectionRefused,
         HttpError::Tls { certificate: true, .. } => Error::TlsCertificateError,
         HttpError::Tls { .. } => Error::TlsProtocolError,
-        HttpError::Broken(_) => Error::HttpProtocolError,
+        HttpError::Protocol(_) => Error::HttpProtocolError,
         HttpError::Timeout { step: HttpStep::Connect, .. } => Error::ConnectionTimeout,
         HttpError::Timeout { step: HttpStep::FirstByte, .. } => Error::HttpResponseTimeout,
         HttpError::Timeout { step: HttpStep::BetweenBytes, .. } => Error::ConnectionReadTimeout,

@@ -1,3 +1,5 @@
+//! Limits and timeouts of HTTP requests.
+
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,36 +12,36 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::super::console::Console;
 use super::*;
-use crate::{HttpBody, StandIn};
+use crate::{HttpBody, StubHost};
 
 #[test]
-fn a_guest_gets_less_patience_than_the_host_has_and_never_more() {
-    let most = HttpTimeouts::default();
-    assert_eq!(timeouts(None), most);
-    let asked = RequestOptions {
+fn a_guest_may_shorten_the_hosts_timeouts_but_not_extend_them() {
+    let max = HttpTimeouts::default();
+    assert_eq!(timeouts(None), max);
+    let requested = RequestOptions {
         connect_timeout: Some(Duration::from_millis(7)),
         first_byte_timeout: Some(Duration::from_secs(3600)),
         between_bytes_timeout: None,
     };
-    assert_eq!(timeouts(Some(asked)), HttpTimeouts { connect: Duration::from_millis(7), ..most });
+    assert_eq!(timeouts(Some(requested)), HttpTimeouts { connect: Duration::from_millis(7), ..max });
 }
 
-/// An instance that observes, and may have two requests under way.
-fn stage() -> (Arc<StandIn>, Hooks) {
-    let stand_in = Arc::new(StandIn::new("{}"));
-    let host: Arc<dyn Host> = Arc::<StandIn>::clone(&stand_in);
+/// The hooks of an instance in an `observe` call that may have two requests in flight.
+fn hooks_for_two_requests() -> (Arc<StubHost>, Hooks) {
+    let stub = Arc::new(StubHost::new("{}"));
+    let host: Arc<dyn Host> = Arc::<StubHost>::clone(&stub);
     let console = Console::shared(Arc::clone(&host), 1024);
-    console.lock().begin(Call::Observe("w".into()));
+    console.lock().begin_call(Call::Observe("w".into()));
     let limits = Limits { http_requests: 2, ..Limits::default() };
-    (stand_in, Http::new(host, console, &limits).hooks)
+    (stub, Http::new(host, console, &limits).hooks)
 }
 
 fn request() -> Request<WasiBody> {
     Request::new(Empty::new().map_err(|never| match never {}).boxed_unsync())
 }
 
-fn response(ticket: Ticket, body: HttpBody) -> ResponseBody {
-    ResponseBody::new(body, ticket, 100, Duration::from_secs(10))
+fn response(in_flight: InFlightRequest, body: HttpBody) -> ResponseBody {
+    ResponseBody::new(body, in_flight, 100, Duration::from_secs(10))
 }
 
 fn hello() -> HttpBody {
@@ -47,35 +49,35 @@ fn hello() -> HttpBody {
 }
 
 #[tokio::test]
-async fn a_request_has_its_place_until_its_response_was_read_or_dropped() {
-    let (host, mut hooks) = stage();
-    let first = hooks.admit(&request()).expect("a place");
-    let second = hooks.admit(&request()).expect("the second place");
+async fn a_request_is_in_flight_until_its_response_was_read_or_dropped() {
+    let (host, mut hooks) = hooks_for_two_requests();
+    let first = hooks.admit(&request()).expect("the first of two");
+    let second = hooks.admit(&request()).expect("the second of two");
     let refused = hooks.admit(&request()).err();
     assert!(matches!(refused, Some(Error::ConnectionLimitReached)), "{refused:?}");
-    let said = host.lines();
-    assert!(said[0].starts_with("exceeded limits.httpRequests of 2: read or drop a response"), "{said:?}");
+    let lines = host.lines();
+    assert!(lines[0].starts_with("exceeded limits.httpRequests of 2: read or drop a response"), "{lines:?}");
 
-    // Its head is there; its body holds the place.
+    // The response's head has arrived; its body keeps the request in flight.
     let mut first = response(first, hello());
     assert!(hooks.admit(&request()).is_err());
     first.frame().await.expect("a piece").expect("hello");
     assert!(hooks.admit(&request()).is_err());
     assert!(first.frame().await.is_none(), "all of it was read");
-    let third = hooks.admit(&request()).expect("the place of the first");
+    let third = hooks.admit(&request()).expect("the first has ended");
     assert!(hooks.admit(&request()).is_err());
     drop(response(second, hello()));
-    let fourth = hooks.admit(&request()).expect("the place of the second");
+    let fourth = hooks.admit(&request()).expect("the second was dropped");
     drop((third, fourth));
 }
 
-/// A body of pieces that come so long after each other, and then nothing.
-struct Drips {
+/// A body whose pieces each come after a delay, and which then stalls.
+struct SlowBody {
     pieces: VecDeque<(Duration, &'static str)>,
     next: Option<Pin<Box<Sleep>>>,
 }
 
-impl Body for Drips {
+impl Body for SlowBody {
     type Data = Bytes;
     type Error = HttpError;
 
@@ -95,12 +97,12 @@ impl Body for Drips {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_stalls_is_given_up_and_one_that_only_drips_is_not() {
-    let (host, mut hooks) = stage();
-    let ticket = hooks.admit(&request()).expect("a place");
-    let almost = Duration::from_secs(9);
-    let pieces = [(almost, "a"), (almost, "b"), (almost, "c")].into();
-    let mut body = response(ticket, Drips { pieces, next: None }.boxed_unsync());
+async fn a_slow_body_is_read_to_its_end_and_a_stalled_one_is_abandoned() {
+    let (host, mut hooks) = hooks_for_two_requests();
+    let in_flight = hooks.admit(&request()).expect("the first of two");
+    let delay = Duration::from_secs(9);
+    let pieces = [(delay, "a"), (delay, "b"), (delay, "c")].into();
+    let mut body = response(in_flight, SlowBody { pieces, next: None }.boxed_unsync());
     for piece in ["a", "b", "c"] {
         let frame = body.frame().await.expect("a piece").expect("in time");
         assert_eq!(frame.data_ref().expect("data"), piece);
@@ -110,8 +112,8 @@ async fn a_body_that_stalls_is_given_up_and_one_that_only_drips_is_not() {
     assert!(matches!(stalled, Some(Error::ConnectionReadTimeout)), "{stalled:?}");
     assert_eq!(since.elapsed().as_secs(), 10);
     assert_eq!(host.lines(), ["an HTTP request waited 10s for more of the response's body"]);
-    // It holds no place any more, and nothing comes of it.
-    let places = [hooks.admit(&request()), hooks.admit(&request())];
-    assert!(places.iter().all(Result::is_ok));
+    // The request is no longer in flight, and its body stays in error.
+    let admitted = [hooks.admit(&request()), hooks.admit(&request())];
+    assert!(admitted.iter().all(Result::is_ok));
     assert!(body.frame().await.is_some_and(|piece| piece.is_err()));
 }

@@ -1,4 +1,4 @@
-//! What a guest cannot reach: there is nothing behind WASI but a clock, randomness and the log.
+//! Isolation of guests: WASI gives them clocks, randomness and the log, but no files, network, environment or arguments.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use pilothouse_plugin::{Failure, FaultKind, Instance, Limits, LogSource, Outcome
 use crate::fake_host::FakeHost;
 use crate::{assemble, engine, fault, instance_of, request, wat_of};
 
-/// As much of WASI's sockets as the guest needs, and a type of its own.
+/// The part of WASI's sockets that the guest imports, and a resource type that it exports.
 const WIT: &str = r"
 package mine:types@0.1.0 {
   interface things { resource thing; }
@@ -114,15 +114,15 @@ async fn there_are_no_files_variables_or_arguments_and_sleeping_and_exiting_have
     let host = Arc::new(FakeHost::default());
     let mut instance = instance_of("outside", &host, &Limits::default()).await;
     let slept = fault(instance.reconcile(request("a")).await);
-    // How long it computed is real time, which a loaded machine may make more than nothing.
+    // The computing time is real time, which may be above zero on a loaded machine.
     let slept = slept.to_string();
-    let (before, after) = slept.split_once("computed for ").expect("it says how long it computed");
+    let (before, after) = slept.split_once("computed for ").expect("the computing time");
     assert_eq!(before, "reconcile exceeded limits.reconcileTimeout of 30s (");
     assert!(after.ends_with(", then waited in wasi:io/poll)"), "{slept}");
-    // 08 is a bad descriptor, 58 what is not supported; the others are counts.
-    let seen =
+    // The error number 08 is a bad descriptor; read, environ and args log a count.
+    let lines =
         ["prestat 08", "open    08", "unlink  08", "read    00", "environ 00", "args    00", "clock   08"];
-    assert_eq!(host.messages(LogSource::Log), seen);
+    assert_eq!(host.messages(LogSource::Log), lines);
 
     let mut instance = instance_of("outside", &host, &Limits::default()).await;
     let exited = fault(instance.reconcile(pilothouse_plugin::Request { attempt: 1, ..request("a") }).await);

@@ -1,22 +1,16 @@
-//! What the bytes of a file are, from their beginning.
+//! Detection of a file's format from its first bytes.
 
 use super::LoadError;
-
-/// A WebAssembly binary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Component,
-    CoreModule,
-}
+use crate::Form;
 
 const BUILD_RUST: &str = "in Rust, build it with `cargo build --release --target wasm32-unknown-unknown`";
 const ASSEMBLE: &str = "assemble it with `wasm-tools parse FILE -o NAME.wasm`";
 const UNPACK: &str = "unpack it first";
 const COMPILE_SCRIPT: &str =
     "make it a component first, for JavaScript with `jco componentize`, for Python with `componentize-py`";
-const ANYTHING: &str = "is this the right file?";
+const CHECK_FILE: &str = "is this the right file?";
 
-/// Beginnings that people mistake for WebAssembly.
+/// First bytes of files that are mistaken for WebAssembly, with the name of the format and a remedy.
 const SIGNATURES: &[(&[u8], &str, &str)] = &[
     (b"\x7fELF", "an ELF file, which is native code", BUILD_RUST),
     (b"MZ", "a Windows executable, which is native code", BUILD_RUST),
@@ -33,16 +27,16 @@ const SIGNATURES: &[(&[u8], &str, &str)] = &[
     (b"\0\0\0\0", "zero bytes", "the file may have been cut by a crash: copy it again"),
 ];
 
-/// Tells components from core modules, and says what anything else looks like.
-pub(super) fn recognise(bytes: &[u8]) -> Result<Kind, LoadError> {
+/// Returns whether the file is a component or a core module. The error for anything else says what the file looks like.
+pub(super) fn detect_form(bytes: &[u8]) -> Result<Form, LoadError> {
     const MAGIC: &[u8] = b"\0asm";
     if bytes.is_empty() {
         return Err(LoadError::Empty);
     }
     if bytes.starts_with(MAGIC) {
         return match bytes.get(4..8) {
-            Some([1, 0, 0, 0]) => Ok(Kind::CoreModule),
-            Some([0x0d, 0, 1, 0]) => Ok(Kind::Component),
+            Some([1, 0, 0, 0]) => Ok(Form::CoreModule),
+            Some([0x0d, 0, 1, 0]) => Ok(Form::Component),
             Some(version) => Err(LoadError::NotWasm {
                 found: format!("WebAssembly of an unknown binary version ({version:02x?})"),
                 remedy: "rebuild it with current tools",
@@ -53,12 +47,12 @@ pub(super) fn recognise(bytes: &[u8]) -> Result<Kind, LoadError> {
     if MAGIC.starts_with(bytes) {
         return Err(truncated(bytes));
     }
-    let signature = SIGNATURES.iter().find(|(beginning, _, _)| bytes.starts_with(beginning));
+    let signature = SIGNATURES.iter().find(|(magic, _, _)| bytes.starts_with(magic));
     let (found, remedy) = match signature {
         Some((_, found, remedy)) => ((*found).to_owned(), *remedy),
-        None => text(bytes).unwrap_or_else(|| {
-            let beginning = &bytes[..bytes.len().min(4)];
-            (format!("unknown data beginning with the bytes {beginning:02x?}"), ANYTHING)
+        None => detect_text(bytes).unwrap_or_else(|| {
+            let first = &bytes[..bytes.len().min(4)];
+            (format!("unknown data beginning with the bytes {first:02x?}"), CHECK_FILE)
         }),
     };
     Err(LoadError::NotWasm { found, remedy })
@@ -68,11 +62,11 @@ fn truncated(bytes: &[u8]) -> LoadError {
     LoadError::Truncated { size: bytes.len(), message: "the header has 8 bytes".to_owned() }
 }
 
-/// What kind of text it is, if it is text.
-fn text(bytes: &[u8]) -> Option<(String, &'static str)> {
+/// Returns the kind of text and a remedy, or `None` if the file is not text.
+fn detect_text(bytes: &[u8]) -> Option<(String, &'static str)> {
     let beginning = match std::str::from_utf8(&bytes[..bytes.len().min(1000)]) {
         Ok(text) => text,
-        // A character may be cut at the end.
+        // The last character may be cut.
         Err(error) if error.error_len().is_none() => {
             std::str::from_utf8(&bytes[..error.valid_up_to()]).ok()?
         }
@@ -97,7 +91,7 @@ fn text(bytes: &[u8]) -> Option<(String, &'static str)> {
         {
             ("source code", COMPILE_SCRIPT)
         } else {
-            ("text", ANYTHING)
+            ("text", CHECK_FILE)
         };
     Some((found.to_owned(), remedy))
 }
@@ -107,27 +101,27 @@ mod tests {
     use super::*;
 
     fn found(bytes: &[u8]) -> String {
-        recognise(bytes).expect_err("not wasm").to_string()
+        detect_form(bytes).expect_err("not wasm").to_string()
     }
 
     #[test]
-    fn wasm_headers_are_told_apart() {
-        assert_eq!(recognise(b"\0asm\x01\0\0\0"), Ok(Kind::CoreModule));
-        assert_eq!(recognise(b"\0asm\x0d\0\x01\0"), Ok(Kind::Component));
+    fn components_and_core_modules_are_distinguished() {
+        assert_eq!(detect_form(b"\0asm\x01\0\0\0"), Ok(Form::CoreModule));
+        assert_eq!(detect_form(b"\0asm\x0d\0\x01\0"), Ok(Form::Component));
         assert!(found(b"\0asm\x02\0\0\0").contains("unknown binary version ([02, 00, 00, 00])"));
     }
 
     #[test]
-    fn each_beginning_of_a_header_is_truncated() {
+    fn an_incomplete_header_is_called_truncated() {
         for end in 1..8 {
-            let error = recognise(&b"\0asm\x01\0\0\0"[..end]).expect_err("truncated");
+            let error = detect_form(&b"\0asm\x01\0\0\0"[..end]).expect_err("truncated");
             assert!(matches!(error, LoadError::Truncated { size, .. } if size == end), "{error}");
         }
     }
 
     #[test]
-    fn what_people_put_there_by_mistake_is_named() {
-        assert_eq!(recognise(b""), Err(LoadError::Empty));
+    fn files_loaded_by_mistake_are_named() {
+        assert_eq!(detect_form(b""), Err(LoadError::Empty));
         assert!(found(b"\x7fELF\x02\x01\x01").contains("ELF"));
         assert!(found(b"\x1f\x8b\x08\0").contains("gzip"));
         assert!(found(b"PK\x03\x04....").contains("zip"));

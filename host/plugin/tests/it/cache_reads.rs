@@ -1,4 +1,4 @@
-//! Reading the cache.
+//! Reads of the cache and of objects.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::fake_host::FakeHost;
 use crate::{fault, instance_of, request, wish, wish_with};
 
 #[tokio::test]
-async fn an_unknown_watch_traps_with_those_declared() {
+async fn an_unknown_watch_traps_with_the_declared_ones() {
     let (answer, _) = wish("unknown").await;
     let misuse = fault(answer);
     let declared = vec!["configmaps".to_owned()];
@@ -34,7 +34,7 @@ async fn a_list_is_paged_by_the_key_of_its_last_object() {
 }
 
 #[tokio::test]
-async fn values_of_many_objects_come_in_one_call_without_handles() {
+async fn list_fields_reads_many_objects_without_handles() {
     let host = Arc::new(FakeHost::default());
     for name in ["a", "b", "c"] {
         host.put_wish(name, &format!("wishes of {name}"));
@@ -46,7 +46,7 @@ async fn values_of_many_objects_come_in_one_call_without_handles() {
 }
 
 #[tokio::test]
-async fn list_fields_bounds_its_pointers_and_its_answer() {
+async fn list_fields_limits_its_pointers_and_its_answer() {
     let (answer, _) = wish(&"v".repeat(65)).await;
     let expected = Misuse::TooManyPointers { function: "cache.list-fields", allowed: 64, given: 65 };
     assert_eq!(fault(answer).kind(), &FaultKind::Misuse(expected));
@@ -56,21 +56,21 @@ async fn list_fields_bounds_its_pointers_and_its_answer() {
 }
 
 #[tokio::test]
-async fn several_values_of_an_object_come_in_one_call() {
+async fn fields_and_texts_read_several_values_in_one_call() {
     let (answer, host) = wish("yes, \"both\"").await;
     assert_eq!(answer, Ok(Outcome::Done));
     assert_eq!(host.messages(LogSource::Log), [r#""yes, \"both\"""#, r#"yes, "both""#]);
 }
 
 #[tokio::test]
-async fn fields_and_texts_bound_their_pointers_and_their_answer() {
+async fn fields_and_texts_limit_their_pointers_and_their_answer() {
     for (letter, function) in [("j", "object.fields"), ("z", "object.texts")] {
         let trapped = fault(wish(&letter.repeat(65)).await.0);
         let expected = Misuse::TooManyPointers { function, allowed: 64, given: 65 };
         assert_eq!(trapped.kind(), &FaultKind::Misuse(expected));
         let message = format!("reconcile trapped: {function} takes at most 64 pointers, not 65");
         assert_eq!(trapped.to_string(), message);
-        // Some 160 bytes of JSON each: one would do, 64 do not.
+        // Each value has about 160 bytes of JSON: one fits into the limit, 64 do not.
         let limits = Limits { message_size: 8 << 10, ..Limits::default() };
         assert_eq!(wish_with(letter, FakeHost::default(), &limits).await.0, Ok(Outcome::Done));
         let (answer, _) = wish_with(&letter.repeat(64), FakeHost::default(), &limits).await;

@@ -1,15 +1,15 @@
-//! `faulty.wat`: one fault at a time, and the limit that it meets.
+//! Faults of guests, one at a time (`faulty.wat`), and the limit that stops each.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_plugin::{Code, Fault, FaultKind, Host, HostMemoryKind, Limits, LogSource, Outcome};
+use pilothouse_plugin::{CompiledPlugin, Fault, FaultKind, Host, HostMemoryKind, Limits, LogSource, Outcome};
 
 use crate::fake_host::FakeHost;
 use crate::{assemble, engine, fault, request, wat_of};
 
-/// The guest with a fault in `reconcile`.
-async fn faulty(reconcile: &str) -> Code {
+/// Loads the guest with this fault in `reconcile`.
+async fn faulty(reconcile: &str) -> CompiledPlugin {
     let mut wat = wat_of("faulty").replace("$in-reconcile", reconcile);
     for quiet in ["$in-describe", "$in-observe", "$in-index"] {
         wat = wat.replace(quiet, "$nothing");
@@ -23,17 +23,18 @@ fn host() -> Arc<FakeHost> {
     Arc::new(host)
 }
 
-fn host_holding(bytes: usize) -> Arc<FakeHost> {
-    let host = FakeHost::default().holding(bytes);
+fn host_with_memory(bytes: usize) -> Arc<FakeHost> {
+    let host = FakeHost::default().with_host_memory(bytes);
     host.put_wish("a", &"x".repeat(2000));
     Arc::new(host)
 }
 
-async fn exceeded(reconcile: &str, limits: Limits) -> Fault {
-    exceeded_before(&host(), reconcile, limits).await
+/// Returns the fault of a `reconcile` with this fault in it.
+async fn fault_of(reconcile: &str, limits: Limits) -> Fault {
+    fault_with_host(&host(), reconcile, limits).await
 }
 
-async fn exceeded_before(host: &Arc<FakeHost>, reconcile: &str, limits: Limits) -> Fault {
+async fn fault_with_host(host: &Arc<FakeHost>, reconcile: &str, limits: Limits) -> Fault {
     let code = faulty(reconcile).await;
     let mut instance =
         code.instantiate(host.clone(), &limits).await.unwrap_or_else(|fault| panic!("{fault}"));
@@ -41,8 +42,8 @@ async fn exceeded_before(host: &Arc<FakeHost>, reconcile: &str, limits: Limits) 
 }
 
 #[tokio::test]
-async fn tables_without_end_end_at_the_element_limit() {
-    let fault = exceeded("$grows-table", Limits { table_elements: 5000, ..Limits::default() }).await;
+async fn growing_tables_traps_at_the_element_limit() {
+    let fault = fault_of("$grows-table", Limits { table_elements: 5000, ..Limits::default() }).await;
     let FaultKind::TableElements { allowed: 5000, wanted } = fault.kind() else { panic!("{fault}") };
     assert_eq!(
         fault.to_string(),
@@ -51,7 +52,7 @@ async fn tables_without_end_end_at_the_element_limit() {
 }
 
 #[tokio::test]
-async fn a_component_of_too_many_parts_is_refused_by_the_limits_name() {
+async fn a_component_of_too_many_instances_is_refused_with_the_limits_name() {
     let limits = Limits { instances: 1, ..Limits::default() };
     let refused = faulty("$nothing").await.instantiate(host(), &limits).await.expect_err("it has more");
     assert!(matches!(refused.kind(), FaultKind::Instances { allowed: 1, .. }), "{refused}");
@@ -63,17 +64,17 @@ async fn a_component_of_too_many_parts_is_refused_by_the_limits_name() {
 }
 
 #[tokio::test]
-async fn a_hundred_megabytes_pass_neither_way() {
+async fn too_large_arguments_and_answers_are_refused() {
     let limits = Limits { memory: 256 << 20, ..Limits::default() };
-    for way in ["$says-too-much", "$asks-too-much"] {
-        let fault = exceeded(way, limits.clone()).await;
-        assert_eq!(fault.kind(), &FaultKind::MessageSize { allowed: 16 << 20 }, "{way}: {fault}");
+    for reconcile in ["$says-too-much", "$asks-too-much"] {
+        let fault = fault_of(reconcile, limits.clone()).await;
+        assert_eq!(fault.kind(), &FaultKind::MessageSize { allowed: 16 << 20 }, "{reconcile}: {fault}");
     }
 }
 
 #[tokio::test]
-async fn an_object_that_is_larger_than_a_message_cannot_be_read_whole() {
-    let fault = exceeded("$reads-too-much", Limits { message_size: 1 << 10, ..Limits::default() }).await;
+async fn an_object_larger_than_a_message_cannot_be_read_whole() {
+    let fault = fault_of("$reads-too-much", Limits { message_size: 1 << 10, ..Limits::default() }).await;
     assert_eq!(fault.kind(), &FaultKind::MessageSize { allowed: 1 << 10 });
 }
 
@@ -84,21 +85,21 @@ async fn a_manifest_above_the_object_size_is_refused_before_it_is_sent() {
     let mut instance = code.instantiate(host.clone(), &Limits::default()).await.expect("an instance");
     let trap = fault(instance.reconcile(request("a")).await);
     assert!(matches!(trap.kind(), FaultKind::Trap { .. }), "{trap}");
-    let said =
+    let message =
         "a manifest of 4000000 bytes exceeds limits.objectSize of 3 MiB: spread it over several objects";
-    assert_eq!(host.messages(LogSource::Log), [said]);
-    assert_eq!(host.asked(), Vec::<String>::new());
+    assert_eq!(host.messages(LogSource::Log), [message]);
+    assert_eq!(host.calls(), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn a_storm_of_reads_ends_at_the_time_limit() {
+async fn endless_reads_end_at_the_time_limit() {
     let limits = Limits { reconcile_timeout: Duration::from_millis(100), ..Limits::default() };
-    let fault = exceeded("$storms-cache", limits).await;
+    let fault = fault_of("$storms-cache", limits).await;
     assert!(matches!(fault.kind(), FaultKind::Timeout { limit: "reconcileTimeout", .. }), "{fault}");
 }
 
 #[tokio::test]
-async fn a_long_log_line_is_cut_and_says_so() {
+async fn a_long_log_line_is_cut_with_a_note() {
     let host = host();
     let code = faulty("$floods-log").await;
     let limits = Limits { log_line_size: 10, ..Limits::default() };
@@ -109,9 +110,9 @@ async fn a_long_log_line_is_cut_and_says_so() {
 }
 
 #[tokio::test]
-async fn keys_without_end_end_at_the_host_memory() {
-    let host = host_holding(100_000);
-    let fault = exceeded_before(&host, "$queues-without-end", Limits::default()).await;
+async fn queueing_keys_ends_at_the_host_memory_limit() {
+    let host = host_with_memory(100_000);
+    let fault = fault_with_host(&host, "$queues-without-end", Limits::default()).await;
     let FaultKind::HostMemory(exceeded) = fault.kind() else { panic!("{fault}") };
     assert_eq!((exceeded.allowed, exceeded.kind), (100_000, HostMemoryKind::QueuedKeys));
     let text = fault.to_string();
@@ -119,42 +120,42 @@ async fn keys_without_end_end_at_the_host_memory() {
 }
 
 #[tokio::test]
-async fn handles_on_objects_from_the_server_end_at_the_host_memory() {
-    let host = host_holding(1 << 20);
-    let fault = exceeded_before(&host, "$keeps-from-server", Limits::default()).await;
+async fn keeping_objects_from_the_server_ends_at_the_host_memory_limit() {
+    let host = host_with_memory(1 << 20);
+    let fault = fault_with_host(&host, "$keeps-from-server", Limits::default()).await;
     let FaultKind::HostMemory(exceeded) = fault.kind() else { panic!("{fault}") };
     assert_eq!((exceeded.allowed, exceeded.kind), (1 << 20, HostMemoryKind::Handles));
 }
 
 #[tokio::test]
-async fn handles_that_are_kept_between_calls_end_at_the_host_memory() {
-    let host = host_holding(1 << 20);
+async fn keeping_handles_between_calls_ends_at_the_host_memory_limit() {
+    let host = host_with_memory(1 << 20);
     let code = faulty("$keeps-from-cache").await;
     let mut instance = code.instantiate(host.clone(), &Limits::default()).await.expect("an instance");
-    // 1,000 handles on a cached object of more than 2,000 bytes: nothing while the call runs, too much after it.
+    // 1,000 handles on a cached object of more than 2,000 bytes are free during the call and too much after it.
     let fault = fault(instance.reconcile(request("a")).await);
     let FaultKind::HostMemory(exceeded) = fault.kind() else { panic!("{fault}") };
     assert!(exceeded.wanted > 2_000_000, "{exceeded}");
     assert!(!instance.is_usable());
     drop(instance);
-    assert_eq!(host.host_memory().used(), 0, "an instance that is given up gives it back");
+    assert_eq!(host.host_memory().used(), 0, "dropping the instance releases its charges");
 
-    let host = host_holding(4 << 20);
+    let host = host_with_memory(4 << 20);
     let mut instance = code.instantiate(host.clone(), &Limits::default()).await.expect("an instance");
     assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
     assert!(host.host_memory().used_by(HostMemoryKind::Handles) > 2_000_000);
 }
 
 #[tokio::test]
-async fn texts_that_are_too_long_are_refused_before_they_are_read() {
-    for (way, said) in [
+async fn too_long_arguments_are_refused() {
+    for (reconcile, message) in [
         ("$queues-at-length", "queue.add takes keys of objects: a name has at most 253 bytes, not 100000"),
         ("$selects-at-length", "cache.list takes a label selector of at most 16384 bytes, not 100000"),
         ("$points-at-length", "object.field takes a pointer of at most 4096 bytes, not 100000"),
     ] {
-        let fault = exceeded(way, Limits::default()).await;
-        assert!(matches!(fault.kind(), FaultKind::Misuse(_)), "{way}: {fault}");
-        assert_eq!(fault.to_string(), format!("reconcile trapped: {said}"), "{way}");
+        let fault = fault_of(reconcile, Limits::default()).await;
+        assert!(matches!(fault.kind(), FaultKind::Misuse(_)), "{reconcile}: {fault}");
+        assert_eq!(fault.to_string(), format!("reconcile trapped: {message}"), "{reconcile}");
     }
 }
 
@@ -163,9 +164,10 @@ async fn a_search_that_finds_nothing_ends_at_the_time_limit_and_lets_others_run(
     let limits = Limits { reconcile_timeout: Duration::from_millis(100), ..Limits::default() };
     let host = FakeHost::default().endless();
     host.put_wish("a", "x");
-    // One call of the host, which would never return. On the test's only thread the other task runs because the search gives way.
+    // The guest makes one call of the host, which would never return. The test has only one thread, so the other task runs only if the
+    // search yields.
     let (mut turns, host) = (0_u32, Arc::new(host));
-    let others = async {
+    let other_task = async {
         loop {
             turns += 1;
             tokio::task::yield_now().await;
@@ -173,15 +175,15 @@ async fn a_search_that_finds_nothing_ends_at_the_time_limit_and_lets_others_run(
     };
     let fault = tokio::select! {
         biased;
-        fault = exceeded_before(&host, "$selects-nothing", limits) => fault,
-        () = others => unreachable!("it never ends"),
+        fault = fault_with_host(&host, "$selects-nothing", limits) => fault,
+        () = other_task => unreachable!("it never ends"),
     };
     assert!(matches!(fault.kind(), FaultKind::Timeout { limit: "reconcileTimeout", .. }), "{fault}");
     assert!(turns > 0);
 }
 
 #[tokio::test]
-async fn index_values_that_are_too_long_are_refused_and_the_instance_goes_on() {
+async fn too_long_index_values_are_refused_and_leave_the_instance_usable() {
     let mut wat = wat_of("faulty").replace("$in-index", "$computes-at-length");
     for quiet in ["$in-describe", "$in-observe", "$in-reconcile"] {
         wat = wat.replace(quiet, "$nothing");

@@ -1,4 +1,4 @@
-//! WASI: what a guest prints, and what it finds.
+//! What guests print and do through WASI preview 1.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::fake_host::FakeHost;
 use crate::{fault, instance_of, request};
 
 #[tokio::test]
-async fn a_module_for_preview_1_finds_clocks_and_randomness_and_nothing_else() {
+async fn a_module_for_preview_1_has_clocks_and_randomness_and_nothing_else() {
     let host = Arc::new(FakeHost::default());
     let mut instance = instance_of("stderr", &host, &Limits::default()).await;
     assert_eq!(instance.reconcile(Request { attempt: 2, ..request("a") }).await, Ok(Outcome::Done));
@@ -16,11 +16,11 @@ async fn a_module_for_preview_1_finds_clocks_and_randomness_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn lines_of_standard_error_are_logged_and_go_with_the_fault() {
+async fn lines_of_standard_error_are_logged_and_part_of_the_fault() {
     let host = Arc::new(FakeHost::default());
     let mut instance = instance_of("stderr", &host, &Limits::default()).await;
     let trap = fault(instance.reconcile(request("a")).await);
-    // The second line has no line end: the trap ends it.
+    // The second line has no line end; the end of the call completes it.
     assert_eq!(trap.last_lines(), ["thread panicked at src/lib.rs:7:5:", "no such luck"]);
     assert!(
         trap.to_string().ends_with("its last lines: thread panicked at src/lib.rs:7:5: | no such luck"),
@@ -34,16 +34,16 @@ async fn lines_of_standard_error_are_logged_and_go_with_the_fault() {
 }
 
 #[tokio::test]
-async fn a_guest_that_exits_is_told_not_to() {
+async fn exiting_is_a_fault() {
     let host = Arc::new(FakeHost::default());
     let mut instance = instance_of("stderr", &host, &Limits::default()).await;
     let exit = fault(instance.reconcile(Request { attempt: 1, ..request("a") }).await);
-    // Preview 1 has codes, the adapter for 0.2 knows success and failure only.
+    // The guest exits with 3. The adapter from preview 1 to 0.2 passes on only success or failure.
     assert_eq!(exit.kind(), &FaultKind::Exit(1));
 }
 
 #[tokio::test]
-async fn errors_in_the_log_go_with_the_fault_too() {
+async fn error_lines_of_the_log_are_part_of_the_fault() {
     let host = Arc::new(FakeHost::default());
     let mut instance = instance_of("trap", &host, &Limits::default()).await;
     let trap = fault(instance.reconcile(request("a")).await);

@@ -1,12 +1,12 @@
-//! Compiled plugins that outlive their engine.
+//! The compile cache: compiled plugins that outlive their engine.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use pilothouse_plugin::{
-    CacheDirectory, Code, CompileStats, Compiler, CompilerProcess, Engine, EngineOptions, Form, LoadError,
-    write_compiled,
+    CacheDirectory, CompileStats, CompiledPlugin, Compiler, CompilerProcess, Engine, EngineOptions, Form,
+    LoadError, write_compiled,
 };
 
 use sha2::{Digest, Sha256};
@@ -22,8 +22,8 @@ fn engine_at(folder: &Path) -> Engine {
     Engine::new(options(folder)).expect("an engine")
 }
 
-/// A plugin's code that works.
-async fn loaded(engine: &Engine, name: &str) -> Code {
+/// Loads a plugin and checks that it runs.
+async fn load(engine: &Engine, name: &str) -> CompiledPlugin {
     let code = engine.load(module_of(name)).await.unwrap_or_else(|error| panic!("{name}: {error}"));
     let host = Arc::new(FakeHost::default());
     let mut instance = code.instantiate(host, &Limits::default()).await.expect("an instance");
@@ -31,11 +31,11 @@ async fn loaded(engine: &Engine, name: &str) -> Code {
     code
 }
 
-fn stats(cached: u64, compiled: u64, unfit: u64) -> CompileStats {
-    CompileStats { cached, compiled, unfit }
+fn stats(cached: u64, compiled: u64, rejected: u64) -> CompileStats {
+    CompileStats { cached, compiled, rejected }
 }
 
-/// The only entry of the cache.
+/// Returns the path of the only entry of the cache.
 fn entry(folder: &Path) -> PathBuf {
     let entries: Vec<_> = fs::read_dir(folder.join("compiled"))
         .expect("there")
@@ -52,15 +52,15 @@ fn replace(entry: &Path, bytes: &[u8]) {
 }
 
 #[tokio::test]
-async fn the_next_engine_finds_what_the_first_has_compiled() {
+async fn a_second_engine_finds_what_the_first_compiled() {
     let folder = tempfile::tempdir().expect("a folder");
     let first = engine_at(folder.path());
-    let compiled = loaded(&first, "wish").await;
+    let compiled = load(&first, "wish").await;
     assert_eq!(first.compile_stats(), stats(0, 1, 0));
     let second = engine_at(folder.path());
-    let found = loaded(&second, "wish").await;
+    let found = load(&second, "wish").await;
     assert_eq!(second.compile_stats(), stats(1, 0, 0));
-    // What is known of it without running it is known of the compiled file, too.
+    // The cached file has the metadata, too.
     assert_eq!((found.digest(), found.size()), (compiled.digest(), compiled.size()));
     assert_eq!((found.form(), found.exports()), (compiled.form(), compiled.exports()));
     assert_eq!((found.imports(), found.package_version()), (compiled.imports(), compiled.package_version()));
@@ -68,15 +68,15 @@ async fn the_next_engine_finds_what_the_first_has_compiled() {
 }
 
 #[tokio::test]
-async fn what_was_compiled_before_is_found_by_the_sum_of_its_file_alone() {
+async fn a_compiled_plugin_is_found_by_the_digest_of_its_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let wasm = module_of("wish");
-    let sum: [u8; 32] = Sha256::digest(&wasm).into();
+    let digest: [u8; 32] = Sha256::digest(&wasm).into();
     let first = engine_at(folder.path());
-    assert!(first.load_kept(sum, wasm.len()).await.expect("looked").is_none(), "nobody has compiled it");
-    let compiled = loaded(&first, "wish").await;
+    assert!(first.load_cached(digest, wasm.len()).await.expect("no error").is_none(), "not compiled yet");
+    let compiled = load(&first, "wish").await;
     let second = engine_at(folder.path());
-    let found = second.load_kept(sum, wasm.len()).await.expect("looked").expect("its code");
+    let found = second.load_cached(digest, wasm.len()).await.expect("no error").expect("its code");
     assert_eq!((found.digest(), found.size()), (compiled.digest(), compiled.size()));
     assert_eq!(second.compile_stats(), stats(1, 0, 0));
     let host = Arc::new(FakeHost::default());
@@ -84,19 +84,19 @@ async fn what_was_compiled_before_is_found_by_the_sum_of_its_file_alone() {
     assert_eq!(instance.reconcile(request("nobody")).await, Ok(Outcome::Done));
 
     let narrow = EngineOptions { max_code_size: wasm.len() - 1, ..options(folder.path()) };
-    let refused = Engine::new(narrow).expect("an engine").load_kept(sum, wasm.len()).await.err();
+    let refused = Engine::new(narrow).expect("an engine").load_cached(digest, wasm.len()).await.err();
     assert!(matches!(refused, Some(LoadError::TooLarge { .. })), "{refused:?}");
-    assert!(second.load_kept([7; 32], wasm.len()).await.expect("looked").is_none());
-    let without = Engine::new(EngineOptions::default()).expect("an engine");
-    assert!(without.load_kept(sum, wasm.len()).await.expect("looked").is_none());
+    assert!(second.load_cached([7; 32], wasm.len()).await.expect("no error").is_none());
+    let without_cache = Engine::new(EngineOptions::default()).expect("an engine");
+    assert!(without_cache.load_cached(digest, wasm.len()).await.expect("no error").is_none());
 }
 
 #[tokio::test]
-async fn a_damaged_cut_or_foreign_entry_costs_a_compile_and_is_replaced() {
+async fn a_damaged_truncated_or_foreign_entry_is_compiled_again_and_replaced() {
     let folder = tempfile::tempdir().expect("a folder");
-    loaded(&engine_at(folder.path()), "done").await;
+    load(&engine_at(folder.path()), "done").await;
     let other = tempfile::tempdir().expect("a folder");
-    loaded(&engine_at(other.path()), "wish").await;
+    load(&engine_at(other.path()), "wish").await;
     let whole = fs::read(entry(folder.path())).expect("an entry");
     let mut damaged = whole.clone();
     damaged[whole.len() / 2] ^= 0x40;
@@ -104,56 +104,56 @@ async fn a_damaged_cut_or_foreign_entry_costs_a_compile_and_is_replaced() {
     for bytes in [&damaged[..], &whole[..whole.len() - 1], &[], b"\x7fELF", &of_another_plugin] {
         replace(&entry(folder.path()), bytes);
         let engine = engine_at(folder.path());
-        loaded(&engine, "done").await;
+        load(&engine, "done").await;
         assert_eq!(engine.compile_stats(), stats(0, 1, 1), "{} bytes", bytes.len());
         let next = engine_at(folder.path());
-        loaded(&next, "done").await;
+        load(&next, "done").await;
         assert_eq!(next.compile_stats(), stats(1, 0, 0), "{} bytes", bytes.len());
     }
 }
 
 #[tokio::test]
-async fn an_engine_of_other_options_does_not_take_what_is_not_its_own() {
+async fn an_engine_does_not_use_entries_of_an_engine_with_other_options() {
     let folder = tempfile::tempdir().expect("a folder");
-    loaded(&engine_at(folder.path()), "done").await;
+    load(&engine_at(folder.path()), "done").await;
     let cranelifts = entry(folder.path());
     let winch = || {
         let options = EngineOptions { compiler: Compiler::Winch, ..options(folder.path()) };
         Engine::new(options).expect("an engine")
     };
     let engine = winch();
-    loaded(&engine, "done").await;
-    assert_eq!(engine.compile_stats(), stats(0, 1, 0), "it looks for another name");
+    load(&engine, "done").await;
+    assert_eq!(engine.compile_stats(), stats(0, 1, 0), "its entries have another name");
     let bytes = fs::read(&cranelifts).expect("an entry");
     fs::remove_file(&cranelifts).expect("removed");
     replace(&entry(folder.path()), &bytes);
     let engine = winch();
-    loaded(&engine, "done").await;
-    assert_eq!(engine.compile_stats(), stats(0, 1, 1), "it is told apart under the right name, too");
+    load(&engine, "done").await;
+    assert_eq!(engine.compile_stats(), stats(0, 1, 1), "it is rejected under the right name, too");
 }
 
 #[tokio::test]
-async fn plugins_run_without_a_directory_that_can_be_used() {
+async fn plugins_run_without_a_usable_directory() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("compiled"), "a file").expect("written");
     let engine = engine_at(folder.path());
-    loaded(&engine, "done").await;
-    loaded(&engine, "done").await;
+    load(&engine, "done").await;
+    load(&engine, "done").await;
     assert_eq!(engine.compile_stats(), stats(0, 2, 0));
 }
 
 #[tokio::test]
-async fn a_directory_that_goes_away_costs_compiles_only() {
+async fn plugins_run_after_the_directory_was_removed() {
     let folder = tempfile::tempdir().expect("a folder");
     let engine = engine_at(folder.path());
     fs::remove_dir_all(folder.path().join("compiled")).expect("removed");
     fs::write(folder.path().join("compiled"), "a file").expect("written");
-    loaded(&engine, "done").await;
+    load(&engine, "done").await;
     assert_eq!(engine.compile_stats().compiled, 1);
 }
 
 #[tokio::test]
-async fn a_refused_file_leaves_nothing_behind() {
+async fn a_refused_file_leaves_no_entry() {
     let folder = tempfile::tempdir().expect("a folder");
     let engine = engine_at(folder.path());
     assert_eq!(engine.load(Vec::new()).await.expect_err("refused"), LoadError::Empty);
@@ -161,7 +161,7 @@ async fn a_refused_file_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn what_a_compiler_process_of_another_engine_makes_is_not_run() {
+async fn code_from_a_compiler_process_with_another_engine_is_rejected() {
     let foreign = tempfile::tempdir().expect("a folder");
     let options = EngineOptions { compiler: Compiler::Winch, ..EngineOptions::default() };
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! What `describe` and `reconcile` answer.
+//! Results of `describe` and `reconcile`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::fake_host::FakeHost;
 use crate::{code_of, engine, fault, instance_of, module_of, request, wish};
 
 #[tokio::test]
-async fn describe_returns_the_descriptor_as_it_is() {
+async fn describe_returns_the_descriptor_unchanged() {
     let code = code_of("done").await;
     let descriptor =
         code.describe(Arc::new(FakeHost::default()), &Limits::default()).await.expect("a descriptor");
@@ -20,24 +20,24 @@ async fn describe_returns_the_descriptor_as_it_is() {
 }
 
 #[tokio::test]
-async fn the_configuration_is_there_in_every_call_and_at_the_start() {
+async fn the_configuration_is_available_in_every_call_and_during_instantiation() {
     const CONFIG: &str = r#"{"colour":"blue"}"#;
     let host = Arc::new(FakeHost::with_config(CONFIG));
-    // By the import, not by the argument: this guest takes no notice of that.
+    // This guest reads the configuration by the import and ignores the argument of describe.
     let descriptor = code_of("config").await.describe(host.clone(), &Limits::default()).await;
     assert_eq!(descriptor.as_deref(), Ok(CONFIG));
     let mut instance = instance_of("config", &host, &Limits::default()).await;
     assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
-    let said: Vec<_> = host.lines().into_iter().map(|line| (line.call, line.message)).collect();
+    let lines: Vec<_> = host.lines().into_iter().map(|line| (line.call, line.message)).collect();
     let line = |call| (call, CONFIG.to_owned());
-    assert_eq!(said, [line("instantiation"), line("instantiation"), line("reconcile")]);
+    assert_eq!(lines, [line("instantiation"), line("instantiation"), line("reconcile")]);
     let echoed = code_of("echo").await.describe(host, &Limits::default()).await;
     assert_eq!(echoed.as_deref(), Ok(CONFIG), "the argument is the same text");
 }
 
 #[tokio::test]
-async fn a_refused_configuration_carries_the_plugins_words() {
-    // The answer's first byte is the tag: 1 is the error.
+async fn an_error_of_describe_has_the_plugins_message() {
+    // The first byte of the answer is the tag of the result; 1 means error.
     let refuses = crate::wat_of("done").replacen(r#""\00\00\00\00\00\04"#, r#""\01\00\00\00\00\04"#, 1);
     let code = engine().load(crate::assemble(&refuses)).await.expect("a plugin");
     let answer = code.describe(Arc::new(FakeHost::default()), &Limits::default()).await;
@@ -45,7 +45,7 @@ async fn a_refused_configuration_carries_the_plugins_words() {
 }
 
 #[tokio::test]
-async fn code_tells_what_it_is() {
+async fn a_compiled_plugin_has_the_metadata_of_its_file() {
     let module = module_of("index");
     let code = engine().load(module.clone()).await.expect("a plugin");
     assert_eq!(code.form(), Form::CoreModule);
@@ -58,7 +58,7 @@ async fn code_tells_what_it_is() {
 }
 
 #[tokio::test]
-async fn the_smallest_plugin_is_done() {
+async fn the_smallest_plugin_reconciles() {
     let host = Arc::new(FakeHost::default());
     let mut instance = instance_of("done", &host, &Limits::default()).await;
     for _ in 0..3 {
@@ -74,14 +74,14 @@ async fn an_object_is_read_through_its_handle() {
 }
 
 #[tokio::test]
-async fn an_absent_object_is_none() {
+async fn a_missing_object_is_none() {
     let host = Arc::new(FakeHost::default());
     let mut instance = instance_of("wish", &host, &Limits::default()).await;
     assert_eq!(instance.reconcile(request("nobody")).await, Ok(Outcome::Done));
 }
 
 #[tokio::test]
-async fn requeue_after_is_a_duration_and_never_above_the_maximum() {
+async fn requeue_after_is_capped_at_the_longest_duration() {
     let (answer, _) = wish("after").await;
     assert_eq!(answer, Ok(Outcome::RequeueAfter(Duration::from_millis(1500))));
     let (answer, _) = wish("most").await;
@@ -89,7 +89,7 @@ async fn requeue_after_is_a_duration_and_never_above_the_maximum() {
 }
 
 #[tokio::test]
-async fn retry_and_terminal_are_told_apart_and_leave_the_instance_usable() {
+async fn retry_and_terminal_errors_are_distinct_and_leave_the_instance_usable() {
     let host = Arc::new(FakeHost::default());
     host.put_wish("a", "terminal: no such port");
     host.put_wish("b", "retry: not yet");
@@ -117,7 +117,7 @@ async fn a_trap_names_the_functions_and_poisons_the_instance() {
 }
 
 #[tokio::test]
-async fn an_export_that_is_missing_is_said_and_harms_nothing() {
+async fn calling_a_missing_export_fails_and_leaves_the_instance_usable() {
     let host = Arc::new(FakeHost::default());
     let mut instance = instance_of("observer", &host, &Limits::default()).await;
     let missing = fault(instance.reconcile(request("a")).await);

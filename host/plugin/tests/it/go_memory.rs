@@ -1,7 +1,9 @@
-//! A Go plugin that runs for long. Go's runtime has two faults as a component, which its SDK mends: an allocation for the host's answers may
-//! start a garbage collection, which reads the clock, where the component model forbids calls; and what ends a collection gets no turn in
-//! short calls, so that memory only grows. Without the first mend this fails after some thousands of calls, without the second after some ten
-//! thousands.
+//! A long run of a Go plugin, whose memory must not grow.
+//!
+//! Go's runtime has two problems in a component, which the SDK works around. An allocation for the host's answers may start a garbage
+//! collection, which reads the clock, but the component model forbids calls there. And the goroutine that finishes a collection is not
+//! scheduled during short calls, so that memory only grows. Without the first workaround this test fails after thousands of calls, without
+//! the second after tens of thousands.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,8 +14,8 @@ use crate::fake_host::FakeHost;
 use crate::{engine, request};
 
 const CALLS: usize = 400_000;
-/// A new instance has less than 6 MiB.
-const MEMORY: usize = 12 << 20;
+/// Maximum linear memory, in bytes. A new instance has less than 6 MiB.
+const MAX_MEMORY: usize = 12 << 20;
 
 fn go_plugin() -> Vec<u8> {
     let guests = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/target/guests");
@@ -24,7 +26,7 @@ fn go_plugin() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_go_plugin_runs_for_long_in_little_memory() {
+async fn the_memory_of_a_go_plugin_does_not_grow() {
     let code = engine().load(go_plugin()).await.unwrap_or_else(|error| panic!("{error}"));
     let host = Arc::new(FakeHost::default());
     host.put(
@@ -37,6 +39,6 @@ async fn a_go_plugin_runs_for_long_in_little_memory() {
         let answer = instance.reconcile(request("a")).await;
         assert!(matches!(answer, Ok(Outcome::RequeueAfter(_))), "call {call}: {answer:?}");
         assert_eq!(instance.open_handles(), 0, "handles left behind by call {call}");
-        assert!(instance.memory() <= MEMORY, "{} bytes of memory after {call} calls", instance.memory());
+        assert!(instance.memory() <= MAX_MEMORY, "{} bytes of memory after {call} calls", instance.memory());
     }
 }

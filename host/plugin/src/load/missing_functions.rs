@@ -1,15 +1,15 @@
-//! Functions that the contract's interfaces don't have.
+//! Detection of imported functions that this host's version of the contract does not have.
 //!
-//! Within 0.1 interfaces only grow, so this is what a plugin for a newer host meets on an older one. The engine and the encoder would say so
-//! too, but in the terms of their own machinery.
+//! Within 0.1 interfaces only gain functions, so a plugin built for a newer host imports such a function on an older one. The engine and
+//! the encoder refuse it too, but their messages do not say what to do.
 
 use wit_parser::{Resolve, TypeDefKind};
 
 use super::inspect::contract_name;
 use super::{LoadError, encode, one_line};
 
-/// What is wrong with these imports, as (interface, function), if one names a function that this host's contract doesn't have.
-pub(super) fn missing_functions<'a>(
+/// Errors if one of these imports, given as (interface, function), is a function that this host's version of the contract does not have.
+pub(super) fn check_functions<'a>(
     imports: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Result<(), LoadError> {
     let (resolve, package) = encode::contract().map_err(|error| LoadError::Internal(one_line(&error)))?;
@@ -24,7 +24,7 @@ pub(super) fn missing_functions<'a>(
     if missing.is_empty() {
         return Ok(());
     }
-    Err(LoadError::NotOffered {
+    Err(LoadError::UnsupportedImports {
         imports: missing.join(", "),
         offered: "the functions of pilothouse:controller@0.1.0",
         remedy: "the plugin was built for a later version of the contract: update the host, or build for 0.1.0",
@@ -36,7 +36,7 @@ fn has_function(resolve: &Resolve, interface: wit_parser::InterfaceId, function:
     if interface.functions.contains_key(function) {
         return true;
     }
-    // A component's instance lists its types too; a core module drops resources by a function of this name.
+    // An instance that a component imports also lists its types. A core module drops resources by a function of this name.
     let function = function.strip_suffix("_drop").unwrap_or(function);
     let name = function.strip_prefix("[resource-drop]").unwrap_or(function);
     interface

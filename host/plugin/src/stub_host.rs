@@ -1,4 +1,4 @@
-//! A host with nothing behind it.
+//! A host without an API server or caches, for describing, measuring and fuzzing plugins.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::{
     MetricSample, Misuse, ObjectType, Patch, PluginEvent,
 };
 
-/// A [`Host`] without a server, for a plugin that only describes itself, and for measuring and fuzzing guests.
+/// A [`Host`] without an API server or caches, for `describe`, and for measuring and fuzzing guests.
 ///
-/// What a plugin may not do while it describes itself traps here in every call, as it does there; one object makes it
-/// the cache of every watch instead.
-pub struct StandIn {
+/// Reads of the cache and additions to the queue trap in every call, as they do during `describe`. With [`with_object`](Self::with_object)
+/// they succeed instead.
+pub struct StubHost {
     config: String,
     object: Option<Object>,
     repeatable: bool,
@@ -25,11 +25,11 @@ pub struct StandIn {
     started: Instant,
 }
 
-impl StandIn {
-    /// Log lines that are kept, so that a guest that is run for long costs no memory here.
-    const LINES: usize = 1_000;
+impl StubHost {
+    /// Maximum number of log lines that are kept, so that a guest that runs for long takes no memory here.
+    const MAX_LINES: usize = 1_000;
 
-    /// Nothing but this configuration, as JSON text.
+    /// Creates a host with this configuration, as JSON text.
     #[must_use]
     pub fn new(config: impl Into<String>) -> Self {
         Self {
@@ -41,36 +41,36 @@ impl StandIn {
         }
     }
 
-    /// The same with one object, which is all that every watch has, and queues that take everything.
+    /// Makes this object the only one of every watch, and lets the queue accept every key.
     #[must_use]
     pub fn with_object(self, object: Object) -> Self {
         Self { object: Some(object), ..self }
     }
 
-    /// The same with clocks that stand and random bytes that are none, so that equal guests do equal things.
+    /// Stops the clocks and makes the random bytes constant, so that runs are repeatable.
     #[must_use]
     pub fn repeatable(self) -> Self {
         Self { repeatable: true, ..self }
     }
 
-    /// What the plugin logged so far.
+    /// Returns the lines that the plugin logged so far.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         self.lines.lock().clone()
     }
 
-    /// The one object, where reading is not a mistake.
+    /// Returns the object. Errors if there is none.
     fn read(&self, call: &Call, function: &'static str) -> Result<&Object, Misuse> {
-        self.object.as_ref().ok_or_else(|| Misuse::NotNow { function, call: call.name() })
+        self.object.as_ref().ok_or_else(|| Misuse::UnavailableInCall { function, call: call.name() })
     }
 }
 
 fn unavailable<T>() -> Result<T, ApiError> {
-    Err(ApiError::Unavailable("there is no API server here: the plugin is only tried out".to_owned()))
+    Err(ApiError::Unavailable("this host has no API server: the plugin runs only for a trial".to_owned()))
 }
 
 #[async_trait]
-impl Host for StandIn {
+impl Host for StubHost {
     fn config(&self) -> &str {
         &self.config
     }
@@ -145,7 +145,7 @@ impl Host for StandIn {
 
     fn log(&self, _: &Call, line: LogLine<'_>) {
         let mut lines = self.lines.lock();
-        if lines.len() < Self::LINES {
+        if lines.len() < Self::MAX_LINES {
             lines.push(line.message.to_owned());
         }
     }

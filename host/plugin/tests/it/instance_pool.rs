@@ -16,7 +16,7 @@ async fn pool() -> (InstancePool, Arc<FakeHost>) {
 }
 
 #[tokio::test]
-async fn an_instance_that_works_is_used_again() {
+async fn a_usable_instance_is_reused() {
     let (pool, _) = pool().await;
     for _ in 0..3 {
         let mut instance = pool.checkout().await.expect("an instance");
@@ -36,13 +36,13 @@ async fn an_instance_that_trapped_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn instances_that_nobody_needs_are_dropped_once_they_are_old() {
+async fn instances_are_dropped_after_the_idle_time() {
     let (pool, _) = pool().await;
     let first = pool.checkout().await.expect("an instance");
     let second = pool.checkout().await.expect("an instance");
     drop((first, second));
     tokio::time::advance(Duration::from_secs(60)).await;
-    // One of the two works on, so it isn't old.
+    // One of the two is used again.
     drop(pool.checkout().await.expect("an instance"));
     assert_eq!(pool.drop_idle(Duration::from_secs(61)), 0);
     assert_eq!(pool.drop_idle(Duration::from_secs(60)), 1);
@@ -50,7 +50,7 @@ async fn instances_that_nobody_needs_are_dropped_once_they_are_old() {
 }
 
 #[tokio::test]
-async fn code_that_nobody_runs_sleeps_until_it_is_needed() {
+async fn idle_code_is_unmapped_and_mapped_again_at_the_next_checkout() {
     const IDLE: Duration = Duration::from_secs(60);
     let folder = tempfile::tempdir().expect("a folder");
     let cache = CacheDirectory { path: folder.path().join("compiled"), max_bytes: 1 << 30 };
@@ -60,33 +60,33 @@ async fn code_that_nobody_runs_sleeps_until_it_is_needed() {
     let host = Arc::new(FakeHost::default());
     host.put_wish("good", "done");
     let pool = InstancePool::new(code.clone(), host, Limits::default());
-    // Other threads map the code: their time can't be paused, but a clock that stands still is enough from here on.
+    // Other threads compile and map the code in real time, so the clock is paused only from here on.
     tokio::time::pause();
     let pinned = pool.instantiate().await.expect("an instance");
     drop(pool.checkout().await.expect("an instance"));
     tokio::time::advance(IDLE).await;
     assert_eq!(pool.drop_idle(IDLE), 1);
-    assert!(code.is_awake(), "an instance that is not in the pool runs it");
+    assert!(code.is_mapped(), "an instance that is not in the pool runs it");
     drop(pinned);
     pool.drop_idle(IDLE);
-    assert!(!code.is_awake());
-    assert!(code.exports().reconcile && !code.imports().is_empty(), "what is known of it stays known");
+    assert!(!code.is_mapped());
+    assert!(code.exports().reconcile && !code.imports().is_empty(), "the metadata stays");
 
-    // Its file may go meanwhile: what is mapped is the file that was checked.
+    // The file may be removed from the directory: the open file that was verified is mapped.
     std::fs::remove_dir_all(folder.path()).expect("removed");
     let mut instance = pool.checkout().await.expect("an instance");
     assert_eq!(instance.reconcile(request("good")).await, Ok(Outcome::Done));
     drop(instance);
-    assert!(code.is_awake());
+    assert!(code.is_mapped());
     pool.drop_idle(Duration::ZERO);
-    assert!(!code.is_awake());
+    assert!(!code.is_mapped());
     assert_eq!(engine.compile_stats().compiled, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn code_without_a_file_stays_awake() {
+async fn code_without_a_file_stays_mapped() {
     let (pool, _) = pool().await;
     drop(pool.checkout().await.expect("an instance"));
     assert_eq!(pool.drop_idle(Duration::ZERO), 1);
-    assert!(pool.code().is_awake());
+    assert!(pool.code().is_mapped());
 }

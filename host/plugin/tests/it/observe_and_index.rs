@@ -33,7 +33,7 @@ async fn a_batch_is_delivered_in_order_with_its_objects() {
     for _ in 0..2 {
         assert_eq!(instance.observe(&batch).await, Ok(()));
     }
-    let told: Vec<_> = host.lines().into_iter().map(|line| (line.call, line.level, line.message)).collect();
+    let lines: Vec<_> = host.lines().into_iter().map(|line| (line.call, line.level, line.message)).collect();
     let once = [
         ("observe", LogLevel::Info, "a".to_owned()),
         ("observe", LogLevel::Debug, "\"a\"".to_owned()),
@@ -41,7 +41,7 @@ async fn a_batch_is_delivered_in_order_with_its_objects() {
         ("observe", LogLevel::Debug, "\"b\"".to_owned()),
         ("observe", LogLevel::Warn, "c".to_owned()),
     ];
-    assert_eq!(told, [once.clone(), once].concat());
+    assert_eq!(lines, [once.clone(), once].concat());
     assert_eq!(instance.open_handles(), 0);
 }
 
@@ -57,7 +57,7 @@ async fn a_trap_in_observe_is_a_fault_of_that_call() {
 }
 
 #[tokio::test]
-async fn index_values_come_without_duplicates() {
+async fn index_values_have_no_duplicates() {
     let host = Arc::new(FakeHost::default());
     let mut instance = instance_of("index", &host, &Limits::default()).await;
     for name in ["a", "b"] {
@@ -68,11 +68,11 @@ async fn index_values_come_without_duplicates() {
 }
 
 #[tokio::test]
-async fn index_values_may_not_look_at_the_world() {
+async fn index_values_may_not_read_the_cache() {
     let host = Arc::new(FakeHost::default());
     let mut instance = instance_of("index", &host, &Limits::default()).await;
     let fault = instance.index_values("others", &object("a", "1")).await.expect_err("it asks the cache");
-    let expected = Misuse::NotNow { function: "cache.has-synced", call: "index.values" };
+    let expected = Misuse::UnavailableInCall { function: "cache.has-synced", call: "index.values" };
     assert_eq!(fault.kind(), &FaultKind::Misuse(expected));
     assert_eq!(
         fault.to_string(),
@@ -81,12 +81,13 @@ async fn index_values_may_not_look_at_the_world() {
 }
 
 #[tokio::test]
-async fn describe_may_not_look_at_the_world() {
-    let asks = "(result i32)\n    (drop (call $has-synced (i32.const 0) (i32.const 0)))\n    (i32.const 16))";
-    let text = wat_of("index").replacen("(result i32)\n    (i32.const 16))", asks, 1);
+async fn describe_may_not_read_the_cache() {
+    let has_synced =
+        "(result i32)\n    (drop (call $has-synced (i32.const 0) (i32.const 0)))\n    (i32.const 16))";
+    let text = wat_of("index").replacen("(result i32)\n    (i32.const 16))", has_synced, 1);
     let code = engine().load(assemble(&text)).await.expect("a plugin");
     let answer = code.describe(Arc::new(FakeHost::default()), &Limits::default()).await;
     let Err(DescribeError::Fault(fault)) = answer else { panic!("{answer:?}") };
-    let expected = Misuse::NotNow { function: "cache.has-synced", call: "describe" };
+    let expected = Misuse::UnavailableInCall { function: "cache.has-synced", call: "describe" };
     assert_eq!(fault.kind(), &FaultKind::Misuse(expected));
 }

@@ -1,4 +1,4 @@
-//! Requests to the API server, the queue, Events and metrics.
+//! Writes: requests to the API server, the queue, Events and metrics.
 
 use std::sync::Arc;
 
@@ -14,25 +14,25 @@ async fn a_write_reaches_the_host_and_its_result_the_guest() {
     host.put_wish("a", &format!("c{manifest}"));
     let mut instance = instance_of("wish", &host, &Limits::default()).await;
     assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
-    assert_eq!(host.asked(), [format!("reconcile: create {manifest}")]);
+    assert_eq!(host.calls(), [format!("reconcile: create {manifest}")]);
     // Both the object read and the one created were handles, and both are closed.
     assert_eq!(instance.open_handles(), 0);
 }
 
 #[tokio::test]
-async fn an_error_of_the_server_is_an_answer_to_the_guest() {
+async fn an_error_of_the_server_is_passed_to_the_guest() {
     let server = Server::Refuses(ApiError::Forbidden("not yours".to_owned()));
-    let host = FakeHost::with(server);
+    let host = FakeHost::with_server(server);
     let (answer, _) = wish_with("create", host, &Limits::default()).await;
     assert_eq!(answer, Err(Failure::Retry("not yours".to_owned())));
 }
 
 #[tokio::test]
-async fn a_delete_carries_its_type_key_and_options() {
+async fn a_delete_passes_its_type_key_and_options() {
     let (answer, host) = wish("erase").await;
     assert_eq!(answer, Ok(Outcome::Done));
     assert_eq!(
-        host.asked(),
+        host.calls(),
         [
             "reconcile: delete v1 ConfigMap default/a DeleteOptions { propagation: Background, uid: None, resource_version: None }"
         ]
@@ -40,11 +40,11 @@ async fn a_delete_carries_its_type_key_and_options() {
 }
 
 #[tokio::test]
-async fn reads_updates_and_patches_carry_their_arguments() {
+async fn reads_updates_and_patches_pass_their_arguments() {
     let (answer, host) = wish("get").await;
     assert_eq!(answer, Ok(Outcome::Done));
     assert_eq!(
-        host.asked(),
+        host.calls(),
         [
             "reconcile: get v1 ConfigMap default/a",
             "reconcile: list ConfigMap in default, at most 500",
@@ -59,7 +59,7 @@ async fn queue_metric_and_event_reach_the_host() {
     let (answer, host) = wish("queued_total").await;
     assert_eq!(answer, Ok(Outcome::Done));
     assert_eq!(
-        host.asked(),
+        host.calls(),
         [
             "reconcile: queue configmaps default/a after 2s",
             "reconcile: Counter queued_total 2",
@@ -69,14 +69,14 @@ async fn queue_metric_and_event_reach_the_host() {
 }
 
 #[tokio::test]
-async fn a_metric_that_prometheus_would_refuse_is_dropped_with_one_warning() {
+async fn an_invalid_metric_is_dropped_with_one_warning() {
     let host = Arc::new(FakeHost::default());
     host.put_wish("a", "queued-total");
     let mut instance = instance_of("wish", &host, &Limits::default()).await;
     for _ in 0..3 {
         assert_eq!(instance.reconcile(request("a")).await, Ok(Outcome::Done));
     }
-    assert!(!host.asked().iter().any(|asked| asked.contains("Counter")));
+    assert!(!host.calls().iter().any(|call| call.contains("Counter")));
     let warnings = host.messages(LogSource::Host);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].starts_with(r#"metric "queued-total" dropped: its name must match"#), "{warnings:?}");

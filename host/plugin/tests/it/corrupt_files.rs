@@ -1,4 +1,4 @@
-//! Broken files: whatever the bytes, loading ends with a plugin or with one line.
+//! Corrupt files: whatever the bytes, loading ends with a plugin or with an error of one line.
 
 use std::sync::OnceLock;
 
@@ -25,7 +25,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_plugin_with_changed_bytes_loads_or_says_why_not(
+    fn a_plugin_with_changed_bytes_loads_or_is_refused_in_one_line(
         as_component in any::<bool>(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in prop::option::weighted(0.2, any::<prop::sample::Index>()),
@@ -46,15 +46,15 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_say_why_not(header in 0..3_usize, rest in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_are_refused_in_one_line(header in 0..3_usize, rest in prop::collection::vec(any::<u8>(), 0..200)) {
         let header: &[u8] = [&b""[..], b"\0asm\x01\0\0\0", b"\0asm\x0d\0\x01\0"][header];
         load([header, &rest].concat());
     }
 }
 
-/// Depth is where parsers overflow their stack or take time without measure; no test can catch the first, it ends the process.
+/// Deep nesting makes parsers overflow their stack, which would end the test process, or take very long.
 #[test]
-fn components_nested_without_measure_are_refused() {
+fn deeply_nested_components_are_refused() {
     assert!(runtime().block_on(engine().load(with_nested(50))).is_ok());
     for depth in [150, 100_000] {
         let error = runtime().block_on(engine().load(with_nested(depth))).expect_err("too deep");
@@ -62,11 +62,11 @@ fn components_nested_without_measure_are_refused() {
     }
 }
 
-/// `done.wat` as a component with that many components inside each other.
+/// Returns `done.wat` as a component that also contains this many components within each other.
 fn with_nested(depth: usize) -> Vec<u8> {
     const HEADER: &[u8] = b"\0asm\x0d\0\x01\0";
     const COMPONENT_SECTION: &[u8] = &[4];
-    // From the inside out; a section is its number, its size, and in this case a component.
+    // From the inside out. Each section consists of its number, its size and a component.
     let mut size = HEADER.len();
     let mut levels = vec![HEADER.to_vec()];
     for _ in 1..depth {

@@ -1,4 +1,4 @@
-//! A plugin's compiled code.
+//! A plugin's compiled code, and what is known of the plugin without running it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,41 +9,44 @@ use tokio::time::Instant;
 use wasmtime::component::InstancePre;
 
 use crate::bindings::exports::pilothouse::controller as exports;
-use crate::compile::{self, Source};
+use crate::compile::{self, CodeSource};
 use crate::engine::Engine;
 use crate::sandbox::GuestState;
 use crate::{DescribeError, Fault, Host, Instance, Limits, LoadError};
 
-/// A plugin's code: checked, compiled and linked, ready to instantiate. Cheap to clone.
+/// A plugin that was checked, compiled and linked, and can be instantiated. Cheap to clone.
+///
+/// Code that comes from a file is unmapped while the plugin is idle (see [`InstancePool::drop_idle`](crate::InstancePool::drop_idle)), and
+/// mapped again when it is instantiated.
 #[derive(Clone)]
-pub struct Code {
+pub struct CompiledPlugin {
     pub(crate) inner: Arc<Inner>,
 }
 
 pub(crate) struct Inner {
     pub(crate) engine: Engine,
-    pub(crate) facts: Facts,
-    /// The file that the code is mapped from; without one it can't sleep.
-    pub(crate) source: Option<Source>,
+    pub(crate) metadata: Metadata,
+    /// The file that the code is mapped from. Code without a file stays mapped.
+    pub(crate) source: Option<CodeSource>,
     pub(crate) state: Mutex<State>,
 }
 
-/// Whether the code is mapped. What wasmtime keeps of mapped code (its types, its functions' places) is far more than all else that an idle
-/// plugin costs.
+/// Whether the code is mapped. What wasmtime keeps of mapped code (its types, the addresses of its functions) takes far more memory than
+/// everything else of an idle plugin.
 pub(crate) struct State {
-    /// `None` while asleep.
+    /// `None` while unmapped.
     pub(crate) linked: Option<Arc<Linked>>,
-    /// When it was last asked for.
-    pub(crate) used: Instant,
+    /// When the code was last requested.
+    pub(crate) last_used: Instant,
 }
 
-/// Mapped code, ready to instantiate. Instances hold it, too.
+/// Mapped and linked code. Each instance holds it, too.
 pub(crate) struct Linked {
     pub(crate) instances: InstancePre<GuestState>,
     pub(crate) indices: Indices,
 }
 
-/// Where the exports are.
+/// The indices of the exports.
 pub(crate) struct Indices {
     pub(crate) plugin: exports::plugin::GuestIndices,
     pub(crate) reconcile: Option<exports::reconcile::GuestIndices>,
@@ -51,8 +54,9 @@ pub(crate) struct Indices {
     pub(crate) index: Option<exports::index::GuestIndices>,
 }
 
-/// What is known of a file without running it.
-pub(crate) struct Facts {
+/// What is known of a plugin's file without running it.
+pub(crate) struct Metadata {
+    /// SHA-256 in hex.
     pub(crate) digest: String,
     pub(crate) size: usize,
     pub(crate) form: Form,
@@ -61,7 +65,7 @@ pub(crate) struct Facts {
     pub(crate) exports: Exports,
 }
 
-/// What a plugin's file was.
+/// The form of a plugin's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A component.
@@ -81,51 +85,51 @@ pub struct Exports {
     pub index: bool,
 }
 
-impl Code {
-    /// The SHA-256 of the file, in hex.
+impl CompiledPlugin {
+    /// Returns the SHA-256 of the file, in hex.
     #[must_use]
     pub fn digest(&self) -> &str {
-        &self.inner.facts.digest
+        &self.inner.metadata.digest
     }
 
-    /// The file's size in bytes.
+    /// Returns the size of the file, in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.inner.facts.size
+        self.inner.metadata.size
     }
 
-    /// What the file was.
+    /// Returns whether the file was a component or a core module.
     #[must_use]
     pub fn form(&self) -> Form {
-        self.inner.facts.form
+        self.inner.metadata.form
     }
 
-    /// What the plugin can be called for.
+    /// Returns which optional interfaces the plugin exports.
     #[must_use]
     pub fn exports(&self) -> Exports {
-        self.inner.facts.exports
+        self.inner.metadata.exports
     }
 
-    /// The interfaces that the plugin imports, as `namespace:package/interface@version`.
+    /// Returns the interfaces that the plugin imports, as `namespace:package/interface@version`.
     #[must_use]
     pub fn imports(&self) -> &[String] {
-        &self.inner.facts.imports
+        &self.inner.metadata.imports
     }
 
-    /// The version of `pilothouse:controller` that the plugin was built for.
+    /// Returns the version of `pilothouse:controller` that the plugin was built for.
     #[must_use]
     pub fn package_version(&self) -> &str {
-        &self.inner.facts.package_version
+        &self.inner.metadata.package_version
     }
 
-    /// Makes an instance, running the module's start code if it has any.
+    /// Creates an instance, and runs the module's start code if it has any.
     ///
     /// Cancel safe: dropping the future discards the instance.
     pub async fn instantiate(&self, host: Arc<dyn Host>, limits: &Limits) -> Result<Instance, Fault> {
         Instance::new(self, host, limits).await
     }
 
-    /// Asks the plugin for its descriptor, on an instance of its own, with the [configuration](Host::config) that the host has.
+    /// Asks the plugin for its descriptor, on a new instance, with the [configuration](Host::config) of the host.
     ///
     /// Cancel safe: dropping the future discards the instance.
     pub async fn describe(&self, host: Arc<dyn Host>, limits: &Limits) -> Result<String, DescribeError> {
@@ -133,14 +137,14 @@ impl Code {
     }
 }
 
-impl Code {
-    /// The mapped code; if it sleeps, it is mapped and linked again, on a thread for blocking work, which takes a few milliseconds.
+impl CompiledPlugin {
+    /// Returns the mapped code. Maps and links it again if it was unmapped, on a thread for blocking work; this takes a few milliseconds.
     ///
     /// Cancel safe.
-    pub(crate) async fn awake(&self) -> Result<Arc<Linked>, LoadError> {
+    pub(crate) async fn map(&self) -> Result<Arc<Linked>, LoadError> {
         {
             let mut state = self.inner.state.lock();
-            state.used = Instant::now();
+            state.last_used = Instant::now();
             if let Some(linked) = &state.linked {
                 return Ok(Arc::clone(linked));
             }
@@ -148,37 +152,38 @@ impl Code {
         let code = self.clone();
         compile::blocking(move || {
             let Inner { engine, source, state, .. } = &*code.inner;
-            let source =
-                source.as_ref().ok_or_else(|| LoadError::Internal("code without a file slept".to_owned()))?;
+            let source = source
+                .as_ref()
+                .ok_or_else(|| LoadError::Internal("code without a file was unmapped".to_owned()))?;
             let linked = source.link(engine)?;
-            // Two who wake it at the same time both map it; the first one's is kept.
+            // Two tasks may map the code at the same time; the first result is kept.
             Ok(Arc::clone(state.lock().linked.get_or_insert(linked)))
         })
         .await
     }
 
-    /// Lets go of the mapped code if nobody has asked for it for this long and no instance runs it; says whether it did. It wakes by itself.
-    pub(crate) fn sleep(&self, idle_for: Duration) -> bool {
-        let asleep = {
+    /// Unmaps the code if it was not requested for this long and no instance runs it. Returns whether it was unmapped.
+    pub(crate) fn unmap_if_idle(&self, idle_for: Duration) -> bool {
+        let unmapped = {
             let mut state = self.inner.state.lock();
-            let is_idle = Instant::now().saturating_duration_since(state.used) >= idle_for;
+            let is_idle = Instant::now().saturating_duration_since(state.last_used) >= idle_for;
             let is_unused = state.linked.as_ref().is_some_and(|linked| Arc::strong_count(linked) == 1);
             if is_idle && is_unused && self.inner.source.is_some() { state.linked.take() } else { None }
         };
-        // Unmapped here, outside of the lock.
-        asleep.is_some()
+        // The code is unmapped when this is dropped, after the lock was released.
+        unmapped.is_some()
     }
 
-    /// Whether the code is mapped; for tests and benchmarks.
+    /// Returns whether the code is mapped. For tests and benchmarks.
     #[must_use]
-    pub fn is_awake(&self) -> bool {
+    pub fn is_mapped(&self) -> bool {
         self.inner.state.lock().linked.is_some()
     }
 }
 
-impl fmt::Debug for Code {
+impl fmt::Debug for CompiledPlugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Code")
+        f.debug_struct("CompiledPlugin")
             .field("digest", &self.digest())
             .field("size", &self.size())
             .field("form", &self.form())
