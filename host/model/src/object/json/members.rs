@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 /// The members of one JSON object in document order, with the values as raw text.
 ///
 /// Duplicate names are an error: with two values for one name, two readers of the same bytes could see different objects.
-pub(crate) struct Members<'a>(pub(super) Vec<(Cow<'a, str>, &'a str)>);
+pub(crate) struct Members<'a>(pub(in crate::object) Vec<(Cow<'a, str>, &'a str)>);
 
 /// A string that borrows from the input if it has no escapes.
 struct Text<'a>(Cow<'a, str>);
