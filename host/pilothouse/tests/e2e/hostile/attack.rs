@@ -99,14 +99,14 @@ impl Attack {
 
     /// Puts the plugin and its object in place.
     pub(super) async fn begin(&self, host: &Host) {
-        host.sidecar(self.name, &self.sidecar_text(&host.server.namespace));
-        host.drop_in(self.name, &Guest::Hostile.wasm());
+        host.write_sidecar(self.name, &self.sidecar_text(&host.server.namespace));
+        host.install_plugin(self.name, &Guest::Hostile.wasm());
         if let Some(script) = &self.script {
             let script = script.to_string().replace("{namespace}", &host.server.namespace);
-            host.server.labelled(self.name, self.name, json!({"script": script})).await;
+            host.server.create_labelled(self.name, self.name, json!({"script": script})).await;
         }
         if self.is_changed {
-            host.wait_until_said(self.name, &format!("done {}", self.name), 1).await;
+            host.wait_for_message(self.name, &format!("done {}", self.name), 1).await;
             host.server.set_data(self.name, "changed", "yes").await;
         }
     }
@@ -117,7 +117,7 @@ impl Attack {
         host.wait(&what, || async {
             let plugin = host.plugin(self.name).await;
             let error = plugin["error"].as_str().unwrap_or_default().to_owned();
-            let mut said = host.said(self.name).await;
+            let mut said = host.log_messages(self.name).await;
             said.push(error);
             let is_there = |text: &String| said.iter().any(|line| line.contains(text.as_str()));
             self.evidence.iter().any(is_there).then_some(())

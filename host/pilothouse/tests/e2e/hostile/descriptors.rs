@@ -15,7 +15,7 @@ fn many(name: &'static str, member: &str, element: &Value, times: usize) -> Atta
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_parts_of_a_descriptor_are_bounded_in_number() {
+async fn the_number_of_parts_of_a_descriptor_is_bounded() {
     let watch = json!({"name": "w{n}", "apiVersion": "v1", "kind": "ConfigMap", "trigger": "self"});
     let rule = json!({"apiGroups": [""], "resources": ["r{n}"], "verbs": ["get"]});
     let crd = json!({"metadata": {"name": "a{n}.example.com"}});

@@ -39,7 +39,7 @@ fn doubled(start: &str, call: &str, times: usize, end: &str) -> String {
 const COST: &str = "it costs more than 1000000 units";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn expressions_that_are_too_deep_or_too_long_are_refused_at_load() {
+async fn expressions_that_are_too_deep_or_too_long_are_rejected_at_load() {
     withstand([
         predicate("parentheses", &json!({"repeat": "(", "times": 100_000})).says("predicate"),
         predicate("negations", &json!({"repeat": "!!(", "times": 30, "after": "true"})).says("predicate"),
@@ -65,7 +65,7 @@ async fn expressions_that_are_too_deep_or_too_long_are_refused_at_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn expressions_that_cost_too_much_are_stopped_and_counted_against_their_plugin() {
+async fn expressions_over_the_cost_limit_are_stopped_and_reported() {
     let lists = doubled("[1]", ".map(x, [x, x])", 28, "");
     let spends = |name: &'static str, text: String| {
         predicate(name, &json!(text)).script(json!([])).changes_its_object()
@@ -85,7 +85,7 @@ async fn expressions_that_cost_too_much_are_stopped_and_counted_against_their_pl
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rules_of_a_crd_that_are_too_deep_are_refused() {
+async fn crd_validation_rules_that_nest_too_deeply_are_rejected() {
     let crd = |rule: &str| {
         json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -113,7 +113,7 @@ async fn rules_of_a_crd_that_are_too_deep_are_refused() {
 
 /// What an expression that fails says must not have what the object has.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_error_of_an_expression_has_a_value_of_an_object() {
+async fn expression_errors_do_not_contain_object_values() {
     let mut arena = super::Arena::start().await;
     for (name, text) in [
         ("prints-object", "object"),

@@ -21,7 +21,7 @@ async fn is_refused(host: &Host, name: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sidecars_that_are_no_regular_files_are_refused() {
+async fn sidecars_that_are_not_regular_files_are_rejected() {
     let mut arena = Arena::start().await;
     let plugins = arena.host.plugins();
     let sidecar = |name: &str| plugins.join(format!("{name}.yaml"));
@@ -30,7 +30,7 @@ async fn sidecars_that_are_no_regular_files_are_refused() {
     fifo(&sidecar("fifo"));
     std::fs::create_dir(sidecar("folder")).expect("made");
     for name in ["zero", "passwd", "fifo", "folder"] {
-        arena.host.drop_in(name, &wat("done"));
+        arena.host.install_plugin(name, &wat("done"));
         let error = is_refused(&arena.host, name).await;
         assert!(error.contains(&format!("{name}.yaml")), "{error}");
         assert!(!error.contains("root:"), "{error}");
@@ -40,7 +40,7 @@ async fn sidecars_that_are_no_regular_files_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plugins_that_are_no_regular_files_are_refused() {
+async fn plugins_that_are_not_regular_files_are_rejected() {
     let mut arena = Arena::start().await;
     let plugins = arena.host.plugins();
     symlink("/dev/zero", plugins.join("zero.wasm")).expect("linked");
@@ -80,7 +80,7 @@ fn functions(count: u32) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn modules_that_are_made_to_be_expensive_are_refused() {
+async fn expensive_modules_are_rejected() {
     let mut arena = Arena::start().await;
     let whole = Guest::Hostile.wasm();
     for (name, wasm) in [
@@ -91,7 +91,7 @@ async fn modules_that_are_made_to_be_expensive_are_refused() {
         ("header", b"\0asm\x01\0\0\0".to_vec()),
         ("zeros", vec![0; 8 << 20]),
     ] {
-        arena.host.drop_in(name, &wasm);
+        arena.host.install_plugin(name, &wasm);
         is_refused(&arena.host, name).await;
         arena.goes_on(name).await;
     }
@@ -99,7 +99,7 @@ async fn modules_that_are_made_to_be_expensive_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sidecars_that_are_made_to_be_expensive_are_refused() {
+async fn expensive_sidecars_are_rejected() {
     let mut arena = Arena::start().await;
     let laughs: String = (1..12)
         .map(|level| format!("l{level}: &l{level} [{}]\n", vec![format!("*l{}", level - 1); 10].join(",")))
@@ -117,8 +117,8 @@ async fn sidecars_that_are_made_to_be_expensive_are_refused() {
         ("binary", "\u{0}\u{1}\u{2}".to_owned()),
         ("unknown", "grant: {}\n".to_owned()),
     ] {
-        arena.host.sidecar(name, &text);
-        arena.host.drop_in(name, &wat("done"));
+        arena.host.write_sidecar(name, &text);
+        arena.host.install_plugin(name, &wat("done"));
         is_refused(&arena.host, name).await;
         arena.goes_on(name).await;
     }

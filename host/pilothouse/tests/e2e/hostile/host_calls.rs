@@ -73,7 +73,7 @@ async fn arguments_of_host_calls_are_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_guest_that_never_returns_is_ended() {
+async fn a_guest_that_never_returns_is_stopped() {
     let ends = |name: &'static str, step: Value| {
         Attack::new(name)
             .sidecar("limits", json!({"memory": "16Mi", "reconcileTimeout": "300ms"}))
@@ -93,7 +93,7 @@ async fn a_guest_that_never_returns_is_ended() {
 
 /// Keys that come again at once, for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_queues_itself_without_end_takes_its_own_turns_only() {
+async fn a_plugin_that_requeues_itself_endlessly_does_not_starve_others() {
     withstand([
         Attack::new("requeues").script(json!([{"do": "requeue", "milliseconds": 0}])).says("done requeues"),
         Attack::new("adds-itself")

@@ -41,7 +41,7 @@ async fn queued_keys_are_bounded_in_size_and_number() {
 
 /// Objects that a plugin keeps after the cluster has newer versions of them, or has none of them any more.
 #[tokio::test(flavor = "multi_thread")]
-async fn versions_that_a_plugin_alone_keeps_are_charged_to_it() {
+async fn object_versions_kept_only_by_a_plugin_are_charged_to_it() {
     let mut arena = Arena::start().await;
     let attack = Attack::new("keeper")
         .sidecar("limits", json!({"memory": "64Mi", "hostMemory": "16Mi"}))
@@ -54,14 +54,14 @@ async fn versions_that_a_plugin_alone_keeps_are_charged_to_it() {
     let is_refused = |line: &String| line.contains("hostMemory");
     for round in 0..60 {
         // The count precedes the change: the plugin may answer a change before the next read of its log.
-        let log = arena.host.said("keeper").await;
+        let log = arena.host.log_messages("keeper").await;
         if log.iter().any(is_refused) {
             break;
         }
         let kept = log.iter().filter(is_kept).count();
         arena.host.server.set_data("keeper", "filler", &format!("{round}{filler}")).await;
         let answered = || async {
-            let log = arena.host.said("keeper").await;
+            let log = arena.host.log_messages("keeper").await;
             (log.iter().filter(is_kept).count() > kept || log.iter().any(is_refused)).then_some(())
         };
         arena.host.wait("keeper to keep one more version or to be refused", answered).await;
@@ -72,9 +72,9 @@ async fn versions_that_a_plugin_alone_keeps_are_charged_to_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_server_answered_is_charged_for_as_long_as_it_is_kept() {
+async fn api_responses_are_charged_to_the_plugin_while_it_keeps_them() {
     let mut arena = Arena::start().await;
-    arena.host.server.labelled("large", "none", json!({"filler": "x".repeat(900 << 10)})).await;
+    arena.host.server.create_labelled("large", "none", json!({"filler": "x".repeat(900 << 10)})).await;
     let get = json!({
         "do": "client.get", "apiVersion": "v1", "kind": "ConfigMap", "namespace": "{namespace}", "name": "large",
         "keep": true, "quiet": true, "times": 500
@@ -109,7 +109,7 @@ async fn computed_index_values_are_bounded_in_size_and_number() {
 
 /// A plugin that is gone leaves nothing behind.
 #[tokio::test(flavor = "multi_thread")]
-async fn attackers_that_come_and_go_leave_no_memory_behind() {
+async fn removed_plugins_release_their_memory() {
     const NAMES: [&str; 6] = ["gone-a", "gone-b", "gone-c", "gone-d", "gone-e", "gone-f"];
     withstand(NAMES.map(|name| {
         script(

@@ -10,16 +10,16 @@ mod expressions;
 mod files;
 mod host_calls;
 mod memory;
-mod neighbour;
+mod healthy_plugin;
 mod output;
 mod requests;
 mod revocation;
 mod rights;
-mod siege;
-mod surfaces;
+mod combined;
+mod web_pages;
 
 use attack::Attack;
-use neighbour::Neighbour;
+use healthy_plugin::HealthyPlugin;
 
 use crate::harness::Host;
 
@@ -30,7 +30,7 @@ const GROWTH: usize = 512 << 20;
 /// A host with a healthy plugin, whose memory is watched.
 struct Arena {
     host: Host,
-    neighbour: Neighbour,
+    neighbour: HealthyPlugin,
     memory_before: Option<usize>,
 }
 
@@ -40,7 +40,7 @@ impl Arena {
     }
 
     async fn on(host: Host) -> Self {
-        let neighbour = Neighbour::start(&host).await;
+        let neighbour = HealthyPlugin::start(&host).await;
         let memory_before = host.resident_memory();
         Self { host, neighbour, memory_before }
     }

@@ -58,12 +58,12 @@ pub(super) fn attacks() -> Vec<Attack> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_a_plugin_causes_to_be_logged_is_bounded() {
+async fn log_output_caused_by_a_plugin_is_bounded() {
     logs_stay_small(attacks()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_control_character_of_a_plugin_reaches_a_terminal() {
+async fn control_characters_from_a_plugin_do_not_reach_the_terminal() {
     let mut arena = Arena::start().await;
     let text = "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31m\u{202e}";
     let attack = Attack::new("terminal")
@@ -82,7 +82,7 @@ async fn no_control_character_of_a_plugin_reaches_a_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_metric_of_a_plugin_spoils_the_scrape() {
+async fn plugin_metrics_cannot_corrupt_the_metrics_endpoint() {
     let mut arena = Arena::start().await;
     let sample = |kind: &str, name: &str, labels: &Value| json!({"do": format!("metrics.{kind}"), "name": name, "labels": labels, "value": 1.0});
     let steps = json!([

@@ -36,7 +36,7 @@ async fn sent(host: &Host) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn text_that_would_change_a_url_is_refused_before_anything_is_sent() {
+async fn text_that_would_alter_a_url_is_rejected_before_a_request_is_sent() {
     let mut arena = Arena::start().await;
     for place in ["apiVersion", "kind", "name", "namespace", "subresource"] {
         let long = json!({"repeat": "a", "times": 1 << 20});
@@ -47,7 +47,7 @@ async fn text_that_would_change_a_url_is_refused_before_anything_is_sent() {
         let attack = Attack::new("requests").script(steps.into()).says("done requests");
         attack.begin(&arena.host).await;
         attack.is_named(&arena.host).await;
-        let said = arena.host.said("requests").await;
+        let said = arena.host.log_messages("requests").await;
         let refused = |line: &&String| {
             line.starts_with("client.get: invalid") || line.starts_with("client.get: denied")
         };
@@ -66,7 +66,7 @@ async fn text_that_would_change_a_url_is_refused_before_anything_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_may_write_nothing_has_nothing_sent() {
+async fn a_plugin_without_write_grants_sends_no_requests() {
     let mut arena = Arena::start().await;
     let kinds = json!({"do": "client.get", "apiVersion": "v1", "kind": "Kind{turn}", "name": "a", "times": 2000, "quiet": true});
     let versions = json!({

@@ -21,8 +21,8 @@ async fn is_stopped_by(name: &'static str, sidecar: impl FnOnce(&Attack, &str) -
     let mut arena = Arena::start().await;
     let attack = writer(name);
     attack.begin(&arena.host).await;
-    arena.host.wait_until_said(name, "client.patch: ok", 3).await;
-    arena.host.sidecar(name, &sidecar(&attack, &arena.host.server.namespace));
+    arena.host.wait_for_message(name, "client.patch: ok", 3).await;
+    arena.host.write_sidecar(name, &sidecar(&attack, &arena.host.server.namespace));
     // Held, or refused: what must not happen is that writes go on.
     let stopped = |said: &[String]| said.iter().rposition(|line| line == "client.patch: ok");
     arena
@@ -30,25 +30,25 @@ async fn is_stopped_by(name: &'static str, sidecar: impl FnOnce(&Attack, &str) -
         .wait(&format!("{name} to write no more"), || async {
             let plugin = arena.host.plugin(name).await;
             let error = plugin["error"].as_str().unwrap_or_default().to_owned();
-            let said = arena.host.said(name).await;
+            let said = arena.host.log_messages(name).await;
             let is_refused =
                 said.last().is_some_and(|line| line.contains("denied") || line.starts_with("done"))
                     && said.iter().any(|line| line.contains("client.patch: denied"));
             (is_refused || (!error.is_empty() && plugin["state"] != "running")).then_some(())
         })
         .await;
-    let before = stopped(&arena.host.said(name).await);
+    let before = stopped(&arena.host.log_messages(name).await);
     for _ in 0..10 {
         arena.goes_on(name).await;
     }
-    assert_eq!(stopped(&arena.host.said(name).await), before, "{name} wrote after its rights were gone");
+    assert_eq!(stopped(&arena.host.log_messages(name).await), before, "{name} wrote after its rights were gone");
     let plugin = arena.host.plugin(name).await;
     assert!(plugin["error"].as_str().is_some_and(|error| !error.is_empty()), "{plugin:#}");
     arena.ends().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn narrowed_grants_count_although_the_new_version_does_not_describe_itself() {
+async fn narrowed_grants_apply_even_if_describe_of_the_new_version_fails() {
     is_stopped_by("fails-describe", |attack, namespace| {
         let mut sidecar: serde_json::Value =
             serde_json::from_str(&attack.sidecar_text(namespace)).expect("JSON");
@@ -60,7 +60,7 @@ async fn narrowed_grants_count_although_the_new_version_does_not_describe_itself
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn narrowed_grants_count_although_the_new_version_traps_in_describe() {
+async fn narrowed_grants_apply_even_if_the_new_version_traps_in_describe() {
     is_stopped_by("traps-describe", |attack, namespace| {
         let mut sidecar: serde_json::Value =
             serde_json::from_str(&attack.sidecar_text(namespace)).expect("JSON");

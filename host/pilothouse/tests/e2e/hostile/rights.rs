@@ -120,7 +120,7 @@ fn other_namespaces() -> Vec<Attack> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_grant_for_a_namespace_reaches_nothing_outside_of_it() {
+async fn a_grant_for_a_namespace_allows_nothing_outside_it() {
     let mut arena = Arena::start().await;
     let server = &arena.host.server;
     for (path, manifest) in [
@@ -140,7 +140,7 @@ async fn a_grant_for_a_namespace_reaches_nothing_outside_of_it() {
     }
     for attack in cluster_scoped().into_iter().chain(other_namespaces()) {
         arena.withstands(&attack).await;
-        let said = arena.host.said(attack.name()).await;
+        let said = arena.host.log_messages(attack.name()).await;
         let succeeded = |line: &String| line.ends_with(": ok") || line.starts_with("client.list: 0");
         assert!(!said.iter().any(succeeded), "{}: {said:#?}", attack.name());
     }
@@ -162,7 +162,7 @@ async fn a_grant_for_a_namespace_reaches_nothing_outside_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fields_are_applied_under_the_plugins_own_name_only() {
+async fn a_plugin_cannot_apply_under_another_field_manager() {
     let mut arena = Arena::start().await;
     let managers = ["pilothouse-crds", "pilothouse", "kubectl", "healthy", "kube-controller-manager"];
     for (name, manager) in

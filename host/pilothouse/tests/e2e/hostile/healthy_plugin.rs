@@ -5,16 +5,16 @@ use serde_json::json;
 use crate::harness::{Guest, Host};
 
 /// A plugin that copies the version of an object into another, as often as the object changes.
-pub(super) struct Neighbour {
+pub(super) struct HealthyPlugin {
     round: usize,
 }
 
-impl Neighbour {
+impl HealthyPlugin {
     /// Starts it, and waits for its first piece of work.
     pub(super) async fn start(host: &Host) -> Self {
-        host.drop_in("healthy", &Guest::Conformance.wasm());
+        host.install_plugin("healthy", &Guest::Conformance.wasm());
         host.wait_for_state("healthy", "running").await;
-        host.server.script("one", "copy:one-record").await;
+        host.server.create_script("one", "copy:one-record").await;
         let mut neighbour = Self { round: 0 };
         neighbour.works(host, "nothing").await;
         neighbour

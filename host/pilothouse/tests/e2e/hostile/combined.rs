@@ -51,7 +51,7 @@ impl Latencies {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_healthy_plugin_does_its_work_while_every_attacker_runs() {
+async fn a_healthy_plugin_keeps_working_during_combined_attacks() {
     let seconds = std::env::var(SECONDS).ok().and_then(|seconds| seconds.parse().ok());
     let host = Host::start_with(Options { no_requeue_on_reload: true, ..Options::default() }).await;
     let mut arena = Arena::on(host).await;

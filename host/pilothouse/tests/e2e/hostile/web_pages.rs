@@ -7,7 +7,7 @@ use super::Arena;
 use crate::harness::send;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_status_port_answers_no_web_page() {
+async fn the_status_server_rejects_requests_from_web_pages() {
     let mut arena = Arena::start().await;
     let url = |path: &str| format!("{}{path}", arena.host.status_url);
     for (header, value) in [
@@ -29,9 +29,9 @@ async fn the_status_port_answers_no_web_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_embedded_server_answers_nobody_without_the_credential() {
+async fn the_embedded_server_rejects_requests_without_a_credential() {
     let mut arena = Arena::start().await;
-    if arena.host.server.skips("the embedded server is asked") {
+    if arena.host.server.skip_if_external("the embedded server is asked") {
         return;
     }
     let namespace = &arena.host.server.namespace;
@@ -40,10 +40,10 @@ async fn the_embedded_server_answers_nobody_without_the_credential() {
     for (method, body) in
         [(Method::GET, String::new()), (Method::POST, manifest), (Method::DELETE, String::new())]
     {
-        let status = arena.host.server.anonymous(method.clone(), &path, body).await;
+        let status = arena.host.server.anonymous_status(method.clone(), &path, body).await;
         assert_eq!(status, StatusCode::UNAUTHORIZED, "{method} {path}");
     }
     assert!(arena.host.server.config_maps().get_opt("from-a-page").await.expect("answered").is_none());
-    arena.goes_on("a stranger").await;
+    arena.goes_on("a anonymous_client").await;
     arena.ends().await;
 }
