@@ -28,7 +28,10 @@ pub(crate) fn run(root: &Path, target: Option<&str>, seconds: u64) -> Result<()>
     };
     let has_compiler =
         Command::new("c++").arg("--version").output().is_ok_and(|output| output.status.success());
-    ensure!(has_compiler, "building libFuzzer requires the C++ compiler `c++`, which was not found: install g++ or clang");
+    ensure!(
+        has_compiler,
+        "building libFuzzer requires the C++ compiler `c++`, which was not found: install g++ or clang"
+    );
     if targets.contains(&"imports") {
         guests::build(root, &["hostile"], || host::build(root))?;
     }

@@ -16,7 +16,7 @@ pub(crate) fn run(root: &Path, seconds: u64) -> Result<()> {
         .current_dir(root)
         .args(["test", "--locked", "--release", "--package", "pilothouse", "--test", "e2e"])
         .args(["--", "hostile::", "--nocapture", "--test-threads", "1"])
-        .env("PILOTHOUSE_SIEGE_SECONDS", seconds.to_string())
+        .env("PILOTHOUSE_COMBINED_ATTACK_SECONDS", seconds.to_string())
         .status()
         .context("start cargo to run the attack tests")?;
     ensure!(status.success(), "an attack affected the host or another plugin (see above): {status}");

@@ -49,7 +49,8 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         .context("start cargo to run the benchmark")?;
     ensure!(output.status.success(), "the benchmark failed (see above): {}", output.status);
     let table = String::from_utf8(output.stdout).context("the benchmark's output")?;
-    fs::write(root.join(DOCUMENT), format!("{HEADER}{table}")).with_context(|| format!("write {DOCUMENT}"))?;
+    fs::write(root.join(DOCUMENT), format!("{HEADER}{table}"))
+        .with_context(|| format!("write {DOCUMENT}"))?;
     println!("languages: {DOCUMENT}");
     Ok(())
 }

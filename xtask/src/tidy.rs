@@ -153,7 +153,9 @@ fn unmapped_modules(files: &[PathBuf], map: &str) -> Vec<String> {
             let section = map.split(&format!("### host/{name} ")).nth(1).unwrap_or_default();
             !section.split("\n### ").next().unwrap_or_default().contains(&format!("`{module}`"))
         })
-        .map(|(name, module)| format!("docs/architecture.md does not mention the module `{module}` of host/{name}"))
+        .map(|(name, module)| {
+            format!("docs/architecture.md does not mention the module `{module}` of host/{name}")
+        })
         .collect();
     modules.sort();
     modules.dedup();

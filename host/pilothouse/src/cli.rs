@@ -180,7 +180,8 @@ pub(crate) struct New {
 
 /// Returns a parser for the names of the guest languages, which `--help` lists with their descriptions.
 fn language_parser() -> impl TypedValueParser<Value = Language> {
-    let values = Language::ALL.map(|language| PossibleValue::new(language.name()).help(language.description()));
+    let values =
+        Language::ALL.map(|language| PossibleValue::new(language.name()).help(language.description()));
     PossibleValuesParser::new(values)
         .try_map(|name| Language::from_name(&name).ok_or_else(|| format!("{name} is not a guest language")))
 }

@@ -9,7 +9,10 @@ use pilothouse_controller::Clients;
 use crate::CommandError;
 
 /// Returns a client for a kubeconfig file. Without one, uses the pod's service account, or else kubectl's default configuration.
-pub(crate) async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<kube::Client, CommandError> {
+pub(crate) async fn client(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> Result<kube::Client, CommandError> {
     build_client(load_config(kubeconfig, context).await?)
 }
 
@@ -32,13 +35,13 @@ async fn load_config(kubeconfig: Option<&Path>, context: Option<&str>) -> Result
             let subject = || format!("kubeconfig {}", path.display());
             let file = Kubeconfig::read_from(path)
                 .map_err(|error| usage_error(&subject(), &error, "give a file that kubectl can use"))?;
-            Config::from_custom_kubeconfig(file, &options)
-                .await
-                .map_err(|error| usage_error(&subject(), &error, "select one of its contexts with --context"))?
+            Config::from_custom_kubeconfig(file, &options).await.map_err(|error| {
+                usage_error(&subject(), &error, "select one of its contexts with --context")
+            })?
         }
-        None if context.is_some() => Config::from_kubeconfig(&options)
-            .await
-            .map_err(|error| usage_error("kubeconfig", &error, "select one of its contexts with --context"))?,
+        None if context.is_some() => Config::from_kubeconfig(&options).await.map_err(|error| {
+            usage_error("kubeconfig", &error, "select one of its contexts with --context")
+        })?,
         None => match Config::incluster() {
             Ok(config) => config,
             Err(_) => Config::from_kubeconfig(&options).await.map_err(|error| {

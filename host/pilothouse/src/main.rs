@@ -1,13 +1,13 @@
 //! The `pilothouse` binary: runs Kubernetes controllers that are compiled to WebAssembly.
 
 mod build;
-mod plugin_check;
 mod cli;
 mod cluster;
 mod commands;
 mod http;
 mod logging;
 mod output;
+mod plugin_check;
 mod shutdown;
 mod template;
 
@@ -41,7 +41,9 @@ fn main() -> ExitCode {
     logging::start(cli.log_format, &cli.log_level);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return exit_code(Err(CommandError::Failure(format!("cannot start the async runtime: {error}")))),
+        Err(error) => {
+            return exit_code(Err(CommandError::Failure(format!("cannot start the async runtime: {error}"))));
+        }
     };
     let result = runtime.block_on(run(cli));
     // Does not wait for blocking tasks: a running guest or a compilation must not delay the exit.

@@ -37,7 +37,10 @@ async fn load_and_check(
     (grant_crds, grants): (bool, GrantMode),
 ) -> Result<CheckReport, CommandError> {
     if !file.is_file() {
-        return Err(CommandError::Usage(format!("{}: no such file; give the path of a .wasm file", file.display())));
+        return Err(CommandError::Usage(format!(
+            "{}: no such file; give the path of a .wasm file",
+            file.display()
+        )));
     }
     let cluster = match kubeconfig {
         Some(path) => Some(cluster::client(Some(path), None).await?),

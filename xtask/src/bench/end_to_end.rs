@@ -71,7 +71,8 @@ fn run_one(
 ) -> Result<EndToEnd> {
     let kubeconfig = folder.join("kubeconfig").display().to_string();
     let _ = fs::remove_file(&kubeconfig);
-    let owned = |arguments: &[&str]| arguments.iter().map(|&argument| argument.to_owned()).collect::<Vec<_>>();
+    let owned =
+        |arguments: &[&str]| arguments.iter().map(|&argument| argument.to_owned()).collect::<Vec<_>>();
     let server = ["apiserver", "--insecure-http", "--listen", "127.0.0.1:0", "--kubeconfig-out", &kubeconfig];
     let _server = PipedProcess::start_in_background(&programs.host, &owned(&server))?;
     super::process::wait_for_file(Path::new(&kubeconfig))?;

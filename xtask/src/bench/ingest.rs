@@ -258,8 +258,14 @@ fn relists(programs: &Programs, scale: Scale) -> Result<Vec<(&'static str, usize
 fn long(programs: &Programs, scale: Scale) -> Result<Option<Row>> {
     let Some(events) = scale.long else { return Ok(None) };
     println!("bench: {events} events: {OURS}");
-    let work =
-        Workload { objects: scale.objects, events, framing: "packed", rate: None, small: false, protobuf: None };
+    let work = Workload {
+        objects: scale.objects,
+        events,
+        framing: "packed",
+        rate: None,
+        small: false,
+        protobuf: None,
+    };
     let median = run_and_idle(&programs.fixture, &programs.pilothouse, EVERY, &work).context(OURS)?;
     Ok(Some(Row { name: OURS, framing: "packed", median, events }))
 }
@@ -276,7 +282,8 @@ fn curves(programs: &Programs, scale: Scale) -> Result<Vec<Point>> {
             }
             println!("bench: {objects} small objects: {name}");
             let events = scale.events / 2;
-            let work = Workload { objects, events, framing: "packed", rate: None, small: true, protobuf: None };
+            let work =
+                Workload { objects, events, framing: "packed", rate: None, small: true, protobuf: None };
             let run = run(&programs.fixture, program, &["--mode", mode], &work).context(name)?;
             points.push(Point { name, objects, run, events });
         }

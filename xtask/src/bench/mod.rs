@@ -77,8 +77,14 @@ pub(crate) enum Benchmark {
     Density,
 }
 
-const BENCHMARKS: [Benchmark; 6] =
-    [Benchmark::Ingest, Benchmark::EndToEnd, Benchmark::Wasm, Benchmark::Plugins, Benchmark::Transport, Benchmark::Density];
+const BENCHMARKS: [Benchmark; 6] = [
+    Benchmark::Ingest,
+    Benchmark::EndToEnd,
+    Benchmark::Wasm,
+    Benchmark::Plugins,
+    Benchmark::Transport,
+    Benchmark::Density,
+];
 
 /// Builds the programs, runs the benchmarks and writes `bench/REPORT.md` with its plots. With `only`, updates one section. A quick run
 /// writes nothing and checks the direction of the ratios.

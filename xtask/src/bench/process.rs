@@ -136,7 +136,8 @@ fn usage(child: &Child) -> Result<Usage> {
     // Skips the name, which is in parentheses and may contain spaces. The 12th and 13th of the following fields are the user and
     // the system time.
     let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().collect();
-    let ticks = |index: usize| fields.get(index).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or_default();
+    let ticks =
+        |index: usize| fields.get(index).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or_default();
     Ok(Usage {
         resident_mib: mib("VmRSS"),
         private_mib: mib("RssAnon"),
@@ -184,7 +185,9 @@ pub(super) fn serve(fixture: &Path, work: &Workload) -> Result<(PipedProcess, St
     }
     let mut fixture = PipedProcess::start(fixture, &served)?;
     let listening = fixture.read_json()?;
-    let Some(server) = listening["listening"].as_str() else { bail!("the fixture server printed {listening}") };
+    let Some(server) = listening["listening"].as_str() else {
+        bail!("the fixture server printed {listening}")
+    };
     Ok((fixture, server.to_owned()))
 }
 

@@ -123,7 +123,10 @@ impl Transport {
             ("events/s with HTTP/2 relative to HTTP/1.1", ratio("eventsPerSecond", HTTP_2, HTTP_1)?),
             ("CPU per event with HTTP/2 relative to HTTP/1.1", ratio("eventCpuMicros", HTTP_2, HTTP_1)?),
             ("bytes of a list with gzip relative to without", ratio("listMib", GZIP, LIST)?),
-            ("the client's CPU for a list with gzip relative to without", ratio("listCpuSeconds", GZIP, LIST)?),
+            (
+                "the client's CPU for a list with gzip relative to without",
+                ratio("listCpuSeconds", GZIP, LIST)?,
+            ),
             ("gzip is faster on links slower than, Mbit/s", saved / spent * 8.388_608),
         ];
         for (title, reached) in rows {

@@ -71,7 +71,8 @@ pub(crate) fn build_small(root: &Path, names: &[&str]) -> Result<Vec<Guest>> {
     let folder = root.join(OUTPUT_FOLDER).join("small");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     let packages: Vec<_> = names.iter().map(ToString::to_string).collect();
-    let guests = rust::build_with_profile(rust::Profile::Small, root, &root.join("examples"), &packages, &[])?;
+    let guests =
+        rust::build_with_profile(rust::Profile::Small, root, &root.join("examples"), &packages, &[])?;
     guests.into_iter().map(|guest| copy_to_output(&folder, guest)).collect()
 }
 

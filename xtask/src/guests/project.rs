@@ -120,6 +120,9 @@ mod tests {
     #[test]
     fn error_of_an_unknown_example_lists_the_examples() {
         let error = select(&root(), &["sample"]).unwrap_err().to_string();
-        assert!(error.contains("unknown example \"sample\"") && error.contains("sample-controller"), "{error}");
+        assert!(
+            error.contains("unknown example \"sample\"") && error.contains("sample-controller"),
+            "{error}"
+        );
     }
 }

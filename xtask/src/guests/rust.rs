@@ -65,7 +65,10 @@ pub(super) fn build_with_profile(
     let status =
         command.envs(variables.iter().copied()).status().context("start cargo to build the guests")?;
     ensure!(status.success(), "cargo could not build {} (see above): {status}", packages.join(", "));
-    packages.iter().map(|name| find_built(&target_directory.join(TARGET).join(profile.name()), name)).collect()
+    packages
+        .iter()
+        .map(|name| find_built(&target_directory.join(TARGET).join(profile.name()), name))
+        .collect()
 }
 
 /// Runs the native tests of the Rust SDK and the examples.

@@ -170,7 +170,11 @@ mod tests {
         ] {
             assert!(document.contains(part), "{part}\n---\n{document}");
         }
-        assert_eq!(document.matches("### record key").count(), 1, "a type imported with `use` is documented once:\n{document}");
+        assert_eq!(
+            document.matches("### record key").count(),
+            1,
+            "a type imported with `use` is documented once:\n{document}"
+        );
     }
 
     #[test]

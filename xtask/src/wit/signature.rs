@@ -11,7 +11,8 @@ pub(super) fn function(resolve: &Resolve, function: &Function) -> String {
         .skip(skipped)
         .map(|parameter| format!("{}: {}", parameter.name, type_name(resolve, &parameter.ty)))
         .collect();
-    let result = function.result.as_ref().map(|ty| format!(" -> {}", type_name(resolve, ty))).unwrap_or_default();
+    let result =
+        function.result.as_ref().map(|ty| format!(" -> {}", type_name(resolve, ty))).unwrap_or_default();
     format!("{}: func({}){result}", function.item_name(), parameters.join(", "))
 }
 
@@ -67,8 +68,10 @@ pub(super) fn definition(resolve: &Resolve, id: TypeId) -> String {
     let listed = |word: &str, members: Vec<String>| format!("{word} {{ {} }}", members.join(", "));
     match &resolve.types[id].kind {
         TypeDefKind::Record(record) => {
-            let fields =
-                record.fields.iter().map(|field| format!("{}: {}", field.name, type_name(resolve, &field.ty)));
+            let fields = record
+                .fields
+                .iter()
+                .map(|field| format!("{}: {}", field.name, type_name(resolve, &field.ty)));
             listed("record", fields.collect())
         }
         TypeDefKind::Variant(variant) => {

@@ -8,8 +8,7 @@ use crate::CommandError;
 
 /// The oldest supported version, as in the SDK's go.mod. Older compilers cannot export functions or lack features that the SDK uses.
 const MIN_VERSION: (u32, u32) = (1, 26);
-const INSTALL: &str =
-    "download version 1.26 or newer from https://go.dev/dl/ and add its bin folder to PATH";
+const INSTALL: &str = "download version 1.26 or newer from https://go.dev/dl/ and add its bin folder to PATH";
 
 pub(super) async fn build(job: &Job) -> Result<Artifact, CommandError> {
     let go = job.find_tool("go", INSTALL)?;

@@ -67,7 +67,9 @@ impl Job {
     pub(crate) fn find_tool(&self, name: &str, install: &str) -> Result<PathBuf, CommandError> {
         find_in_path(name).ok_or_else(|| {
             let project = self.project.display();
-            CommandError::Failure(format!("{project}: {name} is required but not in PATH; install it: {install}"))
+            CommandError::Failure(format!(
+                "{project}: {name} is required but not in PATH; install it: {install}"
+            ))
         })
     }
 
@@ -97,10 +99,12 @@ impl Job {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         // A process group of its own, so that a signal also reaches the compilers that cargo or npm started.
         command.process_group(0);
-        let mut child =
-            command.spawn().map_err(|error| self.error(format_args!("{step}: cannot start {program}: {error}")))?;
+        let mut child = command
+            .spawn()
+            .map_err(|error| self.error(format_args!("{step}: cannot start {program}: {error}")))?;
         let group = ProcessGroup::of(&child);
-        let (stdout, stderr) = (OutputCapture::from(child.stdout.take()), OutputCapture::from(child.stderr.take()));
+        let (stdout, stderr) =
+            (OutputCapture::from(child.stdout.take()), OutputCapture::from(child.stderr.take()));
         let exit = async {
             let status = child.wait().await;
             let _ = timeout(OUTPUT_DRAIN_TIMEOUT, async { (stdout.end().await, stderr.end().await) }).await;

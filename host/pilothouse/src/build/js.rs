@@ -47,7 +47,8 @@ fn package_name(project: &Path) -> Result<String, String> {
     let text =
         fs::read_to_string(project.join("package.json")).map_err(|error| format!("package.json: {error}"))?;
     let manifest: Value = serde_json::from_str(&text).map_err(|error| format!("package.json: {error}"))?;
-    let name = manifest["name"].as_str().ok_or("package.json has no name; add one, it becomes the plugin's name")?;
+    let name =
+        manifest["name"].as_str().ok_or("package.json has no name; add one, it becomes the plugin's name")?;
     Ok(name.rsplit('/').next().unwrap_or(name).to_owned())
 }
 
@@ -57,7 +58,10 @@ fn needs_install(project: &Path) -> bool {
     let modified =
         |file: &str| -> Option<SystemTime> { fs::metadata(project.join(file)).ok()?.modified().ok() };
     let Some(installed) = modified("node_modules/.package-lock.json") else { return true };
-    ["package.json", "package-lock.json"].into_iter().filter_map(modified).any(|required| required > installed)
+    ["package.json", "package-lock.json"]
+        .into_iter()
+        .filter_map(modified)
+        .any(|required| required > installed)
 }
 
 #[cfg(test)]

@@ -116,14 +116,19 @@ async fn check_and_install(job: &Job, artifact: &Path, target: &Path) -> Result<
         _ => Path::new("."),
     };
     let write_error = |error: std::io::Error| {
-        CommandError::Failure(format!("cannot write {}: {error}; choose another file with -o", target.display()))
+        CommandError::Failure(format!(
+            "cannot write {}: {error}; choose another file with -o",
+            target.display()
+        ))
     };
     fs::create_dir_all(folder).map_err(write_error)?;
-    let staging =
-        tempfile::Builder::new().prefix(".pilothouse-").tempdir_in(folder).map_err(write_error)?;
+    let staging = tempfile::Builder::new().prefix(".pilothouse-").tempdir_in(folder).map_err(write_error)?;
     let staged = staging.path().join(target.file_name().unwrap_or_default());
     fs::copy(artifact, &staged).map_err(|error| {
-        CommandError::Failure(format!("{}: {error}; the build tools should have created it", artifact.display()))
+        CommandError::Failure(format!(
+            "{}: {error}; the build tools should have created it",
+            artifact.display()
+        ))
     })?;
     let sidecar = target.with_extension("yaml");
     if sidecar.is_file() {

@@ -108,7 +108,10 @@ mod tests {
         assert_eq!(check_interpreter("3 11 True\n"), Ok(()));
         assert_eq!(check_interpreter("4 0 True"), Ok(()));
         let too_old = check_interpreter("3 9 True").expect_err("too old");
-        assert!(too_old.contains("python3 is 3.9") && too_old.contains("apt-get install python3 "), "{too_old}");
+        assert!(
+            too_old.contains("python3 is 3.9") && too_old.contains("apt-get install python3 "),
+            "{too_old}"
+        );
         let no_venv = check_interpreter("3 12 False").expect_err("no venv");
         assert!(no_venv.ends_with("install it: sudo apt-get install python3-venv"), "{no_venv}");
         assert!(check_interpreter("").is_err());

@@ -6,7 +6,8 @@ use crate::{CommandResult, output, shutdown};
 
 pub(crate) async fn run(flags: Build) -> CommandResult {
     let stop = shutdown::on_signal()?;
-    let destination = flags.output.map_or_else(|| Destination::Folder(flags.folder.clone()), Destination::File);
+    let destination =
+        flags.output.map_or_else(|| Destination::Folder(flags.folder.clone()), Destination::File);
     let built = build(&flags.folder, &destination, &Progress::on_stderr(), &stop).await?;
     for warning in &built.warnings {
         output::print_line(format_args!("warning   {warning}"));

@@ -5,7 +5,7 @@ use pilothouse_controller::{CheckReport, CheckedWatch, Right, Verdict, printable
 use serde_json::json;
 
 use crate::cli::Check;
-use crate::{CommandError, CommandResult, plugin_check, output};
+use crate::{CommandError, CommandResult, output, plugin_check};
 
 pub(crate) async fn run(flags: Check) -> CommandResult {
     let report = match plugin_check::check_file(&flags.file, flags.kubeconfig.as_deref()).await {
@@ -19,7 +19,8 @@ pub(crate) async fn run(flags: Check) -> CommandResult {
         Err(error) => return Err(error),
     };
     if flags.json {
-        let text = serde_json::to_string_pretty(&report).map_err(|error| CommandError::Failure(error.to_string()))?;
+        let text = serde_json::to_string_pretty(&report)
+            .map_err(|error| CommandError::Failure(error.to_string()))?;
         output::print_line(text);
     } else {
         print_report(&report);

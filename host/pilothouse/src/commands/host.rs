@@ -49,8 +49,9 @@ pub(crate) async fn run(
     compile::raise_open_file_limit();
     let engine = Engine::new(compile::engine_options(flags.cache_dir))
         .map_err(|error| CommandError::Failure(format!("cannot start the wasm engine: {error}")))?;
-    let ingest = IngestThread::start()
-        .map_err(|error| CommandError::Failure(format!("cannot start the thread that reads watches: {error}")))?;
+    let ingest = IngestThread::start().map_err(|error| {
+        CommandError::Failure(format!("cannot start the thread that reads watches: {error}"))
+    })?;
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let options = HostOptions {
@@ -80,7 +81,9 @@ pub(crate) async fn run(
     shutdown.cancelled().await;
     match tokio::time::timeout(GRACE_PERIOD, running).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => return Err(CommandError::Failure(format!("the plugin host stopped unexpectedly: {error}"))),
+        Ok(Err(error)) => {
+            return Err(CommandError::Failure(format!("the plugin host stopped unexpectedly: {error}")));
+        }
         Err(_) => {
             tracing::warn!("some work did not finish within {} s and is aborted", GRACE_PERIOD.as_secs());
         }

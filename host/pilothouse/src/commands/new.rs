@@ -24,8 +24,9 @@ pub(crate) fn run(flags: &New) -> CommandResult {
             "this pilothouse binary was built without the template for {language}; use another build"
         ))
     })?;
-    let write_error =
-        |error: std::io::Error| CommandError::Failure(format!("cannot create ./{name}: {error}; nothing was written"));
+    let write_error = |error: std::io::Error| {
+        CommandError::Failure(format!("cannot create ./{name}: {error}; nothing was written"))
+    };
     // Written to a temporary folder next to the destination and renamed, so that a failure leaves nothing behind.
     let staging = tempfile::Builder::new().prefix(".pilothouse-new-").tempdir_in(".").map_err(write_error)?;
     let staged = staging.path().join(name);
@@ -34,7 +35,9 @@ pub(crate) fn run(flags: &New) -> CommandResult {
     let own = files.iter().filter(|file| !file.path.starts_with("sdk/")).map(|file| file.path.as_str());
     let own = own.collect::<Vec<_>>().join(", ");
     output::print_line(format_args!("created {name}/ ({}): {own}", language.name()));
-    output::print_line(format_args!("the SDK is in {name}/sdk/; {name}/README.md explains how to test the plugin; next:"));
+    output::print_line(format_args!(
+        "the SDK is in {name}/sdk/; {name}/README.md explains how to test the plugin; next:"
+    ));
     output::print_line(format_args!("  pilothouse build {name}"));
     output::print_line(format_args!("  pilothouse dev --build {name}"));
     Ok(())

@@ -28,13 +28,18 @@ pub(crate) async fn get(
     let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
     let response = client.get(uri).await.map_err(|error| {
         let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-        CommandError::Failure(format!("cannot reach a host at {url}: {error}: {cause}; start it, or pass its address with --server"))
+        CommandError::Failure(format!(
+            "cannot reach a host at {url}: {error}: {cause}; start it, or pass its address with --server"
+        ))
     })?;
     let status = response.status();
     if !status.is_success() {
         let body =
             response.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-        return Err(CommandError::Failure(format!("{url}: {status}: {}", String::from_utf8_lossy(&body).trim())));
+        return Err(CommandError::Failure(format!(
+            "{url}: {status}: {}",
+            String::from_utf8_lossy(&body).trim()
+        )));
     }
     let frames = BodyStream::new(response.into_body());
     Ok(futures::StreamExt::filter_map(frames, |frame| async move {
@@ -50,8 +55,9 @@ pub(crate) async fn get_text(server: &str, path: &str) -> Result<String, Command
     let mut chunks = std::pin::pin!(get(server, path).await?);
     let mut text = Vec::new();
     while let Some(chunk) = futures::StreamExt::next(&mut chunks).await {
-        let chunk =
-            chunk.map_err(|error| CommandError::Failure(format!("{server}{path}: lost the connection: {error}")))?;
+        let chunk = chunk.map_err(|error| {
+            CommandError::Failure(format!("{server}{path}: lost the connection: {error}"))
+        })?;
         text.extend_from_slice(&chunk);
     }
     String::from_utf8(text).map_err(|error| CommandError::Failure(format!("{server}{path}: {error}")))

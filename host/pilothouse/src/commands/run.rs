@@ -103,7 +103,10 @@ mod tests {
         assert_eq!(read("cache:\n  compression: zstd\n"), (false, CacheCompression::Zstd));
         assert_eq!(read("cache: {compression: none}"), (false, CacheCompression::None));
         let defaults = read_config(None).expect("no file");
-        assert_eq!((defaults.cache.compression, defaults.lists), (CacheCompression::None, ListMode::Streaming));
+        assert_eq!(
+            (defaults.cache.compression, defaults.lists),
+            (CacheCompression::None, ListMode::Streaming)
+        );
         assert_eq!(defaults.grants, GrantMode::Declared);
         std::fs::write(&path, "grants: explicit").expect("written");
         assert_eq!(read_config(Some(&path)).expect("a configuration").grants, GrantMode::Explicit);

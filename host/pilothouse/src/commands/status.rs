@@ -18,11 +18,10 @@ pub(crate) async fn run(flags: Status) -> CommandResult {
         output::print_line(text);
         return Ok(());
     }
-    let Plugins { plugins } = serde_json::from_str(&text)
-        .map_err(|error| {
-            let server = &flags.server.server;
-            CommandError::Failure(format!("{server}: the response is not that of a Pilothouse host: {error}"))
-        })?;
+    let Plugins { plugins } = serde_json::from_str(&text).map_err(|error| {
+        let server = &flags.server.server;
+        CommandError::Failure(format!("{server}: the response is not that of a Pilothouse host: {error}"))
+    })?;
     if plugins.is_empty() {
         output::print_line(format_args!("no plugins; copy a .wasm file into the host's plugins directory"));
         return Ok(());

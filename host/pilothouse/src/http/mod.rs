@@ -164,8 +164,7 @@ fn log_lines(
                 logs.wait_after(last_sequence).await;
             }
             // Advances past other plugins' lines, too, so that the next wait does not return at once because of them.
-            let newest =
-                logs.after(last_sequence, None).last().map_or(last_sequence, |line| line.sequence);
+            let newest = logs.after(last_sequence, None).last().map_or(last_sequence, |line| line.sequence);
             let lines = logs.after(last_sequence, plugin.as_ref());
             last_sequence = lines.last().map_or(newest, |line| line.sequence.max(newest));
             let text: String = lines

@@ -37,7 +37,12 @@ fn test_routes(folder: &Path) -> Router {
     routes(AppState::new(host, registry), RequestGuard::new(false, &["host.example".to_owned()]))
 }
 
-async fn send(routes: &Router, method: Method, path: &str, headers: &[(&'static str, &str)]) -> (u16, String) {
+async fn send(
+    routes: &Router,
+    method: Method,
+    path: &str,
+    headers: &[(&'static str, &str)],
+) -> (u16, String) {
     let mut request = Request::builder().method(method).uri(path);
     for (name, value) in headers {
         request = request.header(*name, *value);

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::project;
 use crate::binary::{CommandOutput, assert_fails, assert_succeeds, names, pilothouse, wait_for};
+use crate::project;
 
 /// Returns the names of the plugins and temporary files that a build left in the folder.
 fn build_results(folder: &Path) -> Vec<String> {
@@ -20,7 +20,10 @@ fn a_new_project_builds_and_passes_its_check() {
     let folder = tempfile::tempdir().expect("a folder");
     assert_succeeds(folder.path(), &["new", "greeter", "--lang", "rust"]);
     let output = assert_succeeds(folder.path(), &["build", "greeter"]);
-    assert!(output.stdout.contains("greeter/greeter.wasm") && output.stdout.contains("from rust"), "{output:#?}");
+    assert!(
+        output.stdout.contains("greeter/greeter.wasm") && output.stdout.contains("from rust"),
+        "{output:#?}"
+    );
     assert_eq!(build_results(&folder.path().join("greeter")), ["greeter.wasm"]);
 
     let output = assert_succeeds(folder.path(), &["check", "greeter/greeter.wasm"]);
@@ -39,7 +42,10 @@ fn error_of_a_missing_toolchain_says_how_to_install_it() {
     let output = CommandOutput::from(output);
     assert_eq!(output.code, Some(1), "{output:#?}");
     assert!(output.stderr.contains("no Rust toolchain for wasm32-unknown-unknown"), "{output:#?}");
-    assert!(output.stderr.contains("install rustup (https://rustup.rs), then: rustup target add"), "{output:#?}");
+    assert!(
+        output.stderr.contains("install rustup (https://rustup.rs), then: rustup target add"),
+        "{output:#?}"
+    );
     assert_eq!(build_results(folder.path()), Vec::<String>::new());
 }
 
@@ -91,7 +97,12 @@ fn the_output_must_name_a_plugin() {
     let folder = tempfile::tempdir().expect("a folder");
     project::write(folder.path(), "named", &project::source("1"));
     assert_fails(folder.path(), &["build", ".", "-o", "plugin.bin"], 2, &["plugin.bin", ".wasm"]);
-    assert_fails(folder.path(), &["build", ".", "-o", "My_Plugin.wasm"], 2, &["My_Plugin.wasm", "my-plugin.wasm"]);
+    assert_fails(
+        folder.path(),
+        &["build", ".", "-o", "My_Plugin.wasm"],
+        2,
+        &["My_Plugin.wasm", "my-plugin.wasm"],
+    );
 }
 
 /// Cargo runs a build script that never ends: an interruption must terminate pilothouse, cargo and the script.

@@ -190,7 +190,8 @@ fn suspicious_settings_are_warnings() {
     let output = assert_succeeds(folder.path(), &["check", "plugin.wasm"]);
     for part in ["every status write triggers a reconcile", "calls the plugin \"another\"", "enabled: false"]
     {
-        let warned = output.stdout.lines().any(|line| line.starts_with("  warning   ") && line.contains(part));
+        let warned =
+            output.stdout.lines().any(|line| line.starts_with("  warning   ") && line.contains(part));
         assert!(warned, "{part}\n{}", output.stdout);
     }
 }

@@ -10,8 +10,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
-use crate::project;
 use crate::binary::{assert_fails, names, pilothouse, wait_for};
+use crate::project;
 
 /// A running `pilothouse dev --build project`. Its output goes to the files `stdout` and `stderr` in the folder.
 struct Dev<'a> {

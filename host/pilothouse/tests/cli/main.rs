@@ -3,10 +3,10 @@
 //! All builds are of Rust projects, because the rest of the repository needs the Rust toolchain anyway, and share
 //! `examples/target`. `tests/e2e/templates.rs` builds the templates of all languages.
 
+mod binary;
 mod build;
 mod check;
 mod dev;
 mod new;
 mod project;
 mod rbac;
-mod binary;

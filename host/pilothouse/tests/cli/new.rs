@@ -60,7 +60,12 @@ fn invalid_usage_exits_with_2() {
         assert_fails(folder.path(), &["new", "--lang", "rust", "--", name], 2, &[name, "lower-case letters"]);
     }
     assert_fails(folder.path(), &["new", "greeter"], 2, &["--lang"]);
-    assert_fails(folder.path(), &["new", "greeter", "--lang", "cobol"], 2, &["cobol", "rust, js, python, go, c"]);
+    assert_fails(
+        folder.path(),
+        &["new", "greeter", "--lang", "cobol"],
+        2,
+        &["cobol", "rust, js, python, go, c"],
+    );
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }
 
@@ -69,5 +74,8 @@ fn error_names_a_folder_that_cannot_be_written() {
     // Not even root can create files in /proc/self.
     let output = run(std::path::Path::new("/proc/self"), &["new", "greeter", "--lang", "rust"]);
     assert_eq!(output.code, Some(1), "{output:#?}");
-    assert!(output.stderr.contains("./greeter") && output.stderr.contains("nothing was written"), "{output:#?}");
+    assert!(
+        output.stderr.contains("./greeter") && output.stderr.contains("nothing was written"),
+        "{output:#?}"
+    );
 }

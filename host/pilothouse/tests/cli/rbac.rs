@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::project;
 use crate::binary::{assert_fails, assert_succeeds};
+use crate::project;
 
 fn documents(text: &str) -> Vec<Value> {
     text.split("\n---\n")

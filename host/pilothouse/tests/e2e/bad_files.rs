@@ -13,7 +13,8 @@ async fn assert_rejected(host: &Host, wasm: &[u8], reason: &str) {
     fs::write(host.plugins().join("conformance.wasm"), wasm).expect("written");
     let plugin = host
         .wait_for_plugin("conformance", reason, |plugin| {
-            refused_loads(plugin) > before && plugin["error"].as_str().is_some_and(|error| error.contains(reason))
+            refused_loads(plugin) > before
+                && plugin["error"].as_str().is_some_and(|error| error.contains(reason))
         })
         .await;
     assert_eq!(
@@ -91,7 +92,8 @@ async fn a_bad_plugin_does_not_stop_others_from_starting() {
     let error = confused["error"].as_str().unwrap_or_default();
     assert!(error.contains("confused.yaml") && error.contains("workers"), "{error}");
     let is_warning = |line: &str| line.contains("Not_A_Label.wasm") && line.contains("rename it");
-    host.wait("the warning about the name", || async { host.log().lines().any(is_warning).then_some(()) }).await;
+    host.wait("the warning about the name", || async { host.log().lines().any(is_warning).then_some(()) })
+        .await;
     let (status, _) = host.get("/readyz").await;
     assert_eq!(status, 200, "a broken plugin does not make the host unready");
 }

@@ -81,9 +81,8 @@ async fn an_object_that_keeps_trapping_the_observer_is_parked() {
     host.install_plugin("watcher", &wat("every"));
     host.wait_for_message("watcher", "initial good", 1).await;
     host.server.create_observed("bad", json!({"wish": "trap"})).await;
-    let plugin = host
-        .wait_for_plugin("watcher", "one parked object", |plugin| counter(plugin, "parked") == 1)
-        .await;
+    let plugin =
+        host.wait_for_plugin("watcher", "one parked object", |plugin| counter(plugin, "parked") == 1).await;
     assert!(counter(&plugin, "observeErrors") >= 5, "{plugin:#}");
     // Each new instance receives the known objects as initial notifications, then the change that trapped.
     host.wait_for_message("watcher", "initial good", 5).await;
@@ -115,9 +114,8 @@ async fn a_retriable_error_is_redelivered_to_the_same_instance_and_a_terminal_on
     host.server.create_observed("once", json!({"wish": "again"})).await;
     host.wait_for_message("watcher", "added once", 2).await;
     host.server.create_observed("never", json!({"wish": "terminal"})).await;
-    let plugin = host
-        .wait_for_plugin("watcher", "one parked object", |plugin| counter(plugin, "parked") == 1)
-        .await;
+    let plugin =
+        host.wait_for_plugin("watcher", "one parked object", |plugin| counter(plugin, "parked") == 1).await;
     assert_eq!(counter(&plugin, "observeErrors"), 2, "one each: {plugin:#}");
     let messages = messages(&host).await;
     assert_eq!(messages.iter().filter(|message| *message == "added never").count(), 1, "{messages:#?}");

@@ -27,7 +27,8 @@ async fn the_outcome_of_a_write_is_known_before_the_retry_even_if_the_response_w
     let Some(host) = start().await else { return };
     host.server.create_script("one", "log:ready").await;
     host.wait_for_message("conformance", "ready", 1).await;
-    inject_fault(&host, json!({"verb": "create", "resource": "configmaps", "code": 500, "afterwards": true})).await;
+    inject_fault(&host, json!({"verb": "create", "resource": "configmaps", "code": 500, "afterwards": true}))
+        .await;
     host.server.set_data("one", "action", "create:record").await;
     let plugin = host
         .wait_for_plugin("conformance", "a success after an error", |plugin| {
@@ -36,7 +37,11 @@ async fn the_outcome_of_a_write_is_known_before_the_retry_even_if_the_response_w
         .await;
     assert_eq!(plugin["counters"]["unknownWrites"], 1, "{plugin:#}");
     assert_eq!(plugin["counters"]["terminalErrors"], 0, "{plugin:#}");
-    assert_eq!(host.server.request_count("create", "v1/configmaps").await, 2, "the script, and the record once");
+    assert_eq!(
+        host.server.request_count("create", "v1/configmaps").await,
+        2,
+        "the script, and the record once"
+    );
     assert!(host.server.request_count("get", "v1/configmaps").await >= 1);
 }
 
@@ -82,12 +87,19 @@ async fn a_readded_plugin_waits_for_requests_of_its_predecessor() {
     host.wait_for_state("conformance", "stopped").await;
     host.install_plugin("conformance", &Guest::Conformance.wasm());
     host.wait_for_state("conformance", "running").await;
-    assert!(host.server.data("record").await.contains_key("version"), "the record was written before the plugin was running");
+    assert!(
+        host.server.data("record").await.contains_key("version"),
+        "the record was written before the plugin was running"
+    );
     let plugin = host
         .wait_for_plugin("conformance", "a reconcile of the key", |plugin| {
             plugin["counters"]["succeeded"].as_u64() >= Some(2)
         })
         .await;
     assert_eq!(plugin["counters"]["terminalErrors"], 0, "{plugin:#}");
-    assert_eq!(host.server.request_count("create", "v1/configmaps").await, 2, "the script, and the record once");
+    assert_eq!(
+        host.server.request_count("create", "v1/configmaps").await,
+        2,
+        "the script, and the record once"
+    );
 }

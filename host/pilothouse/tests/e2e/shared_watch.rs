@@ -21,6 +21,10 @@ async fn two_plugins_share_one_list_and_one_watch() {
     host.install_plugin("first", &another_version(&wasm, 3));
     host.wait_for_generation("first", 2).await;
     for resource in ["samplecontroller.k8s.io/v1alpha1/foos", "apps/v1/deployments"] {
-        assert_eq!(host.server.request_count("watch", resource).await, 1, "watches of {resource} after a reload");
+        assert_eq!(
+            host.server.request_count("watch", resource).await,
+            1,
+            "watches of {resource} after a reload"
+        );
     }
 }

@@ -67,8 +67,10 @@ async fn test_template(language: Language) {
     assert_eq!(made["metadata"]["ownerReferences"][0]["controller"], true, "{language}");
 
     server.kubectl(&["delete", "deployment", "example-foo"]);
-    wait_for_deployment(&host, "another Deployment", |found| found["metadata"]["uid"] != made["metadata"]["uid"])
-        .await;
+    wait_for_deployment(&host, "another Deployment", |found| {
+        found["metadata"]["uid"] != made["metadata"]["uid"]
+    })
+    .await;
     server.kubectl(&["patch", "foo", "example-foo", "--type", "merge", "-p", r#"{"spec":{"replicas":3}}"#]);
     wait_for_deployment(&host, "3 replicas", |found| found["spec"]["replicas"] == 3).await;
     server.kubectl(&["scale", "deployment", "example-foo", "--replicas", "5"]);

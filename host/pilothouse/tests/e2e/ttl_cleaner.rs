@@ -33,8 +33,7 @@ async fn exists(host: &Host, name: &str) -> bool {
 }
 
 async fn wait_for_deletion(host: &Host, name: &str) {
-    host.wait(&format!("{name} to be deleted"), || async { (!exists(host, name).await).then_some(()) })
-        .await;
+    host.wait(&format!("{name} to be deleted"), || async { (!exists(host, name).await).then_some(()) }).await;
 }
 
 /// Waits for an Event with this reason about the ConfigMap and returns its type.

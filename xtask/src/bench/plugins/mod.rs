@@ -1,9 +1,9 @@
 //! Benchmarks plugins that share a watch: the latency from an event to the guest, and the cost of many plugins.
 
-mod scenario;
 #[path = "../../../../bench/benches/density/files.rs"]
 #[allow(dead_code, reason = "the module is shared with the benchmark `density`, which uses more of it")]
 mod files;
+mod scenario;
 mod section;
 
 use std::fs;
@@ -15,7 +15,7 @@ use super::Scale;
 use super::process::{Workload, run};
 use super::programs::Programs;
 use crate::guests;
-use scenario::{Scenario, Measurement, ProbeMode};
+use scenario::{Measurement, ProbeMode, Scenario};
 pub(super) use section::{plots, section};
 
 /// Number of plugins on a shared watch that are compared with a single plugin.
@@ -133,7 +133,8 @@ fn shared(scenario: &Scenario<'_>, scale: Scale) -> Result<Vec<Point>> {
     let mut points = Vec::new();
     for plugins in [1, SHARED] {
         println!("bench: plugins on {} Pods: {plugins}", scale.objects);
-        let full = scenario.run(plugins, ProbeMode::Observe, &workload(scale.objects, events, "packed", None))?;
+        let full =
+            scenario.run(plugins, ProbeMode::Observe, &workload(scale.objects, events, "packed", None))?;
         points.push(Point { plugins, events, full, slow: None });
     }
     Ok(points)

@@ -100,7 +100,13 @@ impl Scenario<'_> {
     }
 
     /// Recreates the plugins directory with distinct files and a sidecar for each.
-    fn create_plugins(&self, directory: &Path, plugins: usize, mode: ProbeMode, work: &Workload) -> Result<()> {
+    fn create_plugins(
+        &self,
+        directory: &Path,
+        plugins: usize,
+        mode: ProbeMode,
+        work: &Workload,
+    ) -> Result<()> {
         if directory.exists() {
             fs::remove_dir_all(directory).with_context(|| format!("remove {}", directory.display()))?;
         }

@@ -43,7 +43,9 @@ fn available_in_cgroup(read: ReadFile<'_>) -> Option<u64> {
     });
     let version_1 = cgroup_of("memory").map(|path| {
         let files = ["memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"];
-        hierarchy("/sys/fs/cgroup/memory", &path).filter_map(|folder| available_in(read, &folder, files)).min()
+        hierarchy("/sys/fs/cgroup/memory", &path)
+            .filter_map(|folder| available_in(read, &folder, files))
+            .min()
     });
     [version_2, version_1].into_iter().flatten().flatten().min()
 }
@@ -59,11 +61,7 @@ fn hierarchy(root: &str, path: &str) -> impl Iterator<Item = PathBuf> {
 
 /// Returns the available memory of one cgroup; `None` if it has no limit. Page cache counts as available, because the kernel reclaims
 /// it before it kills.
-fn available_in(
-    read: ReadFile<'_>,
-    folder: &Path,
-    [limit, usage, reclaimable]: [&str; 3],
-) -> Option<u64> {
+fn available_in(read: ReadFile<'_>, folder: &Path, [limit, usage, reclaimable]: [&str; 3]) -> Option<u64> {
     let number = |name: &str| read(&folder.join(name))?.trim().parse::<u64>().ok();
     // No limit is written as "max", which does not parse.
     let (limit, used) = (number(limit)?, number(usage)?);

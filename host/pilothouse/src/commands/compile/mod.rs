@@ -33,7 +33,9 @@ pub(super) fn engine_options(cache_dir: Option<PathBuf>) -> EngineOptions {
     }
     let compiler_process = this_executable().map(|program| CompilerProcess {
         program,
-        arguments: ["compile".into(), MAX_MEMORY.to_string().into()].map(|argument: OsString| argument).into(),
+        arguments: ["compile".into(), MAX_MEMORY.to_string().into()]
+            .map(|argument: OsString| argument)
+            .into(),
         timeout: TIMEOUT,
     });
     EngineOptions {
@@ -79,9 +81,9 @@ pub(crate) fn run(flags: &Compile) -> CommandResult {
     // RLIMIT_DATA, not RLIMIT_AS: the allocator reserves a lot of address space for each thread.
     let _ = setrlimit(Resource::Data, Rlimit { current: Some(memory), maximum: Some(memory) });
     let mut bytes = vec![0; flags.size];
-    stdin()
-        .read_exact(&mut bytes)
-        .map_err(|error| CommandError::Failure(format!("cannot read the plugin from standard input: {error}")))?;
+    stdin().read_exact(&mut bytes).map_err(|error| {
+        CommandError::Failure(format!("cannot read the plugin from standard input: {error}"))
+    })?;
     // The host keeps the pipe open. End of file means that the host has exited and the result is not needed.
     std::thread::spawn(|| {
         if let Ok(0) | Err(_) = stdin().read(&mut [0]) {

@@ -139,7 +139,8 @@ impl Driver {
     pub(super) async fn wait_until_cached(&self, watch: &str, name: &str) {
         let arguments = [("a", watch), ("b", self.namespace()), ("c", name), ("d", "/metadata/name")];
         // Repeats the query, because the watches are independent: the script may arrive before the item.
-        self.run_until(&format!("{name} in the watch {watch}"), "get", &arguments, |found| found == name).await;
+        self.run_until(&format!("{name} in the watch {watch}"), "get", &arguments, |found| found == name)
+            .await;
     }
 
     /// Repeats an operation, in a new script each time, until its value satisfies the predicate.
@@ -173,5 +174,9 @@ impl Driver {
 
 /// Errors unless both texts are equal. `subject` names what is compared.
 pub(super) fn expect(subject: &str, actual: &str, expected: &str) -> Result<(), String> {
-    if actual == expected { Ok(()) } else { Err(format!("{subject}: expected {expected:?}, found {actual:?}")) }
+    if actual == expected {
+        Ok(())
+    } else {
+        Err(format!("{subject}: expected {expected:?}, found {actual:?}"))
+    }
 }

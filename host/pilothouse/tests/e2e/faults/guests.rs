@@ -39,7 +39,13 @@ const fn faulty(
 
 /// Plugins that fail at every call.
 pub(super) const FAILING: [Faulty; 19] = [
-    faulty("trap-in-describe", FaultyExport::Describe, "$traps", "", "describe trapped: wasm trap: wasm `unreachable`"),
+    faulty(
+        "trap-in-describe",
+        FaultyExport::Describe,
+        "$traps",
+        "",
+        "describe trapped: wasm trap: wasm `unreachable`",
+    ),
     faulty(
         "loop-in-describe",
         FaultyExport::Describe,
@@ -146,7 +152,13 @@ pub(super) const FAILING: [Faulty; 19] = [
         ", observeTimeout: 300ms",
         "observe exceeded limits.observeTimeout of 300ms",
     ),
-    faulty("trap-in-observe", FaultyExport::Observe, "$traps", "", "observe trapped: wasm trap: wasm `unreachable`"),
+    faulty(
+        "trap-in-observe",
+        FaultyExport::Observe,
+        "$traps",
+        "",
+        "observe trapped: wasm trap: wasm `unreachable`",
+    ),
     faulty(
         "loop-in-index",
         FaultyExport::Index,

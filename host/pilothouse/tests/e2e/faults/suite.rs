@@ -106,7 +106,11 @@ async fn assert_floods_are_bounded(host: &Host) {
         .count();
     assert_eq!(series, 50);
     let messages = host.log_messages("flood-of-series").await;
-    assert_eq!(messages.iter().filter(|line| line.contains("limits.metricSeries")).count(), 1, "{messages:#?}");
+    assert_eq!(
+        messages.iter().filter(|line| line.contains("limits.metricSeries")).count(),
+        1,
+        "{messages:#?}"
+    );
     host.wait_for_plugin("flood-of-events", "2000 dropped Events", |plugin| {
         plugin["counters"]["droppedEvents"].as_u64() >= Some(2000)
     })
@@ -115,6 +119,10 @@ async fn assert_floods_are_bounded(host: &Host) {
         plugin["counters"]["throttledRequests"].as_u64() >= Some(1)
     })
     .await;
-    host.wait_for_message("storm-on-client", "requests wait: limits.clientQps is 5, limits.clientBurst 10", 1)
-        .await;
+    host.wait_for_message(
+        "storm-on-client",
+        "requests wait: limits.clientQps is 5, limits.clientBurst 10",
+        1,
+    )
+    .await;
 }

@@ -1,9 +1,9 @@
 //! Starts hosts and provides what the tests need to observe them.
 
 mod api_server;
+mod cleanup;
 mod guests;
 mod kubectl;
-mod cleanup;
 mod server;
 
 use std::fs::{self, File};

@@ -14,8 +14,8 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::kubectl;
 use super::cleanup::Cleanup;
+use super::kubectl;
 
 /// Held by each test while it uses an external server.
 pub(super) static EXTERNAL_SERVER_LOCK: Mutex<()> = Mutex::const_new(());
@@ -117,7 +117,12 @@ impl Server {
     }
 
     /// Sends a request without credentials and returns the status of the response.
-    pub(crate) async fn anonymous_status(&self, method: http::Method, path: &str, body: String) -> http::StatusCode {
+    pub(crate) async fn anonymous_status(
+        &self,
+        method: http::Method,
+        path: &str,
+        body: String,
+    ) -> http::StatusCode {
         let request = http::Request::builder().method(method).uri(path);
         let request = request.body(kube::client::Body::from(body.into_bytes())).expect("a request");
         self.anonymous_client.send(request).await.expect("answered").status()
@@ -195,7 +200,9 @@ impl Drop for Server {
         });
         if let Err(error) = removed {
             let namespace = &self.namespace;
-            super::print_uncaptured(&format!("cannot remove all objects of the test in {namespace}: {error}"));
+            super::print_uncaptured(&format!(
+                "cannot remove all objects of the test in {namespace}: {error}"
+            ));
         }
     }
 }

@@ -1,19 +1,19 @@
-//! The attackers by host calls, memory, output and rights at once, beside a healthy plugin under load. `cargo xtask hostile` runs them for
-//! longer, and measures.
+//! Runs the attacks by host calls, memory, output and rights at once next to a healthy plugin under load. `cargo xtask hostile` runs them
+//! for longer and in release mode.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Arena, Attack, host_calls, memory, output, rights};
+use super::{Attack, HostUnderAttack, host_calls, memory, output, rights};
 use crate::harness::{Host, Options};
 
-/// The variable that sets for how many seconds the siege lasts.
-const SECONDS: &str = "PILOTHOUSE_SIEGE_SECONDS";
-/// Pieces of work that the healthy plugin does during a short siege.
+/// The environment variable with the duration of the combined attacks in seconds.
+const SECONDS_VARIABLE: &str = "PILOTHOUSE_COMBINED_ATTACK_SECONDS";
+/// Number of rounds of the healthy plugin if no duration is set.
 const ROUNDS: u32 = 30;
-/// Attackers, objects and their retries take more together than one at a time.
-const GROWTH: usize = 1536 << 20;
+/// Maximum growth of the resident memory in bytes. Higher than for single attacks, because all attackers and their objects coexist.
+const MAX_GROWTH: usize = 1536 << 20;
 
 fn attackers() -> Vec<Attack> {
     let mut attackers = host_calls::attacks();
@@ -23,57 +23,59 @@ fn attackers() -> Vec<Attack> {
     attackers
 }
 
-/// How long pieces of work took, in order of length.
+/// The durations of the healthy plugin's rounds, sorted.
 struct Latencies(Vec<Duration>);
 
 impl Latencies {
-    async fn of(arena: &mut Arena, rounds: u32, seconds: Option<u64>) -> Self {
+    /// Runs rounds for a number of seconds, or a fixed number of rounds if `seconds` is `None`.
+    async fn measure(target: &mut HostUnderAttack, rounds: u32, seconds: Option<u64>) -> Self {
         let begin = Instant::now();
         let mut latencies = Vec::new();
-        let goes_on = |done: usize| match seconds {
+        let has_more = |done: usize| match seconds {
             Some(seconds) => begin.elapsed() < Duration::from_secs(seconds),
             None => done < rounds as usize,
         };
-        while goes_on(latencies.len()) {
+        while has_more(latencies.len()) {
             let start = Instant::now();
-            arena.neighbour.works(&arena.host, "a siege").await;
+            target.healthy.run_round(&target.host, "combined attacks").await;
             latencies.push(start.elapsed());
         }
         latencies.sort();
         Self(latencies)
     }
 
-    /// For a person to read: nothing is asserted of times.
-    fn print(&self, when: &str) {
+    /// Prints the percentiles. The test asserts nothing about them.
+    fn print(&self, phase: &str) {
         let at = |percent: usize| self.0.get(self.0.len() * percent / 100).copied().unwrap_or_default();
-        println!("{when}: {} pieces of work, p50 {:?}, p99 {:?}", self.0.len(), at(50), at(99));
+        println!("{phase}: {} rounds, p50 {:?}, p99 {:?}", self.0.len(), at(50), at(99));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_healthy_plugin_keeps_working_during_combined_attacks() {
-    let seconds = std::env::var(SECONDS).ok().and_then(|seconds| seconds.parse().ok());
+    let seconds = std::env::var(SECONDS_VARIABLE).ok().and_then(|seconds| seconds.parse().ok());
     let host = Host::start_with(Options { no_requeue_on_reload: true, ..Options::default() }).await;
-    let mut arena = Arena::on(host).await;
-    let alone = Latencies::of(&mut arena, ROUNDS, seconds.map(|seconds: u64| seconds.div_ceil(10))).await;
+    let mut target = HostUnderAttack::with_host(host).await;
+    let alone =
+        Latencies::measure(&mut target, ROUNDS, seconds.map(|seconds: u64| seconds.div_ceil(10))).await;
     let attackers = attackers();
     for attacker in &attackers {
-        attacker.begin(&arena.host).await;
+        attacker.start(&target.host).await;
     }
     for attacker in &attackers {
-        attacker.is_named(&arena.host).await;
+        attacker.wait_for_evidence(&target.host).await;
     }
-    let besieged = Latencies::of(&mut arena, ROUNDS, seconds).await;
-    arena.neighbour.is_unharmed(&arena.host).await;
-    assert_eq!(arena.host.get("/healthz").await.0, 200);
-    let (before, after) = (arena.memory_before, arena.host.resident_memory());
+    let under_attack = Latencies::measure(&mut target, ROUNDS, seconds).await;
+    target.healthy.assert_unaffected(&target.host).await;
+    assert_eq!(target.host.get("/healthz").await.0, 200);
+    let (before, after) = (target.memory_before, target.host.resident_memory());
     if let (Some(before), Some(after)) = (before, after) {
         println!("memory: {} MiB before, {} MiB after", before >> 20, after >> 20);
-        assert!(after < before + GROWTH, "{before} bytes of memory before, {after} after");
+        assert!(after < before + MAX_GROWTH, "{before} bytes of memory before, {after} after");
     }
     alone.print("alone");
-    besieged.print("besieged");
+    under_attack.print("under attack");
     let start = Instant::now();
-    arena.ends().await;
-    println!("ended {:?} after SIGTERM", start.elapsed());
+    target.stop().await;
+    println!("exited {:?} after SIGTERM", start.elapsed());
 }

@@ -32,7 +32,10 @@ async fn revoking_a_right_of_the_service_account_holds_only_its_plugin() {
         host.install_plugin(plugin, &Guest::Conformance.wasm());
     }
     cluster
-        .expect_waiting("robot", &["may not ask what the service account", "403", "pilothouse rbac robot.wasm"])
+        .expect_waiting(
+            "robot",
+            &["may not ask what the service account", "403", "pilothouse rbac robot.wasm"],
+        )
         .await;
     let Some(()) = cluster.apply_roles(&["robot", "free"]) else { return };
     for plugin in ["robot", "free"] {

@@ -16,8 +16,7 @@ fn sidecar(host: &Host, watch: &str, members: &Value) -> String {
         "namespaces": [host.server.namespace], "trigger": "self"
     });
     watch.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
-    let descriptor =
-        json!({"apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin", "watches": [watch]});
+    let descriptor = json!({"apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin", "watches": [watch]});
     json!({"config": descriptor}).to_string()
 }
 
