@@ -1,13 +1,14 @@
-//! Embeds what `pilothouse new` writes: the templates, the SDKs, and the contract.
+//! Generates `embedded.rs`: the templates, the SDKs and the WIT contract, which `pilothouse new` copies into a project.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// Made by tools, and big.
-const LEFT_OUT: [&str; 4] = ["node_modules", "target", "dist", "__pycache__"];
-const LEFT_OUT_ENDINGS: [&str; 3] = [".wasm", ".pyc", ".egg-info"];
-const LANGUAGES: [&str; 5] = ["rust", "js", "python", "go", "c"];
+use pilothouse_toolchain::Language;
+
+/// Folders with build output and downloaded packages.
+const EXCLUDED_NAMES: [&str; 4] = ["node_modules", "target", "dist", "__pycache__"];
+const EXCLUDED_SUFFIXES: [&str; 3] = [".wasm", ".pyc", ".egg-info"];
 
 fn main() -> io::Result<()> {
     let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
@@ -16,14 +17,14 @@ fn main() -> io::Result<()> {
     let mut text = String::new();
     for (constant, folder) in [("TEMPLATES", manifest.join("templates")), ("SDKS", root.join("guest-sdk"))] {
         writeln!(text, "pub(super) static {constant}: &[(&str, Files)] = &[").expect("a string");
-        for language in LANGUAGES {
+        for language in Language::ALL.map(Language::name) {
             let folder = folder.join(language);
             if folder.is_dir() {
                 writeln!(text, "({language:?}, &[").expect("a string");
                 embed(&folder, "", &mut text)?;
                 writeln!(text, "]),").expect("a string");
             } else {
-                // So that it is seen when it comes.
+                // Runs this script again when the folder is added.
                 println!("cargo::rerun-if-changed={}", folder.display());
             }
         }
@@ -36,27 +37,27 @@ fn main() -> io::Result<()> {
     fs::write(out.join("embedded.rs"), text)
 }
 
-/// Writes an entry for each file below the folder, in an order that does not depend on the machine. Links are followed: an
-/// SDK's `wit` is one.
+/// Appends an entry for each file below `folder` to `text`, sorted by name so that the output is the same on every machine.
+/// Follows symbolic links, because `wit` in each SDK is one.
 fn embed(folder: &Path, prefix: &str, text: &mut String) -> io::Result<()> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         names.push(entry?.file_name().into_string().map_err(|name| io::Error::other(format!("{name:?}")))?);
     }
     names.sort();
-    let is_left_out = |name: &str| {
+    let is_excluded = |name: &str| {
         let hidden_folder = name.starts_with('.') && folder.join(name).is_dir();
         hidden_folder
-            || LEFT_OUT.contains(&name)
-            || LEFT_OUT_ENDINGS.iter().any(|ending| name.ends_with(ending))
+            || EXCLUDED_NAMES.contains(&name)
+            || EXCLUDED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
     };
-    // Cargo looks into a folder whole, and node_modules has tens of thousands of files: such a folder is followed file by
-    // file instead.
-    let is_clean = !names.iter().any(|name| is_left_out(name));
+    // `rerun-if-changed` on a folder makes Cargo scan everything below it. A folder that contains, say, node_modules with its
+    // tens of thousands of files is therefore listed file by file.
+    let is_clean = !names.iter().any(|name| is_excluded(name));
     if is_clean {
         println!("cargo::rerun-if-changed={}", folder.display());
     }
-    for name in names.iter().filter(|name| !is_left_out(name)) {
+    for name in names.iter().filter(|name| !is_excluded(name)) {
         let path = folder.join(name);
         if path.is_dir() {
             embed(&path, &format!("{prefix}{name}/"), text)?;

@@ -1,17 +1,17 @@
-//! Code in documents that must be what the code says.
+//! Checks code excerpts in documents.
 //!
-//! `<!-- from PATH -->` above a code block promises that the block is in that file, to the letter.
+//! `<!-- from PATH -->` above a code block states that the file at PATH contains exactly that code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Broken promises, a line each.
+/// Returns a line for each excerpt that is not in its source file.
 ///
 /// # Errors
-/// When a document cannot be read.
-pub(crate) fn stale(root: &Path, files: &[PathBuf]) -> Result<Vec<String>> {
+/// Errors if a document cannot be read.
+pub(crate) fn stale_excerpts(root: &Path, files: &[PathBuf]) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "md")) {
         let text = fs::read_to_string(root.join(file)).with_context(|| format!("read {}", file.display()))?;
@@ -19,7 +19,7 @@ pub(crate) fn stale(root: &Path, files: &[PathBuf]) -> Result<Vec<String>> {
             let source = fs::read_to_string(root.join(path)).unwrap_or_default();
             if !source.contains(code) {
                 found.push(format!(
-                    "{}: the code from {path} is not in that file: copy it anew",
+                    "{}: the code from {path} is not in that file; copy it again",
                     file.display()
                 ));
             }
@@ -28,7 +28,7 @@ pub(crate) fn stale(root: &Path, files: &[PathBuf]) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Where each marked block is from, and its lines.
+/// Returns the path and the code of each marked block.
 fn excerpts(text: &str) -> Vec<(&str, &str)> {
     let marked = text.split("<!-- from ").skip(1);
     marked
@@ -53,13 +53,13 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_not_in_its_file_is_told() {
+    fn an_excerpt_that_differs_from_its_source_is_reported() {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("a.rs"), "fn a() {}\n").unwrap();
         let document = |code: &str| format!("<!-- from a.rs -->\n\n```rust\n{code}\n```\n");
         fs::write(root.path().join("good.md"), document("fn a() {}")).unwrap();
         fs::write(root.path().join("bad.md"), document("fn b() {}")).unwrap();
-        let found = stale(root.path(), &["good.md".into(), "bad.md".into(), "a.rs".into()]).unwrap();
+        let found = stale_excerpts(root.path(), &["good.md".into(), "bad.md".into(), "a.rs".into()]).unwrap();
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].starts_with("bad.md: the code from a.rs"), "{found:?}");
     }

@@ -1,42 +1,42 @@
-//! Building the host's binary.
+//! Builds the `pilothouse` binary.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Builds `pilothouse`, and says where it is. With the whole workspace: cargo chooses the features of dependencies by what is built, so
-/// that building it alone would compile wasmtime once more.
+/// Builds `pilothouse` and returns its path. Builds the whole workspace: cargo unifies dependency features over the packages that are
+/// built, so building this package alone would compile wasmtime a second time.
 pub(crate) fn build(root: &Path) -> Result<PathBuf> {
     let messages = run(root, &["build", "--locked", "--workspace", "--bins"])?;
-    executable(&messages, "pilothouse")
+    find_executable(&messages, "pilothouse")
 }
 
-/// Builds the host and all its tests, and says where `pilothouse` is.
+/// Builds the workspace with all tests and returns the path of `pilothouse`.
 pub(crate) fn build_with_tests(root: &Path) -> Result<PathBuf> {
     let messages = run(root, &["test", "--locked", "--workspace", "--no-run"])?;
-    executable(&messages, "pilothouse")
+    find_executable(&messages, "pilothouse")
 }
 
 fn run(root: &Path, arguments: &[&str]) -> Result<String> {
-    needs_make()?;
-    println!("host: building pilothouse (the first time takes some minutes)");
-    messages(cargo().current_dir(root).args(arguments))
+    require_make()?;
+    println!("host: building pilothouse (takes several minutes the first time)");
+    run_cargo_json(cargo().current_dir(root).args(arguments))
 }
 
-/// The allocator's build script needs it, and says so in the middle of pages of output.
-fn needs_make() -> Result<()> {
+/// Errors if `make` is missing. The allocator's build script needs it, and its own error would be buried in pages of output.
+fn require_make() -> Result<()> {
     let found = Command::new("make").arg("--version").output();
     ensure!(
         found.is_ok_and(|output| output.status.success()),
-        "make is missing or does not run: install the C toolchain with it (Debian, Ubuntu: apt install build-essential; Fedora: dnf install gcc make; \
+        "make is missing or does not run: install a C toolchain (Debian, Ubuntu: apt install build-essential; Fedora: dnf install gcc make; \
          macOS: xcode-select --install)"
     );
     Ok(())
 }
 
-/// Runs a cargo that builds, and returns what it says in JSON.
-pub(crate) fn messages(cargo: &mut Command) -> Result<String> {
+/// Runs a cargo build and returns its JSON messages.
+pub(crate) fn run_cargo_json(cargo: &mut Command) -> Result<String> {
     let output = cargo
         .args(["--message-format", "json-render-diagnostics"])
         .stderr(std::process::Stdio::inherit())
@@ -46,31 +46,31 @@ pub(crate) fn messages(cargo: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).context("cargo's messages are not UTF-8")
 }
 
-/// The cargo that runs this xtask, without what that told of xtask's own package: build scripts that look at such variables
-/// (ring's) would run again, and all behind them be compiled again, whenever a plain cargo follows an xtask.
+/// Returns a command for the cargo that runs this xtask, without the variables that describe xtask's package. Some build scripts
+/// (ring's) depend on these variables, so alternating between `cargo` and `cargo xtask` would recompile their dependants each time.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in std::env::vars_os() {
-        let is_of_xtask = name
+        let describes_xtask = name
             .to_str()
             .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"));
-        if is_of_xtask {
+        if describes_xtask {
             command.env_remove(name);
         }
     }
     command
 }
 
-/// Where cargo put an executable, by its JSON messages.
-pub(crate) fn executable(messages: &str, name: &str) -> Result<PathBuf> {
+/// Returns the path of an executable from cargo's JSON messages.
+pub(crate) fn find_executable(messages: &str, name: &str) -> Result<PathBuf> {
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
         .filter(|message| message["target"]["name"] == name)
-        // The binary's own unit tests have its name.
+        // Excludes the binary's unit tests, which have the same name.
         .filter(|message| message["profile"]["test"] != true)
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .with_context(|| format!("cargo did not say where it put {name}"))
+        .with_context(|| format!("cargo did not report the path of {name}"))
 }
 
 #[cfg(test)]
@@ -82,8 +82,8 @@ mod tests {
         let messages = "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"pilothouse\"},\"executable\":null}\n\
                         {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"pilothouse\"},\"profile\":{\"test\":true},\"executable\":\"/t/p-1\"}\n\
                         {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"pilothouse\"},\"executable\":\"/t/p\"}\n";
-        assert_eq!(executable(messages, "pilothouse").expect("there"), PathBuf::from("/t/p"));
-        assert!(executable(messages, "pilothouse-fuzz").is_err());
-        assert!(executable("not json\n", "pilothouse").is_err());
+        assert_eq!(find_executable(messages, "pilothouse").expect("there"), PathBuf::from("/t/p"));
+        assert!(find_executable(messages, "pilothouse-fuzz").is_err());
+        assert!(find_executable("not json\n", "pilothouse").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask hostile`: every attack on the release build of the host, and most of them at once for some minutes.
+//! `cargo xtask hostile`: runs the attack tests against the release build of the host, including most attacks at once for some minutes.
 
 use std::path::Path;
 
@@ -6,19 +6,19 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{guests, host};
 
-/// Runs the suite of attacks in release mode, with a siege of so many seconds.
+/// Runs the attack tests in release mode. `seconds` is the duration of the test that combines the attacks.
 pub(crate) fn run(root: &Path, seconds: u64) -> Result<()> {
     guests::build(root, &["conformance", "hostile"], || host::build(root))?;
     println!(
-        "hostile: every attack, then most of them at once for {seconds} s, in release mode (the first time compiles for some minutes)"
+        "hostile: each attack, then most attacks at once for {seconds} s, in release mode (compiles for several minutes the first time)"
     );
     let status = host::cargo()
         .current_dir(root)
         .args(["test", "--locked", "--release", "--package", "pilothouse", "--test", "e2e"])
         .args(["--", "hostile::", "--nocapture", "--test-threads", "1"])
-        .env("PILOTHOUSE_SIEGE_SECONDS", seconds.to_string())
+        .env("PILOTHOUSE_COMBINED_ATTACK_SECONDS", seconds.to_string())
         .status()
-        .context("start cargo to attack the host")?;
-    ensure!(status.success(), "an attack hurt the host or a neighbour (see above): {status}");
+        .context("start cargo to run the attack tests")?;
+    ensure!(status.success(), "an attack affected the host or another plugin (see above): {status}");
     Ok(())
 }

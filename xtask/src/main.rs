@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask demo`, `cargo xtask test` and what they are made of.
+//! The development commands of this repository: `cargo xtask demo`, `cargo xtask test` and others.
 
 mod bench;
 mod bindings;
@@ -10,7 +10,7 @@ mod host;
 mod hostile;
 mod languages;
 mod mutants;
-mod promises;
+mod security_tests;
 mod soak;
 mod test;
 mod tidy;
@@ -23,7 +23,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "The project's own commands")]
+#[command(name = "cargo xtask", about = "Development commands of this repository")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -31,70 +31,70 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Build everything needed and show a plugin at work on the embedded API server.
+    /// Build the host and a plugin, and show the plugin at work on the embedded API server.
     Demo {
-        /// Stay up afterwards, until Ctrl-C.
+        /// Keep the host running afterwards until Ctrl-C.
         #[arg(long)]
         stay: bool,
     },
-    /// Run every test: guests, host, end to end.
+    /// Run all tests: guests, host, end to end.
     Test,
-    /// Build the example plugins to wasm.
+    /// Build the example plugins.
     BuildGuests {
-        /// The examples; all when none is named.
+        /// Names of the examples to build; all by default.
         packages: Vec<String>,
-        /// Only those in Rust, as they are shipped: by the profile `small`, into `examples/target/guests/small`.
+        /// Build with the profile `small`, which users ship, into `examples/target/guests/small`. Rust examples only.
         #[arg(long, requires = "packages")]
         small: bool,
     },
-    /// Put known faults into a copy of the informer, one after another: its tests must notice each.
+    /// Mutation testing: insert known faults into a copy of the informer, one at a time, and check that its tests fail.
     Mutants {
-        /// Only those whose name contains this, such as `B19`.
+        /// Test only mutants whose name contains this text.
         only: Option<String>,
     },
-    /// Run the informer's convergence test over many seeds, its stuck subscriber over a million events, and a thousand reloads under
-    /// load, in release mode.
+    /// Run the long tests in release mode: the informer's convergence over many seeds, a stuck subscriber over a million events, and
+    /// a thousand reloads under load.
     Soak {
-        /// How many.
+        /// Number of seeds for the convergence test.
         #[arg(long, default_value_t = 10_000)]
         seeds: u64,
     },
-    /// Look for inputs that make a reader of foreign bytes panic, hang or answer in several lines.
+    /// Fuzz the parsers of untrusted input: no input may cause a panic, a hang or an error message of several lines.
     Fuzz {
-        /// `loader`, `sidecar`, `descriptor`, `selector`, `predicate`, `json_path`, `object` or `imports`; each in turn when none is named.
+        /// Target: loader, sidecar, descriptor, selector, predicate, json_path, object or imports. By default, all in turn.
         target: Option<String>,
-        /// How long each runs.
+        /// Duration per target in seconds.
         #[arg(long, default_value_t = 600)]
         seconds: u64,
     },
-    /// Run every attack of the suite `hostile` on the host in release mode, and most of them at once beside a healthy plugin.
+    /// Run the attack tests (`tests/e2e/hostile`) in release mode, then most attacks at once next to a healthy plugin.
     Hostile {
-        /// Seconds for which they run at once.
+        /// Duration of the combined attacks in seconds.
         #[arg(long, default_value_t = 300)]
         seconds: u64,
     },
-    /// Measure Pilothouse and its peers at the same work, and write bench/REPORT.md.
+    /// Benchmark Pilothouse against its peers and write bench/REPORT.md.
     Bench {
-        /// A little of each, without a report: that everything runs, and which way the ratios point.
+        /// Run small workloads without writing a report: checks that everything runs and that the ratios point the right way.
         #[arg(long)]
         quick: bool,
-        /// Measure this part alone, and put it in the place of what bench/REPORT.md has of it; --quick has no part wasm or density.
+        /// Run only this benchmark and update its section of bench/REPORT.md. With --quick, wasm and density are not available.
         #[arg(long, value_enum)]
-        only: Option<bench::Part>,
+        only: Option<bench::Benchmark>,
     },
-    /// Count the instructions of the hot paths with valgrind, and compare them with bench/instructions.json.
+    /// Count the instructions of the hot paths with valgrind and compare them with bench/instructions.json.
     Instructions {
-        /// Write the file instead.
+        /// Update bench/instructions.json instead of comparing.
         #[arg(long)]
         update: bool,
     },
-    /// Generate the bindings that the SDKs for C and Go commit, from `wit/`.
+    /// Generate the committed bindings of the C and Go SDKs from `wit/`.
     Bindings,
-    /// Measure what each guest language costs, and write docs/languages.md.
+    /// Measure the cost of each guest language and write docs/languages.md.
     Languages,
-    /// Write docs/wit.md from the comments in `wit/`.
+    /// Generate docs/wit.md from the comments in `wit/`.
     WitDoc,
-    /// Check what neither compiler nor clippy checks: file sizes, direction of dependencies, leftovers.
+    /// Run checks beyond compiler and clippy: file sizes, dependency directions, generated files, documentation.
     Tidy,
 }
 
@@ -102,7 +102,7 @@ fn main() -> ExitCode {
     match run(&root(), Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // The chain of causes is for a person; where in xtask it was noticed is not.
+            // `{:#}` prints the chain of causes without a backtrace into xtask.
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
@@ -137,7 +137,7 @@ fn run(root: &Path, command: Command) -> Result<()> {
     }
 }
 
-/// The checkout.
+/// Returns the root of the repository.
 fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask).to_owned()

@@ -1,5 +1,5 @@
-//! `cargo xtask mutants`: each fault of `host/informer/mutants.json`, put into a copy of the informer, must make its
-//! tests fail. It shows that the tests would notice.
+//! `cargo xtask mutants`: mutation testing. Inserts each fault of `host/informer/mutants.json` into a copy of the informer and checks
+//! that the tests fail.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -12,42 +12,43 @@ use serde_json::Value;
 
 use crate::host;
 
-/// Longer than the tests take without a fault; a fault that makes them hang has been noticed, too.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Time limit for the tests, longer than they take without a fault. A fault that makes them hang counts as caught.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The tests, the quicker ones first: most faults are caught by those, and the others need not be compiled then. The
-/// model's are among them, since the informer relies on its transforms and paths.
+/// The `cargo test` arguments of each stage. The faster tests come first: they catch most faults, and then the others need not be
+/// compiled. The model's tests are included because the informer relies on its transforms and paths.
 const STAGES: [&[&str]; 2] = [
     &["--package", "pilothouse-informer", "--package", "pilothouse-model", "--lib"],
     &["--package", "pilothouse-informer", "--test", "convergence"],
 ];
 
-/// One fault.
+/// A fault to insert: an entry of mutants.json.
 struct Mutant {
     behaviour: String,
-    what: String,
+    /// The member `what`.
+    description: String,
     file: PathBuf,
     from: String,
     to: String,
 }
 
-/// Tries the mutants whose behaviour or description contains `only`, or all.
+/// Tests the mutants whose behaviour or description contains `only`, or all.
 pub(crate) fn run(root: &Path, only: Option<&str>) -> Result<()> {
     let mutants = read(&root.join("host/informer/mutants.json"))?;
     let chosen: Vec<_> =
         mutants.iter().filter(|mutant| only.is_none_or(|text| mutant.name().contains(text))).collect();
     ensure!(!chosen.is_empty(), "no mutant's name contains {:?}", only.unwrap_or_default());
     let copy = copy_workspace(root)?;
-    println!("mutants: testing the informer as it is (the first time compiles for some minutes)");
+    println!("mutants: testing the unchanged informer (compiles for several minutes the first time)");
     for stage in STAGES {
-        let sound = compile(root, &copy, stage)? && passes(root, &copy, stage)?;
-        ensure!(sound, "the tests fail without any mutant: cargo test {}", stage.join(" "));
+        let passes = compile(root, &copy, stage)? && passes(root, &copy, stage)?;
+        ensure!(passes, "the tests fail without any mutant: cargo test {}", stage.join(" "));
     }
     let mut survivors = Vec::new();
     for mutant in &chosen {
-        let begun = SystemTime::now();
+        let start = SystemTime::now();
         let caught = mutant.is_caught(root, &copy)?;
-        let seconds = begun.elapsed().unwrap_or_default().as_secs();
+        let seconds = start.elapsed().unwrap_or_default().as_secs();
         println!(
             "mutants: {} {seconds:4} s  {}",
             if caught { "caught  " } else { "SURVIVED" },
@@ -70,7 +71,7 @@ pub(crate) fn run(root: &Path, only: Option<&str>) -> Result<()> {
 
 impl Mutant {
     fn name(&self) -> String {
-        format!("{} {}", self.behaviour, self.what).trim().to_owned()
+        format!("{} {}", self.behaviour, self.description).trim().to_owned()
     }
 
     fn is_caught(&self, root: &Path, copy: &Path) -> Result<bool> {
@@ -88,7 +89,7 @@ impl Mutant {
             let compiles = compile(root, copy, stage)?;
             ensure!(
                 compiles,
-                "mutant {:?} does not compile, so it shows nothing; mend mutants.json",
+                "mutant {:?} does not compile, so it tests nothing; fix mutants.json",
                 self.name()
             );
             if !passes(root, copy, stage)? {
@@ -98,12 +99,15 @@ impl Mutant {
         Ok(false)
     }
 
-    /// The source with the fault. A mutant whose place is not there once any more has to be written anew.
+    /// Returns the source with the fault inserted.
+    ///
+    /// # Errors
+    /// Errors unless the source contains `from` exactly once; then the mutant must be updated.
     fn apply(&self, source: &str) -> Result<String> {
         match source.matches(&self.from).count() {
             1 => Ok(source.replacen(&self.from, &self.to, 1)),
             found => bail!(
-                "mutant {:?}: its place is in {} {found} times; mend mutants.json",
+                "mutant {:?}: {} contains its text {found} times instead of once; fix mutants.json",
                 self.name(),
                 self.file.display()
             ),
@@ -124,7 +128,7 @@ fn read(path: &Path) -> Result<Vec<Mutant>> {
             };
             Ok(Mutant {
                 behaviour: member("behaviour")?,
-                what: member("what")?,
+                description: member("what")?,
                 file: member("file")?.into(),
                 from: member("from")?,
                 to: member("to")?,
@@ -133,7 +137,7 @@ fn read(path: &Path) -> Result<Vec<Mutant>> {
         .collect()
 }
 
-/// Copies what git tracks, so that the checkout is never in a mutated state.
+/// Copies all files tracked by git, so that the checkout itself is never mutated.
 fn copy_workspace(root: &Path) -> Result<PathBuf> {
     let copy = root.join("target/mutants/checkout");
     if copy.exists() {
@@ -149,21 +153,21 @@ fn copy_workspace(root: &Path) -> Result<PathBuf> {
     for name in names.split('\0').filter(|name| !name.is_empty()).filter(|name| root.join(name).is_file()) {
         let target = copy.join(name);
         if let Some(parent) = target.parent() {
-            fs::create_dir_all(parent).with_context(|| format!("make {}", parent.display()))?;
+            fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
         }
         fs::copy(root.join(name), &target).with_context(|| format!("copy {name}"))?;
     }
     Ok(copy)
 }
 
-/// Compiles the copy's tests; `false` when it cannot be done.
+/// Compiles the copy's tests. Returns whether that succeeded.
 fn compile(root: &Path, copy: &Path, stage: &[&str]) -> Result<bool> {
     let mut command = cargo_test(root, copy, stage);
     let status = command.arg("--no-run").status().context("run cargo to compile a mutant")?;
     Ok(status.success())
 }
 
-/// Whether the copy's tests pass. Tests that hang do not.
+/// Runs the copy's tests. Returns whether they passed within [`TIMEOUT`].
 fn passes(root: &Path, copy: &Path, stage: &[&str]) -> Result<bool> {
     let mut child = cargo_test(root, copy, stage).spawn().context("start cargo to test a mutant")?;
     Ok(wait(&mut child)?.is_some_and(|status| status.success()))
@@ -179,7 +183,7 @@ fn cargo_test(root: &Path, copy: &Path, stage: &[&str]) -> Command {
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env("CARGO_PROFILE_TEST_DEBUG", "0")
         .env("PROPTEST_CASES", "200")
-        // That a test fails is enough; the smallest case that does is not wanted.
+        // A failure is enough; the minimal failing case is not needed.
         .env("PROPTEST_MAX_SHRINK_ITERS", "0")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -187,6 +191,7 @@ fn cargo_test(root: &Path, copy: &Path, stage: &[&str]) -> Command {
     command
 }
 
+/// Waits for the child. After [`TIMEOUT`], kills it and returns `None`.
 #[expect(clippy::disallowed_methods, reason = "it waits for another process, in real time")]
 fn wait(child: &mut Child) -> Result<Option<ExitStatus>> {
     let started = Instant::now();
@@ -194,10 +199,10 @@ fn wait(child: &mut Child) -> Result<Option<ExitStatus>> {
         if let Some(status) = child.try_wait().context("wait for cargo")? {
             return Ok(Some(status));
         }
-        if started.elapsed() > PATIENCE {
-            // Cargo and the tests that it runs are one process group: ending cargo alone would leave them hanging.
+        if started.elapsed() > TIMEOUT {
+            // Kills the process group, because killing cargo alone would leave the tests running.
             let group = format!("-{}", child.id());
-            Command::new("kill").args(["-KILL", "--", &group]).status().context("end tests that hang")?;
+            Command::new("kill").args(["-KILL", "--", &group]).status().context("kill tests that hang")?;
             child.wait().context("wait for cargo")?;
             return Ok(None);
         }
@@ -210,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mutant_still_has_its_place() {
+    fn every_mutant_still_applies() {
         let informer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/informer");
         let mutants = read(&informer.join("mutants.json")).unwrap();
         assert!(!mutants.is_empty());

@@ -1,5 +1,5 @@
-//! `cargo xtask soak`: the informer against a hostile server, for as many seeds as there is time, and with a subscriber that
-//! is stuck while millions of events pass; then a plugin's reload under load, in full size.
+//! `cargo xtask soak`: runs the long tests in release mode. These are the informer's convergence test against a faulty server over many
+//! seeds, a stuck subscriber while millions of events pass, and a plugin's reload under full load.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use anyhow::{Context, Result, ensure};
 
 use crate::host;
 
-/// Runs that many seeds. A failing one is printed by the test, with the way to run it alone.
+/// Runs all long tests, with `seeds` seeds of the convergence test. For a failing seed, the test prints how to run it alone.
 pub(crate) fn run(root: &Path, seeds: u64) -> Result<()> {
-    println!("soak: {seeds} seeds, in release mode (the first time compiles for some minutes)");
+    println!("soak: {seeds} seeds, in release mode (compiles for several minutes the first time)");
     let status = host::cargo()
         .current_dir(root)
         .args(["test", "--locked", "--release", "--package", "pilothouse-informer"])
@@ -17,7 +17,7 @@ pub(crate) fn run(root: &Path, seeds: u64) -> Result<()> {
         .env("PILOTHOUSE_SEEDS", seeds.to_string())
         .status()
         .context("start cargo to soak the informer")?;
-    ensure!(status.success(), "a seed failed (see above): {status}");
+    ensure!(status.success(), "the informer's tests failed (see above): {status}");
     println!("soak: 1,000 reloads while 10,000 objects change");
     let status = host::cargo()
         .current_dir(root)
@@ -26,6 +26,6 @@ pub(crate) fn run(root: &Path, seeds: u64) -> Result<()> {
         .envs([("PILOTHOUSE_RELOADS", "1000"), ("PILOTHOUSE_OBJECTS", "10000")])
         .status()
         .context("start cargo to soak reloads")?;
-    ensure!(status.success(), "a reload lost something (see above): {status}");
+    ensure!(status.success(), "the reload test failed (see above): {status}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test there is.
+//! `cargo xtask test`: runs all tests.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{guests, host, tidy};
 
-/// Builds the host and the guests, then runs the tests of the guests' workspace and of the host's, and the tidy checks.
+/// Runs the tidy checks, builds the host and the guests, then runs the tests of the guests' workspace and of the host's.
 pub(crate) fn run(root: &Path) -> Result<()> {
     tidy::run(root)?;
-    // Everything is compiled as the tests need it, so that nothing is compiled twice with other features.
+    // Compiles everything with the tests' features from the start, so that nothing is compiled twice.
     let binary = host::build_with_tests(root)?;
     guests::build(root, &[], || Ok(binary))?;
     guests::test(root)?;

@@ -1,4 +1,4 @@
-//! What neither the compiler nor clippy checks.
+//! `cargo xtask tidy`: checks that neither the compiler nor clippy makes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,15 +6,15 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{bindings, excerpts, promises, wit};
+use crate::{bindings, excerpts, security_tests, wit};
 
-/// The longest a source file may be.
-const LINES: usize = 420;
-/// Those that are longer, with the reason.
-const LONG: &[(&str, &str)] = &[];
+/// Maximum number of lines of a source file.
+const MAX_LINES: usize = 420;
+/// Files that may be longer, each with the reason.
+const LONG_FILES: &[(&str, &str)] = &[];
 
-/// Which of the project's crates each may use (docs/architecture.md): the data's direction, as text.
-const MAY_USE: &[(&str, &[&str])] = &[
+/// The crates of this repository that each crate may depend on (see docs/architecture.md).
+const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("informer", &["model"]),
     ("apiserver", &["model"]),
@@ -25,15 +25,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("pilothouse", &["model", "informer", "apiserver", "plugin", "controller", "toolchain"]),
 ];
 
-/// What some crates must not know.
-const MUST_NOT_USE: &[(&str, &[&str])] = &[
+/// Dependencies that a crate must not have.
+const FORBIDDEN_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("model", &["tokio", "kube", "wasmtime"]),
     ("informer", &["wasmtime", "pilothouse-plugin"]),
     ("plugin", &["kube", "hyper", "axum", "rustls"]),
     ("controller", &["wasmtime", "axum"]),
 ];
 
-/// Runs all checks and fails with everything that was found.
+/// Runs all checks. Errors with a list of all problems.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let mut found = Vec::new();
     let files = tracked(root)?;
@@ -42,25 +42,26 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         found.extend(too_long(file, &text));
         found.extend(unsafe_code(file, &text));
     }
-    for (name, allowed) in MAY_USE {
+    for (name, allowed) in ALLOWED_DEPENDENCIES {
         let manifest = root.join("host").join(name).join("Cargo.toml");
         let manifest =
             fs::read_to_string(&manifest).with_context(|| format!("read {}", manifest.display()))?;
         found.extend(wrong_direction(name, allowed, &manifest));
     }
-    found.extend(binaries(&files));
-    found.extend(undocumented(root)?);
-    found.extend(bindings::stale(root)?);
+    found.extend(committed_binaries(&files));
+    found.extend(undocumented_dependencies(root)?);
+    found.extend(bindings::stale_files(root)?);
     found.extend(wit::problems(root)?);
-    found.extend(excerpts::stale(root, &files)?);
-    found.extend(promises::unshown(root, &files)?);
+    found.extend(excerpts::stale_excerpts(root, &files)?);
+    found.extend(security_tests::missing_tests(root, &files)?);
     let map = fs::read_to_string(root.join("docs/architecture.md")).context("read docs/architecture.md")?;
-    found.extend(unmapped(&files, &map));
+    found.extend(unmapped_modules(&files, &map));
     ensure!(found.is_empty(), "tidy:\n  {}", found.join("\n  "));
-    println!("tidy: {} files in order", files.len());
+    println!("tidy: {} files checked, no problems found", files.len());
     Ok(())
 }
 
+/// Returns the files that git tracks and that exist.
 fn tracked(root: &Path) -> Result<Vec<PathBuf>> {
     let output = Command::new("git")
         .current_dir(root)
@@ -79,28 +80,27 @@ fn tracked(root: &Path) -> Result<Vec<PathBuf>> {
 
 fn too_long(file: &Path, text: &str) -> Option<String> {
     let lines = text.lines().count();
-    let listed = LONG.iter().any(|(name, _)| Path::new(name) == file);
-    (lines > LINES && !listed).then(|| {
+    let is_exempt = LONG_FILES.iter().any(|(name, _)| Path::new(name) == file);
+    (lines > MAX_LINES && !is_exempt).then(|| {
         format!(
-            "{}: {lines} lines, more than {LINES}: two ideas? Split it, or list it in xtask/src/tidy.rs",
+            "{}: {lines} lines, more than {MAX_LINES}: split it, or list it in xtask/src/tidy.rs",
             file.display()
         )
     })
 }
 
-/// The one file that may have unsafe code (docs/decisions/0007-compiled-code-is-mapped.md), and this one, which names the lint.
-const MAY_LIFT: [&str; 2] = ["host/plugin/src/artifact/map.rs", "xtask/src/tidy.rs"];
+/// The only file that may contain unsafe code (docs/decisions/0007-compiled-code-is-mapped.md), and this file, which names the lint.
+const UNSAFE_CODE_ALLOWED: [&str; 2] = ["host/plugin/src/artifact/map.rs", "xtask/src/tidy.rs"];
 
 fn unsafe_code(file: &Path, text: &str) -> Option<String> {
-    let of_the_workspace = ["host", "bench", "xtask"].iter().any(|folder| file.starts_with(folder));
-    let lifts = of_the_workspace
-        && text.contains("unsafe_code")
-        && !MAY_LIFT.iter().any(|name| Path::new(name) == file);
-    lifts.then(|| format!("{}: unsafe code has one place, {}", file.display(), MAY_LIFT[0]))
+    let is_in_workspace = ["host", "bench", "xtask"].iter().any(|folder| file.starts_with(folder));
+    let is_allowed = UNSAFE_CODE_ALLOWED.iter().any(|name| Path::new(name) == file);
+    (is_in_workspace && text.contains("unsafe_code") && !is_allowed)
+        .then(|| format!("{}: only {} may contain unsafe code", file.display(), UNSAFE_CODE_ALLOWED[0]))
 }
 
 fn wrong_direction(name: &str, allowed: &[&str], manifest: &str) -> Vec<String> {
-    // Tests may look the other way.
+    // Tests may depend on any crate.
     let dependencies = manifest.split("[dev-dependencies]").next().unwrap_or_default();
     let names: Vec<&str> = dependencies
         .lines()
@@ -112,29 +112,31 @@ fn wrong_direction(name: &str, allowed: &[&str], manifest: &str) -> Vec<String> 
         .filter_map(|dependency| dependency.strip_prefix("pilothouse-"))
         .filter(|dependency| !allowed.contains(dependency))
         .map(|dependency| {
-            format!("host/{name} depends on {dependency}; see the order in docs/architecture.md")
+            format!("host/{name} must not depend on {dependency}; see the order in docs/architecture.md")
         });
-    let forbidden =
-        MUST_NOT_USE.iter().filter(|(crate_name, _)| *crate_name == name).flat_map(|(_, list)| *list);
-    let strangers = forbidden.filter(|forbidden| names.contains(forbidden)).map(|forbidden| {
-        format!("host/{name} depends on {forbidden}; see the invariants in docs/architecture.md")
+    let forbidden = FORBIDDEN_DEPENDENCIES
+        .iter()
+        .filter(|(crate_name, _)| *crate_name == name)
+        .flat_map(|(_, list)| *list);
+    let external = forbidden.filter(|forbidden| names.contains(forbidden)).map(|forbidden| {
+        format!("host/{name} must not depend on {forbidden}; see the invariants in docs/architecture.md")
     });
-    siblings.chain(strangers).collect()
+    siblings.chain(external).collect()
 }
 
-fn binaries(files: &[PathBuf]) -> Vec<String> {
-    let built = |file: &&PathBuf| {
+fn committed_binaries(files: &[PathBuf]) -> Vec<String> {
+    let is_binary = |file: &&PathBuf| {
         file.extension().is_some_and(|extension| extension == "wasm" || extension == "cwasm")
     };
     files
         .iter()
-        .filter(built)
-        .map(|file| format!("{}: built files are not committed", file.display()))
+        .filter(is_binary)
+        .map(|file| format!("{}: built files must not be committed", file.display()))
         .collect()
 }
 
-/// Every module of the host has its place in the code map.
-fn unmapped(files: &[PathBuf], map: &str) -> Vec<String> {
+/// Returns a line for each module of the host that the code map does not mention.
+fn unmapped_modules(files: &[PathBuf], map: &str) -> Vec<String> {
     let mut modules: Vec<String> = files
         .iter()
         .filter_map(|file| {
@@ -151,15 +153,17 @@ fn unmapped(files: &[PathBuf], map: &str) -> Vec<String> {
             let section = map.split(&format!("### host/{name} ")).nth(1).unwrap_or_default();
             !section.split("\n### ").next().unwrap_or_default().contains(&format!("`{module}`"))
         })
-        .map(|(name, module)| format!("docs/architecture.md says nothing about `{module}` of host/{name}"))
+        .map(|(name, module)| {
+            format!("docs/architecture.md does not mention the module `{module}` of host/{name}")
+        })
         .collect();
     modules.sort();
     modules.dedup();
     modules
 }
 
-/// Every dependency of the workspace has its line in docs/dependencies.md.
-fn undocumented(root: &Path) -> Result<Vec<String>> {
+/// Returns a line for each dependency of the workspace that docs/dependencies.md does not mention.
+fn undocumented_dependencies(root: &Path) -> Result<Vec<String>> {
     let manifest = fs::read_to_string(root.join("Cargo.toml")).context("read Cargo.toml")?;
     let documented =
         fs::read_to_string(root.join("docs/dependencies.md")).context("read docs/dependencies.md")?;
@@ -175,7 +179,7 @@ fn missing_lines(manifest: &str, documented: &str) -> Vec<String> {
         .filter_map(|line| line.split_once(" = ").map(|(name, _)| name))
         .filter(|name| !name.starts_with("pilothouse-"))
         .filter(|name| !documented.contains(&format!("`{name}`")))
-        .map(|name| format!("docs/dependencies.md says nothing about `{name}`"))
+        .map(|name| format!("docs/dependencies.md does not mention `{name}`"))
         .collect()
 }
 
@@ -184,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dependency_against_the_direction_is_found() {
+    fn dependencies_in_the_wrong_direction_are_found() {
         let manifest = "[dependencies]\npilothouse-plugin.workspace = true\ntokio = \"1\"\n\
                         [dev-dependencies]\npilothouse-apiserver.workspace = true\n";
         let found = wrong_direction("model", &[], manifest);
@@ -193,23 +197,24 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_is_found() {
-        let text = "line\n".repeat(LINES + 1);
+    fn long_files_are_found() {
+        let text = "line\n".repeat(MAX_LINES + 1);
         assert!(too_long(Path::new("a.rs"), &text).is_some());
         assert!(too_long(Path::new("a.rs"), "line\n").is_none());
     }
 
     #[test]
-    fn a_module_without_a_place_in_the_map_is_found() {
+    fn modules_missing_from_the_code_map_are_found() {
         let files = ["host/a/src/lib.rs", "host/a/src/x/mod.rs", "host/a/src/x/z.rs", "host/a/src/y.rs"];
         let files: Vec<_> = files.iter().map(PathBuf::from).collect();
         let map = "### host/a — things\n- `x`: a thing\n### host/b — more\n- `y`: not here\n";
-        assert_eq!(unmapped(&files, map), ["docs/architecture.md says nothing about `y` of host/a"]);
+        let expected = ["docs/architecture.md does not mention the module `y` of host/a"];
+        assert_eq!(unmapped_modules(&files, map), expected);
     }
 
     #[test]
-    fn a_dependency_without_a_line_is_found() {
+    fn undocumented_dependencies_are_found() {
         let manifest = "[workspace.dependencies]\na = \"1\"\nb = { version = \"2\", features = [\n  \"x\",\n] }\n\n[profile]\nc = 1\n";
-        assert_eq!(missing_lines(manifest, "- `a`: why"), ["docs/dependencies.md says nothing about `b`"]);
+        assert_eq!(missing_lines(manifest, "- `a`: why"), ["docs/dependencies.md does not mention `b`"]);
     }
 }

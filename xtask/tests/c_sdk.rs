@@ -1,4 +1,4 @@
-//! The C SDK's own tests, compiled natively with the C compiler that building the host needs anyway.
+//! Compiles and runs the C SDK's tests natively. Building the host requires a C compiler anyway.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,8 +11,8 @@ fn root() -> PathBuf {
 fn the_readmes_example_compiles() {
     let text = std::fs::read_to_string(root().join("guest-sdk/c/README.md")).expect("the README");
     let code = text.split("```c\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    let made = tempfile::tempdir().expect("a folder");
-    let file = made.path().join("plugin.c");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("plugin.c");
     std::fs::write(&file, code).expect("written");
     let compiled = Command::new("cc")
         .current_dir(root())
@@ -23,10 +23,10 @@ fn the_readmes_example_compiles() {
     assert!(compiled.status.success(), "cc: {}", String::from_utf8_lossy(&compiled.stderr));
 }
 
-/// Compiles and runs a C program in a folder of the checkout.
-fn passes(folder: &str, sources: &[&str]) {
-    let made = tempfile::tempdir().expect("a folder");
-    let program = made.path().join("test");
+/// Compiles a C test program from sources in a folder of the repository, runs it and asserts that it passes.
+fn assert_c_tests_pass(folder: &str, sources: &[&str]) {
+    let output_folder = tempfile::tempdir().expect("a folder");
+    let program = output_folder.path().join("test");
     let compiled = Command::new("cc")
         .current_dir(root().join(folder))
         .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-g"])
@@ -36,15 +36,15 @@ fn passes(folder: &str, sources: &[&str]) {
         .output()
         .expect("cc is a prerequisite of this project");
     assert!(compiled.status.success(), "cc: {}", String::from_utf8_lossy(&compiled.stderr));
-    let ran = Command::new(&program).output().expect("the program starts");
-    let said = String::from_utf8_lossy(&ran.stdout);
-    assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
-    assert!(said.contains("ok "), "no test ran: {said}");
+    let output = Command::new(&program).output().expect("the program starts");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(stdout.contains("ok "), "no test ran: {stdout}");
 }
 
 #[test]
 fn the_sdk_passes_its_tests() {
-    passes("guest-sdk/c", &["tests/sdk.c", "testing/host.c", "pilothouse.c"]);
+    assert_c_tests_pass("guest-sdk/c", &["tests/sdk.c", "testing/host.c", "pilothouse.c"]);
 }
 
 #[test]
@@ -55,5 +55,5 @@ fn the_pod_counter_passes_its_tests() {
         .into_iter()
         .chain(["pilothouse.c", "testing/host.c"].map(|file| format!("{sdk}/{file}")))
         .collect();
-    passes("examples/pod-counter", &sources.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_c_tests_pass("examples/pod-counter", &sources.iter().map(String::as_str).collect::<Vec<_>>());
 }

@@ -11,7 +11,6 @@ use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{Code, Compiler, Engine, EngineOptions, Limits, Reason, Request, StandIn};
 use tokio::time::Instant;
 
-const LANGUAGES: [&str; 6] = ["wat", "c", "rust", "js", "go", "python"];
 const SCRIPT: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one","namespace":"default"},"data":{"op":"info"}}"#;
 /// The number of compilations with each compiler.
 const COMPILATIONS: usize = 3;
@@ -36,13 +35,14 @@ struct Figures {
 
 #[tokio::main]
 async fn main() {
-    let folder =
-        std::env::args().nth(1).map(PathBuf::from).expect("the folder with acceptance-LANGUAGE.wasm");
+    let mut arguments = std::env::args().skip(1);
+    let folder = arguments.next().map(PathBuf::from).expect("the folder with acceptance-LANGUAGE.wasm");
+    let languages: Vec<String> = arguments.collect();
     println!(
         "| language | .wasm KiB | compile ms, Cranelift / Winch | instantiate µs | first / steady reconcile µs | memory per instance KiB |"
     );
     println!("|---|---|---|---|---|---|");
-    for language in LANGUAGES {
+    for language in languages {
         let figures = measure(&folder.join(format!("acceptance-{language}.wasm"))).await;
         println!(
             "| {language} | {} | {} / {} | {} | {} / {:.1} | {} |",

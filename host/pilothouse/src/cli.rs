@@ -1,27 +1,27 @@
-//! The command line. It is public: see CHANGELOG.md before changing it.
+//! Defines the command line. It is public API: see CHANGELOG.md before you change it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pilothouse_controller::GrantMode;
+use pilothouse_toolchain::Language;
 use serde::Deserialize;
 
-use crate::build::Language;
-
-/// A WebAssembly host for Kubernetes controller logic.
+/// Run Kubernetes controllers as WebAssembly plugins.
 ///
-/// Drop a .wasm into the plugins directory, and it controls a cluster. Exit codes: 0 ended as asked, 1 failed, 2 bad
-/// usage or configuration. Logs go to standard error, results to standard output.
+/// Copy a plugin's .wasm file into the plugins directory, and the host runs it against a cluster. Results are written to standard
+/// output, logs to standard error. Exit codes: 0 success, 1 failure, 2 invalid usage or configuration.
 #[derive(Debug, Parser)]
 #[command(name = "pilothouse", version)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// How log lines are written.
+    /// Format of log lines.
     #[arg(long, global = true, env = "PILOTHOUSE_LOG_FORMAT", value_enum, default_value = "text")]
     pub(crate) log_format: LogFormat,
-    /// Which log lines are written: a level, or directives such as `info,plugin=debug`.
+    /// Log filter: a level (error, warn, info, debug, trace), or directives such as `info,plugin=debug`.
     #[arg(
         long,
         global = true,
@@ -35,7 +35,7 @@ pub(crate) struct Cli {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people.
+    /// Human-readable text.
     Text,
     /// One JSON object per line.
     Json,
@@ -43,46 +43,46 @@ pub(crate) enum LogFormat {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Authorization {
-    /// Everything is allowed to everyone.
+    /// Allow every request.
     AlwaysAllow,
-    /// By roles and bindings, as in a cluster.
+    /// Evaluate RBAC roles and bindings, as a cluster does.
     Rbac,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run plugins against an embedded API server, in one process.
+    /// Run plugins against an embedded API server in the same process.
     Dev(Dev),
-    /// Run plugins against a real API server.
+    /// Run plugins against a Kubernetes cluster.
     Run(Run),
-    /// Run the embedded API server alone.
+    /// Run only the embedded API server.
     Apiserver(Apiserver),
-    /// Make a project to start from: a working controller with a test.
+    /// Create a project: a working controller with a test.
     New(New),
-    /// Build a project, whatever its language, into a plugin.
+    /// Build a project in any supported language into a plugin.
     Build(Build),
     /// Check a plugin without running it.
     Check(Check),
-    /// Print the roles that the host needs for some plugins.
+    /// Print the RBAC manifests that running some plugins requires.
     Rbac(Rbac),
-    /// Show the plugins of a running host.
+    /// Show the status of a running host's plugins.
     Status(Status),
-    /// Show the log lines of a running host's plugins.
+    /// Print the logs of a running host's plugins.
     Logs(Logs),
-    /// Compile standard input to standard output: what the host starts for each plugin.
+    /// Compile a plugin from standard input to standard output (started by the host itself).
     #[command(hide = true)]
     Compile(Compile),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Dev {
-    /// A project to build into the plugins directory, now and again on each save.
+    /// Build this project into the plugins directory, and rebuild it whenever a source file changes.
     #[arg(long, env = "PILOTHOUSE_BUILD", value_name = "DIR")]
     pub(crate) build: Option<PathBuf>,
-    /// The directory whose .wasm files run.
+    /// Directory with the plugins to run (.wasm files).
     #[arg(long, env = "PILOTHOUSE_PLUGINS", default_value = "plugins", value_name = "DIR")]
     pub(crate) plugins: PathBuf,
-    /// Where the kubeconfig for kubectl is written.
+    /// Write a kubeconfig for the embedded API server to this file.
     #[arg(
         long,
         env = "PILOTHOUSE_KUBECONFIG_OUT",
@@ -90,20 +90,19 @@ pub(crate) struct Dev {
         value_name = "FILE"
     )]
     pub(crate) kubeconfig_out: PathBuf,
-    /// Where health, metrics and status are served.
+    /// Address on which to serve health, metrics, status and logs; port 0 selects a free port.
     #[arg(long, env = "PILOTHOUSE_LISTEN", default_value = "127.0.0.1:9464", value_name = "ADDR")]
     pub(crate) listen: SocketAddr,
-    /// Where the embedded API server listens; port 0 takes a free one.
+    /// Address of the embedded API server; port 0 selects a free port.
     #[arg(long, env = "PILOTHOUSE_API_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDR")]
     pub(crate) api_listen: SocketAddr,
-    /// How the embedded API server decides what a request may do.
+    /// Authorization mode of the embedded API server.
     #[arg(long, env = "PILOTHOUSE_AUTHORIZATION", value_enum, default_value = "always-allow")]
     pub(crate) authorization: Authorization,
-    /// What a plugin is granted where its sidecar is silent or absent: `declared`, all that its descriptor declares except HTTP;
-    /// `explicit`, nothing.
-    #[arg(long, env = "PILOTHOUSE_GRANTS", value_enum, value_name = "HOW")]
+    /// Default grants: what a plugin may access when its sidecar does not say.
+    #[arg(long, env = "PILOTHOUSE_GRANTS", value_enum, value_name = "MODE")]
     pub(crate) grants: Option<Grants>,
-    /// Serve the API as plain HTTP, without TLS; with always-allow, credentials are not needed either.
+    /// Serve the API over plain HTTP instead of TLS. With always-allow, clients need no credentials either.
     #[arg(long, env = "PILOTHOUSE_INSECURE_HTTP")]
     pub(crate) insecure_http: bool,
     #[command(flatten)]
@@ -118,24 +117,23 @@ pub(crate) struct Dev {
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// The directory whose .wasm files run.
+    /// Directory with the plugins to run (.wasm files).
     #[arg(long, env = "PILOTHOUSE_PLUGINS", default_value = "plugins", value_name = "DIR")]
     pub(crate) plugins: PathBuf,
-    /// The kubeconfig; without it, the pod's service account, else what kubectl would use.
+    /// Path to the kubeconfig file. By default, the pod's service account, or else the configuration that kubectl would use.
     #[arg(long, env = "PILOTHOUSE_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig; without it, its current one.
+    /// Name of the kubeconfig context to use. By default, the current context.
     #[arg(long, env = "PILOTHOUSE_CONTEXT", value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// The host's configuration file (YAML).
+    /// Path to the host's configuration file (YAML).
     #[arg(long, env = "PILOTHOUSE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Where health, metrics and status are served.
+    /// Address on which to serve health, metrics, status and logs; port 0 selects a free port.
     #[arg(long, env = "PILOTHOUSE_LISTEN", default_value = "127.0.0.1:9464", value_name = "ADDR")]
     pub(crate) listen: SocketAddr,
-    /// What a plugin is granted where its sidecar is silent or absent: `declared`, all that its descriptor declares except HTTP;
-    /// `explicit`, nothing. Wins over `grants` of --config.
-    #[arg(long, env = "PILOTHOUSE_GRANTS", value_enum, value_name = "HOW")]
+    /// Default grants: what a plugin may access when its sidecar does not say. Overrides `grants` of --config.
+    #[arg(long, env = "PILOTHOUSE_GRANTS", value_enum, value_name = "MODE")]
     pub(crate) grants: Option<Grants>,
     #[command(flatten)]
     pub(crate) hosts: AllowedHosts,
@@ -147,10 +145,10 @@ pub(crate) struct Run {
 
 #[derive(Debug, Args)]
 pub(crate) struct Apiserver {
-    /// Where the API server listens; port 0 takes a free one.
+    /// Address to listen on; port 0 selects a free port.
     #[arg(long, env = "PILOTHOUSE_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDR")]
     pub(crate) listen: SocketAddr,
-    /// Where the kubeconfig for kubectl is written.
+    /// Write a kubeconfig for the embedded API server to this file.
     #[arg(
         long,
         env = "PILOTHOUSE_KUBECONFIG_OUT",
@@ -158,10 +156,10 @@ pub(crate) struct Apiserver {
         value_name = "FILE"
     )]
     pub(crate) kubeconfig_out: PathBuf,
-    /// How the embedded API server decides what a request may do.
+    /// Authorization mode of the embedded API server.
     #[arg(long, env = "PILOTHOUSE_AUTHORIZATION", value_enum, default_value = "always-allow")]
     pub(crate) authorization: Authorization,
-    /// Serve the API as plain HTTP, without TLS; with always-allow, credentials are not needed either.
+    /// Serve the API over plain HTTP instead of TLS. With always-allow, clients need no credentials either.
     #[arg(long, env = "PILOTHOUSE_INSECURE_HTTP")]
     pub(crate) insecure_http: bool,
     #[command(flatten)]
@@ -172,46 +170,54 @@ pub(crate) struct Apiserver {
 
 #[derive(Debug, Args)]
 pub(crate) struct New {
-    /// The plugin's name, and the folder that is made: lower-case letters, digits and '-'.
+    /// Name of the plugin and of the folder to create: lower-case letters, digits and '-'.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// The language that it is written in.
-    #[arg(long, env = "PILOTHOUSE_LANG", value_enum)]
+    /// Language of the project.
+    #[arg(long, env = "PILOTHOUSE_LANG", value_parser = language_parser())]
     pub(crate) lang: Language,
+}
+
+/// Returns a parser for the names of the guest languages, which `--help` lists with their descriptions.
+fn language_parser() -> impl TypedValueParser<Value = Language> {
+    let values =
+        Language::ALL.map(|language| PossibleValue::new(language.name()).help(language.description()));
+    PossibleValuesParser::new(values)
+        .try_map(|name| Language::from_name(&name).ok_or_else(|| format!("{name} is not a guest language")))
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Build {
-    /// The project: a folder with a Cargo.toml, package.json, pyproject.toml, requirements.txt, go.mod or C files.
+    /// Folder of the project, with a Cargo.toml, package.json, pyproject.toml, requirements.txt, go.mod or C files.
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
-    /// Where the plugin goes; without it, DIR/NAME.wasm with the project's name.
+    /// File to write the plugin to. By default, DIR/NAME.wasm with the project's name.
     #[arg(long, short, env = "PILOTHOUSE_OUTPUT", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    /// The plugin; a sidecar beside it counts.
+    /// Plugin to check. A sidecar FILE.yaml next to it is applied.
     #[arg(value_name = "FILE.wasm")]
     pub(crate) file: PathBuf,
     /// Print the report as JSON.
     #[arg(long, env = "PILOTHOUSE_JSON")]
     pub(crate) json: bool,
-    /// Hold the plugin against this API server: its kinds, and what the user may do.
+    /// Check against the cluster of this kubeconfig: the kinds it serves and the permissions of the user.
     #[arg(long, env = "PILOTHOUSE_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Rbac {
-    /// The plugins; a sidecar beside each counts.
+    /// Plugins that one host runs together. A sidecar FILE.yaml next to each is applied.
     #[arg(value_name = "FILE.wasm", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// What the roles and bindings are called.
+    /// Name of the roles and bindings.
     #[arg(long, env = "PILOTHOUSE_NAME", default_value = "pilothouse")]
     pub(crate) name: String,
-    /// Who gets the roles: the service account that the host runs under.
+    /// Service account that the host runs as.
     #[arg(
         long,
         env = "PILOTHOUSE_SERVICE_ACCOUNT",
@@ -219,17 +225,17 @@ pub(crate) struct Rbac {
         value_name = "NAMESPACE/NAME"
     )]
     pub(crate) service_account: String,
-    /// The host's configuration file (YAML), which says whether it may apply the CRDs that plugins bring.
+    /// Path to the host's configuration file (YAML). Its `grants` and `grantCrds` affect the roles.
     #[arg(long, env = "PILOTHOUSE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Ask this API server for the plural names of kinds that are not built in.
+    /// Look up the plural names of custom resources in the cluster of this kubeconfig.
     #[arg(long, env = "PILOTHOUSE_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Status {
-    /// Print the answer of /api/plugins as it is.
+    /// Print the JSON response of /api/plugins unchanged.
     #[arg(long, env = "PILOTHOUSE_JSON")]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -238,19 +244,19 @@ pub(crate) struct Status {
 
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
-    /// Only this plugin's lines.
+    /// Print only the logs of this plugin.
     pub(crate) plugin: Option<String>,
-    /// Go on with new lines.
+    /// Keep printing new log lines as they are written.
     #[arg(long, short, env = "PILOTHOUSE_FOLLOW")]
     pub(crate) follow: bool,
     #[command(flatten)]
     pub(crate) server: ServerUrl,
 }
 
-/// Which names of its ports a host answers to.
+/// The DNS names that the servers accept in a request's `Host` header.
 #[derive(Debug, Args)]
 pub(crate) struct AllowedHosts {
-    /// DNS names that requests may have as their Host, separated by commas; IP addresses and localhost always may.
+    /// Comma-separated DNS names to accept in the Host header. IP addresses and localhost are always accepted.
     #[arg(
         long,
         env = "PILOTHOUSE_ALLOWED_HOSTS",
@@ -261,36 +267,36 @@ pub(crate) struct AllowedHosts {
     pub(crate) allowed_hosts: Vec<String>,
 }
 
-/// A DNS name, without a scheme and a port.
+/// Parses a DNS name without scheme or port.
 fn parse_host(text: &str) -> Result<String, String> {
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-    if text.is_empty() || !text.bytes().all(is_part) {
-        return Err("expected a DNS name such as pilothouse.example.com, without scheme and port".to_owned());
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    if text.is_empty() || !text.bytes().all(is_allowed) {
+        return Err("expected a DNS name such as pilothouse.example.com, without scheme or port".to_owned());
     }
     Ok(text.to_owned())
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ServerUrl {
-    /// The host to ask: what its --listen is.
+    /// URL of the running host: the address of its --listen.
     #[arg(long, env = "PILOTHOUSE_SERVER", default_value = "http://127.0.0.1:9464", value_name = "URL")]
     pub(crate) server: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CacheFlags {
-    /// Where compiled plugins are kept between runs; without it, `pilothouse` in $XDG_CACHE_HOME or ~/.cache.
+    /// Directory in which to cache compiled plugins. By default, `pilothouse` in $XDG_CACHE_HOME or ~/.cache.
     #[arg(long, env = "PILOTHOUSE_CACHE_DIR", value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
-    /// Whether cached objects are compressed in memory: `none`, or `zstd`. Wins over `cache.compression` of --config.
-    #[arg(long, env = "PILOTHOUSE_CACHE_COMPRESSION", value_enum, value_name = "HOW")]
+    /// Compression of cached objects in memory. Overrides `cache.compression` of --config.
+    #[arg(long, env = "PILOTHOUSE_CACHE_COMPRESSION", value_enum, value_name = "MODE")]
     pub(crate) cache_compression: Option<CacheCompression>,
 }
 
-/// What a plugin gets without its operator's word.
+/// Default grants: what a plugin may access when its sidecar does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Grants {
-    /// What its descriptor declares.
+    /// Everything that its descriptor declares, except HTTP requests.
     Declared,
     /// Nothing.
     Explicit,
@@ -305,40 +311,40 @@ impl From<Grants> for GrantMode {
     }
 }
 
-/// How cached objects are kept in memory.
+/// Compression of cached objects in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CacheCompression {
-    /// As they are.
+    /// No compression.
     #[default]
     None,
-    /// By zstd, with a dictionary for each watch.
+    /// zstd with a dictionary for each watch.
     Zstd,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Compile {
-    /// Bytes of memory that may be used.
+    /// Memory limit in bytes.
     pub(crate) memory: u64,
-    /// Bytes of the plugin.
+    /// Size of the plugin in bytes.
     pub(crate) size: usize,
 }
 
-/// Switches that only tests turn, so that a fault cannot hide.
+/// Hidden flags for the end-to-end tests.
 #[derive(Debug, Args)]
 pub(crate) struct TestHooks {
-    /// Do not queue every object again at a reload.
+    /// Do not requeue every object after a reload. Otherwise the requeue would mask events that a reload loses.
     #[arg(long, env = "PILOTHOUSE_TEST_NO_REQUEUE_ON_RELOAD", hide = true)]
     pub(crate) test_no_requeue_on_reload: bool,
-    /// Review the rights of service accounts every so many milliseconds.
+    /// Interval in milliseconds at which the permissions of service accounts are reviewed.
     #[arg(long, env = "PILOTHOUSE_TEST_REVIEW_EVERY", value_name = "MILLISECONDS", hide = true)]
     pub(crate) test_review_every: Option<u64>,
 }
 
-/// As [`TestHooks`], for the embedded API server.
+/// Hidden flags of the embedded API server for the end-to-end tests.
 #[derive(Debug, Args)]
 pub(crate) struct TestFaults {
-    /// Let requests to the embedded API server inject faults.
+    /// Accept requests that inject faults into the embedded API server.
     #[arg(long, env = "PILOTHOUSE_TEST_FAULTS", hide = true)]
     pub(crate) test_faults: bool,
 }
@@ -350,12 +356,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn clap_accepts_the_definition() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn every_flag_has_its_variable() {
+    fn every_flag_has_an_environment_variable_of_its_name() {
         for command in Cli::command().get_subcommands().chain([&Cli::command()]) {
             let flags = command.get_arguments().filter(|flag| !flag.is_positional());
             for flag in flags.filter(|flag| !["help", "version"].contains(&flag.get_id().as_str())) {
@@ -366,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allowed_host_is_a_name() {
+    fn allowed_hosts_are_names_without_scheme_port_or_wildcard() {
         assert_eq!(parse_host("host.example"), Ok("host.example".to_owned()));
         for bad in ["", "http://host.example", "host.example:80", "*", "a/b"] {
             assert!(parse_host(bad).is_err(), "{bad}");
@@ -374,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stable_flags_are_taken() {
+    fn the_stable_flags_are_accepted() {
         for line in [
             "pilothouse dev --build d --plugins p --kubeconfig-out k --listen 127.0.0.1:1 --api-listen 127.0.0.1:2 \
              --authorization rbac --grants declared --cache-dir c --insecure-http --allowed-hosts a.example,b.example",

@@ -1,4 +1,4 @@
-//! Which API server to talk to.
+//! Creates clients for the API server that the flags, the pod or kubectl's configuration select.
 
 use std::path::Path;
 
@@ -6,62 +6,66 @@ use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use pilothouse_controller::Clients;
 
-use crate::Failed;
+use crate::CommandError;
 
-/// The client of a kubeconfig file; without one, of the pod's service account, else of what kubectl would use.
-pub(crate) async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<kube::Client, Failed> {
-    of(config(kubeconfig, context).await?)
+/// Returns a client for a kubeconfig file. Without one, uses the pod's service account, or else kubectl's default configuration.
+pub(crate) async fn client(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> Result<kube::Client, CommandError> {
+    build_client(load_config(kubeconfig, context).await?)
 }
 
-/// A host's clients, with the API server's `host:port`.
+/// Returns the host's clients and the API server's `host:port`.
 pub(crate) async fn connect(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
-) -> Result<(Clients, String), Failed> {
-    let config = config(kubeconfig, context).await?;
+) -> Result<(Clients, String), CommandError> {
+    let config = load_config(kubeconfig, context).await?;
     let authority = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
-    // What comes before the `@` is credentials, and no label of a metric.
+    // Drops credentials before the `@`: the address becomes a metric label.
     let server = authority.rsplit('@').next().unwrap_or_default().to_owned();
-    Ok((Clients { requests: of(config.clone())?, watches: of(config)? }, server))
+    Ok((Clients { requests: build_client(config.clone())?, watches: build_client(config)? }, server))
 }
 
-async fn config(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Config, Failed> {
+async fn load_config(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Config, CommandError> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let mut config = match kubeconfig {
         Some(path) => {
-            let place = || format!("kubeconfig {}", path.display());
+            let subject = || format!("kubeconfig {}", path.display());
             let file = Kubeconfig::read_from(path)
-                .map_err(|error| usage(&place(), &error, "give a file that kubectl can use"))?;
-            Config::from_custom_kubeconfig(file, &options)
-                .await
-                .map_err(|error| usage(&place(), &error, "name one of its contexts with --context"))?
+                .map_err(|error| usage_error(&subject(), &error, "give a file that kubectl can use"))?;
+            Config::from_custom_kubeconfig(file, &options).await.map_err(|error| {
+                usage_error(&subject(), &error, "select one of its contexts with --context")
+            })?
         }
-        None if context.is_some() => Config::from_kubeconfig(&options)
-            .await
-            .map_err(|error| usage("kubeconfig", &error, "name one of its contexts with --context"))?,
+        None if context.is_some() => Config::from_kubeconfig(&options).await.map_err(|error| {
+            usage_error("kubeconfig", &error, "select one of its contexts with --context")
+        })?,
         None => match Config::incluster() {
             Ok(config) => config,
             Err(_) => Config::from_kubeconfig(&options).await.map_err(|error| {
-                usage(
-                    "no cluster",
+                usage_error(
+                    "no cluster found",
                     &error,
-                    "run inside a pod, or give --kubeconfig FILE (or `pilothouse dev` for none)",
+                    "run in a pod, pass --kubeconfig FILE, or use `pilothouse dev`, which needs no cluster",
                 )
             })?,
         },
     };
-    // The reflector and the live client decide themselves what to send again: a layer below them that repeats a write
-    // would hide that the first may have happened.
+    // The reflector and the live client decide what to retry. A retry below them would repeat a write without telling them
+    // that the first attempt may have succeeded.
     config.default_retry = false;
     Ok(config)
 }
 
-fn of(config: Config) -> Result<kube::Client, Failed> {
+fn build_client(config: Config) -> Result<kube::Client, CommandError> {
     kube::Client::try_from(config)
-        .map_err(|error| usage("kubeconfig", &error, "check its certificates and users"))
+        .map_err(|error| usage_error("kubeconfig", &error, "check its certificates and users"))
 }
 
-fn usage(place: &str, error: &dyn std::error::Error, remedy: &str) -> Failed {
+/// Returns a usage error with the chain of causes on one line.
+fn usage_error(subject: &str, error: &dyn std::error::Error, remedy: &str) -> CommandError {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -71,7 +75,7 @@ fn usage(place: &str, error: &dyn std::error::Error, remedy: &str) -> Failed {
         }
         source = cause.source();
     }
-    Failed::Usage(format!("{place}: {}; {remedy}", text.replace('\n', " ")))
+    CommandError::Usage(format!("{subject}: {}; {remedy}", text.replace('\n', " ")))
 }
 
 #[cfg(test)]
@@ -81,45 +85,45 @@ mod tests {
 
     use super::*;
 
-    /// The first bytes that a server of this kubeconfig is sent.
-    async fn sent(scheme: &str, of_cluster: &str) -> Vec<u8> {
+    /// Returns the first bytes that the client sends to a server. `cluster_options` are appended to the kubeconfig's cluster.
+    async fn first_bytes(scheme: &str, cluster_options: &str) -> Vec<u8> {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("kubeconfig");
         let text = format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: c\nusers: []\ncontexts: [{{name: c, context: {{cluster: c}}}}]\n\
-             clusters: [{{name: c, cluster: {{server: '{scheme}://127.0.0.1:{port}', insecure-skip-tls-verify: true{of_cluster}}}}}]\n"
+             clusters: [{{name: c, cluster: {{server: '{scheme}://127.0.0.1:{port}', insecure-skip-tls-verify: true{cluster_options}}}}}]\n"
         );
         std::fs::write(&path, text).expect("written");
         let (clients, _) = connect(Some(&path), None).await.expect("clients");
         let request =
             http::Request::get("/api/v1/pods").body(kube::client::Body::empty()).expect("a request");
-        let asking = tokio::spawn(async move { clients.watches.send(request).await.map(drop) });
+        let sending = tokio::spawn(async move { clients.watches.send(request).await.map(drop) });
         let (mut stream, _) = listener.accept().await.expect("a connection");
         let mut bytes = vec![0; 16 << 10];
         let length = stream.read(&mut bytes).await.expect("bytes");
-        asking.abort();
+        sending.abort();
         bytes.truncate(length);
         bytes
     }
 
     #[tokio::test]
-    async fn http_1_1_is_spoken_and_gzip_taken_unless_the_kubeconfig_says_otherwise() {
-        let text = async |of_cluster: &str| {
-            String::from_utf8(sent("http", of_cluster).await).expect("text").to_ascii_lowercase()
+    async fn client_uses_http_1_1_and_accepts_gzip_unless_the_kubeconfig_disables_it() {
+        let request_text = async |cluster_options: &str| {
+            String::from_utf8(first_bytes("http", cluster_options).await).expect("text").to_ascii_lowercase()
         };
-        let asked = text("").await;
-        assert!(asked.starts_with("get /api/v1/pods http/1.1\r\n"), "{asked}");
-        assert!(asked.contains("accept-encoding: gzip\r\n"), "{asked}");
-        let asked = text(", disable-compression: true").await;
-        assert!(!asked.contains("accept-encoding"), "{asked}");
+        let request = request_text("").await;
+        assert!(request.starts_with("get /api/v1/pods http/1.1\r\n"), "{request}");
+        assert!(request.contains("accept-encoding: gzip\r\n"), "{request}");
+        let request = request_text(", disable-compression: true").await;
+        assert!(!request.contains("accept-encoding"), "{request}");
     }
 
     #[tokio::test]
-    async fn tls_offers_no_http_2() {
-        let hello = sent("https", "").await;
-        // A handshake, and in it no protocol of this name.
+    async fn tls_client_hello_does_not_offer_http_2() {
+        let hello = first_bytes("https", "").await;
+        // 22 is a TLS handshake record; its ALPN list must not contain "h2".
         assert_eq!(hello.first(), Some(&22), "{hello:?}");
         assert!(!hello.windows(3).any(|name| name == b"\x02h2"), "{hello:?}");
     }

@@ -1,4 +1,4 @@
-//! Log lines on standard error.
+//! Sets up logging to standard error.
 
 use std::io::IsTerminal;
 
@@ -7,24 +7,24 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::cli::LogFormat;
 
-/// Reads a `--log-level`.
+/// Validates the value of `--log-level` and returns it unchanged.
 ///
 /// # Errors
-/// What is wrong with it, for the command line to say.
+/// Errors if the value is neither a level nor a list of directives. Clap shows the text.
 pub(crate) fn parse_filter(text: &str) -> Result<String, String> {
-    // A lone word that is no level would be taken for the name of a module, and mute everything else.
+    // `EnvFilter` would take a single word that is not a level for a target name and silence everything else.
     if !text.contains(['=', ',', '[']) && text.parse::<LevelFilter>().is_err() {
         return Err(
-            "not a level; write error, warn, info, debug, trace, or directives such as info,plugin=debug"
+            "not a log level; use error, warn, info, debug, trace, or directives such as info,plugin=debug"
                 .into(),
         );
     }
     EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-/// Starts logging.
+/// Installs the global log subscriber.
 pub(crate) fn start(format: LogFormat, filter: &str) {
-    // What kube's client says of a failed request, we say ourselves, with what it was for.
+    // kube_client logs each failed request without its purpose. The callers log the same errors with it.
     let filter =
         if filter.contains("kube_client") { filter.to_owned() } else { format!("{filter},kube_client=off") };
     let builder =
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_that_would_mute_by_mistake_is_refused() {
+    fn filters_that_would_silence_everything_by_mistake_are_rejected() {
         for good in ["info", "DEBUG", "off", "info,plugin=debug", "pilothouse_informer=trace"] {
             assert_eq!(parse_filter(good).as_deref(), Ok(good));
         }

@@ -1,13 +1,13 @@
-//! `pilothouse`: a WebAssembly host for Kubernetes controller logic.
+//! The `pilothouse` binary: runs Kubernetes controllers that are compiled to WebAssembly.
 
 mod build;
-mod checking;
 mod cli;
 mod cluster;
 mod commands;
 mod http;
 mod logging;
 mod output;
+mod plugin_check;
 mod shutdown;
 mod template;
 
@@ -17,38 +17,41 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 
-/// Objects are allocated by the task that reads a watch and freed by whoever used them last. The system's allocator makes the two wait
-/// for each other; this one does not, and gives back what is free while nobody allocates. See `docs/decisions/0011-allocator.md`.
+/// jemalloc: objects are allocated by the task that reads a watch and freed on whichever thread used them last. The system allocator
+/// makes these threads contend; jemalloc does not, and it returns free memory in the background. See
+/// `docs/decisions/0011-allocator.md`.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Why a command ended badly, by exit code.
+/// An error that ends a command. The variant determines the exit code; the text names what failed, why, and what to do.
 #[derive(Debug)]
-pub(crate) enum Failed {
-    /// 1: what was asked for did not succeed.
-    Work(String),
-    /// 2: the way it was asked for is wrong: a flag, a file, a configuration.
+pub(crate) enum CommandError {
+    /// Exit code 1: the command was valid but did not succeed.
+    Failure(String),
+    /// Exit code 2: a flag, an input file or the configuration is invalid.
     Usage(String),
 }
 
-/// What commands return; the text of a failure is one line.
-pub(crate) type Outcome = Result<(), Failed>;
+/// The result of a subcommand.
+pub(crate) type CommandResult = Result<(), CommandError>;
 
 fn main() -> ExitCode {
-    // Bad flags end here, with exit code 2 and clap's text.
+    // On invalid flags, clap prints its message and exits with code 2.
     let cli = Cli::parse();
     logging::start(cli.log_format, &cli.log_level);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return end(Err(Failed::Work(format!("the async runtime cannot be started: {error}")))),
+        Err(error) => {
+            return exit_code(Err(CommandError::Failure(format!("cannot start the async runtime: {error}"))));
+        }
     };
-    let outcome = runtime.block_on(run(cli));
-    // A guest that computes, or a file that is being compiled, must not hold the exit up.
+    let result = runtime.block_on(run(cli));
+    // Does not wait for blocking tasks: a running guest or a compilation must not delay the exit.
     runtime.shutdown_background();
-    end(outcome)
+    exit_code(result)
 }
 
-async fn run(cli: Cli) -> Outcome {
+async fn run(cli: Cli) -> CommandResult {
     match cli.command {
         Command::Dev(flags) => commands::dev::run(flags).await,
         Command::Run(flags) => commands::run::run(flags).await,
@@ -63,12 +66,13 @@ async fn run(cli: Cli) -> Outcome {
     }
 }
 
-fn end(outcome: Outcome) -> ExitCode {
-    let (code, text) = match outcome {
+/// Prints the error, if any, and returns the exit code.
+fn exit_code(result: CommandResult) -> ExitCode {
+    let (code, text) = match result {
         Ok(()) => return ExitCode::SUCCESS,
-        Err(Failed::Work(text)) => (1, text),
-        Err(Failed::Usage(text)) => (2, text),
+        Err(CommandError::Failure(text)) => (1, text),
+        Err(CommandError::Usage(text)) => (2, text),
     };
-    eprintln!("error: {}", output::Shown(&text));
+    eprintln!("error: {}", output::TerminalSafe(&text));
     ExitCode::from(code)
 }

@@ -1,8 +1,10 @@
-//! Finds or installs a Rust toolchain that builds guests, for `pilothouse build` and `cargo xtask build-guests`.
+//! The guest languages, and how to find or install a Rust toolchain that builds guests. Used by `pilothouse build` and by
+//! `cargo xtask build-guests`.
 //!
-//! docs/decisions/0002-building-guests.md describes the alternatives and their order. All functions block.
+//! docs/decisions/0002-building-guests.md lists the ways to get a toolchain and their order. All functions block.
 
 mod environment;
+mod language;
 mod machine;
 mod plan;
 
@@ -11,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub use environment::clean_command;
+pub use language::{Language, WAT, acceptance_implementations};
 pub use plan::TARGET;
 
 use plan::{Attempt, Facts, Step};

@@ -1,4 +1,4 @@
-//! The same controller three times: as a plugin, on kube-rs and on controller-runtime, against an embedded API server each.
+//! Benchmarks the same controller as a plugin, with kube-rs and with controller-runtime, each against its own embedded API server.
 
 use std::fs;
 use std::path::Path;
@@ -6,20 +6,21 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::process::{Running, Usage};
+use super::process::{PipedProcess, Usage};
 use super::programs::Programs;
 use crate::guests;
 
 /// One controller's run.
 pub(super) struct EndToEnd {
     pub(super) name: &'static str,
-    /// The phases and how many seconds each took.
+    /// The phases and their durations in seconds.
     pub(super) phases: Vec<(String, f64)>,
-    /// Of the controller alone.
+    /// Usage of the controller process.
     pub(super) usage: Usage,
 }
 
-/// The plugin's limits are those of a shared host; its peers have none, and write no Events.
+/// Returns a sidecar that lifts the plugin's rate limits, because the peers have none, and nearly disables Events, because the peers
+/// write none.
 fn sidecar(workers: u32) -> String {
     format!(
         "workers: {workers}\nlimits: {{clientQps: 1000000, eventsPerSecond: 1, logLinesPerSecond: 1000000}}\n"
@@ -32,7 +33,7 @@ pub(super) fn measure(root: &Path, programs: &Programs, foos: usize) -> Result<V
     let guest = built.into_iter().next().context("the sample controller was not built")?.wasm;
     let plugins = |workers| -> Result<String> {
         let plugins = folder.join(format!("plugins-{workers}"));
-        fs::create_dir_all(&plugins).with_context(|| format!("make {}", plugins.display()))?;
+        fs::create_dir_all(&plugins).with_context(|| format!("create {}", plugins.display()))?;
         fs::copy(&guest, plugins.join("sample-controller.wasm"))
             .with_context(|| format!("copy {}", guest.display()))?;
         fs::write(plugins.join("sample-controller.yaml"), sidecar(workers)).context("write the sidecar")?;
@@ -55,12 +56,12 @@ pub(super) fn measure(root: &Path, programs: &Programs, foos: usize) -> Result<V
     let mut results = Vec::new();
     for (name, program, arguments) in contestants {
         println!("bench: {foos} Foos: {name}");
-        results.push(one(&folder, programs, name, program, &arguments, foos).with_context(|| name)?);
+        results.push(run_one(&folder, programs, name, program, &arguments, foos).with_context(|| name)?);
     }
     Ok(results)
 }
 
-fn one(
+fn run_one(
     folder: &Path,
     programs: &Programs,
     name: &'static str,
@@ -70,9 +71,10 @@ fn one(
 ) -> Result<EndToEnd> {
     let kubeconfig = folder.join("kubeconfig").display().to_string();
     let _ = fs::remove_file(&kubeconfig);
-    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+    let owned =
+        |arguments: &[&str]| arguments.iter().map(|&argument| argument.to_owned()).collect::<Vec<_>>();
     let server = ["apiserver", "--insecure-http", "--listen", "127.0.0.1:0", "--kubeconfig-out", &kubeconfig];
-    let _server = Running::start_quietly(&programs.host, &words(&server))?;
+    let _server = PipedProcess::start_in_background(&programs.host, &owned(&server))?;
     super::process::wait_for_file(Path::new(&kubeconfig))?;
     let driver = |flags: &[&str]| {
         let output =
@@ -80,20 +82,20 @@ fn one(
         let output = output.context("start the driver")?;
         let problem = String::from_utf8_lossy(&output.stderr).into_owned();
         ensure!(output.status.success(), "the driver failed: {problem}");
-        String::from_utf8(output.stdout).context("what it printed is not UTF-8")
+        String::from_utf8(output.stdout).context("the driver's output is not UTF-8")
     };
     driver(&["--install-crd"])?;
-    let mut all = words(arguments);
-    all.extend(words(&["--kubeconfig", &kubeconfig]));
-    let controller = Running::start_quietly(program, &all)?;
+    let mut controller_arguments = owned(arguments);
+    controller_arguments.extend(owned(&["--kubeconfig", &kubeconfig]));
+    let controller = PipedProcess::start_in_background(program, &controller_arguments)?;
     let printed = driver(&["--foos", &foos.to_string()])?;
     let usage = controller.usage()?;
     let mut phases = Vec::new();
     for line in printed.lines() {
         let line: serde_json::Value =
-            serde_json::from_str(line).with_context(|| format!("it printed {line:?}"))?;
+            serde_json::from_str(line).with_context(|| format!("the driver printed {line:?}"))?;
         let (phase, seconds) = (line["phase"].as_str(), line["seconds"].as_f64());
-        let (phase, seconds) = phase.zip(seconds).with_context(|| format!("it printed {line}"))?;
+        let (phase, seconds) = phase.zip(seconds).with_context(|| format!("the driver printed {line}"))?;
         phases.push((phase.to_owned(), seconds));
     }
     Ok(EndToEnd { name, phases, usage })

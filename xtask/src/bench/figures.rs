@@ -1,4 +1,4 @@
-//! The benchmarks that print figures of their own: through wasm, starting and reloading, density.
+//! Runs the benchmarks that print their own figures: calls through wasm, starts and reloads, density.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{guests, host};
 
-/// Objects of `figure`, `unit`, `value`, perhaps `target`, and `beside`.
+/// Runs the benchmarks `guest` and `start`. Returns JSON objects with `figure`, `unit`, `value`, `beside` and optionally `target`.
 pub(super) fn wasm(root: &Path) -> Result<Vec<Value>> {
     guests::build_small(root, &["probe"])?;
     let mut lines = Vec::new();
@@ -19,20 +19,20 @@ pub(super) fn wasm(root: &Path) -> Result<Vec<Value>> {
     Ok(lines)
 }
 
-/// Tables in Markdown.
+/// Runs the benchmark `density`. Returns tables in Markdown.
 pub(super) fn density(root: &Path) -> Result<String> {
     let host = super::programs::host(root)?.display().to_string();
     let guest = |name: &str| root.join(format!("examples/target/guests/{name}.wasm")).display().to_string();
     let guests = ["secret-replicator", "pod-counter", "label-propagator"].map(guest);
     let [rust, c, javascript] = guests.each_ref().map(String::as_str);
-    // A thousand distinct files in Rust and C; those in JavaScript would take half an hour to compile.
+    // Up to a thousand distinct plugins in Rust and C, but only a hundred in JavaScript: a thousand take half an hour to compile.
     let many = ["--sizes", "1,10,100,1000", "--guest", rust, "--guest", c];
     let few = ["--sizes", "1,10,100", "--guest", javascript];
     let rest = ["--idle", "100", "--peers", "100", "--binary", &host];
     cargo_bench(root, "density", &[&many[..], &few, &rest].concat())
 }
 
-/// What a bench printed on standard output.
+/// Runs `cargo bench` and returns what the benchmark printed to standard output.
 pub(super) fn cargo_bench(root: &Path, name: &str, arguments: &[&str]) -> Result<String> {
     println!("bench: {name}");
     let output = host::cargo()
@@ -42,6 +42,6 @@ pub(super) fn cargo_bench(root: &Path, name: &str, arguments: &[&str]) -> Result
         .stderr(std::process::Stdio::inherit())
         .output()
         .context("start cargo bench")?;
-    ensure!(output.status.success(), "the bench {name} failed (see above): {}", output.status);
-    String::from_utf8(output.stdout).context("its output is not UTF-8")
+    ensure!(output.status.success(), "the benchmark {name} failed (see above): {}", output.status);
+    String::from_utf8(output.stdout).context("the benchmark's output is not UTF-8")
 }

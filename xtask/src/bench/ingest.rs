@@ -1,14 +1,14 @@
-//! Lists and watches: speed, CPU and memory of each consumer, and how they grow.
+//! Benchmarks lists and watches: speed, CPU time and memory of each consumer, and how these grow with the number of objects.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
 use super::Scale;
-use super::process::{Relist, Run, Work, relist, run, run_and_rest, write_protobuf};
+use super::process::{Relist, Run, Workload, relist, run, run_and_idle, write_protobuf};
 use super::programs::Programs;
 
-/// A consumer as the report names it.
+/// A row of the report: the result of one consumer.
 pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) framing: &'static str,
@@ -16,7 +16,7 @@ pub(super) struct Row {
     pub(super) events: usize,
 }
 
-/// A point of a curve.
+/// A point of a growth curve.
 pub(super) struct Point {
     pub(super) name: &'static str,
     pub(super) objects: usize,
@@ -24,14 +24,14 @@ pub(super) struct Point {
     pub(super) events: usize,
 }
 
-/// All that was measured.
+/// The results of this benchmark.
 pub(super) struct Ingest {
     pub(super) rows: Vec<Row>,
     pub(super) latencies: Vec<Row>,
     pub(super) curves: Vec<Point>,
-    /// A consumer, the percentage of objects that have changed, and what the further list takes.
+    /// The consumer, the percentage of objects that changed, and the memory of the relist.
     pub(super) relists: Vec<(&'static str, usize, Relist)>,
-    /// Many times the events, for what grows with them.
+    /// A run with many times the events, to find memory that grows with them.
     pub(super) long: Option<Row>,
 }
 
@@ -40,8 +40,8 @@ struct Contestant<'a> {
     program: &'a Path,
     mode: &'static [&'static str],
     framing: &'static str,
-    /// Of the events, one of so many: the slow ones would take minutes.
-    share: usize,
+    /// The number of events is divided by this, because slow consumers would take minutes.
+    event_divisor: usize,
 }
 
 const EVERY: &[&str] = &["--mode", "every"];
@@ -70,7 +70,7 @@ impl Ingest {
         self.rows.iter().find(|row| row.name == name && row.framing == framing)
     }
 
-    /// Without figures, which a loaded machine would not reach: that everything was delivered, and that we are the faster.
+    /// Checks facts that hold even on a loaded machine: all events were delivered, and Pilothouse beats kube-rs.
     pub(super) fn check_direction(&self) -> Result<()> {
         for framing in ["packed", "chunked"] {
             let (ours, theirs) = (self.row(OURS, framing), self.row(KUBE_TYPED, framing));
@@ -103,7 +103,13 @@ impl Row {
 }
 
 fn contestants(programs: &Programs) -> Vec<Contestant<'_>> {
-    let one = |name, program, mode, framing, share| Contestant { name, program, mode, framing, share };
+    let one = |name, program, mode, framing, event_divisor| Contestant {
+        name,
+        program,
+        mode,
+        framing,
+        event_divisor,
+    };
     let mut all = Vec::new();
     for framing in ["packed", "chunked"] {
         all.extend([
@@ -158,7 +164,7 @@ fn contestants(programs: &Programs) -> Vec<Contestant<'_>> {
 fn rows(programs: &Programs, scale: Scale) -> Result<Vec<Row>> {
     let contestants = contestants(programs);
     let mut runs: Vec<Vec<Run>> = contestants.iter().map(|_| Vec::new()).collect();
-    let of = |contestant: &Contestant<'_>| Work {
+    let workload = |contestant: &Contestant<'_>| Workload {
         objects: scale.objects,
         events: events(scale, contestant),
         framing: contestant.framing,
@@ -168,12 +174,12 @@ fn rows(programs: &Programs, scale: Scale) -> Result<Vec<Row>> {
     };
     if let Some(contestant) = contestants.iter().find(|contestant| contestant.mode == PROTOBUF) {
         println!("bench: writing the fixture as protobuf");
-        write_protobuf(&programs.fixture, contestant.program, &of(contestant), &programs.protobuf)?;
+        write_protobuf(&programs.fixture, contestant.program, &workload(contestant), &programs.protobuf)?;
     }
     for round in 1..=scale.rounds {
         for (contestant, runs) in contestants.iter().zip(&mut runs) {
             println!("bench: round {round}: {}, {}", contestant.name, contestant.framing);
-            let measured = run(&programs.fixture, contestant.program, contestant.mode, &of(contestant));
+            let measured = run(&programs.fixture, contestant.program, contestant.mode, &workload(contestant));
             runs.push(measured.with_context(|| contestant.name)?);
         }
     }
@@ -186,25 +192,25 @@ fn rows(programs: &Programs, scale: Scale) -> Result<Vec<Row>> {
     Ok(rows.collect())
 }
 
-/// At least one for each object, so that the last event is the last of a whole round over them.
+/// Returns the number of events for a contestant: at least one for every second object.
 fn events(scale: Scale, contestant: &Contestant<'_>) -> usize {
-    (scale.events / contestant.share).max(scale.objects / 2)
+    (scale.events / contestant.event_divisor).max(scale.objects / 2)
 }
 
-/// The run whose events took the median of time.
+/// Returns the run with the median duration of the events.
 fn median(mut runs: Vec<Run>) -> Run {
     runs.sort_by(|left, right| left.event_seconds.total_cmp(&right.event_seconds));
     let middle = runs.len() / 2;
     runs.swap_remove(middle)
 }
 
-/// From the bytes in the socket to the handler, at a rate that all can keep up with, and at one that they may not.
+/// Measures the latency from the bytes in the socket to the handler at 20,000 events per second.
 fn latencies(programs: &Programs, scale: Scale) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut measure = |name, program: &Path, mode: &[&str]| -> Result<()> {
         println!("bench: latency: {name}");
         let events = scale.events / 4;
-        let work = Work {
+        let work = Workload {
             objects: scale.objects / 10,
             events,
             framing: "chunked",
@@ -226,7 +232,7 @@ fn latencies(programs: &Programs, scale: Scale) -> Result<Vec<Row>> {
 
 fn relists(programs: &Programs, scale: Scale) -> Result<Vec<(&'static str, usize, Relist)>> {
     let mut results = Vec::new();
-    let work = Work {
+    let work = Workload {
         objects: scale.objects,
         events: 0,
         framing: "packed",
@@ -240,7 +246,7 @@ fn relists(programs: &Programs, scale: Scale) -> Result<Vec<(&'static str, usize
         (KUBE_TYPED, &programs.kube_rs, &["--mode", "typed"]),
     ] {
         for percent in [0, 10, 100] {
-            println!("bench: a further list, {percent} % changed: {name}");
+            println!("bench: relist, {percent} % changed: {name}");
             let measured = relist(&programs.fixture, program, mode, &work, percent);
             results.push((name, percent, measured.context(name)?));
         }
@@ -248,13 +254,19 @@ fn relists(programs: &Programs, scale: Scale) -> Result<Vec<(&'static str, usize
     Ok(results)
 }
 
-/// The memory after many events.
+/// Measures the memory after many events. Returns `None` if the scale has no long run.
 fn long(programs: &Programs, scale: Scale) -> Result<Option<Row>> {
     let Some(events) = scale.long else { return Ok(None) };
     println!("bench: {events} events: {OURS}");
-    let work =
-        Work { objects: scale.objects, events, framing: "packed", rate: None, small: false, protobuf: None };
-    let median = run_and_rest(&programs.fixture, &programs.pilothouse, EVERY, &work).context(OURS)?;
+    let work = Workload {
+        objects: scale.objects,
+        events,
+        framing: "packed",
+        rate: None,
+        small: false,
+        protobuf: None,
+    };
+    let median = run_and_idle(&programs.fixture, &programs.pilothouse, EVERY, &work).context(OURS)?;
     Ok(Some(Row { name: OURS, framing: "packed", median, events }))
 }
 
@@ -270,7 +282,8 @@ fn curves(programs: &Programs, scale: Scale) -> Result<Vec<Point>> {
             }
             println!("bench: {objects} small objects: {name}");
             let events = scale.events / 2;
-            let work = Work { objects, events, framing: "packed", rate: None, small: true, protobuf: None };
+            let work =
+                Workload { objects, events, framing: "packed", rate: None, small: true, protobuf: None };
             let run = run(&programs.fixture, program, &["--mode", mode], &work).context(name)?;
             points.push(Point { name, objects, run, events });
         }

@@ -1,4 +1,5 @@
-//! How many instructions the hot paths take, counted by valgrind: the same whatever else the machine does.
+//! `cargo xtask instructions`: counts the instructions of the hot paths with valgrind. Unlike times, the counts do not depend on the
+//! load of the machine.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,14 +11,17 @@ use serde_json::json;
 
 use crate::host;
 
-/// What `hot_path` is asked to do, and two numbers of times: their difference has no start-up in it.
+/// The paths that `hot_path` runs, each with two numbers of repetitions. The difference of the counts excludes the start-up.
 const PATHS: [(&str, [usize; 2]); 3] =
     [("parse", [1_000, 3_000]), ("list", [1_000, 3_000]), ("watch", [2_000, 6_000])];
 
-/// Hash maps have random seeds, so that runs differ a little.
+/// Accepted ratio to the previous count. Counts vary slightly, because hash maps have random seeds.
 const TOLERANCE: f64 = 1.05;
 
-/// Counts, and compares with `bench/instructions.json`: more than before is an error, unless the file is to be written.
+/// Counts the instructions and compares them with `bench/instructions.json`. With `update`, writes the file instead.
+///
+/// # Errors
+/// Errors if a path takes more instructions than before, beyond [`TOLERANCE`].
 pub(crate) fn run(root: &Path, update: bool) -> Result<()> {
     println!("instructions: building hot_path");
     let mut cargo = host::cargo();
@@ -30,14 +34,14 @@ pub(crate) fn run(root: &Path, update: bool) -> Result<()> {
         "--bin",
         "hot_path",
     ]);
-    let program = host::executable(&host::messages(&mut cargo)?, "hot_path")?;
+    let program = host::find_executable(&host::run_cargo_json(&mut cargo)?, "hot_path")?;
     let mut counts = BTreeMap::new();
     for (path, [few, many]) in PATHS {
         let each = |path: &str| -> Result<u64> {
             let difference = count(&program, path, many)? - count(&program, path, few)?;
             Ok(difference / (many - few) as u64)
         };
-        // A list's text is made in the same process.
+        // The same process generates the text of the list; its instructions are subtracted.
         let fixture = if path == "list" { each("fixture")? } else { 0 };
         let each = each(path)?.saturating_sub(fixture);
         println!("instructions: {path}: {each} for each object of 3.5 KB");
@@ -72,5 +76,5 @@ fn count(program: &Path, path: &str, times: usize) -> Result<u64> {
     ensure!(output.status.success(), "hot_path {path} failed: {text}");
     let collected = text.lines().find_map(|line| line.split_once("Collected : "));
     let count = collected.and_then(|(_, count)| count.trim().parse().ok());
-    count.with_context(|| format!("valgrind told no count: {text}"))
+    count.with_context(|| format!("valgrind reported no instruction count: {text}"))
 }

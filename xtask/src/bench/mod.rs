@@ -1,7 +1,7 @@
-//! `cargo xtask bench`: Pilothouse and its peers at the same work in the same run, and the report of it.
+//! `cargo xtask bench`: runs Pilothouse and its peers on the same workloads and writes the report.
 //!
-//! The machine may be noisy: every figure is the median of several rounds, in which the consumers take turns, and what counts
-//! is the ratio to a peer of the same run.
+//! The machine may be noisy. Every figure is therefore the median of several rounds in which the consumers take turns, and only ratios
+//! within one run are meaningful.
 
 mod end_to_end;
 mod figures;
@@ -24,19 +24,19 @@ use plugins::Plugins;
 use programs::Programs;
 use transport::Transport;
 
-/// How much work there is.
+/// The size of the workloads.
 #[derive(Clone, Copy)]
 pub(crate) struct Scale {
     objects: usize,
     events: usize,
     rounds: usize,
-    /// Foos of the end-to-end run.
+    /// Number of Foos in the end-to-end run.
     foos: usize,
-    /// Events of the long run.
+    /// Number of events in the long run; `None` to skip it.
     long: Option<usize>,
-    /// Objects of each point of the curves.
+    /// Numbers of objects for the growth curves.
     curve: &'static [usize],
-    /// The same, plugins.
+    /// Numbers of plugins for the growth curves.
     plugins: &'static [usize],
 }
 
@@ -49,7 +49,7 @@ const FULL: Scale = Scale {
     curve: &[1_000, 10_000, 100_000, 1_000_000],
     plugins: &[1, 10, 100, 1_000],
 };
-/// Enough to see that everything runs, and which way the ratios point.
+/// Small workloads that show that everything runs and that the ratios point the right way.
 const QUICK: Scale = Scale {
     objects: 2_000,
     events: 10_000,
@@ -60,90 +60,96 @@ const QUICK: Scale = Scale {
     plugins: &[1, 3],
 };
 
-/// What is measured by itself: the whole takes an hour.
+/// A benchmark that can be run separately, because all of them together take an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Part {
-    /// Lists and watches against kube-rs and client-go.
+pub(crate) enum Benchmark {
+    /// Lists and watches, compared with kube-rs and client-go.
     Ingest,
-    /// The sample controller against kube-rs and controller-runtime.
+    /// The sample controller, compared with kube-rs and controller-runtime.
     EndToEnd,
-    /// The way through wasm, starts and reloads.
+    /// Calls through wasm, starts and reloads.
     Wasm,
-    /// Plugins on one watch: latency up to the guest, and what many of them cost.
+    /// Plugins that share a watch: latency to the guest, and the cost of many plugins.
     Plugins,
-    /// TLS, HTTP/1.1 against HTTP/2, and gzip.
+    /// TLS, HTTP/1.1 and HTTP/2, gzip.
     Transport,
-    /// Idle plugins.
+    /// Memory of idle plugins.
     Density,
 }
 
-const PARTS: [Part; 6] =
-    [Part::Ingest, Part::EndToEnd, Part::Wasm, Part::Plugins, Part::Transport, Part::Density];
+const BENCHMARKS: [Benchmark; 6] = [
+    Benchmark::Ingest,
+    Benchmark::EndToEnd,
+    Benchmark::Wasm,
+    Benchmark::Plugins,
+    Benchmark::Transport,
+    Benchmark::Density,
+];
 
-/// Builds everything, measures, and writes `bench/REPORT.md` with its plots, or one part of it; a quick run writes nothing and
-/// checks the direction of the ratios.
-pub(crate) fn run(root: &Path, quick: bool, only: Option<Part>) -> Result<()> {
+/// Builds the programs, runs the benchmarks and writes `bench/REPORT.md` with its plots. With `only`, updates one section. A quick run
+/// writes nothing and checks the direction of the ratios.
+pub(crate) fn run(root: &Path, quick: bool, only: Option<Benchmark>) -> Result<()> {
     if quick {
         let wants = |part| only.is_none_or(|only| only == part);
-        if wants(Part::Transport) {
+        if wants(Benchmark::Transport) {
             Transport::measure(root, quick)?.check_direction()?;
         }
-        if only == Some(Part::Transport) {
+        if only == Some(Benchmark::Transport) {
             return Ok(());
         }
         let programs = Programs::build(root, quick)?;
-        if wants(Part::EndToEnd) {
+        if wants(Benchmark::EndToEnd) {
             end_to_end::measure(root, &programs, QUICK.foos)?;
         }
-        if wants(Part::Plugins) {
+        if wants(Benchmark::Plugins) {
             Plugins::measure(root, &programs, QUICK)?.check_direction()?;
         }
-        if wants(Part::Ingest) {
+        if wants(Benchmark::Ingest) {
             Ingest::measure(&programs, QUICK)?.check_direction()?;
         }
         return Ok(());
     }
-    for part in only.map_or(PARTS.to_vec(), |part| vec![part]) {
+    for part in only.map_or(BENCHMARKS.to_vec(), |part| vec![part]) {
         let section = match part {
-            Part::Ingest => {
+            Benchmark::Ingest => {
                 let ingest = Ingest::measure(&Programs::build(root, quick)?, FULL)?;
                 draw(root, report::plots(&ingest))?;
                 report::ingest(&ingest, FULL)
             }
-            Part::EndToEnd => {
+            Benchmark::EndToEnd => {
                 let runs = end_to_end::measure(root, &Programs::build(root, quick)?, FULL.foos)?;
                 report::end_to_end(&runs, FULL)
             }
-            Part::Wasm => report::wasm(&figures::wasm(root)?),
-            Part::Plugins => {
+            Benchmark::Wasm => report::wasm(&figures::wasm(root)?),
+            Benchmark::Plugins => {
                 let plugins = Plugins::measure(root, &Programs::build(root, quick)?, FULL)?;
                 draw(root, plugins::plots(&plugins))?;
                 plugins::section(&plugins)
             }
-            Part::Transport => Transport::measure(root, quick)?.section()?,
-            Part::Density => report::density(&figures::density(root)?),
+            Benchmark::Transport => Transport::measure(root, quick)?.section()?,
+            Benchmark::Density => report::density(&figures::density(root)?),
         };
-        // Each as it comes: what has been measured is not lost when what is still to be measured fails.
-        put(root, &section)?;
+        // Writes each section at once, so that results are kept if a later benchmark fails.
+        write_section(root, &section)?;
     }
     Ok(())
 }
 
 fn draw(root: &Path, plots: Vec<(String, String)>) -> Result<()> {
     let folder = root.join("bench/plots");
-    fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
-    for (name, picture) in plots {
-        fs::write(folder.join(&name), picture).with_context(|| format!("write {name}"))?;
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    for (name, svg) in plots {
+        fs::write(folder.join(&name), svg).with_context(|| format!("write {name}"))?;
     }
     Ok(())
 }
 
-/// Puts a section into the report.
-fn put(root: &Path, section: &str) -> Result<()> {
+/// Adds a section to the report, or replaces it.
+fn write_section(root: &Path, section: &str) -> Result<()> {
     let file = root.join("bench/REPORT.md");
     let before = match fs::read_to_string(&file) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => report::head(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => report::header(),
         Err(error) => return Err(error).with_context(|| format!("read {}", file.display())),
     };
     fs::write(&file, report::with_section(&before, section))

@@ -1,4 +1,4 @@
-//! Pictures of figures, as SVG text.
+//! Renders plots as SVG.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ const LEFT: f64 = 300.0;
 const BAR: f64 = 22.0;
 const COLOURS: [&str; 4] = ["#1b6ca8", "#c8553d", "#588157", "#8d6a9f"];
 
-/// Horizontal bars on a logarithmic scale, longest where the value is largest.
+/// Returns a plot of horizontal bars on a logarithmic scale.
 pub(super) fn bars(title: &str, unit: &str, values: &[(String, f64)]) -> String {
     let height = 50.0 + values.len() as f64 * (BAR + 8.0);
     let (low, high) = bounds(values.iter().map(|(_, value)| *value));
@@ -30,7 +30,7 @@ pub(super) fn bars(title: &str, unit: &str, values: &[(String, f64)]) -> String 
     svg
 }
 
-/// Curves over a logarithmic abscissa and ordinate.
+/// Returns a plot of curves on two logarithmic axes.
 pub(super) fn curves(title: &str, unit: &str, curves: &[(String, Vec<(f64, f64)>)]) -> String {
     let (height, bottom, top, left) = (340.0, 290.0, 40.0, 90.0);
     let points = || curves.iter().flat_map(|(_, points)| points.iter());
@@ -92,7 +92,7 @@ fn head(title: &str, height: f64) -> String {
     )
 }
 
-/// The powers of ten around the values.
+/// Returns the powers of ten below and above all positive values.
 fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for value in values.filter(|value| *value > 0.0) {
@@ -105,7 +105,7 @@ fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     (10_f64.powf(low), 10_f64.powf(high.max(low + 1.0)))
 }
 
-/// From 0 at `low` to 1 at `high`.
+/// Maps a value to a logarithmic scale with 0 at `low` and 1 at `high`.
 fn scaled(value: f64, low: f64, high: f64) -> f64 {
     if value <= low { 0.0 } else { (value / low).log10() / (high / low).log10() }
 }
@@ -119,7 +119,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Three significant digits, thousands set off.
+/// Formats a number with three significant digits, and with commas between thousands.
 pub(super) fn number(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_readable() {
+    fn numbers_have_three_significant_digits() {
         let cases = [
             (0.1234, "0.123"),
             (2.0, "2"),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_spans_the_powers_of_ten_around_the_values() {
+    fn scales_span_the_powers_of_ten_around_the_values() {
         assert_eq!(bounds([30.0, 4_000.0].into_iter()), (10.0, 10_000.0));
         assert_eq!(
             (scaled(10.0, 10.0, 1000.0), scaled(100.0, 10.0, 1000.0), scaled(1000.0, 10.0, 1000.0)),

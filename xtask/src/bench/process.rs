@@ -1,4 +1,4 @@
-//! A consumer at work against a fixture server of its own, and what the kernel says of it.
+//! Runs a consumer against its own fixture server and measures its memory and CPU time.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,26 +12,29 @@ use serde_json::Value;
 /// The kernel counts CPU time in hundredths of a second.
 const TICK: f64 = 0.01;
 
-/// What the fixture serves.
+/// The objects and events that the fixture server sends.
 #[derive(Clone, Debug)]
-pub(super) struct Work {
+pub(super) struct Workload {
     pub(super) objects: usize,
     pub(super) events: usize,
+    /// `packed`: 64 KiB of events per HTTP chunk; `chunked`: one chunk per event.
     pub(super) framing: &'static str,
+    /// Events per second; `None` for as fast as possible.
     pub(super) rate: Option<usize>,
+    /// Whether the objects have 300 bytes instead of 3.5 KB.
     pub(super) small: bool,
-    /// Where the bodies for a client that speaks protobuf are.
+    /// Folder with the response bodies for a client that uses protobuf.
     pub(super) protobuf: Option<PathBuf>,
 }
 
-/// Allocators give back within ten seconds what is free.
-pub(super) const GIVEN_BACK: Duration = Duration::from_secs(12);
+/// How long to wait until an allocator has returned its free memory, which takes up to ten seconds.
+pub(super) const ALLOCATOR_RELEASE_TIME: Duration = Duration::from_secs(12);
 
-/// What a process has used.
+/// The resources that a process has used.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
     pub(super) resident_mib: f64,
-    /// Of that, what is not mapped from files.
+    /// The part of the resident memory that is not mapped from files.
     pub(super) private_mib: f64,
     pub(super) peak_mib: f64,
     pub(super) cpu_seconds: f64,
@@ -40,25 +43,29 @@ pub(super) struct Usage {
 /// One run of one consumer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Run {
-    /// From its start to its cache's sync.
+    /// Seconds from the consumer's start until its cache was in sync.
     pub(super) list_seconds: f64,
+    /// Seconds from the start of the events until the consumer had received the last one.
     pub(super) event_seconds: f64,
+    /// Number of delivered events.
     pub(super) delivered: f64,
+    /// Usage after the list.
     pub(super) listed: Usage,
+    /// Usage after the events.
     pub(super) done: Usage,
-    /// As `done`, after [`GIVEN_BACK`] more, where that was waited for.
-    pub(super) rested: Option<Usage>,
-    /// The line that it printed at the end.
-    pub(super) said: Value,
+    /// Usage [`ALLOCATOR_RELEASE_TIME`] after `done`, if the run waited for it.
+    pub(super) idle: Option<Usage>,
+    /// The JSON line that the consumer printed at the end.
+    pub(super) output: Value,
 }
 
-/// Ends a process with its owner.
-pub(super) struct Running {
+/// A child process whose standard output is read. Dropping this kills the process.
+pub(super) struct PipedProcess {
     child: Child,
     lines: BufReader<ChildStdout>,
 }
 
-impl Running {
+impl PipedProcess {
     pub(super) fn start(program: &Path, arguments: &[String]) -> Result<Self> {
         let mut child = Command::new(program)
             .args(arguments)
@@ -70,28 +77,28 @@ impl Running {
         Ok(Self { child, lines })
     }
 
-    /// One whose output nobody reads.
-    pub(super) fn start_quietly(program: &Path, arguments: &[String]) -> Result<Quiet> {
+    /// Starts a process without reading its output.
+    pub(super) fn start_in_background(program: &Path, arguments: &[String]) -> Result<BackgroundProcess> {
         let started = Command::new(program)
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
-        Ok(Quiet(started.with_context(|| format!("start {}", program.display()))?))
+        Ok(BackgroundProcess(started.with_context(|| format!("start {}", program.display()))?))
     }
 
-    /// The next line that it prints.
-    pub(super) fn text(&mut self) -> Result<String> {
+    /// Reads the next line that the process prints.
+    pub(super) fn read_line(&mut self) -> Result<String> {
         let mut line = String::new();
-        self.lines.read_line(&mut line).context("read what it says")?;
-        ensure!(!line.is_empty(), "it ended early: {:?}", self.child.wait());
+        self.lines.read_line(&mut line).context("read the output of a process")?;
+        ensure!(!line.is_empty(), "a process exited early: {:?}", self.child.wait());
         Ok(line)
     }
 
-    fn line(&mut self) -> Result<Value> {
-        let line = self.text()?;
-        serde_json::from_str(&line).with_context(|| format!("it said {line:?}"))
+    fn read_json(&mut self) -> Result<Value> {
+        let line = self.read_line()?;
+        serde_json::from_str(&line).with_context(|| format!("a process printed {line:?} instead of JSON"))
     }
 
     pub(super) fn usage(&self) -> Result<Usage> {
@@ -99,16 +106,16 @@ impl Running {
     }
 }
 
-/// A process that says nothing, which ends with its owner.
-pub(super) struct Quiet(Child);
+/// A child process whose output is discarded. Dropping this kills the process.
+pub(super) struct BackgroundProcess(Child);
 
-impl Quiet {
+impl BackgroundProcess {
     pub(super) fn usage(&self) -> Result<Usage> {
         usage(&self.0)
     }
 }
 
-impl Drop for Quiet {
+impl Drop for BackgroundProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -126,9 +133,11 @@ fn usage(child: &Child) -> Result<Usage> {
         line.split_ascii_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).unwrap_or_default()
             / 1024.0
     };
-    // Behind the name, which is in brackets and may have spaces: the 12th and 13th are the user's and the system's time.
+    // Skips the name, which is in parentheses and may contain spaces. The 12th and 13th of the following fields are the user and
+    // the system time.
     let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or_default();
+    let ticks =
+        |index: usize| fields.get(index).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or_default();
     Ok(Usage {
         resident_mib: mib("VmRSS"),
         private_mib: mib("RssAnon"),
@@ -137,20 +146,20 @@ fn usage(child: &Child) -> Result<Usage> {
     })
 }
 
-impl Drop for Running {
+impl Drop for PipedProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Has the fixture's objects and events written as protobuf, by the program that reads them so.
-pub(super) fn write_protobuf(fixture: &Path, writer: &Path, work: &Work, folder: &Path) -> Result<()> {
+/// Lets the consumer that uses protobuf write the fixture's objects and events as protobuf to `folder`.
+pub(super) fn write_protobuf(fixture: &Path, writer: &Path, work: &Workload, folder: &Path) -> Result<()> {
     let (objects, events) = (work.objects.to_string(), work.events.to_string());
     let served = ["--objects", &objects, "--events", &events].map(str::to_owned);
-    let mut fixture = Running::start(fixture, &served)?;
-    let listening = fixture.line()?;
-    let server = listening["listening"].as_str().context("the fixture server does not say where it is")?;
+    let mut fixture = PipedProcess::start(fixture, &served)?;
+    let listening = fixture.read_json()?;
+    let server = listening["listening"].as_str().context("the fixture server did not print its address")?;
     let written = Command::new(writer)
         .args(["--server", server, "--objects", &objects, "--events", &events, "--write-protobuf"])
         .arg(folder)
@@ -160,8 +169,8 @@ pub(super) fn write_protobuf(fixture: &Path, writer: &Path, work: &Work, folder:
     Ok(())
 }
 
-/// A fixture server and its URL.
-pub(super) fn serve(fixture: &Path, work: &Work) -> Result<(Running, String)> {
+/// Starts a fixture server and returns it with its URL.
+pub(super) fn serve(fixture: &Path, work: &Workload) -> Result<(PipedProcess, String)> {
     let (objects, events) = (work.objects.to_string(), work.events.to_string());
     let mut served: Vec<String> =
         ["--objects", &objects, "--events", &events, "--framing", work.framing].map(str::to_owned).into();
@@ -174,69 +183,71 @@ pub(super) fn serve(fixture: &Path, work: &Work) -> Result<(Running, String)> {
     if let Some(folder) = &work.protobuf {
         served.extend(["--protobuf-dir".to_owned(), folder.display().to_string()]);
     }
-    let mut fixture = Running::start(fixture, &served)?;
-    let listening = fixture.line()?;
-    let Some(server) = listening["listening"].as_str() else { bail!("the fixture server said {listening}") };
+    let mut fixture = PipedProcess::start(fixture, &served)?;
+    let listening = fixture.read_json()?;
+    let Some(server) = listening["listening"].as_str() else {
+        bail!("the fixture server printed {listening}")
+    };
     Ok((fixture, server.to_owned()))
 }
 
 /// A fixture server and a consumer whose cache is in sync.
-pub(super) struct Listed {
-    // The consumer ends before its server.
-    consumer: Running,
-    _fixture: Running,
+pub(super) struct SyncedConsumer {
+    // Declared before the server, so that it is dropped first.
+    process: PipedProcess,
+    _fixture: PipedProcess,
     server: String,
     list_seconds: f64,
     usage: Usage,
 }
 
-impl Listed {
-    fn start(fixture: &Path, consumer: &Path, mode: &[&str], work: &Work) -> Result<Self> {
+impl SyncedConsumer {
+    fn start(fixture: &Path, consumer: &Path, mode: &[&str], work: &Workload) -> Result<Self> {
         let (objects, events) = (work.objects.to_string(), work.events.to_string());
         let (fixture, server) = serve(fixture, work)?;
         let mut arguments: Vec<String> =
             ["--server", &server, "--objects", &objects, "--events", &events].map(str::to_owned).into();
         arguments.extend(mode.iter().map(|&word| word.to_owned()));
-        let begun = SystemTime::now();
-        let mut consumer = Running::start(consumer, &arguments)?;
-        ensure!(consumer.line()?["at"] == "listed", "it did not say that it has listed");
-        let list_seconds = begun.elapsed().unwrap_or_default().as_secs_f64();
+        let start = SystemTime::now();
+        let mut process = PipedProcess::start(consumer, &arguments)?;
+        ensure!(process.read_json()?["at"] == "listed", "the consumer did not report the end of the list");
+        let list_seconds = start.elapsed().unwrap_or_default().as_secs_f64();
         settle();
-        let usage = consumer.usage()?;
-        Ok(Self { consumer, _fixture: fixture, server, list_seconds, usage })
+        let usage = process.usage()?;
+        Ok(Self { process, _fixture: fixture, server, list_seconds, usage })
     }
 }
 
-/// Lets a consumer list, then sends it the events.
-pub(super) fn run(fixture: &Path, consumer: &Path, mode: &[&str], work: &Work) -> Result<Run> {
-    measured(fixture, consumer, mode, work, false)
+/// Runs a consumer: waits until it has listed, then sends the events.
+pub(super) fn run(fixture: &Path, consumer: &Path, mode: &[&str], work: &Workload) -> Result<Run> {
+    measure(fixture, consumer, mode, work, false)
 }
 
-/// As [`run`], and what it uses once its allocator has given back what is free.
-pub(super) fn run_and_rest(fixture: &Path, consumer: &Path, mode: &[&str], work: &Work) -> Result<Run> {
-    measured(fixture, consumer, mode, work, true)
+/// Runs a consumer like [`run`] and also measures its usage once its allocator has returned free memory.
+pub(super) fn run_and_idle(fixture: &Path, consumer: &Path, mode: &[&str], work: &Workload) -> Result<Run> {
+    measure(fixture, consumer, mode, work, true)
 }
 
-fn measured(fixture: &Path, consumer: &Path, mode: &[&str], work: &Work, rests: bool) -> Result<Run> {
-    let mut at_work = Listed::start(fixture, consumer, mode, work)?;
-    let begun = SystemTime::now();
-    ureq::post(&format!("{}/fixture/start", at_work.server)).send_empty().context("start the events")?;
-    let said = at_work.consumer.line()?;
-    let event_seconds = begun.elapsed().unwrap_or_default().as_secs_f64();
+fn measure(fixture: &Path, consumer: &Path, mode: &[&str], work: &Workload, wait_idle: bool) -> Result<Run> {
+    let mut synced = SyncedConsumer::start(fixture, consumer, mode, work)?;
+    let start = SystemTime::now();
+    ureq::post(&format!("{}/fixture/start", synced.server)).send_empty().context("start the events")?;
+    let output = synced.process.read_json()?;
+    let event_seconds = start.elapsed().unwrap_or_default().as_secs_f64();
     settle();
-    let done = at_work.consumer.usage()?;
-    let rested = if rests {
-        pause(GIVEN_BACK);
-        Some(at_work.consumer.usage()?)
+    let done = synced.process.usage()?;
+    let idle = if wait_idle {
+        pause(ALLOCATOR_RELEASE_TIME);
+        Some(synced.process.usage()?)
     } else {
         None
     };
-    let delivered = said["delivered"].as_f64().unwrap_or_default();
-    let Listed { list_seconds, usage: listed, .. } = at_work;
-    Ok(Run { list_seconds, event_seconds, delivered, listed, done, rested, said })
+    let delivered = output["delivered"].as_f64().unwrap_or_default();
+    let SyncedConsumer { list_seconds, usage: listed, .. } = synced;
+    Ok(Run { list_seconds, event_seconds, delivered, listed, done, idle, output })
 }
 
-/// What a consumer uses before, during and after a further list.
+/// The resident memory of a consumer before, during and after a relist.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Relist {
     pub(super) before_mib: f64,
@@ -244,42 +255,42 @@ pub(super) struct Relist {
     pub(super) after_mib: f64,
 }
 
-/// Lets a consumer list, and list again when so many percent of the objects have changed.
+/// Runs a consumer, and lets it relist after `percent` percent of the objects have changed.
 #[expect(clippy::disallowed_methods, reason = "another process works meanwhile, in real time")]
 pub(super) fn relist(
     fixture: &Path,
     consumer: &Path,
     mode: &[&str],
-    work: &Work,
+    work: &Workload,
     percent: usize,
 ) -> Result<Relist> {
-    let at_work = Listed::start(fixture, consumer, mode, work)?;
-    // The peak counts from here.
-    let peak = format!("/proc/{}/clear_refs", at_work.consumer.child.id());
+    let synced = SyncedConsumer::start(fixture, consumer, mode, work)?;
+    // Writing 5 to clear_refs resets VmHWM, so that the peak is that of the relist.
+    let peak = format!("/proc/{}/clear_refs", synced.process.child.id());
     fs::write(&peak, "5").with_context(|| format!("write {peak}"))?;
-    let opened = || -> Result<u64> {
-        let url = format!("{}/fixture/watches", at_work.server);
-        let mut answer = ureq::get(&url).call().with_context(|| format!("get {url}"))?;
-        let answer = answer.body_mut().read_to_string().context("read its answer")?;
-        let answer: Value = serde_json::from_str(&answer).context("its answer is not JSON")?;
-        answer["opened"].as_u64().context("its answer tells no number of watches")
+    let opened_watches = || -> Result<u64> {
+        let url = format!("{}/fixture/watches", synced.server);
+        let mut response = ureq::get(&url).call().with_context(|| format!("get {url}"))?;
+        let body = response.body_mut().read_to_string().with_context(|| format!("read {url}"))?;
+        let body: Value = serde_json::from_str(&body).with_context(|| format!("{url} is not JSON"))?;
+        body["opened"].as_u64().with_context(|| format!("{url} has no number of watches"))
     };
-    let before = opened()?;
-    let url = format!("{}/fixture/expire?changed={percent}", at_work.server);
+    let before = opened_watches()?;
+    let url = format!("{}/fixture/expire?changed={percent}", synced.server);
     ureq::post(&url).send_empty().context("let the watch expire")?;
     for _ in 0..1200 {
-        if opened()? > before {
+        if opened_watches()? > before {
             settle();
-            let usage = at_work.consumer.usage()?;
+            let usage = synced.process.usage()?;
             return Ok(Relist {
-                before_mib: at_work.usage.resident_mib,
+                before_mib: synced.usage.resident_mib,
                 peak_mib: usage.peak_mib,
                 after_mib: usage.resident_mib,
             });
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    bail!("it did not watch again within 60 s")
+    bail!("the consumer did not open a new watch within 60 s")
 }
 
 /// Waits until another process has written a file.
@@ -294,12 +305,12 @@ pub(super) fn wait_for_file(file: &Path) -> Result<()> {
     bail!("{} was not written within 30 s", file.display())
 }
 
-/// What a process frees after its work is not counted as its memory.
+/// Waits a second, so that memory that a process frees right after its work is not counted.
 pub(super) fn settle() {
     pause(Duration::from_secs(1));
 }
 
-/// Another process works meanwhile.
+/// Sleeps while other processes work.
 #[expect(clippy::disallowed_methods, reason = "another process works meanwhile, in real time")]
 pub(super) fn pause(time: Duration) {
     std::thread::sleep(time);

@@ -1,4 +1,4 @@
-//! The programs that take part.
+//! Builds the programs that the benchmarks run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,24 +8,24 @@ use anyhow::{Context, Result, ensure};
 
 use crate::host;
 
-/// Where they were built.
+/// Paths of the programs.
 pub(super) struct Programs {
     pub(super) fixture: PathBuf,
-    /// Our informer with the host's allocator, and with others.
+    /// The consumer with Pilothouse's informer and the host's allocator; the next two use other allocators.
     pub(super) pilothouse: PathBuf,
     pub(super) pilothouse_mimalloc: PathBuf,
     pub(super) pilothouse_system: PathBuf,
-    /// The host itself.
+    /// The `pilothouse` binary.
     pub(super) host: PathBuf,
     pub(super) kube_rs: PathBuf,
     pub(super) kube_rs_sample: PathBuf,
     pub(super) foo_driver: PathBuf,
     pub(super) kube_rs_mimalloc: PathBuf,
     pub(super) kube_rs_jemalloc: PathBuf,
-    /// None on a machine without Go: the report says so.
+    /// `None` on a machine without Go. The report then lacks these rows.
     pub(super) client_go: Option<PathBuf>,
     pub(super) controller_runtime: Option<PathBuf>,
-    /// The folder of the fixture as protobuf.
+    /// Folder with the fixture's responses as protobuf.
     pub(super) protobuf: PathBuf,
 }
 
@@ -33,7 +33,7 @@ impl Programs {
     pub(super) fn build(root: &Path, quick: bool) -> Result<Self> {
         let folder = root.join("target/bench");
         let protobuf = folder.join("protobuf");
-        fs::create_dir_all(&protobuf).with_context(|| format!("make {}", protobuf.display()))?;
+        fs::create_dir_all(&protobuf).with_context(|| format!("create {}", protobuf.display()))?;
         let own = |name: &str, allocator: &str| {
             rust(root, &["--package", "pilothouse-bench"], name, allocator, &folder)
         };
@@ -43,7 +43,7 @@ impl Programs {
         let peer = |allocator: &str| on_kube_rs("kube-rs", allocator);
         let kube_rs = peer("")?;
         let pilothouse = own("ingest_consumer", "")?;
-        // A quick run compares them as they ship only.
+        // A quick run compares only the default allocators.
         let [mimalloc, jemalloc, system] =
             if quick { ["", "", ""] } else { ["mimalloc", "jemalloc", "system-allocator"] };
         Ok(Self {
@@ -64,36 +64,36 @@ impl Programs {
     }
 }
 
-/// The host, built for release.
+/// Builds the `pilothouse` binary in release mode.
 pub(super) fn host(root: &Path) -> Result<PathBuf> {
     let folder = root.join("target/bench");
-    fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     rust(root, &["--package", "pilothouse"], "pilothouse", "", &folder)
 }
 
-/// Builds a binary and copies it away, so that the next build of it, with another allocator, leaves it.
+/// Builds a binary and copies it to `folder`, because the next build with another allocator overwrites it.
 fn rust(directory: &Path, package: &[&str], name: &str, allocator: &str, folder: &Path) -> Result<PathBuf> {
     println!("bench: building {name} {allocator}");
     let mut cargo = host::cargo();
-    // Each workspace has its own target directory, whatever the environment says: two of them have binaries of one name.
+    // Each workspace uses its own target directory, because two of them have binaries with the same name.
     cargo.env_remove("CARGO_TARGET_DIR");
     cargo.current_dir(directory).args(["build", "--locked", "--release", "--bin", name]).args(package);
     if !allocator.is_empty() {
         cargo.args(["--features", allocator]);
     }
-    let built = host::executable(&host::messages(&mut cargo)?, name)?;
+    let built = host::find_executable(&host::run_cargo_json(&mut cargo)?, name)?;
     let copy = folder.join([name, allocator].join("-").trim_end_matches('-'));
     fs::copy(&built, &copy).with_context(|| format!("copy {}", built.display()))?;
     Ok(copy)
 }
 
 fn go(directory: &Path, output: &Path) -> Result<Option<PathBuf>> {
-    println!("bench: building the peers in Go");
+    println!("bench: building the Go peers");
     let built = Command::new("go").current_dir(directory).args(["build", "-o"]).arg(output).arg(".").status();
     match built {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             println!(
-                "bench: no go on the path: client-go is left out; install Go 1.26 or newer to have it measured"
+                "bench: go is not in PATH: skipping the Go peers; install Go 1.26 or newer to measure them"
             );
             Ok(None)
         }

@@ -1,4 +1,4 @@
-//! The report, in Markdown.
+//! Renders the report in Markdown.
 
 use std::fmt::Write;
 
@@ -9,13 +9,14 @@ use super::end_to_end::EndToEnd;
 use super::ingest::{DRAIN, GO_TYPED, Ingest, KUBE_TYPED, OURS, OURS_COMPRESSED, OURS_MERGED, Point, Row};
 use super::plot::{bars, curves, number};
 
-/// The plots, by file name.
+/// Returns the plots by file name.
 pub(super) fn plots(ingest: &Ingest) -> Vec<(String, String)> {
-    let of = |value: fn(&Row) -> f64| -> Vec<_> {
+    let values = |value: fn(&Row) -> f64| -> Vec<_> {
         let rows = ingest.rows.iter().filter(|row| row.framing == "packed");
         rows.map(|row| (row.name.to_owned(), value(row))).collect()
     };
-    let kept =
+    // The drain stores no objects.
+    let without_drain =
         |values: Vec<(String, f64)>| values.into_iter().filter(|(name, _)| name != DRAIN).collect::<Vec<_>>();
     let curve = |value: fn(&Point) -> f64| -> Vec<_> {
         let of = |name: &str| {
@@ -27,17 +28,17 @@ pub(super) fn plots(ingest: &Ingest) -> Vec<(String, String)> {
     vec![
         (
             "events.svg".to_owned(),
-            bars("Events per second, packed framing (logarithmic)", "/s", &of(Row::rate)),
+            bars("Events per second, packed framing (logarithmic)", "/s", &values(Row::rate)),
         ),
         (
             "memory.svg".to_owned(),
             bars(
                 "Resident memory after the list (logarithmic)",
                 "MiB",
-                &kept(of(|row| row.median.listed.resident_mib)),
+                &without_drain(values(|row| row.median.listed.resident_mib)),
             ),
         ),
-        ("cpu.svg".to_owned(), bars("CPU time per event (logarithmic)", "µs", &of(Row::cpu_micros))),
+        ("cpu.svg".to_owned(), bars("CPU time per event (logarithmic)", "µs", &values(Row::cpu_micros))),
         (
             "growth-memory.svg".to_owned(),
             curves(
@@ -57,14 +58,14 @@ pub(super) fn plots(ingest: &Ingest) -> Vec<(String, String)> {
     ]
 }
 
-/// What stands above all sections.
-pub(super) fn head() -> String {
-    "# Benchmark report\n\nWritten by `cargo xtask bench`, a section for each part of it. Absolute figures are those of one machine at one time: \
-     what counts is the ratio to a peer of the same run.\n\n"
+/// Returns the beginning of the report, before the sections.
+pub(super) fn header() -> String {
+    "# Benchmark report\n\nWritten by `cargo xtask bench`, one section per benchmark. Absolute figures depend on the machine and its load: compare \
+     only the ratios to peers within one run.\n\n"
         .to_owned()
 }
 
-/// The report with this section in the place of the one that has its title, or at the end.
+/// Returns the report with `section` in place of the section with the same title, or at the end.
 pub(super) fn with_section(report: &str, section: &str) -> String {
     let title = section.lines().next().unwrap_or_default();
     let (before, after) = match report.split_once(&format!("{title}\n")) {
@@ -77,8 +78,8 @@ pub(super) fn with_section(report: &str, section: &str) -> String {
 
 pub(super) fn ingest(ingest: &Ingest, scale: Scale) -> String {
     let mut text = format!(
-        "## Lists and watches\n\n{} Pods of 3.5 KB are listed, then up to {} MODIFIED events are read, from a fixture server on the same machine; \
-         slow consumers get fewer events. Each row is the median of {} interleaved rounds.\n\n{}\n\n",
+        "## Lists and watches\n\nEach consumer lists {} Pods of 3.5 KB and then reads up to {} MODIFIED events from a fixture server on the same machine; \
+         slow consumers read fewer events. Each row is the median of {} interleaved rounds.\n\n{}\n\n",
         number(scale.objects as f64),
         number(scale.events as f64),
         scale.rounds,
@@ -86,11 +87,8 @@ pub(super) fn ingest(ingest: &Ingest, scale: Scale) -> String {
     );
     ratios(&mut text, ingest);
     for framing in ["packed", "chunked"] {
-        let title = if framing == "packed" {
-            "64 KiB of events in an HTTP chunk"
-        } else {
-            "An HTTP chunk for each event"
-        };
+        let title =
+            if framing == "packed" { "64 KiB of events per HTTP chunk" } else { "One HTTP chunk per event" };
         let _ = writeln!(text, "### {title}\n");
         table(&mut text, ingest, framing);
     }
@@ -103,7 +101,7 @@ pub(super) fn ingest(ingest: &Ingest, scale: Scale) -> String {
     text
 }
 
-/// The cores and the memory, as the kernel tells.
+/// Describes the machine: CPU, memory and load.
 pub(super) fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");
@@ -125,7 +123,7 @@ pub(super) fn machine() -> String {
     )
 }
 
-/// The targets, each with what was reached.
+/// Writes the table of targets and the ratios reached.
 fn ratios(text: &mut String, ingest: &Ingest) {
     text.push_str("### Targets\n\n| what | target | reached |\n|---|---|---|\n");
     let mut line = |what: &str, target: &str, reached: Option<f64>| {
@@ -149,10 +147,10 @@ fn ratios(text: &mut String, ingest: &Ingest) {
     );
     line("events/s over client-go typed", "≥ 40", ratio(OURS, GO_TYPED, Row::rate));
     line("events/s over client-go typed, updates merge", "", ratio(OURS_MERGED, GO_TYPED, Row::rate));
-    line("events/s of the drain's", "≥ 0.33", ratio(OURS, DRAIN, Row::rate));
+    line("events/s relative to the drain", "≥ 0.33", ratio(OURS, DRAIN, Row::rate));
     let chunked = ingest.row(OURS, "chunked").zip(ingest.row(KUBE_TYPED, "chunked"));
     line(
-        "events/s over kube-rs typed, a chunk for each event",
+        "events/s over kube-rs typed, one chunk per event",
         "≥ 8",
         chunked.map(|(ours, theirs)| ours.rate() / theirs.rate()),
     );
@@ -162,36 +160,40 @@ fn ratios(text: &mut String, ingest: &Ingest) {
         ratio(KUBE_TYPED, OURS, |row| row.median.list_seconds),
     );
     line("CPU per event, µs", "≤ 3", row(OURS).map(Row::cpu_micros));
-    // What the 3 µs were on the machine that they were set for, where kube-rs took 39: other machines are slower or faster.
-    line("CPU per event, of kube-rs typed's", "≤ 0.077", ratio(OURS, KUBE_TYPED, Row::cpu_micros));
+    // The same target as a ratio: on the machine for which the 3 µs were set, kube-rs took 39 µs.
+    line("CPU per event relative to kube-rs typed", "≤ 0.077", ratio(OURS, KUBE_TYPED, Row::cpu_micros));
     let resident: fn(&Row) -> f64 = |row| row.median.listed.resident_mib;
-    line("memory after the list, of client-go typed's", "≤ 0.33", ratio(OURS, GO_TYPED, resident));
-    line("memory after the list, of kube-rs typed's", "≤ 0.125", ratio(OURS, KUBE_TYPED, resident));
+    line("memory after the list relative to client-go typed", "≤ 0.33", ratio(OURS, GO_TYPED, resident));
+    line("memory after the list relative to kube-rs typed", "≤ 0.125", ratio(OURS, KUBE_TYPED, resident));
     line(
-        "peak of the first list, of the state after it",
+        "peak memory of the first list relative to after it",
         "≤ 1.15",
         row(OURS).map(|row| row.median.listed.peak_mib / row.median.listed.resident_mib),
     );
     line(
-        "memory after the list with a compressed cache, of that without",
+        "memory after the list with a compressed cache relative to without",
         "≤ 0.5",
         ratio(OURS_COMPRESSED, OURS, resident),
     );
-    let read: fn(&Row) -> f64 = |row| row.median.said["readNanos"].as_f64().unwrap_or(f64::NAN);
-    line("reading an object of the cache, ns", "", row(OURS).map(read));
+    let read: fn(&Row) -> f64 = |row| row.median.output["readNanos"].as_f64().unwrap_or(f64::NAN);
+    line("reading an object from the cache, ns", "", row(OURS).map(read));
     line("the same from a compressed cache, ns", "", row(OURS_COMPRESSED).map(read));
     let relist = |percent| {
         let found = ingest.relists.iter().find(|(name, changed, _)| (*name, *changed) == (OURS, percent));
         found.map(|(_, _, relist)| relist.peak_mib / relist.before_mib)
     };
-    line("peak of a further list in which 10 % changed, of the state before it", "≤ 1.15", relist(10));
+    line("peak memory of a relist with 10 % changed objects relative to before it", "≤ 1.15", relist(10));
     line("the same, 100 % changed", "", relist(100));
-    let grown = |row: &Row| row.median.done.resident_mib / row.median.listed.resident_mib;
-    line("memory after the events, of that after the list", "", row(OURS).map(grown));
+    let growth = |row: &Row| row.median.done.resident_mib / row.median.listed.resident_mib;
+    line("memory after the events relative to after the list", "", row(OURS).map(growth));
     let long = ingest.long.as_ref();
-    line("the same after 10,000,000 events", "", long.map(grown));
-    let rested = |row: &Row| Some(row.median.rested?.resident_mib / row.median.listed.resident_mib);
-    line("and when the allocator has given back what is free, 12 s later", "≤ 1.15", long.and_then(rested));
+    line("the same after 10,000,000 events", "", long.map(growth));
+    let idle_growth = |row: &Row| Some(row.median.idle?.resident_mib / row.median.listed.resident_mib);
+    line(
+        "the same 12 s later, when the allocator has returned free memory",
+        "≤ 1.15",
+        long.and_then(idle_growth),
+    );
     text.push('\n');
 }
 
@@ -218,8 +220,8 @@ fn table(text: &mut String, ingest: &Ingest, framing: &str) {
 
 fn relists(text: &mut String, ingest: &Ingest) {
     text.push_str(
-        "### A further list\n\nThe watch has expired, and so many of the objects have changed.\n\n\
-         | consumer | changed | MiB before | peak | after | peak of before |\n|---|---|---|---|---|---|\n",
+        "### Relist\n\nThe watch has expired, and the given percentage of the objects has changed.\n\n\
+         | consumer | changed | MiB before | peak | after | peak / before |\n|---|---|---|---|---|---|\n",
     );
     for (name, percent, relist) in &ingest.relists {
         let _ = writeln!(
@@ -236,12 +238,12 @@ fn relists(text: &mut String, ingest: &Ingest) {
 
 fn latency(text: &mut String, rows: &[Row]) {
     text.push_str(
-        "### From the socket to the handler, at 20,000 events/s\n\nMicroseconds from before the event's bytes are written to the handler's first instruction; \
-         who cannot keep up falls behind.\n\n| consumer | p50 | p90 | p99 | max |\n|---|---|---|---|---|\n",
+        "### From the socket to the handler, at 20,000 events/s\n\nMicroseconds from just before the event's bytes are written to the handler's first instruction; \
+         the latency of a consumer that cannot keep up grows.\n\n| consumer | p50 | p90 | p99 | max |\n|---|---|---|---|---|\n",
     );
     for row in rows {
         let at = |name: &str| {
-            let nanos = row.median.said["latencyNanos"][name].as_f64();
+            let nanos = row.median.output["latencyNanos"][name].as_f64();
             nanos.map_or_else(|| "–".to_owned(), |nanos| number(nanos / 1000.0))
         };
         let _ = writeln!(
@@ -258,7 +260,7 @@ fn latency(text: &mut String, rows: &[Row]) {
 }
 
 fn growth(text: &mut String, points: &[Point]) {
-    text.push_str("### As the number of objects grows\n\nObjects of 300 bytes.\n\n| consumer | objects | list s | events/s | MiB after list | bytes for each object |\n|---|---|---|---|---|---|\n");
+    text.push_str("### As the number of objects grows\n\nObjects of 300 bytes.\n\n| consumer | objects | list s | events/s | MiB after list | bytes per object |\n|---|---|---|---|---|---|\n");
     for point in points {
         let resident = point.run.listed.resident_mib;
         let _ = writeln!(
@@ -277,9 +279,10 @@ fn growth(text: &mut String, points: &[Point]) {
 
 pub(super) fn end_to_end(runs: &[EndToEnd], scale: Scale) -> String {
     let mut text = format!(
-        "## The sample controller, end to end\n\n{} Foos are created, scaled and deleted on the embedded API server; CPU and memory are the controller's. \
-         Nobody writes Events but the plugin one a second: kube-rs' recorder looks through all it has written for each. The plugin's other limits are \
-         lifted. kube-rs reconciles all that is due at a time; for the others it is the number of their workers.\n\n{}\n\n\
+        "## The sample controller, end to end\n\nThe driver creates, scales and deletes {} Foos on the embedded API server. CPU and memory are those of the \
+         controller process. The controllers write no Events, except that the plugin writes one per second: kube-rs's recorder scans all Events it has written \
+         for each new one. The plugin's other rate limits are lifted. kube-rs reconciles all due objects concurrently; the others use the given number of \
+         workers.\n\n{}\n\n\
          | controller | phases, s | CPU s | peak MiB |\n|---|---|---|---|\n",
         number(scale.foos as f64),
         machine(),
@@ -330,12 +333,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_takes_the_place_of_the_one_with_its_title() {
-        let one = with_section(&head(), "## One\n\nfirst\n\n### Of one\n\nmore\n");
+    fn a_section_replaces_the_one_with_the_same_title() {
+        let one = with_section(&header(), "## One\n\nfirst\n\n### Of one\n\nmore\n");
         let two = with_section(&one, "## Two\n\nsecond\n");
-        assert_eq!(two, format!("{}## One\n\nfirst\n\n### Of one\n\nmore\n\n## Two\n\nsecond\n\n", head()));
+        assert_eq!(two, format!("{}## One\n\nfirst\n\n### Of one\n\nmore\n\n## Two\n\nsecond\n\n", header()));
         let again = with_section(&two, "## One\n\nthird\n\n");
-        assert_eq!(again, format!("{}## One\n\nthird\n\n## Two\n\nsecond\n\n", head()));
+        assert_eq!(again, format!("{}## One\n\nthird\n\n## Two\n\nsecond\n\n", header()));
         assert_eq!(with_section(&again, "## Two\n\nsecond\n"), again);
     }
 }

@@ -1,4 +1,4 @@
-//! What lies between an API server and the informer, measured by the bench `transport`.
+//! Runs the benchmark `transport`, which measures TLS, HTTP versions and compression between an API server and the informer.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::figures::cargo_bench;
 use super::plot::number;
 use super::report::machine;
 
-/// What the bench said: what was served, and a row for each case.
+/// The output of the benchmark: a description of what was served, and a row for each case.
 pub(super) struct Transport {
     served: Value,
     rows: Vec<Value>,
@@ -27,23 +27,23 @@ impl Transport {
         let text = cargo_bench(root, "transport", if quick { &few } else { &[] })?;
         let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let (served, rows): (Vec<_>, Vec<_>) = lines.partition(|line| line.get("served").is_some());
-        let served = served.into_iter().next().context("the bench did not say what it served")?;
+        let served = served.into_iter().next().context("the benchmark did not report what it served")?;
         Ok(Self { served: served["served"].clone(), rows })
     }
 
     fn row(&self, case: &str) -> Result<&Value> {
         let row = self.rows.iter().find(|row| row["case"] == case);
-        row.with_context(|| format!("the bench has no row {case:?}"))
+        row.with_context(|| format!("the benchmark reported no row {case:?}"))
     }
 
-    /// That gzip was asked for and given where it should be, and nowhere else; that HTTP/2 shares its connection.
+    /// Checks that gzip is used for plain lists and that HTTP/2 shares connections between watches.
     pub(super) fn check_direction(&self) -> Result<()> {
-        let of = |case: &str, what: &str| Ok::<_, anyhow::Error>(value(self.row(case)?, what));
+        let figure = |case: &str, name: &str| Ok::<_, anyhow::Error>(value(self.row(case)?, name));
         ensure!(
-            of(GZIP, "listMib")? < of(LIST, "listMib")? / 2.0,
+            figure(GZIP, "listMib")? < figure(LIST, "listMib")? / 2.0,
             "gzip saved less than half of the list's bytes"
         );
-        ensure!(of(HTTP_2, "connections")? <= 1.0, "HTTP/2 took several connections");
+        ensure!(figure(HTTP_2, "connections")? <= 1.0, "HTTP/2 used several connections");
         for row in self.rows.iter().filter(|row| value(row, "watches") > 1.0) {
             let shares = row["case"].as_str().is_some_and(|case| case.starts_with("HTTP/2"));
             let (connections, watches) = (value(row, "connections"), value(row, "watches"));
@@ -59,11 +59,10 @@ impl Transport {
     pub(super) fn section(&self) -> Result<String> {
         let served = |name: &str| number(value(&self.served, name));
         let mut text = format!(
-            "## Transport: TLS, HTTP/1.1 or HTTP/2, gzip\n\nOne informer reads {} Pods of 3.5 KB, then {} events, over loopback; the client is that of \
-             `pilothouse run`, but for HTTP/2 and \
-             the buffer, which kube's client does not have. A plain list is {} MiB, {} MiB as gzip (level 1), compressed \
-             beforehand; a streaming list is a watch, which API servers do not compress. CPU is the client's; the server uses the same cores. Medians of \
-             3 rounds.\n\n{}\n\n",
+            "## Transport: TLS, HTTP/1.1 or HTTP/2, gzip\n\nOne informer reads {} Pods of 3.5 KB, then {} events, over loopback. The client is that of \
+             `pilothouse run`, except for HTTP/2 and the buffer, which kube's client does not support. A plain list has {} MiB, or {} MiB as gzip (level 1, \
+             compressed in advance). A streaming list is a watch, which API servers do not compress. CPU is that of the client; the server uses the same \
+             cores. Medians of 3 rounds.\n\n{}\n\n",
             served("objects"),
             served("events"),
             served("listMib"),
@@ -92,7 +91,7 @@ impl Transport {
         }
         let _ = writeln!(
             text,
-            "\n20 watches of {} Pods, {} events each:\n\n| 20 watches | connections | list s | events s | CPU µs/event | private MiB behind the lists | at the end |\n|---|---|---|---|---|---|---|",
+            "\n20 watches of {} Pods, {} events each:\n\n| 20 watches | connections | list s | events s | CPU µs/event | private MiB after the lists | at the end |\n|---|---|---|---|---|---|---|",
             served("manyObjects"),
             served("manyEvents")
         );
@@ -121,14 +120,17 @@ impl Transport {
         let saved = value(list, "listMib") - value(gzip, "listMib");
         let spent = value(gzip, "listCpuSeconds") - value(list, "listCpuSeconds");
         let rows = [
-            ("events/s with HTTP/2, of those with HTTP/1.1", ratio("eventsPerSecond", HTTP_2, HTTP_1)?),
-            ("CPU per event with HTTP/2, of that with HTTP/1.1", ratio("eventCpuMicros", HTTP_2, HTTP_1)?),
-            ("a list's bytes as gzip, of those without", ratio("listMib", GZIP, LIST)?),
-            ("the client's CPU for a list as gzip, of that without", ratio("listCpuSeconds", GZIP, LIST)?),
-            ("gzip is the quicker on links slower than, Mbit/s", saved / spent * 8.388_608),
+            ("events/s with HTTP/2 relative to HTTP/1.1", ratio("eventsPerSecond", HTTP_2, HTTP_1)?),
+            ("CPU per event with HTTP/2 relative to HTTP/1.1", ratio("eventCpuMicros", HTTP_2, HTTP_1)?),
+            ("bytes of a list with gzip relative to without", ratio("listMib", GZIP, LIST)?),
+            (
+                "the client's CPU for a list with gzip relative to without",
+                ratio("listCpuSeconds", GZIP, LIST)?,
+            ),
+            ("gzip is faster on links slower than, Mbit/s", saved / spent * 8.388_608),
         ];
-        for (what, reached) in rows {
-            let _ = writeln!(text, "| {what} | {} |", number(reached));
+        for (title, reached) in rows {
+            let _ = writeln!(text, "| {title} | {} |", number(reached));
         }
         Ok(())
     }
@@ -151,29 +153,30 @@ mod tests {
         })
     }
 
-    fn measured(of_http_2: u32) -> Transport {
+    /// Returns results in which HTTP/2 uses the given number of connections for 20 watches.
+    fn results(http_2_connections: u32) -> Transport {
         let rows = vec![
             row(HTTP_1, 70.0, 1, 1),
             row(HTTP_2, 70.0, 1, 1),
             row(LIST, 70.0, 1, 2),
             row(GZIP, 7.0, 1, 2),
             row("HTTP/1.1, many", 1.0, 20, 20),
-            row("HTTP/2, many", 1.0, 20, of_http_2),
+            row("HTTP/2, many", 1.0, 20, http_2_connections),
         ];
         Transport { served: json!({"objects": 10, "listMib": 70.0}), rows }
     }
 
     #[test]
-    fn a_connection_for_each_watch_is_not_http_2() {
-        assert!(measured(1).check_direction().is_ok());
-        let refused = measured(20).check_direction().expect_err("refused").to_string();
-        assert!(refused.contains("20 connections for 20 watches"), "{refused}");
+    fn one_http_2_connection_per_watch_is_an_error() {
+        assert!(results(1).check_direction().is_ok());
+        let error = results(20).check_direction().expect_err("an error").to_string();
+        assert!(error.contains("20 connections for 20 watches"), "{error}");
     }
 
     #[test]
     fn the_section_has_a_row_for_each_case() {
-        let section = measured(1).section().expect("a section");
-        // 63 MiB less for 9 s more.
+        let section = results(1).section().expect("a section");
+        // gzip saves 63 MiB and costs 9 s of CPU time.
         assert!(section.contains("Mbit/s | 58.7 |"), "{section}");
         assert_eq!(section.lines().filter(|line| line.starts_with("| HTTP/")).count(), 6, "{section}");
     }

@@ -1,25 +1,25 @@
-//! Bindings for Go: the imports once, and a package for each export, because a Go program exports all that its packages export.
+//! Bindings for Go: one set of imports, and a package for each export, because a Go program has the exports of all packages it uses.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::{Generated, files, resolve};
+use super::{GeneratedFiles, files, resolve};
 
-/// Where they are committed.
+/// Folder of the committed bindings.
 pub(super) const FOLDER: &str = "guest-sdk/go/internal/bindings";
 
 const PACKAGE: &str = "pilothouse.dev/sdk/internal/bindings";
 const EXPORTS: [&str; 4] = ["plugin", "reconcile", "observe", "index"];
-/// The SDK has its own runtime, and its own packages behind the exports.
+/// Import paths to replace: the SDK has its own runtime and its own packages that implement the exports.
 const REPLACEMENTS: [(&str, &str); 2] = [
     ("go.bytecodealliance.org/pkg/wit/", "pilothouse.dev/sdk/internal/wit/"),
     ("internal/bindings/exports/export_pilothouse_controller_", "internal/exports/"),
 ];
 
-/// `imports/…` and `exports/EXPORT/wit_exports.go`.
-pub(super) fn generate(root: &Path) -> Result<Generated> {
-    let mut generated = Generated::new();
+/// Generates `imports/…` and `exports/EXPORT/wit_exports.go`.
+pub(super) fn generate(root: &Path) -> Result<GeneratedFiles> {
+    let mut generated = GeneratedFiles::new();
     for export in EXPORTS {
         let world = format!(
             "package pilothouse:guest;
@@ -31,13 +31,13 @@ world guest {{
         let (resolve, world) = resolve(root, &[], &world)?;
         let options = wit_bindgen_go::Opts {
             pkg_name: Some(PACKAGE.to_owned()),
-            // Staleness must not depend on which gofmt there is.
+            // Unformatted, so that the check in `cargo xtask tidy` does not depend on the installed gofmt.
             format: wit_bindgen_go::Format::False,
             quiet: true,
             ..Default::default()
         };
         for (name, contents) in files(&mut *options.build(), resolve, world)? {
-            if let Some(path) = place(export, &name) {
+            if let Some(path) = output_path(export, &name) {
                 let contents = String::from_utf8(contents).with_context(|| format!("{name} is not UTF-8"))?;
                 let contents = REPLACEMENTS.iter().fold(contents, |text, (from, to)| text.replace(from, to));
                 generated.insert(path, contents.into_bytes());
@@ -47,8 +47,8 @@ world guest {{
     Ok(generated)
 }
 
-/// Where a generated file belongs; none for those that the SDK does without.
-fn place(export: &str, name: &str) -> Option<PathBuf> {
+/// Returns the path of a generated file in the repository. Returns `None` for files that the SDK does not use.
+fn output_path(export: &str, name: &str) -> Option<PathBuf> {
     let folder = Path::new(FOLDER);
     match name {
         "exports/wit_exports/wit_exports.go" => {

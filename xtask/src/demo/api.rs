@@ -1,4 +1,4 @@
-//! The few requests that the demo makes, so that it needs no kubectl.
+//! A minimal HTTP client for the API server and the status server, so that the demo does not need kubectl.
 
 use std::fs;
 use std::path::Path;
@@ -10,15 +10,15 @@ use serde_json::Value;
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-/// How long the demo waits for one thing to come true.
-const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How long the demo waits for one condition.
+const TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A server that is asked over HTTP.
+/// A client for one HTTP server.
 pub(crate) struct Api {
     agent: Agent,
     url: String,
-    /// What `Authorization` says; empty for a server that asks for no credentials.
+    /// Value of the `Authorization` header; empty for a server that needs no credentials.
     authorization: String,
 }
 
@@ -28,14 +28,14 @@ impl Api {
         Self { agent: Agent::new_with_config(config), url: url.to_owned(), authorization: String::new() }
     }
 
-    /// The server of a kubeconfig that `pilothouse dev` wrote, with its certificate and its token.
+    /// Creates a client for the server of a kubeconfig that `pilothouse dev` wrote, with its certificate and token.
     pub(crate) fn of_kubeconfig(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
         let file: Value = serde_json::from_str(&text).context("the kubeconfig is not JSON")?;
         let member = |pointer: &str| {
             file.pointer(pointer).and_then(Value::as_str).with_context(|| format!("no {pointer}"))
         };
-        // PEM is base64 between two lines, so the reader of PEM decodes the base64 that the kubeconfig has the PEM in.
+        // The kubeconfig contains the PEM file as base64. A PEM parser decodes base64, too, so it is used for both layers.
         let data = member("/clusters/0/cluster/certificate-authority-data")?;
         let wrapped = format!("-----BEGIN CERTIFICATE-----\n{data}\n-----END CERTIFICATE-----\n");
         let pem = Certificate::from_pem(wrapped.as_bytes())?;
@@ -50,11 +50,11 @@ impl Api {
         })
     }
 
-    /// The object at a path; `None` for 404.
+    /// Returns the object at a path, or `None` on status 404.
     pub(crate) fn get(&self, path: &str) -> Result<Option<Value>> {
         let response = self
             .agent
-            .get(self.at(path))
+            .get(self.url_of(path))
             .header("authorization", &self.authorization)
             .call()
             .with_context(|| format!("GET {path}"))?;
@@ -62,60 +62,60 @@ impl Api {
         if status == 404 {
             return Ok(None);
         }
-        Self::answer("GET", path, status, response.into_body()).map(Some)
+        Self::parse_response("GET", path, status, response.into_body()).map(Some)
     }
 
-    /// Server-side apply, what `kubectl apply --server-side` does.
+    /// Applies a manifest with server-side apply, like `kubectl apply --server-side`.
     pub(crate) fn apply(&self, path: &str, manifest: &str) -> Result<Value> {
         let path = format!("{path}?fieldManager=demo");
         self.patch(&path, "application/apply-patch+yaml", manifest)
     }
 
-    /// A merge patch, what `kubectl patch --type merge` does.
+    /// Sends a merge patch, like `kubectl patch --type merge`.
     pub(crate) fn merge(&self, path: &str, patch: &Value) -> Result<Value> {
         self.patch(path, "application/merge-patch+json", &patch.to_string())
     }
 
     pub(crate) fn delete(&self, path: &str) -> Result<()> {
-        let request = self.agent.delete(self.at(path)).header("authorization", &self.authorization);
+        let request = self.agent.delete(self.url_of(path)).header("authorization", &self.authorization);
         let response = request.call().with_context(|| format!("DELETE {path}"))?;
         let status = response.status().as_u16();
-        Self::answer("DELETE", path, status, response.into_body()).map(drop)
+        Self::parse_response("DELETE", path, status, response.into_body()).map(drop)
     }
 
-    /// Asks until the answer is some value.
-    pub(crate) fn wait<T>(&self, what: &str, look: impl Fn(&Self) -> Result<Option<T>>) -> Result<T> {
+    /// Polls until `poll` returns a value.
+    pub(crate) fn wait<T>(&self, condition: &str, poll: impl Fn(&Self) -> Result<Option<T>>) -> Result<T> {
         #[expect(clippy::disallowed_methods, reason = "a demo of real processes runs in real time")]
         let started = Instant::now();
         loop {
-            if let Some(found) = look(self)? {
-                return Ok(found);
+            if let Some(value) = poll(self)? {
+                return Ok(value);
             }
-            if started.elapsed() > PATIENCE {
-                bail!("waited {} s in vain for {what}", PATIENCE.as_secs());
+            if started.elapsed() > TIMEOUT {
+                bail!("timed out after {} s waiting for {condition}", TIMEOUT.as_secs());
             }
             #[expect(clippy::disallowed_methods, reason = "a demo of real processes runs in real time")]
-            std::thread::sleep(LOOK_AGAIN);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
     fn patch(&self, path: &str, content_type: &str, body: &str) -> Result<Value> {
-        let request = self.agent.patch(self.at(path)).header("content-type", content_type);
+        let request = self.agent.patch(self.url_of(path)).header("content-type", content_type);
         let request = request.header("authorization", &self.authorization);
         let response = request.send(body).with_context(|| format!("PATCH {path}"))?;
         let status = response.status().as_u16();
-        Self::answer("PATCH", path, status, response.into_body())
+        Self::parse_response("PATCH", path, status, response.into_body())
     }
 
-    fn answer(verb: &str, path: &str, status: u16, mut body: ureq::Body) -> Result<Value> {
-        let text = body.read_to_string().with_context(|| format!("read the answer to {verb} {path}"))?;
+    fn parse_response(verb: &str, path: &str, status: u16, mut body: ureq::Body) -> Result<Value> {
+        let text = body.read_to_string().with_context(|| format!("read the response to {verb} {path}"))?;
         if !(200..300).contains(&status) {
-            bail!("{verb} {path} was answered with {status}: {text}");
+            bail!("{verb} {path} failed with status {status}: {text}");
         }
-        serde_json::from_str(&text).with_context(|| format!("the answer to {verb} {path} is not JSON"))
+        serde_json::from_str(&text).with_context(|| format!("the response to {verb} {path} is not JSON"))
     }
 
-    fn at(&self, path: &str) -> String {
+    fn url_of(&self, path: &str) -> String {
         format!("{}{path}", self.url)
     }
 }

@@ -1,4 +1,4 @@
-//! The `pilothouse dev` process that the demo talks to.
+//! Runs the `pilothouse dev` process of the demo.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -8,20 +8,20 @@ use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// A running `pilothouse dev`; ended when dropped.
+/// A running `pilothouse dev`. Dropping this kills the process.
 pub(crate) struct Dev {
     child: Mutex<Child>,
     log: PathBuf,
-    /// The API server's URL.
+    /// URL of the API server.
     pub(crate) api: String,
-    /// The status page's URL, without a slash at the end.
+    /// URL of the status page, without a trailing slash.
     pub(crate) status: String,
-    /// The kubeconfig.
+    /// Path of the kubeconfig.
     pub(crate) kubeconfig: PathBuf,
 }
 
 impl Dev {
-    /// Starts the host on free ports and waits until it says where it listens.
+    /// Starts the host on free ports and waits until it has printed its addresses.
     pub(crate) fn start(binary: &Path, folder: &Path) -> Result<Self> {
         let log = folder.join("host.log");
         let kubeconfig = folder.join("kubeconfig");
@@ -33,13 +33,13 @@ impl Dev {
             .arg(&kubeconfig)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(File::create(&log).with_context(|| format!("make {}", log.display()))?)
+            .stderr(File::create(&log).with_context(|| format!("create {}", log.display()))?)
             .spawn()
             .with_context(|| format!("start {}", binary.display()))?;
         let stdout = child.stdout.take().context("the host has no standard output")?;
         let (mut api, mut status) = (None, None);
         for line in BufReader::new(stdout).lines() {
-            let line = line.context("read what the host says")?;
+            let line = line.context("read the host's output")?;
             match line.split_once(' ').map(|(name, value)| (name, value.trim())) {
                 Some(("API", value)) => api = value.split_whitespace().last().map(str::to_owned),
                 Some(("status", value)) => status = Some(value.trim_end_matches('/').to_owned()),
@@ -51,7 +51,7 @@ impl Dev {
         }
         let (Some(api), Some(status)) = (api, status) else {
             let text = fs::read_to_string(&log).unwrap_or_default();
-            bail!("the host ended before it said where it listens:\n{text}");
+            bail!("the host exited before it printed its addresses:\n{text}");
         };
         Ok(Self { child: Mutex::new(child), log, api, status, kubeconfig })
     }
@@ -68,23 +68,26 @@ impl Dev {
         }
     }
 
-    /// Waits until somebody ends it.
+    /// Waits until the host exits, for example after Ctrl-C.
     pub(crate) fn wait(&self) -> Result<()> {
         let status = self.child().wait().context("wait for the host")?;
-        ensure!(status.success(), "the host ended with {status}");
+        ensure!(status.success(), "the host exited with {status}");
         Ok(())
     }
 
-    /// Asks it to end (SIGTERM), and takes no other end than the one asked for.
+    /// Sends SIGTERM and waits for the host to exit.
+    ///
+    /// # Errors
+    /// Errors if the host had exited before, or exits with a failure.
     pub(crate) fn stop(&self) -> Result<()> {
         let mut child = self.child();
         if child.try_wait()?.is_some() {
-            bail!("the host had ended before it was asked to; see {}", self.log.display());
+            bail!("the host exited before it was stopped; see {}", self.log.display());
         }
         let sent = Command::new("kill").arg(child.id().to_string()).status().context("send SIGTERM")?;
-        ensure!(sent.success(), "SIGTERM could not be sent: {sent}");
-        let status = child.wait().context("wait for the host to end")?;
-        ensure!(status.success(), "the host ended with {status} after SIGTERM");
+        ensure!(sent.success(), "cannot send SIGTERM: {sent}");
+        let status = child.wait().context("wait for the host to exit")?;
+        ensure!(status.success(), "the host exited with {status} after SIGTERM");
         Ok(())
     }
 
@@ -95,7 +98,7 @@ impl Dev {
 
 impl Drop for Dev {
     fn drop(&mut self) {
-        // After `stop` or `wait` there is nothing left to end.
+        // Fails if `stop` or `wait` has already reaped the process.
         let _ = self.child().kill();
         let _ = self.child().wait();
     }

@@ -1,4 +1,4 @@
-//! The steps, each of which does something and waits until the effect is there.
+//! The steps of the demo. Each performs an action and waits for its effect.
 
 use std::fs;
 use std::path::Path;
@@ -44,20 +44,20 @@ impl<'a> Demo<'a> {
     }
 
     fn server_is_up(&self) -> Result<()> {
-        step(1, "A Kubernetes API server is up, in the same process as the host");
+        step(1, "A Kubernetes API server is running in the same process as the host");
         let version = self.api.get("/version")?.context("the API server has no /version")?;
-        say(&format!("{} answers at {}", text(&version, "/gitVersion"), self.dev.api));
-        say(&format!("kubeconfig: {}", self.dev.kubeconfig.display()));
-        say(&format!("status page: {}/", self.dev.status));
+        detail(&format!("{} listens on {}", text(&version, "/gitVersion"), self.dev.api));
+        detail(&format!("kubeconfig: {}", self.dev.kubeconfig.display()));
+        detail(&format!("status page: {}/", self.dev.status));
         Ok(())
     }
 
     fn plugin_is_loaded(&self) -> Result<()> {
-        step(2, "A plugin is dropped into the plugins directory and starts by itself");
+        step(2, "A plugin is copied into the plugins directory and starts automatically");
         let wasm = self.root.join("examples/target/guests/sample-controller.wasm");
-        self.drop_in(&wasm)?;
+        self.install_plugin(&wasm)?;
         let plugin = self.wait_for_generation(1)?;
-        say(&format!("{PLUGIN} {} is {}", text(&plugin, "/version"), text(&plugin, "/state")));
+        detail(&format!("{PLUGIN} {} is {}", text(&plugin, "/version"), text(&plugin, "/state")));
         let check = Command::new(self.binary)
             .arg("check")
             .arg(self.folder.join("plugins").join(format!("{PLUGIN}.wasm")))
@@ -65,26 +65,26 @@ impl<'a> Demo<'a> {
             .context("run pilothouse check")?;
         ensure!(
             check.status.success(),
-            "check refuses the plugin: {}",
+            "`pilothouse check` rejects the plugin: {}",
             String::from_utf8_lossy(&check.stderr)
         );
         let report = String::from_utf8_lossy(&check.stdout);
         for line in report.lines().filter(|line| {
-            ["watches", "writes", "brings"].iter().any(|word| line.trim_start().starts_with(word))
+            ["watches", "writes", "installs"].iter().any(|label| line.trim_start().starts_with(label))
         }) {
-            say(line.trim());
+            detail(line.trim());
         }
         Ok(())
     }
 
     fn foo_is_applied(&self) -> Result<()> {
-        step(3, "A Foo is applied; the plugin creates the Deployment that it asks for");
+        step(3, "A Foo is applied; the plugin creates its Deployment");
         let manifest = self.root.join("examples/sample-controller/manifests/foo.yaml");
         let manifest =
             fs::read_to_string(&manifest).with_context(|| format!("read {}", manifest.display()))?;
         self.api.apply(FOO, &manifest)?;
         let deployment = self.api.wait("the Deployment", |api| api.get(DEPLOYMENT))?;
-        say(&format!(
+        detail(&format!(
             "Deployment default/example-foo: {} replica(s) of {}, owned by Foo {}",
             number(&deployment, "/spec/replicas"),
             text(&deployment, "/spec/template/spec/containers/0/image"),
@@ -95,14 +95,14 @@ impl<'a> Demo<'a> {
     }
 
     fn deployment_is_recreated(&self) -> Result<()> {
-        step(4, "The Deployment is deleted by hand; the plugin creates it again");
+        step(4, "The Deployment is deleted; the plugin recreates it");
         let before = self.api.get(DEPLOYMENT)?.context("the Deployment is gone already")?;
         self.api.delete(DEPLOYMENT)?;
         let old = text(&before, "/metadata/uid");
         let after = self.api.wait("a new Deployment", |api| {
             Ok(api.get(DEPLOYMENT)?.filter(|deployment| text(deployment, "/metadata/uid") != old))
         })?;
-        say(&format!("uid {old} is gone, uid {} is here", text(&after, "/metadata/uid")));
+        detail(&format!("the UID was {old} and is now {}", text(&after, "/metadata/uid")));
         Ok(())
     }
 
@@ -112,40 +112,40 @@ impl<'a> Demo<'a> {
         self.api.wait("3 replicas in the Deployment", |api| {
             Ok(api.get(DEPLOYMENT)?.filter(|deployment| number(deployment, "/spec/replicas") == 3))
         })?;
-        say("Deployment default/example-foo: spec.replicas is 3");
+        detail("Deployment default/example-foo: spec.replicas is 3");
         self.wait_for_status(3)
     }
 
     fn plugin_is_reloaded(&self) -> Result<()> {
-        step(6, "One line of the plugin is changed; it is rebuilt and reloaded while everything runs");
+        step(6, "One line of the plugin is changed; it is rebuilt and reloaded without a restart");
         let workspace = self.root.join("examples/target/demo");
         let copy = guests::copy_example(self.root, PLUGIN, &workspace)?;
         edit(&copy.join("src/lib.rs"), "\"nginx:1.29\"", &format!("{NEW_IMAGE:?}"))?;
         let built = guests::build_rust(self.root, &workspace, &[PLUGIN.to_owned()], &[])?;
         let wasm = &built.first().context("no plugin was built")?.wasm;
-        self.drop_in(wasm)?;
+        self.install_plugin(wasm)?;
         let plugin = self.wait_for_generation(2)?;
-        say(&format!(
+        detail(&format!(
             "generation {} is {}; digest {}",
             plugin["generation"],
             text(&plugin, "/state"),
             text(&plugin, "/digest").get(..12).unwrap_or_default()
         ));
-        step(7, "The new version has looked at every Foo again and rolled its image out");
+        step(7, "The new version has reconciled every Foo and rolled out the new image");
         self.api.wait("the new image in the Deployment", |api| {
             Ok(api
                 .get(DEPLOYMENT)?
                 .filter(|deployment| text(deployment, "/spec/template/spec/containers/0/image") == NEW_IMAGE))
         })?;
-        say(&format!("Deployment default/example-foo now runs {NEW_IMAGE}"));
+        detail(&format!("Deployment default/example-foo now runs {NEW_IMAGE}"));
         let counters = self.plugin()?.map(|plugin| plugin["counters"].clone()).unwrap_or_default();
-        say(&format!("{} reconciles so far, {} errors", counters["reconciles"], counters["errors"]));
+        detail(&format!("{} reconciles so far, {} errors", counters["reconciles"], counters["errors"]));
         Ok(())
     }
 
     fn close(&self) {
         println!(
-            "\nThat was the main job. The same by hand, with `cargo xtask demo --stay` in another terminal:\n"
+            "\nThe demo is complete. To try it yourself, run `cargo xtask demo --stay` in another terminal, then:\n"
         );
         println!("  export KUBECONFIG={}", self.dev.kubeconfig.display());
         for command in [
@@ -159,8 +159,8 @@ impl<'a> Demo<'a> {
         }
     }
 
-    /// Puts a .wasm in place by an atomic rename.
-    fn drop_in(&self, wasm: &Path) -> Result<()> {
+    /// Copies a .wasm file into the plugins directory and renames it into place atomically.
+    fn install_plugin(&self, wasm: &Path) -> Result<()> {
         let plugins = self.folder.join("plugins");
         let (partial, whole) = (plugins.join(".incoming"), plugins.join(format!("{PLUGIN}.wasm")));
         fs::copy(wasm, &partial).with_context(|| format!("copy {}", wasm.display()))?;
@@ -184,11 +184,12 @@ impl<'a> Demo<'a> {
         })
     }
 
+    /// Waits until the Foo's status reports the number of available replicas.
     fn wait_for_status(&self, available: i64) -> Result<()> {
         self.api.wait("the Foo's status", |api| {
             Ok(api.get(FOO)?.filter(|found| number(found, "/status/availableReplicas") == available))
         })?;
-        say(&format!("Foo default/example-foo: status.availableReplicas is {available}"));
+        detail(&format!("Foo default/example-foo: status.availableReplicas is {available}"));
         Ok(())
     }
 }
@@ -197,16 +198,16 @@ fn edit(file: &Path, from: &str, to: &str) -> Result<()> {
     let source = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
     ensure!(source.contains(from), "{} has no {from} to change", file.display());
     fs::write(file, source.replace(from, to)).with_context(|| format!("write {}", file.display()))?;
-    say(&format!("src/lib.rs: {from} → {to}"));
+    detail(&format!("src/lib.rs: {from} → {to}"));
     Ok(())
 }
 
-fn step(number: u32, what: &str) {
-    println!("\n[{number}] {what}");
+fn step(number: u32, title: &str) {
+    println!("\n[{number}] {title}");
 }
 
-fn say(what: &str) {
-    println!("    {what}");
+fn detail(text: &str) {
+    println!("    {text}");
 }
 
 fn text(value: &Value, pointer: &str) -> String {

@@ -1,14 +1,12 @@
-//! A copy of an example that may be changed: for the demo's live reload, and for trying things without touching the
-//! checkout.
+//! Copies an example so that it can be changed without touching the checkout, as for the demo's live reload.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Copies example `package` into `destination`, a workspace of its own with the examples' profile, lock file and
-/// dependency versions, so that everything but the example is taken from what is compiled already. Replaces an earlier
-/// copy. Returns the folder of the example in it: `destination/package`.
+/// Copies the example `package` into `destination`, a workspace of its own with the profile, lock file and dependency versions of the
+/// examples, so that only the example itself has to be compiled. Replaces an earlier copy. Returns `destination/package`.
 pub(crate) fn copy_example(root: &Path, package: &str, destination: &Path) -> Result<PathBuf> {
     let examples = root.join("examples");
     let source = examples.join(package);
@@ -26,9 +24,9 @@ pub(crate) fn copy_example(root: &Path, package: &str, destination: &Path) -> Re
     Ok(copy)
 }
 
-/// The workspace manifest with `package` as its only member and the checkout's crates by absolute path.
+/// Returns the workspace manifest with `package` as its only member and absolute paths to the repository's crates.
 fn workspace_of_one(manifest: &str, package: &str, root: &Path) -> String {
-    // The list of members may stand on several lines.
+    // The list of members may span several lines.
     let text = match manifest
         .split_once("\nmembers = [")
         .and_then(|(before, rest)| Some((before, rest.split_once(']')?.1)))

@@ -1,35 +1,36 @@
-//! Which guests there are: each example, and the acceptance plugin in each language.
+//! Finds the guest projects: every example, and the acceptance plugin in every language.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use pilothouse_toolchain::Language;
 
 /// How a guest is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A package of the workspace in `examples/`.
+    /// By cargo, as a package of the workspace in `examples/`.
     Rust,
-    /// Text by hand, assembled.
+    /// By assembling WebAssembly text.
     Wat,
-    /// A project that `pilothouse build` knows.
-    Other,
+    /// By `pilothouse build`.
+    PilothouseBuild,
 }
 
-/// A folder with a guest in it.
+/// The folder of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Project {
-    /// `sample-controller`, `acceptance-js`.
+    /// For example `sample-controller` or `acceptance-js`.
     pub(super) name: String,
     pub(super) folder: PathBuf,
     pub(super) kind: Kind,
 }
 
-/// The projects asked for; all of them for no name.
+/// Returns the projects with the given names, or all projects for an empty list.
 ///
 /// # Errors
-/// Names one that there is not, with those there are.
-pub(super) fn named(root: &Path, names: &[&str]) -> Result<Vec<Project>> {
+/// Errors if a name is unknown; the text lists all names.
+pub(super) fn select(root: &Path, names: &[&str]) -> Result<Vec<Project>> {
     let projects = all(root)?;
     if names.is_empty() {
         return Ok(projects);
@@ -40,7 +41,7 @@ pub(super) fn named(root: &Path, names: &[&str]) -> Result<Vec<Project>> {
             Some(project) => found.push(project.clone()),
             None => {
                 let known: Vec<_> = projects.iter().map(|project| project.name.as_str()).collect();
-                bail!("there is no example {name:?}; there are: {}", known.join(", "));
+                bail!("unknown example {name:?}; the examples are {}", known.join(", "));
             }
         }
     }
@@ -67,17 +68,21 @@ fn in_folder(folder: &Path, prefix: &str) -> Result<Vec<Project>> {
     Ok(found)
 }
 
-/// None for a folder that is no project: `acceptance`, `target`.
+/// Returns how to build the guest in `folder`, or `None` for a folder that is not a guest, such as `acceptance` or `target`.
 fn kind(folder: &Path) -> Option<Kind> {
-    let has = |name: &str| folder.join(name).is_file();
+    let has_manifest =
+        |language: Language| language.manifests().iter().any(|file| folder.join(file).is_file());
     let has_extension = |extension: &str| {
         let files = fs::read_dir(folder).into_iter().flatten().flatten();
         files.map(|file| file.path()).any(|file| file.extension().is_some_and(|found| found == extension))
     };
-    if has("Cargo.toml") && folder.join("src").is_dir() {
+    // The workspace's own manifests are in folders without `src`.
+    if has_manifest(Language::Rust) && folder.join("src").is_dir() {
         Some(Kind::Rust)
-    } else if has("package.json") || has("pyproject.toml") || has("go.mod") || has_extension("c") {
-        Some(Kind::Other)
+    } else if Language::ALL.into_iter().any(|language| language != Language::Rust && has_manifest(language))
+        || has_extension("c")
+    {
+        Some(Kind::PilothouseBuild)
     } else if has_extension("wat") {
         Some(Kind::Wat)
     } else {
@@ -87,6 +92,8 @@ fn kind(folder: &Path) -> Option<Kind> {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_toolchain::{WAT, acceptance_implementations};
+
     use super::*;
 
     fn root() -> PathBuf {
@@ -94,20 +101,28 @@ mod tests {
     }
 
     #[test]
-    fn every_example_and_every_acceptance_plugin_is_found_when_none_is_named() {
-        let projects = named(&root(), &[]).unwrap();
+    fn an_empty_list_selects_every_example_and_every_acceptance_plugin() {
+        let projects = select(&root(), &[]).unwrap();
         let kind =
             |name: &str| projects.iter().find(|project| project.name == name).map(|project| project.kind);
         assert_eq!(kind("sample-controller"), Some(Kind::Rust));
-        assert_eq!(kind("acceptance-rust"), Some(Kind::Rust));
-        assert_eq!(kind("acceptance-js"), Some(Kind::Other));
-        assert_eq!(kind("acceptance-wat"), Some(Kind::Wat));
+        for name in acceptance_implementations() {
+            let expected = match name {
+                WAT => Kind::Wat,
+                _ if name == Language::Rust.name() => Kind::Rust,
+                _ => Kind::PilothouseBuild,
+            };
+            assert_eq!(kind(&format!("acceptance-{name}")), Some(expected), "{name}");
+        }
         assert_eq!((kind("target"), kind("acceptance")), (None, None));
     }
 
     #[test]
-    fn an_unknown_example_is_refused_with_those_there_are() {
-        let error = named(&root(), &["sample"]).unwrap_err().to_string();
-        assert!(error.contains("no example \"sample\"") && error.contains("sample-controller"), "{error}");
+    fn error_of_an_unknown_example_lists_the_examples() {
+        let error = select(&root(), &["sample"]).unwrap_err().to_string();
+        assert!(
+            error.contains("unknown example \"sample\"") && error.contains("sample-controller"),
+            "{error}"
+        );
     }
 }

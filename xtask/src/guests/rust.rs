@@ -1,6 +1,6 @@
-//! The guests in Rust: packages of the workspace in `examples/`, in one target directory.
+//! Builds and tests the Rust guests: packages of the workspace in `examples/`, with a shared target directory.
 //!
-//! The ways and their order are in docs/decisions/0002-building-guests.md.
+//! docs/decisions/0002-building-guests.md explains how the toolchain is found.
 
 use std::path::{Path, PathBuf};
 
@@ -9,21 +9,21 @@ use pilothouse_toolchain::{Permission, TARGET, Toolchain, clean_command};
 
 use super::Guest;
 
-/// Builds packages of the workspace at `workspace` (the examples, or a copy of one), with further environment variables for
-/// the compiler, such as `PILOTHOUSE_GUEST_VERSION`. Every workspace shares `examples/target`.
+/// Builds packages of `workspace` (the examples, or a copy of one) with additional environment variables for the compiler, such as
+/// `PILOTHOUSE_GUEST_VERSION`. All workspaces share `examples/target`.
 ///
 /// # Errors
-/// When no toolchain can be found or made (the text says what to type), or a package does not compile.
+/// Errors if no toolchain can be found or installed (the text says what to do), or a package does not compile.
 pub(crate) fn build(
     root: &Path,
     workspace: &Path,
     packages: &[String],
     variables: &[(&str, &str)],
 ) -> Result<Vec<Guest>> {
-    build_by(Profile::Release, root, workspace, packages, variables)
+    build_with_profile(Profile::Release, root, workspace, packages, variables)
 }
 
-/// A profile of `examples/Cargo.toml`, which says what they are for.
+/// A profile of `examples/Cargo.toml`, which explains their purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Profile {
     Release,
@@ -39,8 +39,8 @@ impl Profile {
     }
 }
 
-/// As [`build`], by any profile.
-pub(super) fn build_by(
+/// Builds packages like [`build`], with the given profile.
+pub(super) fn build_with_profile(
     profile: Profile,
     root: &Path,
     workspace: &Path,
@@ -48,13 +48,13 @@ pub(super) fn build_by(
     variables: &[(&str, &str)],
 ) -> Result<Vec<Guest>> {
     let toolchain = Toolchain::find(root, Permission::Packages, &mut |line| println!("guests: {line}"))
-        .map_err(|error| anyhow!("guests cannot be built: {error}"))?;
+        .map_err(|error| anyhow!("cannot build the guests: {error}"))?;
     println!("guests: building {} with {}", packages.join(", "), toolchain.describe());
     let target_directory = root.join("examples/target");
     let mut command = toolchain.cargo(workspace);
     command.args(["build", "--profile", profile.name(), "--target", TARGET]);
-    // A copy of one example has a copy of the lock file, with more in it than the one needs: cargo takes that out, and
-    // keeps the versions.
+    // A copy of one example has a copy of the lock file with more packages than the example needs. Cargo removes these and keeps the
+    // versions of the others, which `--locked` would not allow.
     if workspace == root.join("examples") {
         command.arg("--locked");
     }
@@ -65,13 +65,16 @@ pub(super) fn build_by(
     let status =
         command.envs(variables.iter().copied()).status().context("start cargo to build the guests")?;
     ensure!(status.success(), "cargo could not build {} (see above): {status}", packages.join(", "));
-    packages.iter().map(|name| built(&target_directory.join(TARGET).join(profile.name()), name)).collect()
+    packages
+        .iter()
+        .map(|name| find_built(&target_directory.join(TARGET).join(profile.name()), name))
+        .collect()
 }
 
-/// Runs the tests of the SDK and the examples natively: what of them needs no host.
+/// Runs the native tests of the Rust SDK and the examples.
 ///
 /// # Errors
-/// When they do not compile or a test fails.
+/// Errors if they do not compile or a test fails.
 pub(super) fn test(root: &Path) -> Result<()> {
     let status = clean_command("cargo", &root.join("examples"))
         .args(["test", "--locked", "--workspace", "--target-dir"])
@@ -82,11 +85,11 @@ pub(super) fn test(root: &Path) -> Result<()> {
     Ok(())
 }
 
-fn built(folder: &Path, name: &str) -> Result<Guest> {
+fn find_built(folder: &Path, name: &str) -> Result<Guest> {
     let wasm: PathBuf = folder.join(format!("{}.wasm", name.replace('-', "_")));
     ensure!(
         wasm.is_file(),
-        "{} was not made: does the package {name} have crate-type = [\"cdylib\"]?",
+        "cargo did not create {}: does the package {name} have crate-type = [\"cdylib\"]?",
         wasm.display()
     );
     Ok(Guest { name: name.to_owned(), wasm })

@@ -1,12 +1,12 @@
-//! The tests of the SDKs and of the examples, each by its language's own test tool.
+//! Runs the tests of the SDKs and of the examples with each language's own test tool.
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Folders with tests, and the command that runs them. The C SDK's are among the host's tests; those of the templates run where
-/// the templates are tried.
+/// Folders with tests and the commands that run them. xtask's own tests include the C SDK's; the end-to-end tests include the
+/// templates'.
 const TESTS: &[(&str, &[&str])] = &[
     ("guest-sdk/js", &["npm", "test"]),
     ("guest-sdk/python", PYTHON_SDK),
@@ -17,7 +17,7 @@ const TESTS: &[(&str, &[&str])] = &[
     ("examples/ttl-cleaner", &["go", "test", "./..."]),
 ];
 
-/// In the environment of an example that was built: there is componentize-py, whose bindings the SDK's stand-in is compared with.
+/// Tests the Python SDK in the environment of an example, because one test compares the SDK's stub bindings with componentize-py's.
 const PYTHON_SDK: &[&str] = &[
     "env",
     "../../examples/configmap-rollout/.venv/bin/python",
@@ -28,13 +28,13 @@ const PYTHON_SDK: &[&str] = &[
     "tests",
 ];
 
-/// An example in Python, without the environment that its build makes.
+/// Tests a Python example without a virtual environment.
 const PYTHON: &[&str] = &["env", "PYTHONPATH=../../guest-sdk/python", "python3", "-m", "unittest"];
 
-/// Runs all of them.
+/// Runs the tests of all SDKs and examples.
 ///
 /// # Errors
-/// When a tool is missing or a test fails.
+/// Errors if a tool is missing or a test fails.
 pub(crate) fn test(root: &Path) -> Result<()> {
     println!("guests: testing the Rust SDK and its examples natively");
     super::rust::test(root)?;

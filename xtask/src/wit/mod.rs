@@ -1,6 +1,6 @@
-//! The contract as a document, and the rules for growing it.
+//! Generates the contract's documentation and checks the contract for breaking changes.
 
-mod compatible;
+mod compatibility;
 mod document;
 mod signature;
 
@@ -13,25 +13,25 @@ use wit_bindgen_core::wit_parser::{PackageId, Resolve};
 const DOCUMENT: &str = "docs/wit.md";
 const RELEASED: &str = "wit/released";
 
-/// `cargo xtask wit-doc`: writes `docs/wit.md` from the comments of `wit/`.
+/// `cargo xtask wit-doc`: writes `docs/wit.md` from the comments in `wit/`.
 ///
 /// # Errors
-/// When `wit/` does not parse, something in it has no comment, or the file cannot be written.
+/// Errors if `wit/` does not parse, an item has no comment, or the file cannot be written.
 pub(crate) fn write_document(root: &Path) -> Result<()> {
     fs::write(root.join(DOCUMENT), rendered(root)?).with_context(|| format!("write {DOCUMENT}"))?;
     println!("wit-doc: {DOCUMENT}");
     Ok(())
 }
 
-/// What is wrong with the contract, a line each: a stale document, a change that breaks what was released.
+/// Returns a line for each problem with the contract: an outdated document, or a change that breaks a released version.
 ///
 /// # Errors
-/// When a package does not parse.
+/// Errors if a package does not parse.
 pub(crate) fn problems(root: &Path) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let document = fs::read_to_string(root.join(DOCUMENT)).unwrap_or_default();
     if document != rendered(root)? {
-        found.push(format!("{DOCUMENT} is not what wit/ says: run `cargo xtask wit-doc` and commit it"));
+        found.push(format!("{DOCUMENT} is out of date with wit/: run `cargo xtask wit-doc` and commit it"));
     }
     let (present, package) = parse(&root.join("wit"))?;
     let version = package_version(&present, package)?;
@@ -40,13 +40,15 @@ pub(crate) fn problems(root: &Path) -> Result<Vec<String>> {
         let old_version = package_version(&old, old_package)?;
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if old_version != name {
-            found.push(format!("{RELEASED}/{name} holds the package in version {old_version}"));
+            found.push(format!("{RELEASED}/{name} contains version {old_version} of the package"));
         }
-        // Another version is another package: the host serves it beside this one.
+        // Another version is a separate package, which the host supports in addition to this one.
         if old_version == version {
-            let broken = compatible::broken((&old, old_package), (&present, package));
-            found.extend(broken.into_iter().map(|what| {
-                format!("wit/: {what}, but {version} is released ({RELEASED}/{name}): see the package's rules for growing")
+            let changes = compatibility::breaking_changes((&old, old_package), (&present, package));
+            found.extend(changes.into_iter().map(|change| {
+                format!(
+                    "wit/: {change}, but {version} is released ({RELEASED}/{name}): see the compatibility rules in the package's comment"
+                )
             }));
         }
     }

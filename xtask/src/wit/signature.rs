@@ -1,22 +1,23 @@
-//! Types and functions as WIT writes them.
+//! Formats types and functions in WIT syntax.
 
 use wit_bindgen_core::wit_parser::{Function, FunctionKind, Handle, Resolve, Type, TypeDefKind, TypeId};
 
-/// `get: func(watch: string, key: object-key) -> option<object>`, without the `self` of a method.
+/// Formats a function, such as `get: func(watch: string, key: object-key) -> option<object>`. Omits the `self` of a method.
 pub(super) fn function(resolve: &Resolve, function: &Function) -> String {
     let skipped = usize::from(matches!(function.kind, FunctionKind::Method(_)));
     let parameters: Vec<_> = function
         .params
         .iter()
         .skip(skipped)
-        .map(|parameter| format!("{}: {}", parameter.name, of(resolve, &parameter.ty)))
+        .map(|parameter| format!("{}: {}", parameter.name, type_name(resolve, &parameter.ty)))
         .collect();
-    let result = function.result.as_ref().map(|ty| format!(" -> {}", of(resolve, ty))).unwrap_or_default();
+    let result =
+        function.result.as_ref().map(|ty| format!(" -> {}", type_name(resolve, ty))).unwrap_or_default();
     format!("{}: func({}){result}", function.item_name(), parameters.join(", "))
 }
 
-/// A type where it is used: by its name, where it has one.
-pub(super) fn of(resolve: &Resolve, ty: &Type) -> String {
+/// Formats a use of a type: its name if it has one, otherwise its structure.
+pub(super) fn type_name(resolve: &Resolve, ty: &Type) -> String {
     match ty {
         Type::Bool => "bool".into(),
         Type::U8 => "u8".into(),
@@ -41,10 +42,10 @@ fn named(resolve: &Resolve, id: TypeId) -> String {
     if let Some(name) = &definition.name {
         return name.clone();
     }
-    let optional = |ty: &Option<Type>| ty.as_ref().map_or_else(|| "_".into(), |ty| of(resolve, ty));
+    let optional = |ty: &Option<Type>| ty.as_ref().map_or_else(|| "_".into(), |ty| type_name(resolve, ty));
     match &definition.kind {
-        TypeDefKind::Option(ty) => format!("option<{}>", of(resolve, ty)),
-        TypeDefKind::List(ty) => format!("list<{}>", of(resolve, ty)),
+        TypeDefKind::Option(ty) => format!("option<{}>", type_name(resolve, ty)),
+        TypeDefKind::List(ty) => format!("list<{}>", type_name(resolve, ty)),
         TypeDefKind::Handle(Handle::Own(resource)) => named(resolve, *resource),
         TypeDefKind::Handle(Handle::Borrow(resource)) => format!("borrow<{}>", named(resolve, *resource)),
         TypeDefKind::Result(result) => match (&result.ok, &result.err) {
@@ -53,22 +54,24 @@ fn named(resolve: &Resolve, id: TypeId) -> String {
             _ => format!("result<{}, {}>", optional(&result.ok), optional(&result.err)),
         },
         TypeDefKind::Tuple(tuple) => {
-            let types: Vec<_> = tuple.types.iter().map(|ty| of(resolve, ty)).collect();
+            let types: Vec<_> = tuple.types.iter().map(|ty| type_name(resolve, ty)).collect();
             format!("tuple<{}>", types.join(", "))
         }
         other => other.as_str().into(),
     }
 }
 
-/// A type's whole definition, so that two can be compared: `record { namespace: string, name: string }`.
+/// Formats a type's complete definition, such as `record { namespace: string, name: string }`, so that definitions can be compared.
 pub(super) fn definition(resolve: &Resolve, id: TypeId) -> String {
     let optional =
-        |ty: &Option<Type>| ty.as_ref().map(|ty| format!("({})", of(resolve, ty))).unwrap_or_default();
+        |ty: &Option<Type>| ty.as_ref().map(|ty| format!("({})", type_name(resolve, ty))).unwrap_or_default();
     let listed = |word: &str, members: Vec<String>| format!("{word} {{ {} }}", members.join(", "));
     match &resolve.types[id].kind {
         TypeDefKind::Record(record) => {
-            let fields =
-                record.fields.iter().map(|field| format!("{}: {}", field.name, of(resolve, &field.ty)));
+            let fields = record
+                .fields
+                .iter()
+                .map(|field| format!("{}: {}", field.name, type_name(resolve, &field.ty)));
             listed("record", fields.collect())
         }
         TypeDefKind::Variant(variant) => {
@@ -81,7 +84,7 @@ pub(super) fn definition(resolve: &Resolve, id: TypeId) -> String {
         TypeDefKind::Flags(flags) => {
             listed("flags", flags.flags.iter().map(|flag| flag.name.clone()).collect())
         }
-        TypeDefKind::Type(ty) => format!("type {}", of(resolve, ty)),
+        TypeDefKind::Type(ty) => format!("type {}", type_name(resolve, ty)),
         other => other.as_str().into(),
     }
 }

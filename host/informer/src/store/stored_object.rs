@@ -17,7 +17,7 @@ pub(crate) enum StoredObject {
 
 impl StoredObject {
     /// Wraps an object: as packed if it is a view of a packed object.
-    pub(crate) fn of(object: Object) -> Self {
+    pub(crate) fn new(object: Object) -> Self {
         match PackedObject::of(&object) {
             Some(packed) => Self::Packed(packed.clone()),
             None => Self::Plain(object),

@@ -1,4 +1,4 @@
-//! C: zig, wasi-sdk or clang, whichever is there; without any of them, zig from PyPI in the user's cache.
+//! Builds C projects with zig, wasi-sdk or clang, whichever is installed. If none is, downloads zig from PyPI into the user's cache.
 
 use std::env;
 use std::fs;
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::{Artifact, Job};
-use crate::Failed;
+use crate::CommandError;
 
-/// The release of zig that is fetched where there is no compiler.
-const ZIG: &str = "0.17.1";
+/// The zig release to download if no compiler is installed.
+const ZIG_VERSION: &str = "0.17.1";
 
-/// Flags of the compiler beside those of the project.
+/// Compiler flags in addition to the project's own.
 const FLAGS: [&str; 7] = [
     "-mexec-model=reactor",
     "-Os",
-    // For the functions' names, see `without_debug`.
+    // Keeps function names, see `strip_debug_sections`.
     "-g1",
     "-ffunction-sections",
     "-fdata-sections",
@@ -23,58 +23,58 @@ const FLAGS: [&str; 7] = [
     "-Wl,-z,stack-size=262144",
 ];
 
-pub(super) async fn build(job: &Job) -> Result<Artifact, Failed> {
-    let flags = project_flags(job.project()).map_err(|problem| job.failed(problem))?;
+pub(super) async fn build(job: &Job) -> Result<Artifact, CommandError> {
+    let flags = project_flags(job.project()).map_err(|problem| job.error(problem))?;
     let sdk = sdk_folder(job.project(), &flags).ok_or_else(|| {
-        job.failed(
-            "the SDK is not found: a line `-IFOLDER` of compile_flags.txt has to name the folder with pilothouse.c (without \
-             that file it is sdk); `pilothouse new NAME --lang c` makes a project that has it",
+        job.error(
+            "cannot find the SDK: add a line `-IFOLDER` to compile_flags.txt with the folder that contains pilothouse.c (the default \
+             without that file is sdk); `pilothouse new NAME --lang c` creates a project that includes the SDK",
         )
     })?;
-    let sources = sources(job.project()).map_err(|problem| job.failed(problem))?;
-    let compiler = compiler(job).await?;
+    let sources = sources(job.project()).map_err(|problem| job.error(problem))?;
+    let compiler = find_compiler(job).await?;
     let file = job.scratch().join("plugin.wasm");
     let mut command = compiler.command();
     command.args(FLAGS).args(&flags).args(&sources);
     command.arg(sdk.join("pilothouse.c")).arg(sdk.join("bindings/bindings.c")).arg("-o").arg(&file);
-    let said = job.run("compile", command).await?;
-    for line in said.stderr.lines() {
-        job.say(line);
+    let output = job.run("compile", command).await?;
+    for line in output.stderr.lines() {
+        job.print(line);
     }
-    let module = fs::read(&file).map_err(|error| job.failed(format_args!("{}: {error}", file.display())))?;
-    if let Some(module) = without_debug(&module) {
-        fs::write(&file, module).map_err(|error| job.failed(format_args!("{}: {error}", file.display())))?;
+    let module = fs::read(&file).map_err(|error| job.error(format_args!("{}: {error}", file.display())))?;
+    if let Some(module) = strip_debug_sections(&module) {
+        fs::write(&file, module).map_err(|error| job.error(format_args!("{}: {error}", file.display())))?;
     }
     Ok(Artifact { name: job.folder_name(), file })
 }
 
-/// A module without DWARF, which is ten times the code. The functions' names stay, for the backtrace of a trap: zig leaves both out or
-/// neither. None for what does not look like a module.
-fn without_debug(module: &[u8]) -> Option<Vec<u8>> {
+/// Returns the module without its DWARF sections, which are ten times as large as the code. Function names stay for the backtraces of
+/// traps; zig itself can only drop both or neither. Returns `None` if the bytes are not a module.
+fn strip_debug_sections(module: &[u8]) -> Option<Vec<u8>> {
     const HEADER: usize = 8;
-    let mut kept = module.get(..HEADER)?.to_vec();
+    let mut stripped = module.get(..HEADER)?.to_vec();
     let mut rest = module.get(HEADER..)?;
     while let Some(id) = rest.first() {
-        let (size, contents) = unsigned(rest.get(1..)?)?;
+        let (size, contents) = read_leb128(rest.get(1..)?)?;
         let section = rest.len() - contents.len() + size;
-        let (name_size, name) = unsigned(contents).unwrap_or((0, contents));
+        let (name_size, name) = read_leb128(contents).unwrap_or((0, contents));
         let is_debug = *id == 0 && name.get(..name_size).is_some_and(|name| name.starts_with(b".debug_"));
         if !is_debug {
-            kept.extend_from_slice(rest.get(..section)?);
+            stripped.extend_from_slice(rest.get(..section)?);
         }
         rest = rest.get(section..)?;
     }
-    Some(kept)
+    Some(stripped)
 }
 
-/// A number in LEB128, and what follows it.
-fn unsigned(bytes: &[u8]) -> Option<(usize, &[u8])> {
+/// Reads an unsigned LEB128 number of at most five bytes. Returns it and the bytes after it.
+fn read_leb128(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let end = bytes.iter().take(5).position(|byte| byte & 0x80 == 0)? + 1;
     let number = bytes[..end].iter().rev().fold(0, |number, byte| (number << 7) | usize::from(byte & 0x7f));
     Some((number, &bytes[end..]))
 }
 
-/// The lines of `compile_flags.txt`, which editors read too.
+/// Returns the lines of `compile_flags.txt`, a file that clangd reads, too. Without it, returns the flag for the default SDK folder.
 fn project_flags(project: &Path) -> Result<Vec<String>, String> {
     let file = project.join("compile_flags.txt");
     if !file.is_file() {
@@ -84,13 +84,13 @@ fn project_flags(project: &Path) -> Result<Vec<String>, String> {
     Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect())
 }
 
-/// The first folder for headers that has the SDK in it, as the flags write it.
+/// Returns the first include folder that contains the SDK, as written in the flags.
 fn sdk_folder(project: &Path, flags: &[String]) -> Option<PathBuf> {
     let folders = flags.iter().filter_map(|flag| flag.strip_prefix("-I")).map(PathBuf::from);
     folders.into_iter().find(|folder| project.join(folder).join("pilothouse.c").is_file())
 }
 
-/// The C files of the project and of its `src`, in order. A `test` folder has programs of its own.
+/// Returns the C files in the project's folder and in `src`, sorted. Other folders, such as `test`, contain separate programs.
 fn sources(project: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for folder in ["", "src"] {
@@ -100,84 +100,85 @@ fn sources(project: &Path) -> Result<Vec<PathBuf>, String> {
     }
     found.sort();
     if found.is_empty() {
-        return Err("there is no C file, neither here nor in src".to_owned());
+        return Err("found no C file in the project's folder or in src".to_owned());
     }
     Ok(found)
 }
 
-/// A compiler with a C library for WASI.
+/// A compiler that includes a C library for WASI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Compiler {
-    /// An executable of zig.
+    /// The zig executable.
     Zig(PathBuf),
-    /// zig as a Python package, by this Python.
+    /// The Python interpreter that has zig installed as the package `ziglang`.
     PythonZig(PathBuf),
-    /// clang, of wasi-sdk or of the system.
+    /// The clang executable of a wasi-sdk or of the system.
     Clang(PathBuf),
 }
 
 impl Compiler {
     fn command(&self) -> Command {
         match self {
-            Self::Zig(zig) => with(zig, &["cc", "-target", "wasm32-wasi"]),
-            Self::PythonZig(python) => with(python, &["-m", "ziglang", "cc", "-target", "wasm32-wasi"]),
-            Self::Clang(clang) => with(clang, &["--target=wasm32-wasi"]),
+            Self::Zig(zig) => command(zig, &["cc", "-target", "wasm32-wasi"]),
+            Self::PythonZig(python) => command(python, &["-m", "ziglang", "cc", "-target", "wasm32-wasi"]),
+            Self::Clang(clang) => command(clang, &["--target=wasm32-wasi"]),
         }
     }
 }
 
-fn with(program: &Path, arguments: &[&str]) -> Command {
+fn command(program: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments);
     command
 }
 
-/// What is there already, in the order of how much it was chosen: a variable, a program in PATH, what an earlier build fetched.
-async fn compiler(job: &Job) -> Result<Compiler, Failed> {
+/// Returns a compiler: the most explicit choice first (`WASI_SDK_PATH`), then zig in PATH, zig from an earlier download, Python's
+/// `ziglang`, and the system's clang. Downloads zig if there is none.
+async fn find_compiler(job: &Job) -> Result<Compiler, CommandError> {
     if let Some(folder) = env::var_os("WASI_SDK_PATH") {
         let clang = PathBuf::from(folder).join("bin/clang");
         if clang.is_file() {
             return Ok(Compiler::Clang(clang));
         }
-        return Err(job.failed(format_args!(
-            "WASI_SDK_PATH is set, but there is no {}; set it to the folder of a wasi-sdk, or unset it",
+        return Err(job.error(format_args!(
+            "WASI_SDK_PATH is set, but {} does not exist; set it to the folder of a wasi-sdk, or unset it",
             clang.display()
         )));
     }
-    if let Ok(zig) = job.tool("zig", "") {
+    if let Ok(zig) = job.find_tool("zig", "") {
         return Ok(Compiler::Zig(zig));
     }
-    let python = job.tool("python3", "").ok();
+    let python = job.find_tool("python3", "").ok();
     let cache = cache_folder(env::var_os("XDG_CACHE_HOME").as_deref(), env::var_os("HOME").as_deref());
     if let Some(zig) = cache.as_deref().map(zig_in).filter(|zig| zig.is_file()) {
         return Ok(Compiler::Zig(zig));
     }
-    let clang = job.tool("clang", "").ok();
+    let clang = job.find_tool("clang", "").ok();
     let (probed_python, probed_clang, scratch) = (python.clone(), clang.clone(), job.scratch().to_owned());
     let found = job
-        .blocking("look for a C compiler", move |_| {
+        .run_blocking("look for a C compiler", move |_| {
             let ziglang = probed_python
-                .filter(|python| succeeds(with(python, &["-c", "import ziglang"])))
+                .filter(|python| succeeds(command(python, &["-c", "import ziglang"])))
                 .map(Compiler::PythonZig);
-            ziglang.or_else(|| probed_clang.map(Compiler::Clang).filter(|clang| links(clang, &scratch)))
+            ziglang.or_else(|| probed_clang.map(Compiler::Clang).filter(|clang| can_link(clang, &scratch)))
         })
         .await?;
     match (found, python, cache) {
         (Some(compiler), _, _) => Ok(compiler),
-        (None, Some(python), Some(cache)) => fetch_zig(job, &python, &cache).await,
-        (None, ..) => Err(job.failed(nothing())),
+        (None, Some(python), Some(cache)) => download_zig(job, &python, &cache).await,
+        (None, ..) => Err(job.error(no_compiler_message())),
     }
 }
 
-fn nothing() -> String {
+fn no_compiler_message() -> String {
     format!(
-        "no C compiler for WebAssembly: neither zig in PATH, nor WASI_SDK_PATH, nor Python's ziglang, nor a clang with wasi-libc; \
-         install one: python3 -m pip install ziglang=={ZIG}, or on Debian: \
+        "found no C compiler for WebAssembly: no zig in PATH, no WASI_SDK_PATH, no ziglang in Python, no clang with wasi-libc; \
+         install one: python3 -m pip install ziglang=={ZIG_VERSION}, or on Debian: \
          sudo apt-get install clang lld wasi-libc libclang-rt-dev-wasm32"
     )
 }
 
-/// The user's cache, shared by projects: zig takes 80 MB to fetch.
+/// Returns the user's cache folder, which all projects share because zig is a download of 80 MB.
 fn cache_folder(xdg: Option<&std::ffi::OsStr>, home: Option<&std::ffi::OsStr>) -> Option<PathBuf> {
     let xdg = xdg.map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = xdg.or_else(|| Some(PathBuf::from(home?).join(".cache")))?;
@@ -185,38 +186,39 @@ fn cache_folder(xdg: Option<&std::ffi::OsStr>, home: Option<&std::ffi::OsStr>) -
 }
 
 fn zig_in(cache: &Path) -> PathBuf {
-    cache.join(format!("ziglang-{ZIG}")).join("ziglang").join("zig")
+    cache.join(format!("ziglang-{ZIG_VERSION}")).join("ziglang").join("zig")
 }
 
-/// Fetches zig into the cache: whole, or not at all.
-async fn fetch_zig(job: &Job, python: &Path, cache: &Path) -> Result<Compiler, Failed> {
-    let unusable =
-        |error: std::io::Error| job.failed(format_args!("{}: {error}; {}", cache.display(), nothing()));
-    fs::create_dir_all(cache).map_err(unusable)?;
-    let partial = tempfile::Builder::new().prefix(".ziglang-").tempdir_in(cache).map_err(unusable)?;
-    job.say(&format!(
-        "no C compiler for WebAssembly yet; fetching zig {ZIG} (80 MB) into {}",
+/// Downloads zig into the cache and moves it into place atomically.
+async fn download_zig(job: &Job, python: &Path, cache: &Path) -> Result<Compiler, CommandError> {
+    let cache_error = |error: std::io::Error| {
+        job.error(format_args!("{}: {error}; {}", cache.display(), no_compiler_message()))
+    };
+    fs::create_dir_all(cache).map_err(cache_error)?;
+    let partial = tempfile::Builder::new().prefix(".ziglang-").tempdir_in(cache).map_err(cache_error)?;
+    job.print(&format!(
+        "found no C compiler for WebAssembly; downloading zig {ZIG_VERSION} (80 MB) into {}",
         cache.display()
     ));
-    let mut command = with(
+    let mut pip = command(
         python,
         &["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target"],
     );
-    command.arg(partial.path()).arg(format!("ziglang=={ZIG}"));
-    if let Err(failed) = job.run("fetch zig", command).await {
-        job.say(&nothing());
-        return Err(failed);
+    pip.arg(partial.path()).arg(format!("ziglang=={ZIG_VERSION}"));
+    if let Err(error) = job.run("download zig", pip).await {
+        job.print(&no_compiler_message());
+        return Err(error);
     }
     let zig = zig_in(cache);
     let folder = zig.ancestors().nth(2).unwrap_or(cache);
-    // Another build may have been quicker; then its copy is as good.
+    // The rename fails if a concurrent build has finished the same download first. Its copy is used then.
     if fs::rename(partial.path(), folder).is_ok() {
         let _ = partial.keep();
     }
     if zig.is_file() {
         return Ok(Compiler::Zig(zig));
     }
-    Err(job.failed(format_args!("pip made no {}; {}", zig.display(), nothing())))
+    Err(job.error(format_args!("pip did not create {}; {}", zig.display(), no_compiler_message())))
 }
 
 fn succeeds(mut command: Command) -> bool {
@@ -224,15 +226,15 @@ fn succeeds(mut command: Command) -> bool {
     quiet.status().is_ok_and(|status| status.success())
 }
 
-/// Whether this clang has all that a plugin needs: the target, its linker, and a C library.
-fn links(compiler: &Compiler, scratch: &Path) -> bool {
-    let (source, made) = (scratch.join("probe.c"), scratch.join("probe.wasm"));
+/// Returns whether this clang can link a plugin: it needs the target, a linker for it and a C library.
+fn can_link(compiler: &Compiler, scratch: &Path) -> bool {
+    let (source, linked) = (scratch.join("probe.c"), scratch.join("probe.wasm"));
     let text = "#include <stdlib.h>\n#include <stdio.h>\nvoid *probe(char *t) { snprintf(t, 9, \"%g\", 1.0); return malloc(9); }\n";
     if fs::write(&source, text).is_err() {
         return false;
     }
     let mut command = compiler.command();
-    command.args(["-mexec-model=reactor", "-Wl,--export=probe"]).arg(source).arg("-o").arg(made);
+    command.args(["-mexec-model=reactor", "-Wl,--export=probe"]).arg(source).arg("-o").arg(linked);
     succeeds(command)
 }
 
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sdk_is_where_the_flags_say_and_else_in_sdk() {
+    fn sdk_folder_comes_from_the_flags_and_defaults_to_sdk() {
         let with_flags = project(&[
             ("compile_flags.txt", "-std=c11\n\n-Iinclude\n-Ivendor/ph\n"),
             ("include/other.h", ""),
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sources_are_those_of_the_project_and_not_its_tests() {
+    fn sources_exclude_tests_and_the_sdk() {
         let folder = project(&[
             ("b.c", ""),
             ("a.h", ""),
@@ -283,19 +285,19 @@ mod tests {
     }
 
     #[test]
-    fn debugging_information_goes_and_names_stay() {
+    fn stripping_removes_debug_sections_and_keeps_names() {
         let header = b"\0asm\x01\0\0\0".as_slice();
         let types = [1, 1, 0].as_slice();
         let names = [0, 5, 4, b'n', b'a', b'm', b'e'].as_slice();
         let debug = [&[0, 0x8f, 0x01, 11][..], b".debug_info", &[7; 131]].concat();
         let module = [header, types, &debug, names].concat();
-        assert_eq!(without_debug(&module), Some([header, types, names].concat()));
-        assert_eq!(without_debug(&module[..module.len() - 1]), None, "cut off");
-        assert_eq!(without_debug(b"elf"), None);
+        assert_eq!(strip_debug_sections(&module), Some([header, types, names].concat()));
+        assert_eq!(strip_debug_sections(&module[..module.len() - 1]), None, "truncated");
+        assert_eq!(strip_debug_sections(b"elf"), None);
     }
 
     #[test]
-    fn the_cache_is_the_users() {
+    fn cache_folder_follows_the_xdg_specification() {
         let cache =
             |xdg: Option<&str>, home: Option<&str>| cache_folder(xdg.map(str::as_ref), home.map(str::as_ref));
         assert_eq!(cache(Some("/x"), Some("/home/me")), Some(PathBuf::from("/x/pilothouse")));
@@ -307,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn every_compiler_is_asked_for_wasi() {
+    fn every_compiler_targets_wasi() {
         let line = |compiler: Compiler| format!("{:?}", compiler.command());
         assert_eq!(line(Compiler::Zig("/zig".into())), r#""/zig" "cc" "-target" "wasm32-wasi""#);
         assert!(line(Compiler::PythonZig("/py".into())).starts_with(r#""/py" "-m" "ziglang" "cc""#));

@@ -1,4 +1,4 @@
-//! A build under way: what a recipe may use.
+//! The services that a language's builder uses: finding and running tools, progress, and a scratch folder.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,9 +11,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Progress;
-use crate::Failed;
+use crate::CommandError;
 
-/// A build under way.
+/// A build in progress.
 #[derive(Debug)]
 pub(crate) struct Job {
     project: PathBuf,
@@ -22,17 +22,17 @@ pub(crate) struct Job {
     stop: CancellationToken,
 }
 
-/// What a tool that succeeded has said.
+/// The output of a tool that succeeded.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct ToolOutput {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// How long a tool may take to end when it is asked to.
-const GRACE: Duration = Duration::from_secs(2);
-/// How long output is still read after a tool's end: a process that it left behind may hold the pipe open.
-const LAST_OUTPUT: Duration = Duration::from_millis(500);
+/// How long a tool may take to exit after SIGTERM before it is killed.
+const GRACE_PERIOD: Duration = Duration::from_secs(2);
+/// How long to keep reading output after a tool has exited. A process that the tool left behind may hold the pipe open.
+const OUTPUT_DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl Job {
     pub(super) fn new(
@@ -44,118 +44,124 @@ impl Job {
         Self { project, scratch, progress, stop }
     }
 
-    /// The project's folder, absolute.
+    /// Returns the absolute path of the project's folder.
     pub(crate) fn project(&self) -> &Path {
         &self.project
     }
 
-    /// A folder for this build's own files; it goes when the build has ended.
+    /// Returns a folder for temporary files. It is removed at the end of the build.
     pub(crate) fn scratch(&self) -> &Path {
         &self.scratch
     }
 
-    /// The folder's name: what a project without a manifest is called.
+    /// Returns the name of the project's folder, which is the plugin's name if the project has no manifest.
     pub(crate) fn folder_name(&self) -> String {
         self.project.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Where the tool is in PATH.
+    /// Returns the path of a tool in PATH.
     ///
     /// # Errors
-    /// It is not: the text says what needs it and has `install`, the line that brings it, such as
-    /// `sudo apt-get install golang-go`, or an address and what to choose there.
-    pub(crate) fn tool(&self, name: &str, install: &str) -> Result<PathBuf, Failed> {
+    /// Errors if the tool is not in PATH. The text includes `install`: the command that installs it, such as
+    /// `sudo apt-get install golang-go`, or where to download it.
+    pub(crate) fn find_tool(&self, name: &str, install: &str) -> Result<PathBuf, CommandError> {
         find_in_path(name).ok_or_else(|| {
             let project = self.project.display();
-            Failed::Work(format!("{project}: {name} is needed and is not in PATH; install it: {install}"))
+            CommandError::Failure(format!(
+                "{project}: {name} is required but not in PATH; install it: {install}"
+            ))
         })
     }
 
-    /// A failure of this project, for faults that a recipe finds itself. The text says what is wrong and what to do.
-    pub(crate) fn failed(&self, problem: impl std::fmt::Display) -> Failed {
-        Failed::Work(format!("{}: {problem}", self.project.display()))
+    /// Returns an error about this project. `problem` says what is wrong and what to do.
+    pub(crate) fn error(&self, problem: impl std::fmt::Display) -> CommandError {
+        CommandError::Failure(format!("{}: {problem}", self.project.display()))
     }
 
-    /// Says a line to the person who waits.
-    pub(crate) fn say(&self, line: &str) {
-        self.progress.say(line);
+    /// Prints a line to the user.
+    pub(crate) fn print(&self, line: &str) {
+        self.progress.print(line);
     }
 
-    /// Runs a tool to its end, under the step's name. Its output is kept back, and shown if it fails. A command without a
-    /// directory of its own runs in the project's folder.
+    /// Runs a tool until it exits and shows the step's name as progress. The tool's output is captured, and printed only if the
+    /// tool fails. A command without a working directory runs in the project's folder.
+    ///
+    /// Cancelling the build or dropping the future terminates the tool and its child processes.
     ///
     /// # Errors
-    /// It cannot be started, it fails, or the build is interrupted (then it and its children are ended).
-    pub(crate) async fn run(&self, step: &str, mut command: Command) -> Result<Said, Failed> {
+    /// Errors if the tool cannot be started or fails, or the build is interrupted.
+    pub(crate) async fn run(&self, step: &str, mut command: Command) -> Result<ToolOutput, CommandError> {
         if command.get_current_dir().is_none() {
             command.current_dir(&self.project);
         }
         let program = command.get_program().to_string_lossy().into_owned();
         let mut command = tokio::process::Command::from(command);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        // A group of its own, so that the compilers behind cargo or npm end with it.
+        // A process group of its own, so that a signal also reaches the compilers that cargo or npm started.
         command.process_group(0);
-        let mut child =
-            command.spawn().map_err(|error| self.failed(format_args!("{step}: start {program}: {error}")))?;
-        let group = Group::of(&child);
-        let (stdout, stderr) = (Captured::from(child.stdout.take()), Captured::from(child.stderr.take()));
-        let waiting = async {
+        let mut child = command
+            .spawn()
+            .map_err(|error| self.error(format_args!("{step}: cannot start {program}: {error}")))?;
+        let group = ProcessGroup::of(&child);
+        let (stdout, stderr) =
+            (OutputCapture::from(child.stdout.take()), OutputCapture::from(child.stderr.take()));
+        let exit = async {
             let status = child.wait().await;
-            let _ = timeout(LAST_OUTPUT, async { (stdout.end().await, stderr.end().await) }).await;
+            let _ = timeout(OUTPUT_DRAIN_TIMEOUT, async { (stdout.end().await, stderr.end().await) }).await;
             status
         };
-        let ended = tokio::select! {
-            ended = self.progress.during(step, waiting) => ended,
+        let status = tokio::select! {
+            status = self.progress.show_while(step, exit) => status,
             () = self.stop.cancelled() => {
                 group.signal(Signal::TERM);
-                let _ = timeout(GRACE, child.wait()).await;
+                let _ = timeout(GRACE_PERIOD, child.wait()).await;
                 return Err(self.interrupted());
             }
         };
         let status =
-            ended.map_err(|error| self.failed(format_args!("{step}: wait for {program}: {error}")))?;
-        group.has_ended();
-        let said = Said { stdout: stdout.text(), stderr: stderr.text() };
+            status.map_err(|error| self.error(format_args!("{step}: cannot wait for {program}: {error}")))?;
+        group.disarm();
+        let output = ToolOutput { stdout: stdout.text(), stderr: stderr.text() };
         if status.success() {
-            return Ok(said);
+            return Ok(output);
         }
-        for line in said.stdout.lines().chain(said.stderr.lines()) {
-            self.progress.say(line);
+        for line in output.stdout.lines().chain(output.stderr.lines()) {
+            self.progress.print(line);
         }
-        Err(self.failed(format_args!("{step}: {program} failed ({status}); its output is above")))
+        Err(self.error(format_args!("{step}: {program} failed ({status}); see its output above")))
     }
 
-    /// Waits for something of our own, under the step's name.
+    /// Awaits a future and shows the step's name as progress.
     ///
     /// # Errors
-    /// The build is interrupted.
-    pub(crate) async fn wait<T>(&self, step: &str, work: impl Future<Output = T>) -> Result<T, Failed> {
+    /// Errors if the build is interrupted.
+    pub(crate) async fn wait<T>(&self, step: &str, work: impl Future<Output = T>) -> Result<T, CommandError> {
         tokio::select! {
-            done = self.progress.during(step, work) => Ok(done),
+            output = self.progress.show_while(step, work) => Ok(output),
             () = self.stop.cancelled() => Err(self.interrupted()),
         }
     }
 
-    /// As [`Job::wait`], for work that blocks. An interruption does not end the work itself.
+    /// Runs blocking work on another thread and shows the step's name as progress. An interruption does not stop the work itself.
     ///
     /// # Errors
-    /// The build is interrupted.
-    pub(crate) async fn blocking<T: Send + 'static>(
+    /// Errors if the work panics or the build is interrupted.
+    pub(crate) async fn run_blocking<T: Send + 'static>(
         &self,
         step: &str,
         work: impl FnOnce(&Progress) -> T + Send + 'static,
-    ) -> Result<T, Failed> {
+    ) -> Result<T, CommandError> {
         let progress = self.progress.clone();
         let work = tokio::task::spawn_blocking(move || work(&progress));
-        self.wait(step, work).await?.map_err(|error| self.failed(format_args!("{step}: {error}")))
+        self.wait(step, work).await?.map_err(|error| self.error(format_args!("{step}: {error}")))
     }
 
-    fn interrupted(&self) -> Failed {
-        self.failed("interrupted; what was there is still there")
+    fn interrupted(&self) -> CommandError {
+        self.error("interrupted; the previous plugin, if any, is unchanged")
     }
 }
 
-/// The executable of that name.
+/// Returns the first executable with this name in PATH.
 fn find_in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))
@@ -166,53 +172,55 @@ fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// A tool with all that it has started; ended when this is dropped before the tool has.
-struct Group(Option<Pid>);
+/// A tool and its child processes. Dropping it kills them all, unless [`ProcessGroup::disarm`] was called.
+struct ProcessGroup(Option<Pid>);
 
-impl Group {
+impl ProcessGroup {
     fn of(child: &tokio::process::Child) -> Self {
         Self(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)))
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(pid) = self.0 {
-            // It may have ended on its own in between.
+            // Fails if the group has exited in the meantime.
             let _ = kill_process_group(pid, signal);
         }
     }
 
-    fn has_ended(mut self) {
+    /// Prevents the kill on drop. Called once the tool has exited, because its process id may then be reused.
+    fn disarm(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
     }
 }
 
-/// A pipe that is read as it fills, so that its writer never waits.
-struct Captured {
+/// Captures a pipe's output in a background task, so that the writer never blocks on a full pipe.
+struct OutputCapture {
     bytes: Arc<Mutex<Vec<u8>>>,
     ended: CancellationToken,
 }
 
-impl Captured {
+impl OutputCapture {
     fn from(pipe: Option<impl AsyncRead + Unpin + Send + 'static>) -> Self {
         let (bytes, ended) = (Arc::<Mutex<Vec<u8>>>::default(), CancellationToken::new());
-        let (kept, end) = (Arc::clone(&bytes), ended.clone().drop_guard());
+        let (buffer, end_guard) = (Arc::clone(&bytes), ended.clone().drop_guard());
         tokio::spawn(async move {
-            let _end = end;
+            let _end_guard = end_guard;
             let Some(mut pipe) = pipe else { return };
             let mut chunk = vec![0; 8192];
             while let Ok(count @ 1..) = pipe.read(&mut chunk).await {
-                kept.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&chunk[..count]);
+                buffer.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&chunk[..count]);
             }
         });
         Self { bytes, ended }
     }
 
+    /// Completes when the pipe has been closed.
     async fn end(&self) {
         self.ended.cancelled().await;
     }
@@ -238,39 +246,39 @@ mod tests {
         command
     }
 
-    fn text(failed: Failed) -> String {
-        match failed {
-            Failed::Work(text) | Failed::Usage(text) => text,
+    fn text(error: CommandError) -> String {
+        match error {
+            CommandError::Failure(text) | CommandError::Usage(text) => text,
         }
     }
 
     #[tokio::test]
-    async fn the_output_of_a_tool_is_kept_apart() {
-        let said = job(&CancellationToken::new()).run("say", shell("echo out; echo err >&2")).await;
-        let said = said.expect("it succeeds");
-        assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("out\n", "err\n"));
+    async fn stdout_and_stderr_are_captured_separately() {
+        let output = job(&CancellationToken::new()).run("echo", shell("echo out; echo err >&2")).await;
+        let output = output.expect("it succeeds");
+        assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("out\n", "err\n"));
     }
 
     #[tokio::test]
-    async fn a_failing_tool_fails_the_step_by_name() {
-        let failed = job(&CancellationToken::new()).run("compile", shell("exit 3")).await.expect_err("fails");
-        let text = text(failed);
+    async fn error_of_a_failing_tool_names_the_step_and_the_exit_status() {
+        let error = job(&CancellationToken::new()).run("compile", shell("exit 3")).await.expect_err("fails");
+        let text = text(error);
         assert!(text.contains("compile: sh failed") && text.contains("exit status: 3"), "{text}");
     }
 
     #[tokio::test]
-    async fn a_missing_tool_gets_its_install_line() {
-        let failed =
-            job(&CancellationToken::new()).tool("no-such-tool", "apt install it").expect_err("missing");
-        let text = text(failed);
+    async fn error_of_a_missing_tool_says_how_to_install_it() {
+        let error =
+            job(&CancellationToken::new()).find_tool("no-such-tool", "apt install it").expect_err("missing");
+        let text = text(error);
         assert!(
-            text.contains("no-such-tool is needed") && text.ends_with("install it: apt install it"),
+            text.contains("no-such-tool is required") && text.ends_with("install it: apt install it"),
             "{text}"
         );
     }
 
     #[tokio::test]
-    async fn an_interruption_ends_the_tool_with_all_that_it_started() {
+    async fn an_interruption_terminates_the_tool_and_its_children() {
         let stop = CancellationToken::new();
         let folder = tempfile::tempdir().expect("a folder");
         let pid_file = folder.path().join("pid");
@@ -282,10 +290,10 @@ mod tests {
             stop.cancel();
         };
         let job = job(&stop);
-        let (ended, ()) = tokio::join!(job.run("sleep", shell(&script)), interrupt);
-        assert!(text(ended.expect_err("interrupted")).contains("interrupted"));
+        let (result, ()) = tokio::join!(job.run("sleep", shell(&script)), interrupt);
+        assert!(text(result.expect_err("interrupted")).contains("interrupted"));
         let pid = std::fs::read_to_string(&pid_file).expect("written");
-        // A process that has ended may still be listed until its new parent has asked for its end.
+        // A process that has exited remains as a zombie until its new parent waits for it.
         loop {
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
             if stat.is_empty() || stat.contains(") Z ") {
@@ -296,8 +304,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_left_behind_does_not_hold_the_step() {
-        let said = job(&CancellationToken::new()).run("leave", shell("sleep 5 & echo done")).await;
-        assert_eq!(said.expect("it succeeds").stdout, "done\n");
+    async fn a_background_process_does_not_delay_the_step() {
+        let output = job(&CancellationToken::new()).run("leave", shell("sleep 5 & echo done")).await;
+        assert_eq!(output.expect("it succeeds").stdout, "done\n");
     }
 }

@@ -1,77 +1,86 @@
-//! `pilothouse build`: from a project's folder to a plugin's file, whatever its language.
+//! `pilothouse build`: builds a project in any guest language into a plugin.
 //!
-//! A recipe per language runs the language's own tools and says which file they made. What all have in common is here:
-//! recognising the language, showing the steps, loading the result as the host would, and putting it in place whole.
+//! A builder per language runs the language's own tools and returns the file that they produced. This module does what all
+//! languages share: it detects the language, shows progress, checks the result as the host would load it, and moves it into place
+//! atomically.
 //!
-//! A recipe is a file of this folder with one function:
-//! `pub(super) async fn build(job: &Job) -> Result<Artifact, Failed>`. It finds its tools with [`Job::tool`], runs them
-//! with [`Job::run`] in the project's folder, and leaves nothing outside of it but in [`Job::scratch`].
+//! A builder is a module with the function `pub(super) async fn build(job: &Job) -> Result<Artifact, CommandError>`. It finds its tools
+//! with [`Job::find_tool`], runs them with [`Job::run`] in the project's folder, and writes nothing outside the project except below
+//! [`Job::scratch`].
 
 mod c;
+mod detect;
 mod go;
 mod job;
 mod js;
-mod language;
 mod progress;
 mod python;
 mod rust;
-mod sources;
+mod source_watcher;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use pilothouse_controller::PluginName;
+use pilothouse_toolchain::Language;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use detect::detect_language;
 pub(crate) use job::Job;
-pub(crate) use language::Language;
 pub(crate) use progress::Progress;
-pub(crate) use sources::Sources;
+pub(crate) use source_watcher::SourceWatcher;
 
-use crate::{Failed, checking};
+use crate::{CommandError, plugin_check};
 
-/// What a recipe made.
+/// The file that a builder produced.
 #[derive(Debug)]
 pub(crate) struct Artifact {
-    /// The project's own name, from its manifest where it has one.
+    /// The project's name: from its manifest if it has one, otherwise the folder's.
     pub(crate) name: String,
-    /// A component or a core module, anywhere on this machine.
+    /// Path of a component or a core module, anywhere on this machine.
     pub(crate) file: PathBuf,
 }
 
-/// Where the plugin goes.
+/// Where to write the plugin.
 #[derive(Clone, Debug)]
-pub(crate) enum Output {
-    /// Into this file.
+pub(crate) enum Destination {
+    /// To this file.
     File(PathBuf),
     /// Into this folder, as `NAME.wasm` with the project's name.
     Folder(PathBuf),
 }
 
-/// A plugin in its place.
+/// A plugin that was built, checked and moved to its destination.
 #[derive(Debug)]
-pub(crate) struct Built {
+pub(crate) struct BuiltPlugin {
     pub(crate) language: Language,
     pub(crate) file: PathBuf,
+    /// Size in bytes.
     pub(crate) size: u64,
-    /// What `check` warns of.
+    /// Warnings of the check.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Builds the project in `folder`. What lies at the output is replaced by a plugin that the host would run, or stays.
-/// Dropping the future, or cancelling `stop`, ends the tools.
+/// Builds the project in `folder`. Replaces the file at the destination only if the result is a plugin that the host would run.
+///
+/// Cancelling `stop` or dropping the future terminates the language's tools.
+///
+/// # Errors
+/// Errors if the language cannot be detected, a tool is missing or fails, or the host would not run the result.
 pub(crate) async fn build(
     folder: &Path,
-    output: &Output,
+    destination: &Destination,
     progress: &Progress,
     stop: &CancellationToken,
-) -> Result<Built, Failed> {
+) -> Result<BuiltPlugin, CommandError> {
     let project = fs::canonicalize(folder).map_err(|error| {
-        Failed::Usage(format!("{}: {error}; give the folder of a project", folder.display()))
+        CommandError::Usage(format!("{}: {error}; give the folder of a project", folder.display()))
     })?;
-    let language = Language::of(&project)?;
+    let language = detect_language(&project)?;
     let scratch = tempfile::Builder::new().prefix("pilothouse-build-").tempdir().map_err(|error| {
-        Failed::Work(format!("no folder for temporary files: {error}; set TMPDIR to one that can be written"))
+        CommandError::Failure(format!(
+            "cannot create a folder for temporary files: {error}; set TMPDIR to a writable folder"
+        ))
     })?;
     let job = Job::new(project, scratch.path().to_owned(), progress.clone(), stop.clone());
     let artifact = match language {
@@ -81,41 +90,51 @@ pub(crate) async fn build(
         Language::Go => go::build(&job).await?,
         Language::C => c::build(&job).await?,
     };
-    let target = match output {
-        Output::File(file) => file.clone(),
-        // A name with a slash in it would choose another folder; as one file's name it is refused as no label.
-        Output::Folder(folder) => folder.join(format!("{}.wasm", artifact.name.replace('/', "."))),
+    let target = match destination {
+        Destination::File(file) => file.clone(),
+        // A slash in the name would select another folder. With a dot instead, the name check below rejects it.
+        Destination::Folder(folder) => folder.join(format!("{}.wasm", artifact.name.replace('/', "."))),
     };
-    let warnings = put(&job, &artifact.file, &target).await?;
+    let warnings = check_and_install(&job, &artifact.file, &target).await?;
     let size = fs::metadata(&target).map(|metadata| metadata.len()).unwrap_or_default();
-    Ok(Built { language, file: target, size, warnings })
+    Ok(BuiltPlugin { language, file: target, size, warnings })
 }
 
-/// Puts the file in place by a rename, after it was checked beside that place under the name that it will have. A
-/// sidecar that lies at the target counts in the check.
-async fn put(job: &Job, made: &Path, target: &Path) -> Result<Vec<String>, Failed> {
+/// Checks the artifact in a temporary folder next to `target`, under its final name and with the sidecar at `target`, then
+/// renames it to `target`. Returns the warnings of the check.
+async fn check_and_install(job: &Job, artifact: &Path, target: &Path) -> Result<Vec<String>, CommandError> {
     if target.extension().is_none_or(|extension| extension != "wasm") {
-        return Err(Failed::Usage(format!("-o {}: a plugin's file ends in .wasm", target.display())));
+        return Err(CommandError::Usage(format!(
+            "-o {}: the name of a plugin file must end in .wasm",
+            target.display()
+        )));
     }
-    PluginName::of_file(target).map_err(|error| Failed::Usage(format!("{error}; or give -o NAME.wasm")))?;
+    PluginName::of_file(target)
+        .map_err(|error| CommandError::Usage(format!("{error}; or choose a name with -o NAME.wasm")))?;
     let folder = match target.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let failed = |error: std::io::Error| {
-        Failed::Work(format!("{}: {error}; choose another file with -o", target.display()))
+    let write_error = |error: std::io::Error| {
+        CommandError::Failure(format!(
+            "cannot write {}: {error}; choose another file with -o",
+            target.display()
+        ))
     };
-    fs::create_dir_all(folder).map_err(failed)?;
-    let staging = tempfile::Builder::new().prefix(".pilothouse-").tempdir_in(folder).map_err(failed)?;
+    fs::create_dir_all(folder).map_err(write_error)?;
+    let staging = tempfile::Builder::new().prefix(".pilothouse-").tempdir_in(folder).map_err(write_error)?;
     let staged = staging.path().join(target.file_name().unwrap_or_default());
-    fs::copy(made, &staged).map_err(|error| {
-        Failed::Work(format!("{}: {error}; the tools should have made it", made.display()))
+    fs::copy(artifact, &staged).map_err(|error| {
+        CommandError::Failure(format!(
+            "{}: {error}; the build tools should have created it",
+            artifact.display()
+        ))
     })?;
     let sidecar = target.with_extension("yaml");
     if sidecar.is_file() {
-        fs::copy(&sidecar, staged.with_extension("yaml")).map_err(failed)?;
+        fs::copy(&sidecar, staged.with_extension("yaml")).map_err(write_error)?;
     }
-    let report = job.wait("check", checking::passed(&staged)).await??;
-    fs::rename(&staged, target).map_err(failed)?;
+    let report = job.wait("check", plugin_check::require_runnable(&staged)).await??;
+    fs::rename(&staged, target).map_err(write_error)?;
     Ok(report.warnings)
 }

@@ -1,66 +1,66 @@
-//! The steps of a build, as the person who waits sees them: on standard error, and only those that take a while.
+//! Shows the progress of a build on standard error. Only steps that take longer than a second are shown.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::time::Duration;
 
 use tokio::time::{Instant, interval_at};
 
-/// Shows steps.
+/// Prints progress to standard error.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
-    /// One line is written over again and again.
+    /// Updates one terminal line in place instead of printing a line per update.
     rewrites: bool,
 }
 
-/// A step that is shorter is not shown.
-const A_WHILE: Duration = Duration::from_secs(1);
+/// A step that takes less than this is not shown.
+const SHOW_AFTER: Duration = Duration::from_secs(1);
 
 impl Progress {
-    /// For a command that has standard error to itself.
+    /// Returns progress for a command that is the only writer to standard error. Updates in place if that is a terminal.
     pub(crate) fn on_stderr() -> Self {
         Self { rewrites: stderr().is_terminal() }
     }
 
-    /// One line after another, also where others write in between.
+    /// Returns progress that never updates a line in place, for processes with several writers to standard error.
     pub(crate) fn plain() -> Self {
         Self { rewrites: false }
     }
 
-    /// Writes a line.
-    pub(crate) fn say(&self, line: &str) {
+    /// Prints a line.
+    pub(crate) fn print(&self, line: &str) {
         let clear = if self.rewrites { "\r\x1b[K" } else { "" };
-        // Nobody reading is no reason to stop building.
+        // A closed standard error must not stop the build.
         let _ = writeln!(stderr(), "{clear}{line}");
     }
 
-    /// Shows the step's name and its seconds while the work goes on, once it has taken a while.
-    pub(super) async fn during<T>(&self, step: &str, work: impl Future<Output = T>) -> T {
+    /// Awaits the work. Once it has taken longer than [`SHOW_AFTER`], shows the step's name and the elapsed seconds.
+    pub(super) async fn show_while<T>(&self, step: &str, work: impl Future<Output = T>) -> T {
         let started = Instant::now();
-        let mut ticks = interval_at(started + A_WHILE, A_WHILE);
+        let mut ticks = interval_at(started + SHOW_AFTER, SHOW_AFTER);
         let mut work = std::pin::pin!(work);
-        let mut shown = false;
-        let done = loop {
+        let mut is_shown = false;
+        let output = loop {
             tokio::select! {
                 biased;
-                done = &mut work => break done,
+                output = &mut work => break output,
                 _ = ticks.tick() => {
-                    self.tick(step, started.elapsed(), !shown);
-                    shown = true;
+                    self.show(step, started.elapsed(), !is_shown);
+                    is_shown = true;
                 }
             }
         };
-        if shown {
-            self.say(&format!("  {step}: {} s", started.elapsed().as_secs()));
+        if is_shown {
+            self.print(&format!("  {step}: {} s", started.elapsed().as_secs()));
         }
-        done
+        output
     }
 
-    fn tick(&self, step: &str, elapsed: Duration, first: bool) {
+    fn show(&self, step: &str, elapsed: Duration, is_first: bool) {
         if self.rewrites {
             let _ = write!(stderr(), "\r\x1b[K  {step} … {} s", elapsed.as_secs());
             let _ = stderr().flush();
-        } else if first {
-            self.say(&format!("  {step} …"));
+        } else if is_first {
+            self.print(&format!("  {step} …"));
         }
     }
 }

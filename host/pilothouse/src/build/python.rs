@@ -1,99 +1,99 @@
-//! Python: a virtual environment in the project, and in it the SDK, which knows how to make a plugin.
+//! Builds Python projects: installs the SDK into a virtual environment in the project and runs the SDK's build module.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use super::{Artifact, Job};
-use crate::Failed;
+use crate::CommandError;
 
-/// What the SDK's pyproject.toml asks for.
-const NEEDED: (u32, u32) = (3, 11);
+/// The oldest supported version, as in the SDK's pyproject.toml.
+const MIN_VERSION: (u32, u32) = (3, 11);
 const INSTALL: &str =
     "sudo apt-get install python3 python3-venv, or from https://python.org; version 3.11 or newer";
 const INSTALL_VENV: &str = "sudo apt-get install python3-venv";
 
-/// In the environment, once everything is installed: what it was made of.
+/// A file in the environment with the requirements that it was created from. Written once everything is installed.
 const STAMP: &str = "pilothouse-installed";
 
-/// Asks an interpreter for its version, and whether it can make environments: Debian takes that out of Python.
+/// Prints an interpreter's version and whether it can create environments, which Debian packages separately.
 const PROBE: &str = "import sys, importlib.util as util; \
                      print(*sys.version_info[:2], all(map(util.find_spec, ('venv', 'ensurepip'))))";
 
-pub(super) async fn build(job: &Job) -> Result<Artifact, Failed> {
+pub(super) async fn build(job: &Job) -> Result<Artifact, CommandError> {
     let environment = job.project().join(".venv");
     let python = environment.join("bin/python");
-    let wanted = wanted(job.project()).map_err(|problem| job.failed(problem))?;
+    let expected = expected_stamp(job.project()).map_err(|problem| job.error(problem))?;
     let stamp = environment.join(STAMP);
-    if !python.is_file() || fs::read_to_string(&stamp).ok().as_ref() != Some(&wanted) {
-        install(job, &environment).await?;
-        fs::write(&stamp, wanted)
-            .map_err(|error| job.failed(format_args!("{}: {error}", stamp.display())))?;
+    if !python.is_file() || fs::read_to_string(&stamp).ok().as_ref() != Some(&expected) {
+        create_environment(job, &environment).await?;
+        fs::write(&stamp, expected)
+            .map_err(|error| job.error(format_args!("{}: {error}", stamp.display())))?;
     }
     let file = job.scratch().join("plugin.wasm");
-    let mut command = clean(&python);
+    let mut command = python_command(&python);
     command.args(["-m", "pilothouse.build", "-o"]).arg(&file);
-    let said = job.run("componentize-py", command).await?;
-    let name = said.stdout.lines().last().unwrap_or_default().trim().to_owned();
+    let output = job.run("componentize-py", command).await?;
+    let name = output.stdout.lines().last().unwrap_or_default().trim().to_owned();
     Ok(Artifact { name: if name.is_empty() { job.folder_name() } else { name }, file })
 }
 
-/// Makes the environment anew and installs what the project names: an environment in which something was installed before may
-/// have been moved, and its tools with it.
-async fn install(job: &Job, environment: &Path) -> Result<(), Failed> {
-    let python = job.tool("python3", INSTALL)?;
-    let mut probe = clean(&python);
+/// Creates the environment and installs the project's requirements. Always starts from an empty environment, because the paths in
+/// an existing one are wrong if the project was moved.
+async fn create_environment(job: &Job, environment: &Path) -> Result<(), CommandError> {
+    let python = job.find_tool("python3", INSTALL)?;
+    let mut probe = python_command(&python);
     probe.args(["-c", PROBE]);
     let probed = job.run("look for Python", probe).await?.stdout;
-    check(&probed).map_err(|problem| job.failed(problem))?;
-    let mut make = clean(&python);
-    make.args(["-m", "venv", "--clear"]).arg(environment);
-    job.run("make .venv", make).await?;
-    let mut pip = clean(&environment.join("bin/python"));
+    check_interpreter(&probed).map_err(|problem| job.error(problem))?;
+    let mut venv = python_command(&python);
+    venv.args(["-m", "venv", "--clear"]).arg(environment);
+    job.run("create .venv", venv).await?;
+    let mut pip = python_command(&environment.join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", "requirements.txt"]);
     job.run("pip install", pip).await?;
     Ok(())
 }
 
-/// An interpreter that takes its libraries from where it is, whatever environment the caller is in.
-fn clean(python: &Path) -> Command {
+/// Returns a command for an interpreter that ignores the caller's virtual environment.
+fn python_command(python: &Path) -> Command {
     let mut command = Command::new(python);
     command.env_remove("PYTHONHOME").env_remove("VIRTUAL_ENV").env("PYTHONDONTWRITEBYTECODE", "1");
     command
 }
 
-/// What the environment is to be made of: where it is, what the project requires, and what those requirements that are folders
-/// say of themselves.
-fn wanted(project: &Path) -> Result<String, String> {
+/// Returns everything that the environment depends on: the project's path, its requirements, and the manifests of requirements that
+/// are folders. The environment is recreated when this changes.
+fn expected_stamp(project: &Path) -> Result<String, String> {
     let requirements = fs::read_to_string(project.join("requirements.txt")).map_err(|error| {
-        format!("requirements.txt: {error}; it names at least the SDK, by the folder where it is: -e ./sdk")
+        format!("requirements.txt: {error}; it must list at least the SDK's folder: -e ./sdk")
     })?;
-    let mut wanted = format!("{}\n{requirements}", project.display());
+    let mut stamp = format!("{}\n{requirements}", project.display());
     for folder in requirements.lines().filter_map(|line| line.trim().strip_prefix("-e ")) {
         let manifest = project.join(folder.trim()).join("pyproject.toml");
-        wanted.push_str(&fs::read_to_string(&manifest).map_err(|error| {
-            format!("requirements.txt has {folder}, and {}: {error}; correct the path", manifest.display())
+        stamp.push_str(&fs::read_to_string(&manifest).map_err(|error| {
+            format!("requirements.txt lists {folder}, but {}: {error}; correct the path", manifest.display())
         })?);
     }
-    Ok(wanted)
+    Ok(stamp)
 }
 
-/// Whether what the probe printed will do.
-fn check(probed: &str) -> Result<(), String> {
-    let mut words = probed.split_whitespace();
-    let mut number = || words.next()?.parse::<u32>().ok();
+/// Errors if the output of [`PROBE`] shows an interpreter that is too old or cannot create environments.
+fn check_interpreter(probed: &str) -> Result<(), String> {
+    let mut fields = probed.split_whitespace();
+    let mut number = || fields.next()?.parse::<u32>().ok();
     let (Some(major), Some(minor)) = (number(), number()) else {
-        return Err(format!("python3 does not tell its version, but {probed:?}; install it: {INSTALL}"));
+        return Err(format!("python3 printed {probed:?} instead of its version; install it: {INSTALL}"));
     };
-    if (major, minor) < NEEDED {
+    if (major, minor) < MIN_VERSION {
         return Err(format!(
-            "python3 is {major}.{minor}, and the SDK needs {}.{} or newer; install it: {INSTALL}",
-            NEEDED.0, NEEDED.1
+            "python3 is {major}.{minor}, but the SDK requires {}.{} or newer; install it: {INSTALL}",
+            MIN_VERSION.0, MIN_VERSION.1
         ));
     }
-    if words.next() != Some("True") {
+    if fields.next() != Some("True") {
         return Err(format!(
-            "python3 has no venv, which makes the project's .venv; install it: {INSTALL_VENV}"
+            "python3 has no venv module, which creates the project's .venv; install it: {INSTALL_VENV}"
         ));
     }
     Ok(())
@@ -104,14 +104,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_python_that_will_not_do_gets_the_line_that_brings_one() {
-        assert_eq!(check("3 11 True\n"), Ok(()));
-        assert_eq!(check("4 0 True"), Ok(()));
-        let old = check("3 9 True").expect_err("too old");
-        assert!(old.contains("python3 is 3.9") && old.contains("apt-get install python3 "), "{old}");
-        let bare = check("3 12 False").expect_err("no venv");
-        assert!(bare.ends_with("install it: sudo apt-get install python3-venv"), "{bare}");
-        assert!(check("").is_err());
+    fn an_unsuitable_python_is_rejected_with_the_command_that_installs_one() {
+        assert_eq!(check_interpreter("3 11 True\n"), Ok(()));
+        assert_eq!(check_interpreter("4 0 True"), Ok(()));
+        let too_old = check_interpreter("3 9 True").expect_err("too old");
+        assert!(
+            too_old.contains("python3 is 3.9") && too_old.contains("apt-get install python3 "),
+            "{too_old}"
+        );
+        let no_venv = check_interpreter("3 12 False").expect_err("no venv");
+        assert!(no_venv.ends_with("install it: sudo apt-get install python3-venv"), "{no_venv}");
+        assert!(check_interpreter("").is_err());
     }
 
     fn project(requirements: &str) -> tempfile::TempDir {
@@ -123,24 +126,24 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_is_made_again_when_the_sdk_the_requirements_or_the_place_change() {
+    fn stamp_changes_with_the_sdk_the_requirements_and_the_project_path() {
         let project_folder = project("-e ./sdk\n");
-        let before = wanted(project_folder.path()).expect("readable");
-        assert_eq!(wanted(project_folder.path()).as_ref(), Ok(&before));
+        let before = expected_stamp(project_folder.path()).expect("readable");
+        assert_eq!(expected_stamp(project_folder.path()).as_ref(), Ok(&before));
         fs::write(project_folder.path().join("sdk/pyproject.toml"), "second").expect("written");
-        let after = wanted(project_folder.path()).expect("readable");
+        let after = expected_stamp(project_folder.path()).expect("readable");
         assert_ne!(after, before);
         fs::write(project_folder.path().join("requirements.txt"), "-e ./sdk\nsix\n").expect("written");
-        assert_ne!(wanted(project_folder.path()).expect("readable"), after);
-        assert_ne!(wanted(project("-e ./sdk\n").path()).expect("readable"), before);
+        assert_ne!(expected_stamp(project_folder.path()).expect("readable"), after);
+        assert_ne!(expected_stamp(project("-e ./sdk\n").path()).expect("readable"), before);
     }
 
     #[test]
-    fn an_sdk_that_is_not_there_is_named() {
-        let error = wanted(project("-e ../nowhere\n").path()).expect_err("no such folder");
+    fn error_names_a_missing_sdk_folder() {
+        let error = expected_stamp(project("-e ../nowhere\n").path()).expect_err("no such folder");
         assert!(error.contains("../nowhere") && error.contains("correct the path"), "{error}");
         let empty = tempfile::tempdir().expect("a folder");
-        let error = wanted(empty.path()).expect_err("no requirements");
+        let error = expected_stamp(empty.path()).expect_err("no requirements");
         assert!(error.contains("-e ./sdk"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! `pilothouse apiserver`: the embedded API server alone.
+//! `pilothouse apiserver`: runs only the embedded API server.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,13 +10,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::listen;
 use crate::cli::{AllowedHosts, Apiserver, Authorization, TestFaults};
-use crate::{Failed, Outcome, output, shutdown};
+use crate::{CommandError, CommandResult, output, shutdown};
 
-pub(crate) async fn run(flags: Apiserver) -> Outcome {
+pub(crate) async fn run(flags: Apiserver) -> CommandResult {
     let shutdown = shutdown::on_signal()?;
     let listener = listen::bind("--listen", flags.listen).await?;
-    let address = listen::local(&listener)?;
-    let server = build(&Serving {
+    let address = listen::local_address(&listener)?;
+    let server = build(&ApiServerFlags {
         authorization: flags.authorization,
         insecure_http: flags.insecure_http,
         hosts: &flags.hosts,
@@ -24,24 +24,24 @@ pub(crate) async fn run(flags: Apiserver) -> Outcome {
     });
     write_kubeconfig(&server, address, &flags.kubeconfig_out)?;
     let serving = start(&server, listener, &shutdown);
-    output::line(format_args!("API server  {}", server.url(address)));
-    output::line(format_args!("kubeconfig  {}", flags.kubeconfig_out.display()));
+    output::print_line(format_args!("API server  {}", server.url(address)));
+    output::print_line(format_args!("kubeconfig  {}", flags.kubeconfig_out.display()));
     shutdown.cancelled().await;
-    // Watches have no end of their own: they are cut.
+    // Watches do not end by themselves, so the server is not drained.
     serving.abort();
     Ok(())
 }
 
-/// The flags of the embedded API server.
-pub(crate) struct Serving<'a> {
+/// The flags of the embedded API server, which `apiserver` and `dev` share.
+pub(crate) struct ApiServerFlags<'a> {
     pub(crate) authorization: Authorization,
     pub(crate) insecure_http: bool,
     pub(crate) hosts: &'a AllowedHosts,
     pub(crate) faults: &'a TestFaults,
 }
 
-/// The server that the flags describe.
-pub(crate) fn build(flags: &Serving<'_>) -> ApiServer {
+/// Creates the server that the flags describe.
+pub(crate) fn build(flags: &ApiServerFlags<'_>) -> ApiServer {
     let authorization = match flags.authorization {
         Authorization::AlwaysAllow => pilothouse_apiserver::Authorization::AlwaysAllow,
         Authorization::Rbac => pilothouse_apiserver::Authorization::Rbac,
@@ -55,7 +55,7 @@ pub(crate) fn build(flags: &Serving<'_>) -> ApiServer {
         .build()
 }
 
-/// Starts the API on its socket, with the simulated controllers behind it.
+/// Starts serving on the listener, and starts the simulated controllers.
 pub(crate) fn start(
     server: &ApiServer,
     listener: TcpListener,
@@ -65,13 +65,13 @@ pub(crate) fn start(
     tokio::spawn(async move {
         let _controllers = server.run_controllers(shutdown.clone());
         if let Err(error) = server.serve(listener, shutdown).await {
-            tracing::error!("the API server stopped: {error}");
+            tracing::error!("the embedded API server stopped: {error}");
         }
     })
 }
 
-pub(crate) fn write_kubeconfig(server: &ApiServer, address: SocketAddr, path: &Path) -> Outcome {
+pub(crate) fn write_kubeconfig(server: &ApiServer, address: SocketAddr, path: &Path) -> CommandResult {
     server
         .write_kubeconfig(path, address)
-        .map_err(|error| Failed::Usage(format!("--kubeconfig-out: {error}")))
+        .map_err(|error| CommandError::Usage(format!("--kubeconfig-out: {error}")))
 }

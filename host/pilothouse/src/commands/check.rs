@@ -1,94 +1,96 @@
-//! `pilothouse check`: what loading a plugin would find.
+//! `pilothouse check`: loads a plugin without running it and reports what it is and needs.
 
 use pilothouse_controller::descriptor::{Index, Trigger};
 use pilothouse_controller::{CheckReport, CheckedWatch, Right, Verdict, printable};
 use serde_json::json;
 
 use crate::cli::Check;
-use crate::{Failed, Outcome, checking, output};
+use crate::{CommandError, CommandResult, output, plugin_check};
 
-pub(crate) async fn run(flags: Check) -> Outcome {
-    let report = match checking::report(&flags.file, flags.kubeconfig.as_deref()).await {
+pub(crate) async fn run(flags: Check) -> CommandResult {
+    let report = match plugin_check::check_file(&flags.file, flags.kubeconfig.as_deref()).await {
         Ok(report) => report,
-        Err(Failed::Work(problem)) if flags.json => {
-            // What could not be loaded has no more to report, and a reader of JSON still gets an object.
+        Err(CommandError::Failure(problem)) if flags.json => {
+            // Nothing else is known about a file that cannot be loaded, but consumers of JSON still get an object.
             let document = json!({"runs": false, "problems": [problem]});
-            output::line(format_args!("{document:#}"));
-            return Err(Failed::Work(problem));
+            output::print_line(format_args!("{document:#}"));
+            return Err(CommandError::Failure(problem));
         }
-        Err(failed) => return Err(failed),
+        Err(error) => return Err(error),
     };
     if flags.json {
-        let text = serde_json::to_string_pretty(&report).map_err(|error| Failed::Work(error.to_string()))?;
-        output::line(text);
+        let text = serde_json::to_string_pretty(&report)
+            .map_err(|error| CommandError::Failure(error.to_string()))?;
+        output::print_line(text);
     } else {
-        print(&report);
+        print_report(&report);
     }
-    if report.runs { Ok(()) } else { Err(checking::failed(&flags.file, &report)) }
+    if report.runs { Ok(()) } else { Err(plugin_check::problems_error(&flags.file, &report)) }
 }
 
-/// The text is the plugin's in part: it must not steer the terminal.
-fn line(label: &str, text: &str) {
-    output::line(format_args!("  {label:<9} {}", printable(text)));
+/// Prints a labelled line. Escapes control characters, because parts of the text come from the plugin.
+fn print_field(label: &str, text: &str) {
+    output::print_line(format_args!("  {label:<9} {}", printable(text)));
 }
 
-fn print(report: &CheckReport) {
+fn print_report(report: &CheckReport) {
     let title = [report.name.as_str(), &report.version].join(" ");
     let dash = if report.summary.is_empty() { "" } else { " — " };
-    output::line(printable(&format!("{}{dash}{}", title.trim_end(), report.summary)));
+    output::print_line(printable(&format!("{}{dash}{}", title.trim_end(), report.summary)));
     let form = if report.form == "component" { "a component" } else { "a core module" };
-    line("file", &format!("{form} of {} KiB, sha256 {}", report.size.div_ceil(1024), report.digest));
+    print_field("file", &format!("{form} of {} KiB, sha256 {}", report.size.div_ceil(1024), report.digest));
     let exports = report.exports.join(", ");
-    line(
+    print_field(
         "contract",
         &format!("pilothouse:controller@{}, world {}: exports {exports}", report.contract, report.world),
     );
-    line("imports", &imports(&report.imports));
-    line("limits", &limits(report));
+    print_field("imports", &describe_imports(&report.imports));
+    print_field("limits", &describe_limits(report));
     for watch in &report.watches {
-        line("watches", &watched(watch));
+        print_field("watches", &describe_watch(watch));
     }
     for rule in &report.writes {
         let (verbs, resources) = (rule.verbs.join(","), rule.resources.join(","));
-        let place = if rule.namespaces.is_empty() {
+        let namespaces = if rule.namespaces.is_empty() {
             String::new()
         } else {
             format!(" in {}", rule.namespaces.join(","))
         };
-        line("writes", &format!("{verbs} {resources} of group {:?}{place}", rule.api_groups.join(",")));
+        let group = rule.api_groups.join(",");
+        print_field("writes", &format!("{verbs} {resources} of group {group:?}{namespaces}"));
     }
     if !report.http.is_empty() {
-        line("sends", &format!("HTTP requests to {}", report.http.join(", ")));
+        print_field("sends", &format!("HTTP requests to {}", report.http.join(", ")));
     }
     for crd in &report.crds {
-        line("brings", &format!("the CRD {crd}"));
+        print_field("installs", &format!("CRD {crd}"));
     }
-    line("rights", &rights(&report.rights));
+    print_field("rights", &describe_rights(&report.rights));
     for text in &report.log {
-        line("logged", text);
+        print_field("logged", text);
     }
     for warning in &report.warnings {
-        line("warning", warning);
+        print_field("warning", warning);
     }
     for problem in &report.problems {
-        line("PROBLEM", problem);
+        print_field("PROBLEM", problem);
     }
 }
 
-/// Short: of the contract's interfaces the names alone.
-fn imports(imports: &[String]) -> String {
-    let short = |name: &String| match name.strip_prefix("pilothouse:controller/") {
+/// Returns the imports, with the contract's own interfaces shortened to their names.
+fn describe_imports(imports: &[String]) -> String {
+    let shorten = |name: &String| match name.strip_prefix("pilothouse:controller/") {
         Some(rest) => rest.split('@').next().unwrap_or(rest).to_owned(),
         None => name.clone(),
     };
     if imports.is_empty() {
-        "nothing".to_owned()
+        "none".to_owned()
     } else {
-        imports.iter().map(short).collect::<Vec<_>>().join(", ")
+        imports.iter().map(shorten).collect::<Vec<_>>().join(", ")
     }
 }
 
-fn limits(report: &CheckReport) -> String {
+fn describe_limits(report: &CheckReport) -> String {
     let limits = &report.limits;
     let guest = &limits.effective.guest;
     let workers =
@@ -102,12 +104,12 @@ fn limits(report: &CheckReport) -> String {
     )
 }
 
-fn watched(checked: &CheckedWatch) -> String {
+fn describe_watch(checked: &CheckedWatch) -> String {
     let watch = &checked.watch;
     let served = match checked.served {
         Verdict::Yes => "served",
         Verdict::No => "NOT SERVED",
-        Verdict::ByOwnCrd => "by the plugin's own CRD",
+        Verdict::ByOwnCrd => "served by the plugin's own CRD",
         Verdict::Unverified => "unverified",
     };
     let mut text = format!("{}: {} in {} ({served})", watch.name, watch.kind, watch.api_version);
@@ -120,7 +122,7 @@ fn watched(checked: &CheckedWatch) -> String {
         }
     }
     if let Some(trigger) = &watch.trigger {
-        text += &format!(", queues {}", queued(trigger));
+        text += &format!(", queues {}", describe_trigger(trigger));
     }
     if !watch.predicate.is_empty() {
         text += &format!(" when {}", watch.predicate);
@@ -129,39 +131,40 @@ fn watched(checked: &CheckedWatch) -> String {
         text += ", notifies";
     }
     if !watch.indexes.is_empty() {
-        let indexes: Vec<_> = watch.indexes.iter().map(indexed).collect();
+        let indexes: Vec<_> = watch.indexes.iter().map(describe_index).collect();
         text += &format!(", indexes {}", indexes.join(", "));
     }
     text
 }
 
-fn queued(trigger: &Trigger) -> String {
+/// Returns which objects a change queues, as the object of the verb "queues".
+fn describe_trigger(trigger: &Trigger) -> String {
     match trigger {
         Trigger::Itself => "itself".to_owned(),
         Trigger::Owner { watch } => format!("its controlling owner in {watch}"),
         Trigger::OwnerAny { watch } => format!("its owners in {watch}"),
-        Trigger::Label { key, watch } => format!("whom label {key} names in {watch}"),
-        Trigger::Field { path, watch, .. } => format!("whom {path} names in {watch}"),
-        Trigger::Index { watch, index } => format!("whom index {index} of {watch} has"),
+        Trigger::Label { key, watch } => format!("the object in {watch} named by label {key}"),
+        Trigger::Field { path, watch, .. } => format!("the objects in {watch} named by {path}"),
+        Trigger::Index { watch, index } => format!("the objects in {watch} with its key in index {index}"),
     }
 }
 
-fn indexed(index: &Index) -> String {
+fn describe_index(index: &Index) -> String {
     let Index { name, label, annotation, field, owner, .. } = index;
-    let way = match (label, annotation, field, owner) {
+    let source = match (label, annotation, field, owner) {
         (Some(label), ..) => format!("label {label}"),
         (_, Some(annotation), ..) => format!("annotation {annotation}"),
         (_, _, Some(field), _) => field.clone(),
         (.., true) => "owner".to_owned(),
         _ => "computed".to_owned(),
     };
-    format!("{name} ({way})")
+    format!("{name} ({source})")
 }
 
-fn rights(rights: &[Right]) -> String {
-    let count = |wanted: Verdict| rights.iter().filter(|right| right.allowed == wanted).count();
+fn describe_rights(rights: &[Right]) -> String {
+    let count = |verdict: Verdict| rights.iter().filter(|right| right.allowed == verdict).count();
     if count(Verdict::Unverified) == rights.len() {
-        return "unverified: give --kubeconfig to ask a server; `pilothouse rbac` prints the roles"
+        return "unverified: pass --kubeconfig to review them in a cluster; `pilothouse rbac` prints the roles"
             .to_owned();
     }
     format!("{} of {} allowed", count(Verdict::Yes), rights.len())

@@ -1,35 +1,35 @@
-//! `pilothouse dev`: the embedded API server and the host in one process.
+//! `pilothouse dev`: runs the embedded API server and the host in one process.
 
 use pilothouse_controller::GrantMode;
 
 use super::host::{HostFlags, run as run_host};
-use super::rebuild::Rebuild;
+use super::rebuild::Rebuilder;
 use super::{apiserver, listen};
 use crate::cli::Dev;
-use crate::{Outcome, output, shutdown};
+use crate::{CommandResult, output, shutdown};
 
-pub(crate) async fn run(flags: Dev) -> Outcome {
+pub(crate) async fn run(flags: Dev) -> CommandResult {
     let shutdown = shutdown::on_signal()?;
-    let rebuild = match flags.build {
-        Some(project) => Some(Rebuild::new(project, flags.plugins.clone())?),
+    let rebuilder = match flags.build {
+        Some(project) => Some(Rebuilder::new(project, flags.plugins.clone())?),
         None => None,
     };
     let api_listener = listen::bind("--api-listen", flags.api_listen).await?;
     let listener = listen::bind("--listen", flags.listen).await?;
-    let server = apiserver::build(&apiserver::Serving {
+    let server = apiserver::build(&apiserver::ApiServerFlags {
         authorization: flags.authorization,
         insecure_http: flags.insecure_http,
         hosts: &flags.hosts,
         faults: &flags.faults,
     });
-    let address = listen::local(&api_listener)?;
+    let address = listen::local_address(&api_listener)?;
     apiserver::write_kubeconfig(&server, address, &flags.kubeconfig_out)?;
     let serving = apiserver::start(&server, api_listener, &shutdown);
-    output::line(format_args!("API server  {}", server.url(address)));
-    output::line(format_args!("kubeconfig  {}", flags.kubeconfig_out.display()));
-    output::line(format_args!("plugins     {}", flags.plugins.display()));
-    output::line(format_args!("status      http://{}/", listen::local(&listener)?));
-    // In process: the host's own requests cross no socket, and are the administrator's.
+    output::print_line(format_args!("API server  {}", server.url(address)));
+    output::print_line(format_args!("kubeconfig  {}", flags.kubeconfig_out.display()));
+    output::print_line(format_args!("plugins     {}", flags.plugins.display()));
+    output::print_line(format_args!("status      http://{}/", listen::local_address(&listener)?));
+    // The host's own requests do not go through a socket and have administrator rights.
     let client = kube::Client::new(server.service(), "default");
     let host = HostFlags {
         plugins: flags.plugins,
@@ -42,12 +42,12 @@ pub(crate) async fn run(flags: Dev) -> Outcome {
         streaming_lists: true,
         test: flags.test,
     };
-    let building = rebuild.map(|rebuild| tokio::spawn(rebuild.run(shutdown.clone())));
-    let outcome = run_host(host, client, listener, shutdown).await;
-    if let Some(building) = building {
-        // It ends its tools, and takes away what it had begun.
-        let _ = building.await;
+    let rebuild_task = rebuilder.map(|rebuilder| tokio::spawn(rebuilder.run(shutdown.clone())));
+    let result = run_host(host, client, listener, shutdown).await;
+    if let Some(task) = rebuild_task {
+        // Waits until the task has terminated its tools and removed its temporary files.
+        let _ = task.await;
     }
     serving.abort();
-    outcome
+    result
 }

@@ -1,4 +1,4 @@
-//! The plugin host with its HTTP surface: what `dev` and `run` have in common.
+//! Runs the plugin host and its status server, for `dev` and `run`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,44 +13,45 @@ use tokio_util::sync::CancellationToken;
 use super::compile;
 use super::ingest::IngestThread;
 use crate::cli::{CacheCompression, TestHooks};
-use crate::shutdown::GRACE;
-use crate::{Failed, Outcome, http};
+use crate::shutdown::GRACE_PERIOD;
+use crate::{CommandError, CommandResult, http};
 
-/// How long a plugin file must look the same before it is loaded.
-const SETTLE: Duration = Duration::from_millis(200);
-/// How often it is reviewed what service accounts may read.
-const REVIEW: Duration = Duration::from_secs(30);
+/// How long a plugin file must stay unchanged before it is loaded.
+const SETTLE_TIME: Duration = Duration::from_millis(200);
+/// How often service accounts' read permissions are re-checked.
+const ACCESS_REVIEW_INTERVAL: Duration = Duration::from_secs(30);
 
-/// What differs between `dev` and `run`.
+/// The settings that differ between `dev` and `run`.
 pub(crate) struct HostFlags {
     pub(crate) plugins: PathBuf,
-    /// DNS names that the status port answers to.
+    /// DNS names that the status server accepts in the `Host` header.
     pub(crate) allowed_hosts: Vec<String>,
-    /// The API server as `host:port`.
+    /// Address of the API server as `host:port`.
     pub(crate) api_server: String,
     pub(crate) grant_crds: bool,
     pub(crate) grants: GrantMode,
-    /// Where compiled plugins are kept, if not in the usual place.
+    /// Directory for compiled plugins; `None` for the default.
     pub(crate) cache_dir: Option<PathBuf>,
     pub(crate) cache_compression: CacheCompression,
-    /// Whether lists are asked for as streams first.
+    /// Whether to try a streaming list (WatchList) before a plain list.
     pub(crate) streaming_lists: bool,
     pub(crate) test: TestHooks,
 }
 
-/// Runs plugins until shutdown.
+/// Runs plugins until `shutdown` is cancelled, then drains them for at most [`GRACE_PERIOD`].
 pub(crate) async fn run(
     flags: HostFlags,
     clients: impl Into<Clients>,
     listener: TcpListener,
     shutdown: CancellationToken,
-) -> Outcome {
-    check_directory(&flags.plugins)?;
-    compile::allow_open_files();
+) -> CommandResult {
+    create_directory(&flags.plugins)?;
+    compile::raise_open_file_limit();
     let engine = Engine::new(compile::engine_options(flags.cache_dir))
-        .map_err(|error| Failed::Work(format!("the wasm engine: {error}")))?;
-    let ingest = IngestThread::start()
-        .map_err(|error| Failed::Work(format!("the thread of the watches cannot be started: {error}")))?;
+        .map_err(|error| CommandError::Failure(format!("cannot start the wasm engine: {error}")))?;
+    let ingest = IngestThread::start().map_err(|error| {
+        CommandError::Failure(format!("cannot start the thread that reads watches: {error}"))
+    })?;
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let options = HostOptions {
@@ -60,9 +61,9 @@ pub(crate) async fn run(
         grants: flags.grants,
         instance: instance(),
         namespace: namespace(),
-        settle: SETTLE,
+        settle: SETTLE_TIME,
         file_events: true,
-        review_every: flags.test.test_review_every.map_or(REVIEW, Duration::from_millis),
+        review_every: flags.test.test_review_every.map_or(ACCESS_REVIEW_INTERVAL, Duration::from_millis),
         informer_runtime: Some(ingest.runtime()),
         compress_caches: flags.cache_compression == CacheCompression::Zstd,
         streaming_lists: flags.streaming_lists,
@@ -70,41 +71,45 @@ pub(crate) async fn run(
     };
     let host = PluginHost::new(options, clients, engine, metrics);
     host.register_informers(&mut registry);
-    let surface = http::Surface::new(host.clone(), registry);
+    let state = http::AppState::new(host.clone(), registry);
     let guard = RequestGuard::new(false, &flags.allowed_hosts);
-    let serving = tokio::spawn(http::serve(listener, surface, guard, shutdown.clone()));
+    let serving = tokio::spawn(http::serve(listener, state, guard, shutdown.clone()));
     let running = tokio::spawn({
         let (host, shutdown) = (host.clone(), shutdown.clone());
         async move { host.run(shutdown).await }
     });
     shutdown.cancelled().await;
-    match tokio::time::timeout(GRACE, running).await {
+    match tokio::time::timeout(GRACE_PERIOD, running).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => return Err(Failed::Work(format!("the plugin host ended badly: {error}"))),
-        Err(_) => tracing::warn!("not all work ended within {} s; it is cut off", GRACE.as_secs()),
+        Ok(Err(error)) => {
+            return Err(CommandError::Failure(format!("the plugin host stopped unexpectedly: {error}")));
+        }
+        Err(_) => {
+            tracing::warn!("some work did not finish within {} s and is aborted", GRACE_PERIOD.as_secs());
+        }
     }
     serving.abort();
     drop(ingest);
     Ok(())
 }
 
-/// An absent directory is made: its absence is no mistake, a file in its place is.
-fn check_directory(directory: &Path) -> Outcome {
+/// Creates the plugins directory if it does not exist.
+fn create_directory(directory: &Path) -> CommandResult {
     std::fs::create_dir_all(directory).map_err(|error| {
-        Failed::Usage(format!(
-            "--plugins {}: {error}; give a directory that can be read",
+        CommandError::Usage(format!(
+            "--plugins {}: {error}; give a directory that exists or can be created",
             directory.display()
         ))
     })
 }
 
-/// What tells this process from others in Events: the pod's name in a cluster.
+/// Returns the name that identifies this process in Events: in a cluster, the pod's.
 fn instance() -> String {
     std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "pilothouse".to_owned())
 }
 
-/// The host's namespace, as a Deployment gives it by the downward API.
+/// Returns the host's namespace, which a Deployment sets through the downward API.
 fn namespace() -> String {
-    let given = std::env::var("POD_NAMESPACE").ok().filter(|name| !name.is_empty());
-    given.unwrap_or_else(|| "default".to_owned())
+    let namespace = std::env::var("POD_NAMESPACE").ok().filter(|name| !name.is_empty());
+    namespace.unwrap_or_else(|| "default".to_owned())
 }

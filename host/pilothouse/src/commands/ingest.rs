@@ -1,15 +1,15 @@
-//! The thread on which all watches are read.
+//! The thread that reads all watches.
 //!
-//! A watch that comes in many small chunks, as real API servers write them, passes from its connection's task to its informer
-//! chunk by chunk. Between threads each hand-over wakes a sleeping thread, which costs several times as much as the reading;
-//! on one thread the tasks take turns. One is enough: it reads some hundred thousand events a second.
+//! API servers write a watch in many small chunks, and each chunk passes from the connection's task to the informer's. If these tasks
+//! run on different threads, each chunk wakes a sleeping thread, which costs several times as much as reading it. On one thread the
+//! tasks take turns. One thread is enough: it reads a few hundred thousand events per second.
 
 use std::io;
 
 use tokio::runtime::{Builder, Handle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Ends with its owner, and its informers with it.
+/// A single-threaded runtime on its own thread. Dropping this stops the runtime and all tasks on it.
 pub(super) struct IngestThread {
     runtime: Handle,
     _stop: DropGuard,
@@ -27,6 +27,7 @@ impl IngestThread {
         Ok(Self { runtime: handle, _stop: stop.drop_guard() })
     }
 
+    /// Returns a handle for spawning tasks on the thread.
     pub(super) fn runtime(&self) -> Handle {
         self.runtime.clone()
     }

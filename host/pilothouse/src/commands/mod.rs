@@ -1,4 +1,4 @@
-//! One file per subcommand.
+//! The subcommands, one module each, and what several of them share.
 
 pub(crate) mod apiserver;
 pub(crate) mod build;

@@ -1,4 +1,4 @@
-//! `pilothouse dev --build`: the project is built into the plugins directory, now and after each save.
+//! `pilothouse dev --build`: builds a project into the plugins directory at start and after each change.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,65 +6,67 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::Failed;
-use crate::build::{Language, Output, Progress, Sources, build};
+use crate::CommandError;
+use crate::build::{Destination, Progress, SourceWatcher, build, detect_language};
 
-/// Between two looks at the sources. A save counts when nothing has changed from one look to the next.
-const LOOK: Duration = Duration::from_millis(250);
+/// How often the sources are polled. A build starts after a poll that found no further changes.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A project and where its plugin goes.
-pub(crate) struct Rebuild {
+/// Rebuilds a project whenever its sources change.
+pub(crate) struct Rebuilder {
     project: PathBuf,
     plugins: PathBuf,
-    sources: Sources,
+    sources: SourceWatcher,
 }
 
-impl Rebuild {
+impl Rebuilder {
+    /// Creates a rebuilder that writes the plugin into the `plugins` folder.
+    ///
     /// # Errors
-    /// The folder is no project.
-    pub(crate) fn new(project: PathBuf, plugins: PathBuf) -> Result<Self, Failed> {
-        Language::of(&project)?;
-        let sources = Sources::of(&project, &plugins);
+    /// Errors if the language of the project cannot be detected.
+    pub(crate) fn new(project: PathBuf, plugins: PathBuf) -> Result<Self, CommandError> {
+        detect_language(&project)?;
+        let sources = SourceWatcher::new(&project, &plugins);
         Ok(Self { project, plugins, sources })
     }
 
-    /// Builds until `stop`: one build at a time, and one more when something has changed meanwhile. A build that fails is
-    /// told and leaves the plugin as it is.
+    /// Builds at once and after each change, until `stop` is cancelled. Changes during a build lead to one more build. A build that
+    /// fails prints its error and leaves the current plugin in place.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let progress = Progress::plain();
-        let output = Output::Folder(self.plugins.clone());
+        let output = Destination::Folder(self.plugins.clone());
         while !stop.is_cancelled() {
-            progress.say(&format!("building {}", self.project.display()));
+            progress.print(&format!("building {}", self.project.display()));
             let started = Instant::now();
             match build(&self.project, &output, &progress, &stop).await {
                 Ok(built) => {
                     for warning in &built.warnings {
-                        progress.say(&format!("warning: {warning}"));
+                        progress.print(&format!("warning: {warning}"));
                     }
                     let (file, seconds) = (built.file.display(), started.elapsed().as_secs());
-                    progress.say(&format!("built {file} in {seconds} s"));
+                    progress.print(&format!("built {file} in {seconds} s"));
                 }
                 Err(_) if stop.is_cancelled() => return,
-                Err(Failed::Work(problem) | Failed::Usage(problem)) => {
-                    progress.say(&format!("not built: {problem}"));
-                    progress.say("what was built before stays; save a change to try again");
+                Err(CommandError::Failure(problem) | CommandError::Usage(problem)) => {
+                    progress.print(&format!("build failed: {problem}"));
+                    progress.print("the previous version keeps running; save a change to build again");
                 }
             }
             tokio::select! {
-                () = self.changed() => {}
+                () = self.wait_for_change() => {}
                 () = stop.cancelled() => return,
             }
         }
     }
 
-    /// Waits until the sources differ from those of the last look, and hold still.
-    async fn changed(&mut self) {
-        while !self.sources.look() {
-            sleep(LOOK).await;
+    /// Waits until the sources have changed and then stayed unchanged for one [`POLL_INTERVAL`].
+    async fn wait_for_change(&mut self) {
+        while !self.sources.poll_changed() {
+            sleep(POLL_INTERVAL).await;
         }
         loop {
-            sleep(LOOK).await;
-            if !self.sources.look() {
+            sleep(POLL_INTERVAL).await;
+            if !self.sources.poll_changed() {
                 return;
             }
         }

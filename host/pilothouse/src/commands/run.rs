@@ -1,4 +1,4 @@
-//! `pilothouse run`: plugins against a real API server.
+//! `pilothouse run`: runs plugins against a Kubernetes cluster.
 
 use std::path::{Path, PathBuf};
 
@@ -8,54 +8,54 @@ use serde::Deserialize;
 use super::host::{HostFlags, run as run_host};
 use super::listen;
 use crate::cli::{CacheCompression, Run};
-use crate::{Failed, Outcome, cluster, output, shutdown};
+use crate::{CommandError, CommandResult, cluster, output, shutdown};
 
-/// The host's configuration file.
+/// The host's configuration file (`--config`).
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct HostConfig {
-    /// Whether the CRDs that plugins bring are applied, unless a sidecar says otherwise. Off: in a shared cluster that
-    /// is the operator's decision.
+    /// Whether the host applies the CRDs of plugins, unless a sidecar says otherwise. Default: false, because in a shared cluster
+    /// this is the operator's decision.
     #[serde(default)]
     pub(super) grant_crds: bool,
-    /// What a plugin gets of what its sidecar does not mention.
+    /// Default grants: what a plugin may access when its sidecar does not say.
     #[serde(default)]
     pub(super) grants: GrantMode,
-    /// The objects that are kept in memory.
+    /// Settings of the object cache.
     #[serde(default)]
     pub(super) cache: CacheConfig,
-    /// How watches get what there is at their beginning.
+    /// How a watch obtains its initial state.
     #[serde(default)]
-    pub(super) lists: Lists,
+    pub(super) lists: ListMode,
 }
 
-/// API servers compress plain lists and no streams: which is the quicker depends on the link.
+/// How a watch obtains its initial state. API servers compress plain lists but not streams, so the faster mode depends on the link.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Lists {
-    /// As the beginning of the watch, where the server can do that.
+pub(super) enum ListMode {
+    /// A streaming list (WatchList), or a plain list if the server does not support streaming.
     #[default]
     Streaming,
-    /// By themselves.
+    /// A plain list before the watch.
     Plain,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct CacheConfig {
-    /// Whether they are compressed.
+    /// Compression of cached objects in memory.
     #[serde(default)]
     pub(super) compression: CacheCompression,
 }
 
-pub(crate) async fn run(flags: Run) -> Outcome {
+pub(crate) async fn run(flags: Run) -> CommandResult {
     let shutdown = shutdown::on_signal()?;
-    let config = config(flags.config.as_deref())?;
+    let config = read_config(flags.config.as_deref())?;
     let (clients, api_server) =
         cluster::connect(flags.kubeconfig.as_deref(), flags.context.as_deref()).await?;
     let listener = listen::bind("--listen", flags.listen).await?;
-    output::line(format_args!("plugins     {}", flags.plugins.display()));
-    output::line(format_args!("status      http://{}/", listen::local(&listener)?));
+    output::print_line(format_args!("plugins     {}", flags.plugins.display()));
+    output::print_line(format_args!("status      http://{}/", listen::local_address(&listener)?));
     let host = HostFlags {
         plugins: PathBuf::from(&flags.plugins),
         allowed_hosts: flags.hosts.allowed_hosts,
@@ -64,24 +64,24 @@ pub(crate) async fn run(flags: Run) -> Outcome {
         grants: flags.grants.map_or(config.grants, GrantMode::from),
         cache_dir: flags.cache.cache_dir,
         cache_compression: flags.cache.cache_compression.unwrap_or(config.cache.compression),
-        streaming_lists: config.lists == Lists::Streaming,
+        streaming_lists: config.lists == ListMode::Streaming,
         test: flags.test,
     };
     run_host(host, clients, listener, shutdown).await
 }
 
-pub(super) fn config(path: Option<&Path>) -> Result<HostConfig, Failed> {
+/// Reads the configuration file. Without one, returns the defaults.
+pub(super) fn read_config(path: Option<&Path>) -> Result<HostConfig, CommandError> {
     let Some(path) = path else { return Ok(HostConfig::default()) };
-    let refused = |problem: String| {
-        Failed::Usage(format!(
-            "--config {}: {problem}; the members are grantCrds, grants, cache.compression and lists",
-            path.display()
-        ))
+    let config_error = |problem: String, remedy: &str| {
+        CommandError::Usage(format!("--config {}: {problem}; {remedy}", path.display()))
     };
-    let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| config_error(error.to_string(), "give the path of a readable YAML file"))?;
     serde_saphyr::from_str(&text).map_err(|error| {
         let text = error.to_string();
-        refused(text.lines().next().unwrap_or_default().to_owned())
+        let first_line = text.lines().next().unwrap_or_default().to_owned();
+        config_error(first_line, "the supported fields are grantCrds, grants, cache.compression and lists")
     })
 }
 
@@ -90,24 +90,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_member_of_the_configuration_has_its_default() {
+    fn configuration_fields_are_optional_and_have_defaults() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("config.yaml");
         let read = |text: &str| {
             std::fs::write(&path, text).expect("written");
-            let config = config(Some(&path)).expect("a configuration");
+            let config = read_config(Some(&path)).expect("a configuration");
             (config.grant_crds, config.cache.compression)
         };
         assert_eq!(read("{}"), (false, CacheCompression::None));
         assert_eq!(read("grantCrds: true\ncache: {}\n"), (true, CacheCompression::None));
         assert_eq!(read("cache:\n  compression: zstd\n"), (false, CacheCompression::Zstd));
         assert_eq!(read("cache: {compression: none}"), (false, CacheCompression::None));
-        let none = config(None).expect("no file");
-        assert_eq!((none.cache.compression, none.lists), (CacheCompression::None, Lists::Streaming));
-        assert_eq!(none.grants, GrantMode::Declared);
+        let defaults = read_config(None).expect("no file");
+        assert_eq!(
+            (defaults.cache.compression, defaults.lists),
+            (CacheCompression::None, ListMode::Streaming)
+        );
+        assert_eq!(defaults.grants, GrantMode::Declared);
         std::fs::write(&path, "grants: explicit").expect("written");
-        assert_eq!(config(Some(&path)).expect("a configuration").grants, GrantMode::Explicit);
+        assert_eq!(read_config(Some(&path)).expect("a configuration").grants, GrantMode::Explicit);
         std::fs::write(&path, "lists: plain").expect("written");
-        assert_eq!(config(Some(&path)).expect("a configuration").lists, Lists::Plain);
+        assert_eq!(read_config(Some(&path)).expect("a configuration").lists, ListMode::Plain);
     }
 }

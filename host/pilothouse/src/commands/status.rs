@@ -1,40 +1,42 @@
-//! `pilothouse status`: the plugins of a running host.
+//! `pilothouse status`: shows the plugins of a running host.
 
 use pilothouse_controller::{HostMemoryStatus, PluginStatus, printable};
 use serde::Deserialize;
 
 use super::remote;
 use crate::cli::Status;
-use crate::{Failed, Outcome, output};
+use crate::{CommandError, CommandResult, output};
 
 #[derive(Deserialize)]
 struct Plugins {
     plugins: Vec<PluginStatus>,
 }
 
-pub(crate) async fn run(flags: Status) -> Outcome {
+pub(crate) async fn run(flags: Status) -> CommandResult {
     let text = remote::get_text(&flags.server.server, "/api/plugins").await?;
     if flags.json {
-        output::line(text);
+        output::print_line(text);
         return Ok(());
     }
-    let Plugins { plugins } = serde_json::from_str(&text)
-        .map_err(|error| Failed::Work(format!("{}: not a Pilothouse host: {error}", flags.server.server)))?;
+    let Plugins { plugins } = serde_json::from_str(&text).map_err(|error| {
+        let server = &flags.server.server;
+        CommandError::Failure(format!("{server}: the response is not that of a Pilothouse host: {error}"))
+    })?;
     if plugins.is_empty() {
-        output::line(format_args!("no plugins; drop a .wasm into the host's plugins directory"));
+        output::print_line(format_args!("no plugins; copy a .wasm file into the host's plugins directory"));
         return Ok(());
     }
     let rows: Vec<[String; 7]> = plugins.iter().map(row).collect();
-    let head =
+    let header =
         ["NAME", "VERSION", "STATE", "GENERATION", "QUEUE", "RECONCILES", "HOST-MEMORY"].map(str::to_owned);
     let width = |column: usize| {
-        rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or_default()
+        rows.iter().chain([&header]).map(|row| row[column].chars().count()).max().unwrap_or_default()
     };
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    for row in [&head].into_iter().chain(&rows) {
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    for row in [&header].into_iter().chain(&rows) {
         let cells: Vec<String> =
             row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        output::line(format_args!("{}", cells.join("   ").trim_end()));
+        output::print_line(format_args!("{}", cells.join("   ").trim_end()));
     }
     for plugin in plugins.iter().filter(|plugin| !plugin.error.is_empty()) {
         let since = match plugin.since.as_str() {
@@ -42,7 +44,7 @@ pub(crate) async fn run(flags: Status) -> Outcome {
             since => format!(" ({} since {since})", plugin.state.as_str()),
         };
         let (name, error) = (printable(&plugin.name), printable(&plugin.error));
-        output::line(format_args!("{name}: {error}{}", printable(&since)));
+        output::print_line(format_args!("{name}: {error}{}", printable(&since)));
     }
     Ok(())
 }
@@ -60,7 +62,8 @@ fn row(plugin: &PluginStatus) -> [String; 7] {
     ]
 }
 
-/// What the host holds for a plugin, and of which limit: `3/64Mi`. A host before this column says nothing of it.
+/// Returns the memory that the host holds for a plugin and its limit, such as `3/64Mi`. Returns `-` for an older host, which does not
+/// report it.
 fn host_memory(memory: &HostMemoryStatus) -> String {
     match memory.limit {
         0 => "-".to_owned(),
@@ -83,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_plugin_says_of_itself_steers_no_terminal() {
+    fn control_characters_in_plugin_text_are_escaped() {
         let plugin = serde_json::json!({
             "name": "p", "version": "1\u{1b}[2J\n\u{9b}\u{202e}", "state": "running", "generation": 1, "error": "",
             "digest": "", "queueDepth": 0, "counters": {},

@@ -1,4 +1,4 @@
-//! What the host serves on `--listen`. The paths are public, and all of them read only.
+//! The HTTP server on `--listen`: health, metrics, status and logs. The paths are public API, and all are read-only.
 
 mod page;
 #[cfg(test)]
@@ -24,34 +24,34 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// What the handlers share.
+/// State shared by the handlers.
 #[derive(Clone)]
-pub(crate) struct Surface {
+pub(crate) struct AppState {
     host: PluginHost,
     registry: Arc<Registry>,
 }
 
-impl Surface {
+impl AppState {
     pub(crate) fn new(host: PluginHost, registry: Registry) -> Self {
         Self { host, registry: Arc::new(registry) }
     }
 }
 
-/// Connections that may be open: browsers, scrapes, probes, and who follows the logs.
-const CONNECTIONS: usize = 256;
+/// Maximum number of open connections, among them one for each client that follows the logs.
+const MAX_CONNECTIONS: usize = 256;
 
-/// Serves until shutdown.
+/// Serves requests until `shutdown` is cancelled.
 pub(crate) async fn serve(
     listener: TcpListener,
-    surface: Surface,
+    state: AppState,
     guard: RequestGuard,
     shutdown: CancellationToken,
 ) {
-    let listening = Listening { listener, tls: None, connections: CONNECTIONS };
-    listen::serve(listening, routes(surface, guard), shutdown).await;
+    let listening = Listening { listener, tls: None, connections: MAX_CONNECTIONS };
+    listen::serve(listening, routes(state, guard), shutdown).await;
 }
 
-fn routes(surface: Surface, guard: RequestGuard) -> Router {
+fn routes(state: AppState, guard: RequestGuard) -> Router {
     Router::new()
         .route("/", get(page))
         .route("/healthz", get(async || "ok"))
@@ -60,12 +60,12 @@ fn routes(surface: Surface, guard: RequestGuard) -> Router {
         .route("/api/plugins", get(plugins))
         .route("/api/logs", get(logs))
         .route("/debug/informers", get(informers))
-        .with_state(surface)
+        .with_state(state)
         .layer(from_fn_with_state(Arc::new(guard), protect))
 }
 
-/// What keeps browsers from showing an answer to, or inside, pages of other sites.
-const PROTECTION: [(HeaderName, HeaderValue); 3] = [
+/// Response headers that stop browsers from exposing responses to, or embedding them in, pages of other sites.
+const SECURITY_HEADERS: [(HeaderName, HeaderValue); 3] = [
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (
         header::CONTENT_SECURITY_POLICY,
@@ -74,54 +74,54 @@ const PROTECTION: [(HeaderName, HeaderValue); 3] = [
     (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
 ];
 
-/// Answers requests that a page of another site may have caused with 403.
+/// Rejects with 403 any request that a page of another site may have triggered, and adds [`SECURITY_HEADERS`] to each response.
 async fn protect(State(guard): State<Arc<RequestGuard>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let mut response = match guard.check(&parts) {
         Ok(()) => next.run(Request::from_parts(parts, body)).await,
         Err(refusal) => (StatusCode::FORBIDDEN, format!("{refusal}\n")).into_response(),
     };
-    response.headers_mut().extend(PROTECTION);
+    response.headers_mut().extend(SECURITY_HEADERS);
     response
 }
 
-async fn page(State(surface): State<Surface>) -> Html<String> {
-    Html(page::render(&surface.host.status()))
+async fn page(State(state): State<AppState>) -> Html<String> {
+    Html(page::render(&state.host.status()))
 }
 
-async fn ready(State(surface): State<Surface>) -> Response {
-    if surface.host.is_ready() {
+async fn ready(State(state): State<AppState>) -> Response {
+    if state.host.is_ready() {
         return "ok".into_response();
     }
-    let on_their_way: Vec<_> = surface
+    let plugin_states: Vec<_> = state
         .host
         .status()
         .iter()
         .map(|plugin: &PluginStatus| format!("{}: {}", plugin.name, plugin.state.as_str()))
         .collect();
-    (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}\n", on_their_way.join(", "))).into_response()
+    (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}\n", plugin_states.join(", "))).into_response()
 }
 
-async fn metrics(State(surface): State<Surface>) -> Response {
-    surface.host.observe_queues();
+async fn metrics(State(state): State<AppState>) -> Response {
+    state.host.observe_queues();
     let mut text = String::new();
-    if let Err(error) = encode(&mut text, &surface.registry) {
+    if let Err(error) = encode(&mut text, &state.registry) {
         return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response();
     }
     text.truncate(text.trim_end_matches("# EOF\n").len());
-    surface.host.guest_metrics().encode(&mut text);
+    state.host.guest_metrics().encode(&mut text);
     text.push_str("# EOF\n");
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, content_type)], text).into_response()
 }
 
-async fn plugins(State(surface): State<Surface>) -> Response {
-    axum::Json(json!({"plugins": surface.host.status()})).into_response()
+async fn plugins(State(state): State<AppState>) -> Response {
+    axum::Json(json!({"plugins": state.host.status()})).into_response()
 }
 
-/// For a bug report: the state of every informer, without any object's content.
-async fn informers(State(surface): State<Surface>) -> Response {
-    axum::Json(json!({"informers": surface.host.informers()})).into_response()
+/// Returns the state of every informer, for bug reports. Contains no object content.
+async fn informers(State(state): State<AppState>) -> Response {
+    axum::Json(json!({"informers": state.host.informers()})).into_response()
 }
 
 #[derive(Deserialize)]
@@ -131,49 +131,49 @@ struct LogsQuery {
     follow: bool,
 }
 
-async fn logs(State(surface): State<Surface>, Query(query): Query<LogsQuery>) -> Response {
+async fn logs(State(state): State<AppState>, Query(query): Query<LogsQuery>) -> Response {
     let plugin =
         match query.plugin.as_deref().map(|name| PluginName::of_file(Path::new(&format!("{name}.wasm")))) {
             None => None,
             Some(Ok(name)) => Some(name),
             Some(Err(error)) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
         };
-    let known = |name: &PluginName| surface.host.status().iter().any(|status| status.name == name.as_str());
-    if let Some(name) = plugin.as_ref().filter(|name| !known(name)) {
-        let text = format!("there is no plugin {:?}; see /api/plugins for those there are\n", name.as_str());
+    let is_known = |name: &PluginName| state.host.status().iter().any(|status| status.name == name.as_str());
+    if let Some(name) = plugin.as_ref().filter(|name| !is_known(name)) {
+        let text = format!("no plugin {:?}; /api/plugins lists the plugins of this host\n", name.as_str());
         return (StatusCode::NOT_FOUND, text).into_response();
     }
-    let lines = log_lines(surface.host.logs().clone(), plugin, query.follow);
+    let lines = log_lines(state.host.logs().clone(), plugin, query.follow);
     ([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(lines)).into_response()
 }
 
-/// The kept lines as NDJSON; with `follow`, then each new one, without end.
+/// Streams the retained log lines as NDJSON. With `follow`, then streams each new line and never ends.
 fn log_lines(
     logs: PluginLogs,
     plugin: Option<PluginName>,
     follow: bool,
 ) -> impl futures::Stream<Item = Result<String, Infallible>> {
-    let first = (logs, plugin, 0, false);
-    futures::stream::unfold(first, move |(logs, plugin, seen, told)| async move {
-        if told && !follow {
+    let initial = (logs, plugin, 0, false);
+    futures::stream::unfold(initial, move |(logs, plugin, last_sequence, sent_backlog)| async move {
+        if sent_backlog && !follow {
             return None;
         }
-        let mut seen = seen;
+        let mut last_sequence = last_sequence;
         loop {
-            if told {
-                logs.wait_after(seen).await;
+            if sent_backlog {
+                logs.wait_after(last_sequence).await;
             }
-            let all_after = logs.after(seen, None).last().map_or(seen, |line| line.sequence);
-            let lines = logs.after(seen, plugin.as_ref());
-            let last = lines.last().map_or(all_after, |line| line.sequence.max(all_after));
+            // Advances past other plugins' lines, too, so that the next wait does not return at once because of them.
+            let newest = logs.after(last_sequence, None).last().map_or(last_sequence, |line| line.sequence);
+            let lines = logs.after(last_sequence, plugin.as_ref());
+            last_sequence = lines.last().map_or(newest, |line| line.sequence.max(newest));
             let text: String = lines
                 .iter()
                 .filter_map(|line| serde_json::to_string(line).ok())
                 .map(|line| line + "\n")
                 .collect();
-            seen = last;
-            if !text.is_empty() || !told {
-                return Some((Ok(text), (logs, plugin, seen, true)));
+            if !text.is_empty() || !sent_backlog {
+                return Some((Ok(text), (logs, plugin, last_sequence, true)));
             }
         }
     })

@@ -1,10 +1,10 @@
-//! The status page: one table, no scripts, nothing fetched from elsewhere.
+//! The HTML status page: one table, without scripts or external resources.
 
 use std::fmt::Write;
 
 use pilothouse_controller::PluginStatus;
 
-/// The page for these plugins.
+/// Renders the page for the given plugins.
 pub(super) fn render(plugins: &[PluginStatus]) -> String {
     let mut page = String::from(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"5\">\
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_plugin_says_cannot_become_markup() {
+    fn plugin_text_is_escaped_as_html() {
         let plugin = PluginStatus {
             name: "p".into(),
             version: "<script>".into(),

@@ -1,4 +1,4 @@
-//! The status port's routes, called as axum calls them.
+//! Calls the status server's routes without a socket.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use tower::ServiceExt;
 
 use super::*;
 
-/// The routes of a host that does not run.
-fn surface(folder: &Path) -> Router {
+/// Returns the routes of a host that was created but not started.
+fn test_routes(folder: &Path) -> Router {
     let server = ApiServer::builder().build();
     let client = kube::Client::new(server.service(), "default");
     let engine = Engine::new(EngineOptions::default()).expect("an engine");
@@ -34,10 +34,15 @@ fn surface(folder: &Path) -> Router {
         requeue_on_reload: true,
     };
     let host = PluginHost::new(options, client, engine, metrics);
-    routes(Surface::new(host, registry), RequestGuard::new(false, &["host.example".to_owned()]))
+    routes(AppState::new(host, registry), RequestGuard::new(false, &["host.example".to_owned()]))
 }
 
-async fn ask(routes: &Router, method: Method, path: &str, headers: &[(&'static str, &str)]) -> (u16, String) {
+async fn send(
+    routes: &Router,
+    method: Method,
+    path: &str,
+    headers: &[(&'static str, &str)],
+) -> (u16, String) {
     let mut request = Request::builder().method(method).uri(path);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -54,41 +59,41 @@ const PATHS: [&str; 7] =
 const LOCAL: (&str, &str) = ("host", "127.0.0.1:9464");
 
 #[tokio::test]
-async fn a_rebound_dns_name_reads_nothing() {
+async fn requests_with_a_foreign_host_header_are_rejected() {
     let folder = tempfile::tempdir().expect("a folder");
-    let routes = surface(folder.path());
+    let routes = test_routes(folder.path());
     for path in PATHS {
-        let (status, body) = ask(&routes, Method::GET, path, &[("host", "attacker.example:9464")]).await;
+        let (status, body) = send(&routes, Method::GET, path, &[("host", "attacker.example:9464")]).await;
         assert_eq!((status, body.contains("--allowed-hosts")), (403, true), "{path}: {body}");
-        let (status, _) = ask(&routes, Method::GET, path, &[]).await;
+        let (status, _) = send(&routes, Method::GET, path, &[]).await;
         assert_eq!(status, 403, "{path} without a Host");
     }
     for host in ["localhost:9464", "[::1]:9464", "10.0.0.7:9464", "host.example"] {
-        assert_eq!(ask(&routes, Method::GET, "/healthz", &[("host", host)]).await.0, 200, "{host}");
+        assert_eq!(send(&routes, Method::GET, "/healthz", &[("host", host)]).await.0, 200, "{host}");
     }
 }
 
 #[tokio::test]
-async fn a_page_of_another_site_reads_nothing() {
+async fn cross_site_requests_are_rejected() {
     let folder = tempfile::tempdir().expect("a folder");
-    let routes = surface(folder.path());
+    let routes = test_routes(folder.path());
     for path in PATHS {
         for forged in [("origin", "http://attacker.example"), ("sec-fetch-site", "cross-site")] {
-            let (status, _) = ask(&routes, Method::GET, path, &[LOCAL, forged]).await;
+            let (status, _) = send(&routes, Method::GET, path, &[LOCAL, forged]).await;
             assert_eq!(status, 403, "{path} {forged:?}");
         }
-        let (status, _) = ask(&routes, Method::GET, path, &[LOCAL, ("sec-fetch-site", "none")]).await;
+        let (status, _) = send(&routes, Method::GET, path, &[LOCAL, ("sec-fetch-site", "none")]).await;
         assert!(status == 200 || path == "/readyz", "{path}: {status}");
     }
 }
 
 #[tokio::test]
-async fn nothing_can_be_changed_by_a_request() {
+async fn methods_that_modify_are_rejected_with_405() {
     let folder = tempfile::tempdir().expect("a folder");
-    let routes = surface(folder.path());
+    let routes = test_routes(folder.path());
     for path in PATHS {
         for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
-            let (status, _) = ask(&routes, method.clone(), path, &[LOCAL]).await;
+            let (status, _) = send(&routes, method.clone(), path, &[LOCAL]).await;
             assert_eq!(status, 405, "{method} {path}");
         }
     }

@@ -1,4 +1,4 @@
-//! What `pilothouse new` writes: a language's template with its SDK and the contract, all embedded in this binary.
+//! The projects that `pilothouse new` creates: a language's template, its SDK and the WIT contract, all embedded in this binary.
 
 mod embedded;
 
@@ -6,35 +6,36 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::build::Language;
+use pilothouse_toolchain::Language;
 
-/// One file of a project, with its path in it.
+/// A file of a new project.
 #[derive(Debug)]
 pub(crate) struct TemplateFile {
+    /// Path relative to the project's folder.
     pub(crate) path: String,
     pub(crate) content: Vec<u8>,
 }
 
 const PLACEHOLDER: &str = "{{name}}";
 
-/// All files of a new project; `None` when this binary was built without that language's template.
-pub(crate) fn project(language: Language, name: &str) -> Option<Vec<TemplateFile>> {
-    let of = |all: &[(&str, Files)]| {
+/// Returns all files of a new project. Returns `None` if this binary was built without the language's template.
+pub(crate) fn project_files(language: Language, name: &str) -> Option<Vec<TemplateFile>> {
+    let files_of_language = |all: &[(&str, Files)]| {
         all.iter().find(|(found, _)| *found == language.name()).map(|(_, files)| *files)
     };
-    let (template, sdk) = (of(embedded::TEMPLATES)?, of(embedded::SDKS)?);
+    let (template, sdk) = (files_of_language(embedded::TEMPLATES)?, files_of_language(embedded::SDKS)?);
     let mut files: Vec<_> = template
         .iter()
         .map(|(path, content)| TemplateFile {
             path: path.replace(PLACEHOLDER, name),
-            content: named(content, name),
+            content: replace_placeholder(content, name),
         })
         .collect();
     files.extend(sdk.iter().map(|(path, content)| TemplateFile {
         path: format!("sdk/{path}"),
-        content: standing_alone(language, path, content),
+        content: detach_from_repository(language, path, content),
     }));
-    // The other SDKs have a link to the contract where this one has a path out of its folder.
+    // The other SDKs contain the contract through a symbolic link. The Rust SDK refers to a path outside its folder.
     if language == Language::Rust {
         files.extend(embedded::WIT.iter().map(|(path, content)| TemplateFile {
             path: format!("sdk/wit/pilothouse/{path}"),
@@ -44,7 +45,7 @@ pub(crate) fn project(language: Language, name: &str) -> Option<Vec<TemplateFile
     Some(files)
 }
 
-/// Writes the files into a folder that is there.
+/// Writes the files into an existing folder.
 pub(crate) fn write(files: &[TemplateFile], folder: &Path) -> io::Result<()> {
     for file in files {
         let path = folder.join(&file.path);
@@ -56,16 +57,16 @@ pub(crate) fn write(files: &[TemplateFile], folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn named(content: &[u8], name: &str) -> Vec<u8> {
+fn replace_placeholder(content: &[u8], name: &str) -> Vec<u8> {
     match std::str::from_utf8(content) {
         Ok(text) => text.replace(PLACEHOLDER, name).into_bytes(),
         Err(_) => content.to_vec(),
     }
 }
 
-/// A file of the SDK without its ties to the repository: the Rust crate names the examples' workspace and finds the
-/// contract by a path out of its own folder (docs/decisions/0002-building-guests.md).
-fn standing_alone(language: Language, path: &str, content: &[u8]) -> Vec<u8> {
+/// Returns the content of an SDK file without references to the rest of the repository: the Rust crate is a member of the examples'
+/// workspace and refers to the contract by a path outside its folder (docs/decisions/0002-building-guests.md).
+fn detach_from_repository(language: Language, path: &str, content: &[u8]) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(content) else { return content.to_vec() };
     match (language, path) {
         (Language::Rust, "Cargo.toml") => {
@@ -89,9 +90,10 @@ mod tests {
     }
 
     #[test]
-    fn no_placeholder_is_left_and_nothing_that_tools_make_is_in() {
+    fn projects_contain_no_placeholders_and_no_build_output() {
         for language in Language::ALL {
-            let files = project(language, "my-name").unwrap_or_else(|| panic!("no {}", language.name()));
+            let files =
+                project_files(language, "my-name").unwrap_or_else(|| panic!("no {}", language.name()));
             assert!(files.len() > 5, "{language:?}: {files:?}");
             for file in &files {
                 let is_built = ["node_modules/", "target/", "__pycache__/", ".venv/"]
@@ -112,8 +114,8 @@ mod tests {
     }
 
     #[test]
-    fn the_rust_sdk_stands_alone() {
-        let files = project(Language::Rust, "p").expect("the Rust template");
+    fn the_rust_sdk_does_not_refer_to_the_repository() {
+        let files = project_files(Language::Rust, "p").expect("the Rust template");
         let manifest = text(&files, "sdk/Cargo.toml");
         assert!(!manifest.contains("workspace"), "{manifest}");
         assert!(!text(&files, "sdk/src/bindings.rs").contains("\"../"), "a path out of the SDK");

@@ -1,4 +1,4 @@
-//! Every way in which a plugin may be wrong, through the command: each message has the plugin, the place and the remedy.
+//! `pilothouse check`: each error message names the plugin, the position of the problem, and what to do.
 
 use std::fs;
 use std::path::Path;
@@ -8,25 +8,25 @@ use axum::http::{StatusCode, Uri};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
-use crate::tool::{refused, run, succeed};
+use crate::binary::{assert_fails, assert_succeeds, run};
 
-/// A plugin that describes itself by its sidecar's config.
+/// Returns a plugin whose descriptor is its sidecar's `config`.
 fn echo() -> Vec<u8> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/echo.wat");
     wat::parse_file(path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Puts `plugin.wasm` with that descriptor into the folder; other members of the sidecar may be given.
-fn describe(folder: &Path, members: &Value, sidecar: &Value) {
+/// Writes `plugin.wasm` and a sidecar to the folder. `members` are added to the descriptor and `sidecar` to the sidecar.
+fn write_plugin(folder: &Path, members: &Value, sidecar: &Value) {
     let mut descriptor = json!({
         "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
         "watches": [{"name": "maps", "apiVersion": "v1", "kind": "ConfigMap", "trigger": "self"}]
     });
-    let mut all = json!({});
+    let mut sidecar_file = json!({});
     merge(&mut descriptor, members);
-    merge(&mut all, sidecar);
-    all["config"] = descriptor;
-    fs::write(folder.join("plugin.yaml"), all.to_string()).expect("written");
+    merge(&mut sidecar_file, sidecar);
+    sidecar_file["config"] = descriptor;
+    fs::write(folder.join("plugin.yaml"), sidecar_file.to_string()).expect("written");
     fs::write(folder.join("plugin.wasm"), echo()).expect("written");
 }
 
@@ -52,12 +52,12 @@ fn crd(scope: &str) -> Value {
 }
 
 fn report(folder: &Path) -> Value {
-    let said = run(folder, &["check", "plugin.wasm", "--json"]);
-    serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:#?}"))
+    let output = run(folder, &["check", "plugin.wasm", "--json"]);
+    serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:#?}"))
 }
 
 #[test]
-fn a_descriptor_that_cannot_be_used_is_refused_with_place_and_remedy() {
+fn an_invalid_descriptor_is_rejected_with_position_and_remedy() {
     let folder = tempfile::tempdir().expect("a folder");
     for (members, parts) in [
         (watch(&json!({"labelSelector": "a in b"})), ["watches[0].labelSelector", "key in (a,b)"]),
@@ -70,8 +70,8 @@ fn a_descriptor_that_cannot_be_used_is_refused_with_place_and_remedy() {
         (watch(&json!({"apiVersion": "v1"})), ["does not serve kind \"Deployment\" in \"v1\"", "correct"]),
         (json!({"crds": [crd("Nowhere")]}), ["the CRD \"things.example.com\" was refused", "spec.scope"]),
     ] {
-        describe(folder.path(), &members, &json!({}));
-        refused(folder.path(), &["check", "plugin.wasm"], 1, &["plugin.wasm", parts[0], parts[1]]);
+        write_plugin(folder.path(), &members, &json!({}));
+        assert_fails(folder.path(), &["check", "plugin.wasm"], 1, &["plugin.wasm", parts[0], parts[1]]);
         let report = report(folder.path());
         assert_eq!(report["runs"], false, "{members}");
         let problems = report["problems"].to_string().replace("\\\"", "\"");
@@ -80,7 +80,7 @@ fn a_descriptor_that_cannot_be_used_is_refused_with_place_and_remedy() {
 }
 
 #[test]
-fn a_module_for_something_else_is_refused_with_the_remedy() {
+fn a_module_that_is_not_a_plugin_is_rejected_with_the_remedy() {
     let folder = tempfile::tempdir().expect("a folder");
     let describe = r#"(export "pilothouse:controller/plugin@0.1.0#describe" (func 0))"#;
     for (text, parts) in [
@@ -102,14 +102,14 @@ fn a_module_for_something_else_is_refused_with_the_remedy() {
         ),
     ] {
         fs::write(folder.path().join("plugin.wasm"), wat::parse_str(&text).expect(&text)).expect("written");
-        refused(folder.path(), &["check", "plugin.wasm"], 1, &["plugin.wasm", parts[0], parts[1]]);
+        assert_fails(folder.path(), &["check", "plugin.wasm"], 1, &["plugin.wasm", parts[0], parts[1]]);
     }
-    // Two exports of one name: no assembler writes that, so the second name is changed afterwards.
+    // A module with two exports of the same name. The assembler rejects it, so the second name is patched in the binary.
     let module =
         wat::parse_str(r#"(module (func (export "twin1")) (func (export "twin2")))"#).expect("a module");
-    let text: Vec<u8> = module.iter().map(|byte| if *byte == b'2' { b'1' } else { *byte }).collect();
-    fs::write(folder.path().join("plugin.wasm"), text).expect("written");
-    refused(
+    let patched: Vec<u8> = module.iter().map(|byte| if *byte == b'2' { b'1' } else { *byte }).collect();
+    fs::write(folder.path().join("plugin.wasm"), patched).expect("written");
+    assert_fails(
         folder.path(),
         &["check", "plugin.wasm"],
         1,
@@ -118,7 +118,7 @@ fn a_module_for_something_else_is_refused_with_the_remedy() {
 }
 
 #[test]
-fn the_report_has_all_that_the_host_would_use() {
+fn the_report_covers_descriptor_sidecar_and_rights() {
     let folder = tempfile::tempdir().expect("a folder");
     let members = json!({
         "name": "plugin", "version": "1.2.3", "summary": "does things",
@@ -131,7 +131,7 @@ fn the_report_has_all_that_the_host_would_use() {
         "writes": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"], "namespaces": ["shop"]}],
         "crds": [crd("Namespaced")], "limits": {"memory": "16Mi"}
     });
-    describe(folder.path(), &members, &json!({"workers": 3, "limits": {"reconcileTimeout": "5s"}}));
+    write_plugin(folder.path(), &members, &json!({"workers": 3, "limits": {"reconcileTimeout": "5s"}}));
     let report = report(folder.path());
     assert_eq!((&report["runs"], &report["problems"]), (&json!(true), &json!([])), "{report:#}");
     assert_eq!(
@@ -156,47 +156,48 @@ fn the_report_has_all_that_the_host_would_use() {
         "isGuess": false, "allowed": "unverified"});
     assert_eq!(delete, Some(&expected));
 
-    let said = succeed(folder.path(), &["check", "plugin.wasm"]);
+    let output = assert_succeeds(folder.path(), &["check", "plugin.wasm"]);
     for line in [
         "plugin 1.2.3 — does things",
         "  contract  pilothouse:controller@0.1.0, world reconciler: exports reconcile",
         "  limits    16 MiB per instance, 5000 ms per reconcile, 10000 handles, 3 workers (with its sidecar)",
-        "  watches   things: Thing in example.com/v1 (by the plugin's own CRD), queues itself when event != 'resync'",
-        "  watches   pods: Pod in v1 (served), namespaces shop, labels app=web, queues whom label thing names in things, \
+        "  watches   things: Thing in example.com/v1 (served by the plugin's own CRD), queues itself when event != 'resync'",
+        "  watches   pods: Pod in v1 (served), namespaces shop, labels app=web, queues the object in things named by label thing, \
          indexes by-node ({.spec.nodeName})",
         "  writes    delete pods of group \"\" in shop",
-        "  brings    the CRD things.example.com",
+        "  installs  CRD things.example.com",
     ] {
-        assert!(said.stdout.lines().any(|found| found == line), "{line}\n{}", said.stdout);
+        assert!(output.stdout.lines().any(|found| found == line), "{line}\n{}", output.stdout);
     }
 }
 
 #[test]
-fn what_only_a_cluster_knows_is_unverified_and_no_failure() {
+fn kinds_known_only_to_a_cluster_are_unverified_and_not_an_error() {
     let folder = tempfile::tempdir().expect("a folder");
     let members = watch(&json!({"apiVersion": "cert-manager.io/v1", "kind": "Certificate"}));
-    describe(folder.path(), &members, &json!({}));
-    let said = succeed(folder.path(), &["check", "plugin.wasm"]);
-    assert!(said.stdout.contains("Certificate in cert-manager.io/v1 (unverified)"), "{said:#?}");
+    write_plugin(folder.path(), &members, &json!({}));
+    let output = assert_succeeds(folder.path(), &["check", "plugin.wasm"]);
+    assert!(output.stdout.contains("Certificate in cert-manager.io/v1 (unverified)"), "{output:#?}");
     assert_eq!(report(folder.path())["watches"][0]["served"], "unverified");
 }
 
 #[test]
-fn doubts_are_warnings() {
+fn suspicious_settings_are_warnings() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut members = watch(&json!({}));
     merge(&mut members, &json!({"name": "another"}));
-    describe(folder.path(), &members, &json!({"enabled": false}));
-    let said = succeed(folder.path(), &["check", "plugin.wasm"]);
+    write_plugin(folder.path(), &members, &json!({"enabled": false}));
+    let output = assert_succeeds(folder.path(), &["check", "plugin.wasm"]);
     for part in ["every status write triggers a reconcile", "calls the plugin \"another\"", "enabled: false"]
     {
-        let warned = said.stdout.lines().any(|line| line.starts_with("  warning   ") && line.contains(part));
-        assert!(warned, "{part}\n{}", said.stdout);
+        let warned =
+            output.stdout.lines().any(|line| line.starts_with("  warning   ") && line.contains(part));
+        assert!(warned, "{part}\n{}", output.stdout);
     }
 }
 
-/// A server that has ConfigMaps and nothing else, and lets nobody delete; its kubeconfig is in the folder.
-async fn strict_server(folder: &Path) {
+/// Starts a server that serves only ConfigMaps and denies deletes. Writes its kubeconfig to the folder.
+async fn start_restricted_server(folder: &Path) {
     let answer = |uri: Uri, body: Bytes| async move {
         let answer = match uri.path() {
             "/api/v1" => {
@@ -224,18 +225,18 @@ async fn strict_server(folder: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_is_asked_for_kinds_and_rights() {
+async fn kinds_and_rights_are_looked_up_in_the_cluster() {
     let folder = tempfile::tempdir().expect("a folder");
-    strict_server(folder.path()).await;
+    start_restricted_server(folder.path()).await;
     let with_server = ["check", "plugin.wasm", "--kubeconfig", "kubeconfig"];
 
-    describe(folder.path(), &json!({}), &json!({}));
-    let said = succeed(folder.path(), &with_server);
-    assert!(said.stdout.contains("  rights    5 of 5 allowed"), "{said:#?}");
+    write_plugin(folder.path(), &json!({}), &json!({}));
+    let output = assert_succeeds(folder.path(), &with_server);
+    assert!(output.stdout.contains("  rights    5 of 5 allowed"), "{output:#?}");
 
-    // What the embedded server has and this one lacks.
-    describe(folder.path(), &watch(&json!({})), &json!({}));
-    refused(
+    // A kind that the embedded server serves and this one does not.
+    write_plugin(folder.path(), &watch(&json!({})), &json!({}));
+    assert_fails(
         folder.path(),
         &with_server,
         1,
@@ -243,16 +244,16 @@ async fn a_cluster_is_asked_for_kinds_and_rights() {
     );
 
     let rule = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["update", "delete"], "namespaces": ["shop"]});
-    describe(folder.path(), &json!({"writes": [rule]}), &json!({}));
+    write_plugin(folder.path(), &json!({"writes": [rule]}), &json!({}));
     let parts = [
         "writes[0]: the kubeconfig's user may not delete configmaps",
         "in namespace shop",
         "pilothouse rbac",
     ];
-    let said = refused(folder.path(), &with_server, 1, &parts);
-    assert!(said.stdout.contains("  rights    6 of 7 allowed"), "{said:#?}");
-    assert_eq!(said.stderr.matches("may not").count(), 1, "{said:#?}");
-    // Nobody's rights are asked for by the command that says which are missing.
-    let said = succeed(folder.path(), &["rbac", "plugin.wasm", "--kubeconfig", "kubeconfig"]);
-    assert!(said.stdout.contains("verbs: [\"delete\", \"update\"]"), "{said:#?}");
+    let output = assert_fails(folder.path(), &with_server, 1, &parts);
+    assert!(output.stdout.contains("  rights    6 of 7 allowed"), "{output:#?}");
+    assert_eq!(output.stderr.matches("may not").count(), 1, "{output:#?}");
+    // `rbac` prints the required rights and does not review those of the user.
+    let output = assert_succeeds(folder.path(), &["rbac", "plugin.wasm", "--kubeconfig", "kubeconfig"]);
+    assert!(output.stdout.contains("verbs: [\"delete\", \"update\"]"), "{output:#?}");
 }

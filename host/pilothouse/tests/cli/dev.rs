@@ -1,3 +1,5 @@
+//! `pilothouse dev --build`.
+
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -8,10 +10,10 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
+use crate::binary::{assert_fails, names, pilothouse, wait_for};
 use crate::project;
-use crate::tool::{names, pilothouse, refused, wait_for};
 
-/// A running `pilothouse dev --build .`; its output goes to files in the folder.
+/// A running `pilothouse dev --build project`. Its output goes to the files `stdout` and `stderr` in the folder.
 struct Dev<'a> {
     child: Child,
     folder: &'a Path,
@@ -41,11 +43,11 @@ impl<'a> Dev<'a> {
         fs::read_to_string(self.folder.join("stderr")).unwrap_or_default()
     }
 
-    async fn says(&self, text: &str) {
+    async fn wait_for_log(&self, text: &str) {
         wait_for(text, || self.log(), || async { self.log().contains(text).then_some(()) }).await;
     }
 
-    /// The plugin in `/api/plugins`, null as long as it is not there.
+    /// Returns the plugin from `/api/plugins`, or null if there is none yet.
     async fn plugin(&self) -> Value {
         let stdout = fs::read_to_string(self.folder.join("stdout")).unwrap_or_default();
         let Some(url) = stdout.lines().find_map(|line| line.strip_prefix("status      ")) else {
@@ -59,10 +61,10 @@ impl<'a> Dev<'a> {
         answer["plugins"][0].clone()
     }
 
-    async fn runs(&self, version: &str) -> Value {
-        let what = format!("version {version}");
+    async fn wait_for_running(&self, version: &str) -> Value {
+        let condition = format!("version {version}");
         wait_for(
-            &what,
+            &condition,
             || self.log(),
             || async {
                 let plugin = self.plugin().await;
@@ -74,18 +76,18 @@ impl<'a> Dev<'a> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_save_is_built_and_loaded_and_a_bad_one_leaves_what_runs() {
+async fn each_save_is_built_and_loaded_and_a_failed_build_keeps_the_running_version() {
     let folder = tempfile::tempdir().expect("a folder");
     let project = folder.path().join("project");
     project::write(&project, "saved", &project::source("1"));
     let mut dev = Dev::start(folder.path());
-    dev.runs("1").await;
+    dev.wait_for_running("1").await;
     assert_eq!(names(&folder.path().join("plugins")), ["saved.wasm"]);
-    dev.says("described as 1").await;
+    dev.wait_for_log("described as 1").await;
 
     fs::write(project.join("src/lib.rs"), "fn broken( {").expect("written");
-    dev.says("not built: ").await;
-    dev.says("error: this file contains an unclosed delimiter").await;
+    dev.wait_for_log("build failed: ").await;
+    dev.wait_for_log("error: this file contains an unclosed delimiter").await;
     let plugin = dev.plugin().await;
     assert_eq!(
         (&plugin["version"], &plugin["generation"], &plugin["error"]),
@@ -93,17 +95,17 @@ async fn each_save_is_built_and_loaded_and_a_bad_one_leaves_what_runs() {
     );
 
     fs::write(project.join("src/lib.rs"), project::source("2")).expect("written");
-    let plugin = dev.runs("2").await;
+    let plugin = dev.wait_for_running("2").await;
     assert_eq!(plugin["generation"], 2);
-    dev.says("described as 2").await;
+    dev.wait_for_log("described as 2").await;
 
     assert!(Command::new("kill").arg(dev.child.id().to_string()).status().expect("kill runs").success());
     assert!(dev.child.wait().expect("it ends").success());
-    assert_eq!(names(&folder.path().join("plugins")), ["saved.wasm"], "nothing temporary is left");
+    assert_eq!(names(&folder.path().join("plugins")), ["saved.wasm"], "no temporary file is left");
 }
 
 #[test]
-fn what_is_no_project_is_bad_usage() {
+fn a_folder_without_a_project_is_a_usage_error() {
     let folder = tempfile::tempdir().expect("a folder");
-    refused(folder.path(), &["dev", "--build", "."], 2, &["no Cargo.toml", "pilothouse new"]);
+    assert_fails(folder.path(), &["dev", "--build", "."], 2, &["no Cargo.toml", "pilothouse new"]);
 }

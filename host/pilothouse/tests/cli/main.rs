@@ -1,12 +1,12 @@
-//! The subcommands for authors, run as a process in folders that go away: new, build, check, rbac, dev --build.
+//! Runs the subcommands for plugin authors as processes in temporary folders: new, build, check, rbac, dev --build.
 //!
-//! Builds are of Rust, whose toolchain the rest of the project needs as well, and share `examples/target`. What comes of the
-//! templates of all languages is tested in `tests/e2e/templates.rs`.
+//! All builds are of Rust projects, because the rest of the repository needs the Rust toolchain anyway, and share
+//! `examples/target`. `tests/e2e/templates.rs` builds the templates of all languages.
 
+mod binary;
 mod build;
 mod check;
 mod dev;
 mod new;
 mod project;
 mod rbac;
-mod tool;

@@ -1,18 +1,20 @@
+//! `pilothouse new`.
+
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::tool::{names, refused, run, succeed};
+use pilothouse_toolchain::Language;
 
-const LANGUAGES: [&str; 5] = ["rust", "js", "python", "go", "c"];
+use crate::binary::{assert_fails, assert_succeeds, names, run};
 
 #[test]
-fn each_language_gets_a_whole_project() {
-    for language in LANGUAGES {
+fn each_language_has_a_complete_template() {
+    for language in Language::ALL.map(Language::name) {
         let folder = tempfile::tempdir().expect("a folder");
-        let said = succeed(folder.path(), &["new", "greeter", "--lang", language]);
+        let output = assert_succeeds(folder.path(), &["new", "greeter", "--lang", language]);
         assert!(
-            said.stdout.ends_with("  pilothouse build greeter\n  pilothouse dev --build greeter\n"),
-            "{said:#?}"
+            output.stdout.ends_with("  pilothouse build greeter\n  pilothouse dev --build greeter\n"),
+            "{output:#?}"
         );
         assert_eq!(names(folder.path()), ["greeter"], "{language}: nothing else is left");
         let project = folder.path().join("greeter");
@@ -27,11 +29,11 @@ fn each_language_gets_a_whole_project() {
 }
 
 #[test]
-fn what_is_there_is_not_touched() {
+fn existing_files_are_not_overwritten() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::create_dir(folder.path().join("taken")).expect("made");
     fs::write(folder.path().join("taken/mine.txt"), "mine").expect("written");
-    refused(
+    assert_fails(
         folder.path(),
         &["new", "taken", "--lang", "rust"],
         1,
@@ -42,30 +44,38 @@ fn what_is_there_is_not_touched() {
     fs::write(folder.path().join("a-file"), "mine").expect("written");
     symlink("nowhere", folder.path().join("a-link")).expect("linked");
     for name in ["a-file", "a-link"] {
-        refused(folder.path(), &["new", name, "--lang", "rust"], 1, &["nothing was written"]);
+        assert_fails(folder.path(), &["new", name, "--lang", "rust"], 1, &["nothing was written"]);
     }
     assert_eq!(names(folder.path()), ["a-file", "a-link", "taken"]);
 
     fs::create_dir(folder.path().join("empty")).expect("made");
-    succeed(folder.path(), &["new", "empty", "--lang", "rust"]);
+    assert_succeeds(folder.path(), &["new", "empty", "--lang", "rust"]);
     assert!(folder.path().join("empty/Cargo.toml").is_file());
 }
 
 #[test]
-fn bad_usage_ends_with_2() {
+fn invalid_usage_exits_with_2() {
     let folder = tempfile::tempdir().expect("a folder");
     for name in ["Greeter", "a_b", "../up", "a/b", "-", "a.b"] {
-        refused(folder.path(), &["new", "--lang", "rust", "--", name], 2, &[name, "lower-case letters"]);
+        assert_fails(folder.path(), &["new", "--lang", "rust", "--", name], 2, &[name, "lower-case letters"]);
     }
-    refused(folder.path(), &["new", "greeter"], 2, &["--lang"]);
-    refused(folder.path(), &["new", "greeter", "--lang", "cobol"], 2, &["cobol", "rust, js, python, go, c"]);
+    assert_fails(folder.path(), &["new", "greeter"], 2, &["--lang"]);
+    assert_fails(
+        folder.path(),
+        &["new", "greeter", "--lang", "cobol"],
+        2,
+        &["cobol", "rust, js, python, go, c"],
+    );
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_said() {
-    // Where nobody may write, not even root.
-    let said = run(std::path::Path::new("/proc/self"), &["new", "greeter", "--lang", "rust"]);
-    assert_eq!(said.code, Some(1), "{said:#?}");
-    assert!(said.stderr.contains("./greeter") && said.stderr.contains("nothing was made"), "{said:#?}");
+fn error_names_a_folder_that_cannot_be_written() {
+    // Not even root can create files in /proc/self.
+    let output = run(std::path::Path::new("/proc/self"), &["new", "greeter", "--lang", "rust"]);
+    assert_eq!(output.code, Some(1), "{output:#?}");
+    assert!(
+        output.stderr.contains("./greeter") && output.stderr.contains("nothing was written"),
+        "{output:#?}"
+    );
 }

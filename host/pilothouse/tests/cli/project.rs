@@ -1,22 +1,22 @@
-//! A plugin in Rust without the SDK or any other crate: it compiles in a second.
+//! A Rust plugin without dependencies, not even the SDK, so that it compiles in about a second.
 
 use std::fs;
 use std::path::Path;
 
-/// A manifest of a plugin of that name.
+/// Returns the Cargo.toml of a plugin with the given name.
 pub(crate) fn manifest(name: &str) -> String {
     format!(
         "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[lib]\ncrate-type = [\"cdylib\"]\n\n[workspace]\n"
     )
 }
 
-/// Source of a plugin with that version; it logs a line when it describes itself.
+/// Returns the source of a plugin with the given version. The plugin logs `described as VERSION` when it is described.
 pub(crate) fn source(version: &str) -> String {
     SOURCE.replace("VERSION", version)
 }
 
 const SOURCE: &str = r##"
-//! The contract, by hand.
+//! Implements the contract without an SDK.
 
 const DESCRIPTOR: &str = r#"{"apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin", "version": "VERSION",
     "watches": [{"name": "maps", "apiVersion": "v1", "kind": "ConfigMap", "trigger": "self"}]}"#;
@@ -49,7 +49,7 @@ pub extern "C" fn cabi_realloc(_old: *mut u8, _old_size: usize, align: usize, si
 }
 "##;
 
-/// Writes the project.
+/// Writes a project with the given name and source to the folder.
 pub(crate) fn write(folder: &Path, name: &str, source: &str) {
     fs::create_dir_all(folder.join("src")).expect("made");
     fs::write(folder.join("Cargo.toml"), manifest(name)).expect("written");

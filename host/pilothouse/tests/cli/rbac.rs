@@ -1,9 +1,11 @@
+//! `pilothouse rbac`.
+
 use std::fs;
 
 use serde_json::{Value, json};
 
+use crate::binary::{assert_fails, assert_succeeds};
 use crate::project;
-use crate::tool::{refused, succeed};
 
 fn documents(text: &str) -> Vec<Value> {
     text.split("\n---\n")
@@ -12,16 +14,16 @@ fn documents(text: &str) -> Vec<Value> {
 }
 
 #[test]
-fn the_roles_of_a_plugin_can_be_applied() {
+fn printed_roles_are_minimal_and_follow_the_sidecar() {
     let folder = tempfile::tempdir().expect("a folder");
     project::write(folder.path(), "reader", &project::source("1"));
-    succeed(folder.path(), &["build", ".", "-o", "reader.wasm"]);
+    assert_succeeds(folder.path(), &["build", ".", "-o", "reader.wasm"]);
     fs::copy(folder.path().join("reader.wasm"), folder.path().join("second.wasm")).expect("copied");
-    let said = succeed(
+    let output = assert_succeeds(
         folder.path(),
         &["rbac", "reader.wasm", "second.wasm", "--name", "host", "--service-account", "system/runner"],
     );
-    let documents = documents(&said.stdout);
+    let documents = documents(&output.stdout);
     let kinds: Vec<_> = documents.iter().map(|document| document["kind"].as_str().expect("a kind")).collect();
     assert_eq!(kinds, ["ClusterRole", "ClusterRoleBinding"]);
     assert_eq!(
@@ -37,13 +39,13 @@ fn the_roles_of_a_plugin_can_be_applied() {
     );
     assert_eq!(documents[1]["roleRef"]["name"], "host");
     for comment in ["# reader: watch maps", "# second: watch maps", "# reader: events"] {
-        assert!(said.stdout.contains(comment), "{comment}\n{}", said.stdout);
+        assert!(output.stdout.contains(comment), "{comment}\n{}", output.stdout);
     }
 
-    // The sidecar narrows the roles and says whose they are.
+    // The sidecar narrows the roles and selects the service account.
     let sidecar = "serviceAccount: bots/a\ngrants: {watches: [{apiGroups: [''], resources: [configmaps], namespaces: [shop]}]}\n";
     fs::write(folder.path().join("reader.yaml"), sidecar).expect("written");
-    let documents = self::documents(&succeed(folder.path(), &["rbac", "reader.wasm"]).stdout);
+    let documents = self::documents(&assert_succeeds(folder.path(), &["rbac", "reader.wasm"]).stdout);
     let found: Vec<_> = documents
         .iter()
         .filter(|document| document["rules"].is_array())
@@ -67,17 +69,17 @@ fn the_roles_of_a_plugin_can_be_applied() {
 }
 
 #[test]
-fn bad_usage_ends_with_2() {
+fn invalid_usage_exits_with_2() {
     let folder = tempfile::tempdir().expect("a folder");
-    refused(folder.path(), &["rbac"], 2, &["FILE.wasm"]);
-    refused(folder.path(), &["rbac", "absent.wasm"], 2, &["absent.wasm", "no such file"]);
-    refused(folder.path(), &["rbac", "a.wasm", "--service-account", "runner"], 2, &["NAMESPACE/NAME"]);
-    refused(folder.path(), &["rbac", "a.wasm", "--name", "a: b"], 2, &["--name"]);
-    refused(
+    assert_fails(folder.path(), &["rbac"], 2, &["FILE.wasm"]);
+    assert_fails(folder.path(), &["rbac", "absent.wasm"], 2, &["absent.wasm", "no such file"]);
+    assert_fails(folder.path(), &["rbac", "a.wasm", "--service-account", "runner"], 2, &["NAMESPACE/NAME"]);
+    assert_fails(folder.path(), &["rbac", "a.wasm", "--name", "a: b"], 2, &["--name"]);
+    assert_fails(
         folder.path(),
         &["rbac", "one/a.wasm", "two/a.wasm"],
         2,
         &["one/a.wasm and two/a.wasm", "another --name"],
     );
-    refused(folder.path(), &["rbac", "a.wasm", "--config", "absent"], 2, &["--config absent"]);
+    assert_fails(folder.path(), &["rbac", "a.wasm", "--config", "absent"], 2, &["--config absent"]);
 }

@@ -1,4 +1,4 @@
-//! A plugin that fails again and again is called ever more rarely, says so, and loses nothing by it.
+//! A plugin that keeps failing backs off exponentially, reports it, and loses no work.
 
 use std::fs;
 
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use crate::harness::{Guest, Host, Options, wat};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_keeps_trapping_backs_off_alone_until_a_better_file_comes() {
-    // A key that got lost would not come back with the new file.
+async fn a_trapping_plugin_backs_off_alone_until_its_file_changes() {
+    // With the hook, a lost key is not requeued by the reload, so the test would notice it.
     let host = Host::start_with(Options { no_requeue_on_reload: true, ..Options::default() }).await;
-    host.drop_in("faulty", &wat("trap"));
-    host.drop_in("conformance", &Guest::Conformance.wasm());
+    host.install_plugin("faulty", &wat("trap"));
+    host.install_plugin("conformance", &Guest::Conformance.wasm());
     host.wait_for_state("conformance", "running").await;
     host.wait_for_state("faulty", "running").await;
-    host.server.script("one", "copy:one-record").await;
+    host.server.create_script("one", "copy:one-record").await;
 
     let faulty = host.wait_for_state("faulty", "backing-off").await;
     let error = faulty["error"].as_str().expect("text");
@@ -37,7 +37,7 @@ async fn a_plugin_that_keeps_trapping_backs_off_alone_until_a_better_file_comes(
     }
     assert_eq!(host.get("/readyz").await.0, 200);
 
-    // The other one works.
+    // The other plugin is not affected.
     host.wait("the healthy plugin", || async {
         host.server.data("one-record").await.contains_key("version").then_some(())
     })
@@ -54,20 +54,20 @@ async fn a_plugin_that_keeps_trapping_backs_off_alone_until_a_better_file_comes(
         (&Value::from("pilothouse.dev/v1alpha1"), &Value::from("Plugin"), &Value::from("faulty"))
     );
 
-    host.drop_in("faulty", &wat("done"));
-    host.wait_for_plugin("faulty", "the key to have waited for the better version", |plugin| {
+    host.install_plugin("faulty", &wat("done"));
+    host.wait_for_plugin("faulty", "the pending key to be reconciled by the new version", |plugin| {
         plugin["state"] == "running" && plugin["counters"]["succeeded"].as_u64() >= Some(1)
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_may_pass_while_loading_is_tried_again() {
+async fn transient_load_errors_are_retried() {
     let host = Host::start_with(Options { test_faults: true, ..Options::default() }).await;
-    if host.server.skips("the server takes no faults") {
+    if host.server.skip_if_external("the server does not support fault injection") {
         return;
     }
-    // For as long as the test wants: it must not miss the time between a failure and the success.
+    // The fault stays until the test removes it, so that the test cannot miss the `backing-off` state.
     let fault = json!({
         "verb": "patch", "group": "apiextensions.k8s.io", "resource": "customresourcedefinitions", "count": 1000, "code": 403
     });
@@ -76,8 +76,8 @@ async fn what_may_pass_while_loading_is_tried_again() {
         host.server.client.request_text(request).await.expect("taken");
     };
     faults(http::Request::builder().method("POST"), &fault).await;
-    host.sidecar("sample", "grants: {crds: true}\n");
-    host.drop_in("sample", &Guest::SampleController.wasm());
+    host.write_sidecar("sample", "grants: {crds: true}\n");
+    host.install_plugin("sample", &Guest::SampleController.wasm());
     let plugin = host
         .wait_for_plugin("sample", "another failure", |plugin| {
             plugin["state"] == "backing-off" && plugin["counters"]["refusedLoads"].as_u64() >= Some(2)
@@ -91,19 +91,19 @@ async fn what_may_pass_while_loading_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crd_that_somebody_deletes_is_put_back() {
+async fn a_deleted_crd_is_applied_again() {
     let host = Host::start().await;
-    if host.server.skips_absent_kinds() {
+    if host.server.skip_if_crds_exist() {
         return;
     }
-    host.sidecar("sample", "grants: {crds: true}\n");
-    host.drop_in("sample", &Guest::SampleController.wasm());
+    host.write_sidecar("sample", "grants: {crds: true}\n");
+    host.install_plugin("sample", &Guest::SampleController.wasm());
     host.wait_for_state("sample", "running").await;
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/foos.samplecontroller.k8s.io";
     let before = host.server.get(path).await["metadata"]["uid"].clone();
     let request = http::Request::delete(path).body(Vec::new()).expect("a request");
     host.server.client.request_text(request).await.expect("deleted");
-    host.wait("the CRD to be another", || async {
+    host.wait("the CRD to be recreated", || async {
         let now = host.server.get(path).await["metadata"]["uid"].clone();
         (now.is_string() && now != before).then_some(())
     })
@@ -114,7 +114,7 @@ async fn a_crd_that_somebody_deletes_is_put_back() {
         "spec": {"deploymentName": "after", "replicas": 1}
     });
     let collection = host.server.path("/apis/samplecontroller.k8s.io/v1alpha1", "foos", "");
-    host.wait("a Foo to be taken", || async {
+    host.wait("a Foo to be accepted", || async {
         let request = http::Request::post(collection.trim_end_matches('/'))
             .header("content-type", "application/json")
             .body(foo.to_string().into_bytes())
@@ -125,29 +125,29 @@ async fn a_crd_that_somebody_deletes_is_put_back() {
     let deployment = host.server.path("/apis/apps/v1", "deployments", "after");
     host.wait("its Deployment", || async { host.server.get(&deployment).await.is_object().then_some(()) })
         .await;
-    host.wait_for_plugin("sample", "no complaint", |plugin| plugin["error"] == "").await;
+    host.wait_for_plugin("sample", "no error", |plugin| plugin["error"] == "").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_directory_that_is_moved_away_and_back_stops_nothing() {
+async fn moving_the_plugins_directory_away_and_back_stops_no_plugin() {
     let host = Host::start().await;
     let plugins = host.plugins();
     let away = plugins.with_file_name("away");
-    host.drop_in("plugin", &wat("done"));
+    host.install_plugin("plugin", &wat("done"));
     host.wait_for_generation("plugin", 1).await;
     fs::rename(&plugins, &away).expect("moved away");
     host.wait("the host to notice", || async { host.log().contains("cannot be read").then_some(()) }).await;
-    host.server.script("meanwhile", "").await;
+    host.server.create_script("meanwhile", "").await;
     host.wait_for_plugin("plugin", "work meanwhile", |plugin| {
         plugin["state"] == "running" && plugin["counters"]["succeeded"].as_u64() >= Some(1)
     })
     .await;
     fs::rename(&away, &plugins).expect("moved back");
-    host.drop_in("plugin", &wat("trap"));
-    // Whatever it does by then: it has an object to trap at.
+    host.install_plugin("plugin", &wat("trap"));
+    // Ignores the state: the version may already have trapped and be backing off.
     host.wait_for_plugin("plugin", "the version that traps", |plugin| plugin["generation"] == 2).await;
 
-    // Another directory in its place, without a moment in which there was none.
+    // Replaces the directory by another one; the host may never observe that it was missing.
     let other = plugins.with_file_name("other");
     fs::create_dir(&other).expect("made");
     fs::write(other.join("plugin.wasm"), wat("done")).expect("written");

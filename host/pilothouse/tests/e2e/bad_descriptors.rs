@@ -1,10 +1,10 @@
-//! A descriptor that cannot be used is refused with the place and the remedy: in the status, and by `check`.
+//! The status and `check` reject an invalid descriptor with the position of the problem and the remedy.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Host, binary, wat};
 
-/// A descriptor with one watch, and some members replaced or added.
+/// Returns a descriptor with one watch, with the given members replaced or added.
 fn descriptor(members: &Value) -> Value {
     let mut descriptor = json!({
         "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
@@ -24,7 +24,7 @@ fn watch(members: &Value) -> Value {
     json!({"watches": [watch]})
 }
 
-/// What is wrong, and what the message must have: the place, and the remedy.
+/// Returns invalid descriptors: a name, the members, and the position and the remedy that the message must contain.
 fn cases() -> Vec<(&'static str, Value, &'static str, &'static str)> {
     vec![
         (
@@ -88,16 +88,16 @@ fn cases() -> Vec<(&'static str, Value, &'static str, &'static str)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_fault_is_said_in_the_status_with_place_and_remedy() {
+async fn status_reports_each_error_with_position_and_remedy() {
     let host = Host::start().await;
     let wasm = wat("echo");
     for (name, members, _, _) in cases() {
         let sidecar = json!({"config": descriptor(&members), "grants": {"crds": true}});
-        host.sidecar(name, &sidecar.to_string());
-        host.drop_in(name, &wasm);
+        host.write_sidecar(name, &sidecar.to_string());
+        host.install_plugin(name, &wasm);
     }
-    host.sidecar("a-good-one", &json!({"config": descriptor(&json!({}))}).to_string());
-    host.drop_in("a-good-one", &wasm);
+    host.write_sidecar("a-good-one", &json!({"config": descriptor(&json!({}))}).to_string());
+    host.install_plugin("a-good-one", &wasm);
     host.wait_for_state("a-good-one", "running").await;
     for (name, _, place, remedy) in cases() {
         let plugin = host.wait_for_state(name, "failed").await;
@@ -109,7 +109,7 @@ async fn each_fault_is_said_in_the_status_with_place_and_remedy() {
 }
 
 #[test]
-fn check_says_the_same_and_ends_with_1() {
+fn check_reports_the_same_errors_and_exits_with_1() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("p.wasm"), wat("echo")).expect("written");
     for (name, members, place, remedy) in cases().into_iter().filter(|(name, ..)| *name != "a-crd") {

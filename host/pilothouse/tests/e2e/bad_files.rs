@@ -1,4 +1,4 @@
-//! A file that cannot run leaves what ran running, and says so: in the log, in the status, in one line.
+//! A file that cannot be loaded leaves the running version in place and is reported, on one line, in the log and the status.
 
 use std::fs;
 
@@ -6,14 +6,15 @@ use serde_json::Value;
 
 use crate::harness::{Guest, Host, wat};
 
-/// What the host must say of a file, as the reason in the status and as a line of the log.
-async fn is_refused(host: &Host, wasm: &[u8], reason: &str) {
-    let refused = |plugin: &Value| plugin["counters"]["refusedLoads"].as_u64().expect("a count");
-    let before = refused(&host.plugin("conformance").await);
+/// Writes a file and asserts that the host rejects it with `reason` in the status and the log.
+async fn assert_rejected(host: &Host, wasm: &[u8], reason: &str) {
+    let refused_loads = |plugin: &Value| plugin["counters"]["refusedLoads"].as_u64().expect("a count");
+    let before = refused_loads(&host.plugin("conformance").await);
     fs::write(host.plugins().join("conformance.wasm"), wasm).expect("written");
     let plugin = host
         .wait_for_plugin("conformance", reason, |plugin| {
-            refused(plugin) > before && plugin["error"].as_str().is_some_and(|error| error.contains(reason))
+            refused_loads(plugin) > before
+                && plugin["error"].as_str().is_some_and(|error| error.contains(reason))
         })
         .await;
     assert_eq!(
@@ -23,15 +24,15 @@ async fn is_refused(host: &Host, wasm: &[u8], reason: &str) {
     );
     assert!(!plugin["error"].as_str().unwrap_or_default().contains('\n'), "{plugin:#}");
     assert!(plugin["error"].as_str().unwrap_or_default().contains("generation 1 goes on"), "{plugin:#}");
-    let says = |line: &str| line.contains("the version that runs goes on") && line.contains(reason);
-    host.wait("the line in the log", || async { host.log().lines().any(says).then_some(()) }).await;
+    let is_report = |line: &str| line.contains("the version that runs goes on") && line.contains(reason);
+    host.wait("the line in the log", || async { host.log().lines().any(is_report).then_some(()) }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ran_goes_on_after_every_kind_of_bad_file() {
+async fn the_running_version_survives_every_kind_of_bad_file() {
     let host = Host::start().await;
     let good = Guest::Conformance.wasm();
-    host.drop_in("conformance", &good);
+    host.install_plugin("conformance", &good);
     host.wait_for_generation("conformance", 1).await;
     for (wasm, reason) in [
         (&good[..good.len() / 2], "ends early"),
@@ -40,15 +41,15 @@ async fn what_ran_goes_on_after_every_kind_of_bad_file() {
         (b"\x7fELF\x02\x01\x01", "found an ELF file, which is native code, expected a WebAssembly"),
         (b"\0asm\x01\0\0\0", "expected pilothouse:controller/plugin"),
     ] {
-        is_refused(&host, wasm, reason).await;
+        assert_rejected(&host, wasm, reason).await;
     }
-    host.server.script("still", "copy:still-record").await;
+    host.server.create_script("still", "copy:still-record").await;
     host.wait("the old version to reconcile", || async {
         host.server.data("still-record").await.contains_key("version").then_some(())
     })
     .await;
 
-    // The good file back in its place is no reload, and takes the complaint away.
+    // Restoring the good file clears the error without a reload.
     fs::write(host.plugins().join("conformance.wasm"), &good).expect("written");
     host.wait_for_plugin("conformance", "no error", |plugin| {
         plugin["error"] == "" && plugin["generation"] == 1
@@ -57,14 +58,14 @@ async fn what_ran_goes_on_after_every_kind_of_bad_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_grows_is_not_taken_half_way() {
+async fn a_file_is_not_loaded_while_it_is_being_written() {
     use std::io::Write;
     let host = Host::start().await;
     let good = Guest::Conformance.wasm();
     let mut file = fs::File::create(host.plugins().join("conformance.wasm")).expect("made");
     for (number, chunk) in good.chunks(good.len() / 10).enumerate() {
         file.write_all(chunk).expect("written");
-        // Longer than a scan, and now and then longer than the settling time: it is open all the while.
+        // Pauses for longer than a scan, and sometimes for longer than the settle time. The file stays open throughout.
         let pause = if number % 4 == 2 { 500 } else { 60 };
         tokio::time::sleep(std::time::Duration::from_millis(pause)).await;
     }
@@ -77,39 +78,40 @@ async fn a_file_that_grows_is_not_taken_half_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_plugin_does_not_keep_the_others_from_starting() {
+async fn a_bad_plugin_does_not_stop_others_from_starting() {
     let host = Host::start().await;
-    host.drop_in("broken", b"nothing of the kind");
-    host.drop_in("Not_A_Label", &wat("done"));
-    host.sidecar("confused", "workers: none\n");
-    host.drop_in("confused", &wat("done"));
-    host.drop_in("conformance", &Guest::Conformance.wasm());
+    host.install_plugin("broken", b"nothing of the kind");
+    host.install_plugin("Not_A_Label", &wat("done"));
+    host.write_sidecar("confused", "workers: none\n");
+    host.install_plugin("confused", &wat("done"));
+    host.install_plugin("conformance", &Guest::Conformance.wasm());
     host.wait_for_state("conformance", "running").await;
     let broken = host.wait_for_state("broken", "failed").await;
     assert!(broken["error"].as_str().unwrap_or_default().contains("expected a WebAssembly"), "{broken:#}");
     let confused = host.wait_for_state("confused", "failed").await;
     let error = confused["error"].as_str().unwrap_or_default();
     assert!(error.contains("confused.yaml") && error.contains("workers"), "{error}");
-    let says = |line: &str| line.contains("Not_A_Label.wasm") && line.contains("rename it");
-    host.wait("the word about the name", || async { host.log().lines().any(says).then_some(()) }).await;
+    let is_warning = |line: &str| line.contains("Not_A_Label.wasm") && line.contains("rename it");
+    host.wait("the warning about the name", || async { host.log().lines().any(is_warning).then_some(()) })
+        .await;
     let (status, _) = host.get("/readyz").await;
     assert_eq!(status, 200, "a broken plugin does not make the host unready");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_waits_for_its_kind_starts_when_it_comes() {
+async fn a_plugin_waiting_for_a_kind_starts_once_it_is_served() {
     let host = Host::start().await;
-    if host.server.skips_absent_kinds() {
+    if host.server.skip_if_crds_exist() {
         return;
     }
-    host.sidecar("sample", "grants: {crds: false}\n");
-    host.drop_in("sample", &Guest::SampleController.wasm());
+    host.write_sidecar("sample", "grants: {crds: false}\n");
+    host.install_plugin("sample", &Guest::SampleController.wasm());
     let plugin = host.wait_for_state("sample", "waiting").await;
     let error = plugin["error"].as_str().unwrap_or_default();
     assert!(
         error.contains("does not serve kind \"Foo\"") && error.contains("CustomResourceDefinition"),
         "{error}"
     );
-    host.sidecar("sample", "grants: {crds: true}\n");
+    host.write_sidecar("sample", "grants: {crds: true}\n");
     host.wait_for_state("sample", "running").await;
 }

@@ -1,4 +1,4 @@
-//! B51: the controller that deletes everything that comes in.
+//! The example `delete-everything`: deletes every object that it selects.
 
 use kube::api::PostParams;
 use serde_json::json;
@@ -6,9 +6,9 @@ use serde_json::json;
 use crate::harness::{Guest, Host};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b51_all_three_come_in_and_are_deleted() {
+async fn all_selected_objects_are_deleted_and_logged() {
     let host = Host::start().await;
-    host.drop_in("delete-everything", &Guest::DeleteEverything.wasm());
+    host.install_plugin("delete-everything", &Guest::DeleteEverything.wasm());
     host.wait_for_state("delete-everything", "running").await;
     let config_maps = host.server.config_maps();
     let names = ["a-hello", "b-controller", "c-framework"];
@@ -18,7 +18,7 @@ async fn b51_all_three_come_in_and_are_deleted() {
         config_maps.create(&PostParams::default(), &object).await.expect("created");
     }
     for name in names {
-        host.wait(&format!("the end of {name}"), || async {
+        host.wait(&format!("{name} to be deleted"), || async {
             config_maps.get_opt(name).await.expect("answered").is_none().then_some(())
         })
         .await;
@@ -32,15 +32,15 @@ async fn b51_all_three_come_in_and_are_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_its_selector_does_not_take_stays() {
+async fn objects_outside_the_selector_are_not_deleted() {
     let host = Host::start().await;
-    host.drop_in("delete-everything", &Guest::DeleteEverything.wasm());
+    host.install_plugin("delete-everything", &Guest::DeleteEverything.wasm());
     host.wait_for_state("delete-everything", "running").await;
-    host.server.script("bystander", "").await;
+    host.server.create_script("bystander", "").await;
     let manifest = json!({"metadata": {"name": "doomed", "labels": {"example": "delete-everything"}}});
     let object = serde_json::from_value(manifest).expect("a config map");
     host.server.config_maps().create(&PostParams::default(), &object).await.expect("created");
-    host.wait("the end of the one that it takes", || async {
+    host.wait("the selected object to be deleted", || async {
         host.server.config_maps().get_opt("doomed").await.expect("answered").is_none().then_some(())
     })
     .await;

@@ -1,10 +1,10 @@
-//! A plugin that starts itself again and again is found, named and slowed down; those that come to rest are not.
+//! A plugin that keeps triggering itself is detected, reported and slowed down. A plugin that converges is not.
 
 use serde_json::Value;
 
 use crate::harness::{Guest, Host};
 
-/// Said in the status, which comes a moment before it is counted.
+/// Returns whether the status and the counter report a hot loop. The status changes a moment before the counter.
 fn is_reported(plugin: &Value) -> bool {
     let error = plugin["error"].as_str().unwrap_or_default();
     error.contains("hot loop") && plugin["counters"]["hotLoops"].as_u64() >= Some(1)
@@ -13,10 +13,10 @@ fn is_reported(plugin: &Value) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_that_flips_a_field_is_reported_and_slowed_down_until_it_stops() {
     let host = Host::start().await;
-    host.drop_in("conformance", &Guest::Conformance.wasm());
+    host.install_plugin("conformance", &Guest::Conformance.wasm());
     host.wait_for_state("conformance", "running").await;
-    host.server.script("calm", "copy:calm-record").await;
-    host.server.script("flipping", "flip").await;
+    host.server.create_script("calm", "copy:calm-record").await;
+    host.server.create_script("flipping", "flip").await;
 
     let plugin = host.wait_for_plugin("conformance", "the report", is_reported).await;
     let error = plugin["error"].as_str().expect("text");
@@ -31,7 +31,7 @@ async fn a_plugin_that_flips_a_field_is_reported_and_slowed_down_until_it_stops(
     let (_, metrics) = host.get("/metrics").await;
     assert!(metrics.contains("pilothouse_hot_loops_total{controller=\"conformance\"} 1"), "{metrics}");
 
-    // A loop at full speed would have made hundreds of rounds in the time that five of another key take.
+    // During five rounds of another key, a loop at full speed would run hundreds of rounds.
     for round in 0..5 {
         let changed = host.server.set_data("calm", "round", &round.to_string()).await;
         let version = changed.metadata.resource_version.expect("a version");
@@ -42,25 +42,25 @@ async fn a_plugin_that_flips_a_field_is_reported_and_slowed_down_until_it_stops(
     }
     assert!(host.log().contains("the next round waits 1s"), "{}", host.log());
 
-    // What somebody else changes does not wait, and a reconcile that writes nothing ends it.
+    // A change by another client is not delayed, and a reconcile that writes nothing ends the loop.
     host.server.set_data("flipping", "action", "log:at rest").await;
-    host.wait_until_said("conformance", "at rest", 1).await;
-    host.wait_for_plugin("conformance", "no trouble", |plugin| plugin["error"] == "").await;
+    host.wait_for_message("conformance", "at rest", 1).await;
+    host.wait_for_plugin("conformance", "no error", |plugin| plugin["error"] == "").await;
     assert_eq!(host.plugin("conformance").await["counters"]["hotLoops"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_plugins_that_fight_over_a_field_are_both_reported_with_it_and_with_each_other() {
+async fn two_plugins_that_fight_over_a_field_are_both_reported() {
     let host = Host::start().await;
     let plugins = [("north", "south"), ("south", "north")];
     for (name, _) in plugins {
-        host.sidecar(name, &format!("config: {{opinion: {name}}}"));
-        host.drop_in(name, &Guest::Conformance.wasm());
+        host.write_sidecar(name, &format!("config: {{opinion: {name}}}"));
+        host.install_plugin(name, &Guest::Conformance.wasm());
     }
     for (name, _) in plugins {
         host.wait_for_state(name, "running").await;
     }
-    host.server.script("contested", "insist:direction").await;
+    host.server.create_script("contested", "insist:direction").await;
     for (name, rival) in plugins {
         let plugin = host.wait_for_plugin(name, "the report", is_reported).await;
         let error = plugin["error"].as_str().expect("text");
@@ -74,37 +74,37 @@ async fn two_plugins_that_fight_over_a_field_are_both_reported_with_it_and_with_
         );
         assert_eq!((&plugin["state"], &plugin["counters"]["hotLoops"]), (&"running".into(), &1.into()));
     }
-    let told = || async {
+    let regarding = || async {
         let events = host.server.events().await;
-        let of = |name: &str| {
-            let is_of = |event: &&k8s_openapi::api::events::v1::Event| {
+        let regarding_of = |name: &str| {
+            let is_report = |event: &&k8s_openapi::api::events::v1::Event| {
                 let note = event.note.as_deref().unwrap_or_default();
                 event.reason.as_deref() == Some("HotLoop")
                     && note.contains(&format!("The plugin {name} is in a"))
             };
-            events.iter().find(is_of).and_then(|event| event.regarding.as_ref()?.name.clone())
+            events.iter().find(is_report).and_then(|event| event.regarding.as_ref()?.name.clone())
         };
-        Some((of("north")?, of("south")?))
+        Some((regarding_of("north")?, regarding_of("south")?))
     };
-    let told = host.wait("an Event of each", told).await;
-    assert_eq!(told, ("contested".to_owned(), "contested".to_owned()));
+    let regarding = host.wait("an Event for each plugin", regarding).await;
+    assert_eq!(regarding, ("contested".to_owned(), "contested".to_owned()));
 
-    // Who gives in ends it for both.
+    // Removing one plugin ends the loop for both.
     std::fs::remove_file(host.plugins().join("south.wasm")).expect("removed");
     host.wait_for_state("south", "stopped").await;
     let is_north = || async { (host.server.data("contested").await["direction"] == "north").then_some(()) };
-    host.wait("the last word", is_north).await;
+    host.wait("the remaining plugin's value", is_north).await;
     host.server.set_data("contested", "note", "at rest").await;
-    host.wait_for_plugin("north", "no trouble", |plugin| plugin["error"] == "").await;
+    host.wait_for_plugin("north", "no error", |plugin| plugin["error"] == "").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_writes_a_status_and_comes_to_rest_is_not_reported() {
+async fn a_plugin_that_converges_is_not_reported_as_a_hot_loop() {
     let host = Host::start().await;
-    if host.server.skips_absent_kinds() {
+    if host.server.skip_if_crds_exist() {
         return;
     }
-    host.drop_in("sample-controller", &Guest::SampleController.wasm());
+    host.install_plugin("sample-controller", &Guest::SampleController.wasm());
     host.wait_for_state("sample-controller", "running").await;
     for number in 0..10 {
         let foo = serde_json::json!({"apiVersion": "samplecontroller.k8s.io/v1alpha1", "kind": "Foo",
@@ -118,10 +118,10 @@ async fn a_plugin_that_writes_a_status_and_comes_to_rest_is_not_reported() {
             .expect("a request");
         host.server.client.request_text(request).await.expect("created");
     }
-    if host.server.skips_pods().await {
+    if host.server.skip_without_nodes().await {
         return;
     }
-    // The last that it writes. How many reconciles that takes is up to how many changes came together.
+    // Waits for the last write. The number of reconciles depends on how many changes were merged.
     for number in 0..10 {
         let path =
             host.server.path("/apis/samplecontroller.k8s.io/v1alpha1", "foos", &format!("foo-{number}"));
@@ -130,7 +130,8 @@ async fn a_plugin_that_writes_a_status_and_comes_to_rest_is_not_reported() {
         })
         .await;
     }
-    let plugin = host.wait_for_plugin("sample-controller", "rest", |plugin| plugin["queueDepth"] == 0).await;
+    let plugin =
+        host.wait_for_plugin("sample-controller", "an empty queue", |plugin| plugin["queueDepth"] == 0).await;
     assert_eq!(plugin["counters"]["hotLoops"], 0, "{plugin:#}");
     assert_eq!(plugin["error"], "", "{plugin:#}");
 }

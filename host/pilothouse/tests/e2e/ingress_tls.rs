@@ -1,4 +1,4 @@
-//! A Secret wakes the Ingresses that use it: the `index` trigger.
+//! The example `ingress-tls`: an `index` trigger from a Secret to the Ingresses that use it.
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::networking::v1::Ingress;
@@ -8,9 +8,9 @@ use serde_json::json;
 use crate::harness::{Guest, Host};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_ingress_says_what_its_secrets_lack() {
+async fn an_ingress_reports_missing_or_wrong_secrets() {
     let host = Host::start().await;
-    host.drop_in("ingress-tls", &Guest::IngressTls.wasm());
+    host.install_plugin("ingress-tls", &Guest::IngressTls.wasm());
     host.wait_for_state("ingress-tls", "running").await;
     let ingresses = Api::<Ingress>::namespaced(host.server.client.clone(), &host.server.namespace);
     let secrets = Api::<Secret>::namespaced(host.server.client.clone(), &host.server.namespace);

@@ -1,4 +1,4 @@
-//! Files that come and go, and the end of the host.
+//! Adding, removing and swapping plugin files, and stopping the host.
 
 use std::fs;
 
@@ -8,25 +8,25 @@ use crate::harness::{Guest, Host, another_version, wat};
 async fn a_removed_file_stops_its_plugin_and_a_new_one_starts_it_again() {
     let host = Host::start().await;
     let wasm = Guest::Conformance.wasm();
-    host.drop_in("conformance", &wasm);
+    host.install_plugin("conformance", &wasm);
     host.wait_for_state("conformance", "running").await;
     fs::remove_file(host.plugins().join("conformance.wasm")).expect("removed");
     host.wait_for_state("conformance", "stopped").await;
-    host.server.script("unseen", "copy:unseen-record").await;
+    host.server.create_script("unseen", "copy:unseen-record").await;
 
-    host.drop_in("conformance", &another_version(&wasm, 2));
+    host.install_plugin("conformance", &another_version(&wasm, 2));
     host.wait_for_state("conformance", "running").await;
-    host.wait("the object that came meanwhile", || async {
+    host.wait("the object that was created meanwhile", || async {
         host.server.data("unseen-record").await.contains_key("version").then_some(())
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_symlink_that_is_swapped_reloads() {
+async fn swapping_a_symlink_reloads_the_plugin() {
     let host = Host::start().await;
     let wasm = Guest::Conformance.wasm();
-    // As the kubelet updates a ConfigMap volume: the name is a link through a directory link that is swapped.
+    // The kubelet updates a ConfigMap volume like this: each file is a link through a directory link, which is swapped.
     let folder = host.plugins();
     for (version, wasm) in [("..one", wasm.clone()), ("..two", another_version(&wasm, 2))] {
         fs::create_dir(folder.join(version)).expect("made");
@@ -42,14 +42,14 @@ async fn a_symlink_that_is_swapped_reloads() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sigterm_ends_the_host_even_while_a_guest_loops() {
+async fn sigterm_stops_the_host_even_while_a_guest_loops() {
     let host = Host::start().await;
-    // The guest may loop for longer than the test waits.
-    host.sidecar("faulty", "limits: {reconcileTimeout: 30m}\n");
-    host.drop_in("faulty", &wat("loop"));
+    // The time limit is longer than the test waits, so that the guest still loops.
+    host.write_sidecar("faulty", "limits: {reconcileTimeout: 30m}\n");
+    host.install_plugin("faulty", &wat("loop"));
     host.wait_for_state("faulty", "running").await;
-    host.server.script("one", "").await;
-    host.wait("the guest to be at it", || async {
+    host.server.create_script("one", "").await;
+    host.wait("the guest to run", || async {
         host.get("/metrics")
             .await
             .1

@@ -1,8 +1,8 @@
-//! The real binary, as its user meets it: started as a process, fed with files, talked to with kubectl and HTTP.
+//! End-to-end tests: run the `pilothouse` binary as a process and use it through files, kubectl and HTTP.
 //!
-//! The plugins come from `cargo xtask build-guests`. By default every test has an embedded API server of its own; with
-//! `PILOTHOUSE_TEST_KUBECONFIG=FILE` they run against that server, one after another, and those that need fault
-//! injection or the embedded server's counters say that they are skipped.
+//! `cargo xtask build-guests` builds the plugins. By default every test has its own embedded API server. With
+//! `PILOTHOUSE_TEST_KUBECONFIG=FILE` the tests run against that server, one after another, and those that need fault
+//! injection or the embedded server's request counters are skipped with a message.
 
 mod acceptance;
 mod backing_off;
@@ -32,7 +32,7 @@ mod sandbox;
 mod secret_replicator;
 mod server_restart;
 mod shared_watch;
-mod surface;
+mod status_server;
 mod templates;
 mod ttl_cleaner;
 mod two_observers;

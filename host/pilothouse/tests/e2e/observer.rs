@@ -1,11 +1,11 @@
-//! Observers: told of every change, in order; a failing one is told again, and no object holds the others up.
+//! Observers receive every change in order. A failed batch is redelivered, and an object that keeps failing does not block others.
 
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use crate::harness::{Host, another_version, wat};
 
-/// A sidecar that makes `every.wat` watch the test's ConfigMaps, with some members of the watch and the descriptor.
+/// Returns a sidecar for `every.wat` that watches the test's ConfigMaps, with additional members of the watch and the descriptor.
 fn sidecar(host: &Host, watch: &Value, members: &Value) -> String {
     let mut maps = json!({
         "name": "maps", "apiVersion": "v1", "kind": "ConfigMap", "labelSelector": "test=observer",
@@ -22,15 +22,16 @@ fn sidecar(host: &Host, watch: &Value, members: &Value) -> String {
     json!({"config": config}).to_string()
 }
 
-async fn observing(members: &Value) -> Host {
+async fn start_with_observer(members: &Value) -> Host {
     let host = Host::start().await;
-    host.sidecar("watcher", &sidecar(&host, &json!({"notify": true}), members));
+    host.write_sidecar("watcher", &sidecar(&host, &json!({"notify": true}), members));
     host
 }
 
-/// What the plugin said, without what the host has to say of its exports.
-async fn told(host: &Host) -> Vec<String> {
-    host.said("watcher").await.into_iter().filter(|said| !said.starts_with("the plugin exports")).collect()
+/// Returns the plugin's log messages without the host's warnings about its exports.
+async fn messages(host: &Host) -> Vec<String> {
+    let messages = host.log_messages("watcher").await.into_iter();
+    messages.filter(|message| !message.starts_with("the plugin exports")).collect()
 }
 
 async fn delete(host: &Host, name: &str) {
@@ -42,28 +43,28 @@ fn counter(plugin: &Value, name: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b34_an_observer_is_told_of_everything_and_a_new_version_again() {
-    let host = observing(&json!({})).await;
+async fn an_observer_receives_every_change_and_a_new_version_starts_from_the_beginning() {
+    let host = start_with_observer(&json!({})).await;
     for name in ["a", "b"] {
-        host.server.observed(name, json!({})).await;
+        host.server.create_observed(name, json!({})).await;
     }
     let wasm = wat("every");
-    host.drop_in("watcher", &wasm);
-    host.wait_until_said("watcher", "initial b", 1).await;
-    assert_eq!(told(&host).await, ["initial a", "initial b"]);
-    host.server.observed("c", json!({})).await;
-    host.wait_until_said("watcher", "added c", 1).await;
+    host.install_plugin("watcher", &wasm);
+    host.wait_for_message("watcher", "initial b", 1).await;
+    assert_eq!(messages(&host).await, ["initial a", "initial b"]);
+    host.server.create_observed("c", json!({})).await;
+    host.wait_for_message("watcher", "added c", 1).await;
     host.server.set_data("a", "colour", "blue").await;
-    host.wait_until_said("watcher", "updated a", 1).await;
+    host.wait_for_message("watcher", "updated a", 1).await;
     delete(&host, "b").await;
-    host.wait_until_said("watcher", "deleted b", 1).await;
-    let before = told(&host).await.len();
-    host.drop_in("watcher", &another_version(&wasm, 2));
+    host.wait_for_message("watcher", "deleted b", 1).await;
+    let before = messages(&host).await.len();
+    host.install_plugin("watcher", &another_version(&wasm, 2));
     host.wait_for_generation("watcher", 2).await;
-    host.wait_until_said("watcher", "initial c", 1).await;
-    assert_eq!(told(&host).await[before..], ["initial a", "initial c"]);
+    host.wait_for_message("watcher", "initial c", 1).await;
+    assert_eq!(messages(&host).await[before..], ["initial a", "initial c"]);
     let plugin = host
-        .wait_for_plugin("watcher", "seven notifications taken", |plugin| counter(plugin, "observed") == 7)
+        .wait_for_plugin("watcher", "seven observed notifications", |plugin| counter(plugin, "observed") == 7)
         .await;
     assert_eq!(counter(&plugin, "observeErrors"), 0);
     let (_, metrics) = host.get("/metrics").await;
@@ -74,21 +75,20 @@ async fn b34_an_observer_is_told_of_everything_and_a_new_version_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b38_a_trap_costs_the_instance_and_at_last_the_object_is_set_aside() {
-    let host = observing(&json!({})).await;
-    host.server.observed("good", json!({})).await;
-    host.drop_in("watcher", &wat("every"));
-    host.wait_until_said("watcher", "initial good", 1).await;
-    host.server.observed("bad", json!({"wish": "trap"})).await;
-    let plugin = host
-        .wait_for_plugin("watcher", "one object set aside", |plugin| counter(plugin, "parked") == 1)
-        .await;
+async fn an_object_that_keeps_trapping_the_observer_is_parked() {
+    let host = start_with_observer(&json!({})).await;
+    host.server.create_observed("good", json!({})).await;
+    host.install_plugin("watcher", &wat("every"));
+    host.wait_for_message("watcher", "initial good", 1).await;
+    host.server.create_observed("bad", json!({"wish": "trap"})).await;
+    let plugin =
+        host.wait_for_plugin("watcher", "one parked object", |plugin| counter(plugin, "parked") == 1).await;
     assert!(counter(&plugin, "observeErrors") >= 5, "{plugin:#}");
-    // Each new instance was told again what the one before knew, and then what broke it.
-    host.wait_until_said("watcher", "initial good", 5).await;
-    host.wait_until_said("watcher", "added bad", 5).await;
-    host.server.observed("later", json!({})).await;
-    host.wait_until_said("watcher", "added later", 1).await;
+    // Each new instance receives the known objects as initial notifications, then the change that trapped.
+    host.wait_for_message("watcher", "initial good", 5).await;
+    host.wait_for_message("watcher", "added bad", 5).await;
+    host.server.create_observed("later", json!({})).await;
+    host.wait_for_message("watcher", "added later", 1).await;
     let events = host
         .wait("the event about it", || async {
             let events = host.server.events().await;
@@ -98,44 +98,43 @@ async fn b38_a_trap_costs_the_instance_and_at_last_the_object_is_set_aside() {
     let event = &events[0];
     assert_eq!(event.reason.as_deref(), Some("ObserveFailed"), "{event:?}");
     assert_eq!(event.regarding.as_ref().and_then(|regarding| regarding.name.as_deref()), Some("bad"));
-    let tries = told(&host).await.iter().filter(|said| *said == "added bad").count();
+    let attempts = messages(&host).await.iter().filter(|message| *message == "added bad").count();
     host.server.set_data("bad", "wish", "fine").await;
-    // It was never told of with success, so it is new.
-    host.wait_until_said("watcher", "added bad", tries + 1).await;
+    // The object was never observed successfully, so its change is delivered as `added`.
+    host.wait_for_message("watcher", "added bad", attempts + 1).await;
     let (_, metrics) = host.get("/metrics").await;
     assert!(metrics.contains("pilothouse_observe_parked_total{controller=\"watcher\"} 1"), "{metrics}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b38_an_error_is_told_again_to_the_same_instance_and_a_final_one_is_not() {
-    let host = observing(&json!({})).await;
-    host.drop_in("watcher", &wat("every"));
+async fn a_retriable_error_is_redelivered_to_the_same_instance_and_a_terminal_one_is_not() {
+    let host = start_with_observer(&json!({})).await;
+    host.install_plugin("watcher", &wat("every"));
     host.wait_for_state("watcher", "running").await;
-    host.server.observed("once", json!({"wish": "again"})).await;
-    host.wait_until_said("watcher", "added once", 2).await;
-    host.server.observed("never", json!({"wish": "terminal"})).await;
-    let plugin = host
-        .wait_for_plugin("watcher", "one object set aside", |plugin| counter(plugin, "parked") == 1)
-        .await;
+    host.server.create_observed("once", json!({"wish": "again"})).await;
+    host.wait_for_message("watcher", "added once", 2).await;
+    host.server.create_observed("never", json!({"wish": "terminal"})).await;
+    let plugin =
+        host.wait_for_plugin("watcher", "one parked object", |plugin| counter(plugin, "parked") == 1).await;
     assert_eq!(counter(&plugin, "observeErrors"), 2, "one each: {plugin:#}");
-    let said = told(&host).await;
-    assert_eq!(said.iter().filter(|said| *said == "added never").count(), 1, "{said:#?}");
-    assert!(!said.iter().any(|said| said.starts_with("initial")), "no new instance: {said:#?}");
+    let messages = messages(&host).await;
+    assert_eq!(messages.iter().filter(|message| *message == "added never").count(), 1, "{messages:#?}");
+    assert!(!messages.iter().any(|message| message.starts_with("initial")), "no new instance: {messages:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stateful_plugin_reconciles_what_its_instance_was_told_of() {
+async fn a_stateful_plugin_observes_an_object_before_it_reconciles_it() {
     let host = Host::start().await;
     let watch = json!({"notify": true, "trigger": "self", "indexes": [{"name": "team", "computed": true}]});
-    host.sidecar("watcher", &sidecar(&host, &watch, &json!({"stateful": true})));
-    host.server.observed("a", json!({"team": "red", "ask": "red"})).await;
-    host.drop_in("watcher", &wat("every"));
-    host.wait_until_said("watcher", "red: a", 1).await;
-    assert_eq!(told(&host).await, ["initial a", "red: a"], "it observes first");
-    host.server.observed("bad", json!({"wish": "trap", "ask": "red"})).await;
-    host.wait_for_plugin("watcher", "one object set aside", |plugin| counter(plugin, "parked") == 1).await;
-    host.wait_until_said("watcher", "red: a", 2).await;
+    host.write_sidecar("watcher", &sidecar(&host, &watch, &json!({"stateful": true})));
+    host.server.create_observed("a", json!({"team": "red", "ask": "red"})).await;
+    host.install_plugin("watcher", &wat("every"));
+    host.wait_for_message("watcher", "red: a", 1).await;
+    assert_eq!(messages(&host).await, ["initial a", "red: a"], "it observes first");
+    host.server.create_observed("bad", json!({"wish": "trap", "ask": "red"})).await;
+    host.wait_for_plugin("watcher", "one parked object", |plugin| counter(plugin, "parked") == 1).await;
+    host.wait_for_message("watcher", "red: a", 2).await;
     host.server.set_data("a", "colour", "blue").await;
-    host.wait_until_said("watcher", "updated a", 1).await;
-    host.wait_until_said("watcher", "red: a", 3).await;
+    host.wait_for_message("watcher", "updated a", 1).await;
+    host.wait_for_message("watcher", "red: a", 3).await;
 }

@@ -1,4 +1,4 @@
-//! The observer in C: counts of Pods by a computed index, as gauges.
+//! The example `pod-counter`, an observer in C: gauges with counts of Pods from a computed index.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -12,20 +12,20 @@ async fn wait_for_count(host: &Host, node: &str, phase: &str, count: u32) {
         [format!("node=\"{node}\""), format!("phase=\"{phase}\""), "plugin=\"pod-counter\"".to_owned()];
     host.wait(&format!("{count} {phase} on {node}"), || async {
         let text = host.get("/metrics").await.1;
-        let is_it = |line: &&str| {
+        let is_series = |line: &&str| {
             line.starts_with("pilothouse_guest_pods{")
                 && labels.iter().all(|label| line.contains(label.as_str()))
         };
-        let value: f64 = text.lines().find(is_it)?.rsplit(' ').next()?.parse().ok()?;
+        let value: f64 = text.lines().find(is_series)?.rsplit(' ').next()?.parse().ok()?;
         (value.to_bits() == f64::from(count).to_bits()).then_some(())
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_are_counted_where_they_are_and_where_they_were() {
+async fn counts_are_updated_for_both_the_old_and_the_new_index_value() {
     let host = Host::start().await;
-    if host.server.skips("it says itself which phase a Pod is in") {
+    if host.server.skip_if_external("the test sets the phase of Pods itself") {
         return;
     }
     let pods: Api<Pod> = Api::namespaced(host.server.client.clone(), &host.server.namespace);
@@ -41,10 +41,10 @@ async fn pods_are_counted_where_they_are_and_where_they_were() {
         let patch = Patch::Merge(json!({"status": {"phase": phase}}));
         pods.patch_status(name, &PatchParams::default(), &patch).await.expect("patched");
     };
-    // One is there before the plugin, and reaches it by the replay.
+    // Created before the plugin, so it is delivered as an initial notification.
     make("one", "west").await;
     set_phase("one", "Running").await;
-    host.drop_in("pod-counter", &Guest::PodCounter.wasm());
+    host.install_plugin("pod-counter", &Guest::PodCounter.wasm());
     host.wait_for_state("pod-counter", "running").await;
     wait_for_count(&host, "west", "Running", 1).await;
 

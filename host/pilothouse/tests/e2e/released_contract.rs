@@ -1,4 +1,4 @@
-//! A plugin built from each released version of the contract goes on running.
+//! Plugins built for released versions of the contract keep running.
 
 use std::fs;
 use std::path::Path;
@@ -10,8 +10,8 @@ use wit_parser::Resolve;
 
 use crate::harness::Host;
 
-/// The component that the tools of its time would have made: from the released WIT, not from today's.
-fn built(folder: &Path) -> Vec<u8> {
+/// Builds a component from the released WIT, as the tools at the time of the release would have done.
+fn build_component(folder: &Path) -> Vec<u8> {
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_dir(folder).expect("the released WIT parses");
     let world = resolve.select_world(&[package], Some("reconciler")).expect("a world");
@@ -22,7 +22,7 @@ fn built(folder: &Path) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plugins_of_every_release_still_run() {
+async fn plugins_built_for_released_contracts_still_run() {
     let releases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/released");
     let folders = fs::read_dir(&releases).expect("the releases").map(|entry| entry.expect("an entry").path());
     let folders: Vec<_> = folders.filter(|path| path.is_dir()).collect();
@@ -35,7 +35,7 @@ async fn plugins_of_every_release_still_run() {
     for folder in folders {
         let release = folder.file_name().expect("a name").to_string_lossy().replace('.', "-");
         let name = format!("released-{release}");
-        host.drop_in(&name, &built(&folder));
+        host.install_plugin(&name, &build_component(&folder));
         host.wait_for_state(&name, "running").await;
         host.wait(&format!("{name} to reconcile"), || async {
             let log = String::from_utf8(host.pilothouse(&["logs", &name]).stdout).expect("text");

@@ -1,4 +1,4 @@
-//! B50: Foo → Deployment, driven with kubectl as its user would: the same controller in every language that has it.
+//! The example `sample-controller` in each language: creates a Deployment for a Foo. Driven with kubectl.
 
 use serde_json::Value;
 
@@ -12,13 +12,13 @@ macro_rules! in_languages {
             use crate::harness::Guest;
 
             #[tokio::test(flavor = "multi_thread")]
-            async fn b50_a_foo_gets_its_deployment_and_keeps_it() {
-                super::a_foo_gets_its_deployment_and_keeps_it(Guest::$guest).await;
+            async fn creates_and_repairs_the_deployment_of_a_foo() {
+                super::creates_and_repairs_the_deployment_of_a_foo(Guest::$guest).await;
             }
 
             #[tokio::test(flavor = "multi_thread")]
-            async fn b50_a_deployment_of_somebody_else_is_left_alone() {
-                super::a_deployment_of_somebody_else_is_left_alone(Guest::$guest).await;
+            async fn does_not_touch_a_deployment_it_does_not_own() {
+                super::does_not_touch_a_deployment_it_does_not_own(Guest::$guest).await;
             }
         })*
 
@@ -33,9 +33,8 @@ in_languages! {
     python: SampleControllerPython in "sample-controller-python",
 }
 
-/// A sample controller that nobody runs here shows nothing.
 #[test]
-fn no_sample_controller_is_left_out() {
+fn every_sample_controller_is_tested() {
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
     for entry in std::fs::read_dir(examples).expect("the examples are there") {
         let name = entry.expect("an entry").file_name().to_string_lossy().into_owned();
@@ -48,8 +47,8 @@ fn no_sample_controller_is_left_out() {
 
 async fn host_with_plugin(guest: Guest) -> Host {
     let host = Host::start().await;
-    host.sidecar(PLUGIN, "grants: {crds: true}\n");
-    host.drop_in(PLUGIN, &guest.wasm());
+    host.write_sidecar(PLUGIN, "grants: {crds: true}\n");
+    host.install_plugin(PLUGIN, &guest.wasm());
     host.wait_for_state(PLUGIN, "running").await;
     host
 }
@@ -61,45 +60,51 @@ fn foo(name: &str, deployment: &str, replicas: u32) -> String {
     )
 }
 
-async fn deployment(host: &Host, name: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+/// Waits until the Deployment exists and satisfies the predicate.
+async fn wait_for_deployment(
+    host: &Host,
+    name: &str,
+    condition: &str,
+    predicate: impl Fn(&Value) -> bool,
+) -> Value {
     let path = host.server.path("/apis/apps/v1", "deployments", name);
-    host.wait(what, || async {
+    host.wait(condition, || async {
         let found = host.server.get(&path).await;
-        (found.is_object() && wanted(&found)).then_some(found)
+        (found.is_object() && predicate(&found)).then_some(found)
     })
     .await
 }
 
-async fn a_foo_gets_its_deployment_and_keeps_it(guest: Guest) {
+async fn creates_and_repairs_the_deployment_of_a_foo(guest: Guest) {
     let host = host_with_plugin(guest).await;
     let server = &host.server;
     if server.kubectl_with(&["apply", "-f", "-"], &foo("web", "web-deployment", 1)).is_none() {
         return;
     }
-    let made = deployment(&host, "web-deployment", "the Deployment", |_| true).await;
+    let made = wait_for_deployment(&host, "web-deployment", "the Deployment", |_| true).await;
     assert_eq!(made["spec"]["replicas"], 1);
     assert_eq!(made["metadata"]["ownerReferences"][0]["kind"], "Foo");
     assert_eq!(made["metadata"]["ownerReferences"][0]["controller"], true);
 
     // Drift is repaired.
     server.kubectl(&["scale", "deployment", "web-deployment", "--replicas", "5"]);
-    deployment(&host, "web-deployment", "the repaired replicas", |found| {
+    wait_for_deployment(&host, "web-deployment", "the repaired replicas", |found| {
         found["spec"]["replicas"] == 1
             && found["metadata"]["generation"].as_u64() > made["metadata"]["generation"].as_u64()
     })
     .await;
 
-    // A deleted Deployment comes back.
+    // A deleted Deployment is recreated.
     server.kubectl(&["delete", "deployment", "web-deployment"]);
-    deployment(&host, "web-deployment", "another Deployment", |found| {
+    wait_for_deployment(&host, "web-deployment", "another Deployment", |found| {
         found["metadata"]["uid"] != made["metadata"]["uid"]
     })
     .await;
 
-    // The Foo decides the size, and reports what is available.
+    // The Foo determines the number of replicas, and its status reports the available ones.
     server.kubectl(&["patch", "foo", "web", "--type", "merge", "-p", r#"{"spec":{"replicas":3}}"#]);
-    deployment(&host, "web-deployment", "3 replicas", |found| found["spec"]["replicas"] == 3).await;
-    if !server.skips_pods().await {
+    wait_for_deployment(&host, "web-deployment", "3 replicas", |found| found["spec"]["replicas"] == 3).await;
+    if !server.skip_without_nodes().await {
         let available = "--for=jsonpath={.status.availableReplicas}=3";
         server.kubectl(&["wait", "foo/web", available, "--timeout=300s"]);
     }
@@ -114,12 +119,12 @@ async fn a_foo_gets_its_deployment_and_keeps_it(guest: Guest) {
     let listed = server.kubectl(&["get", "foos"]).expect("kubectl is there");
     assert!(listed.contains("AVAILABLE") && listed.contains("web-deployment"), "{listed}");
 
-    // What the Foo owns goes with it.
+    // Deleting the Foo deletes its Deployment.
     server.kubectl(&["delete", "foo", "web"]);
     server.kubectl(&["wait", "deployment/web-deployment", "--for=delete", "--timeout=300s"]);
 }
 
-async fn a_deployment_of_somebody_else_is_left_alone(guest: Guest) {
+async fn does_not_touch_a_deployment_it_does_not_own(guest: Guest) {
     let host = host_with_plugin(guest).await;
     let server = &host.server;
     if server.kubectl(&["create", "deployment", "taken", "--image", "nginx", "--replicas", "2"]).is_none() {
@@ -137,6 +142,6 @@ async fn a_deployment_of_somebody_else_is_left_alone(guest: Guest) {
     let taken = server.get(&path).await;
     assert_eq!(taken["spec"]["replicas"], 2);
     assert!(taken["metadata"]["ownerReferences"].is_null());
-    // It is tried again, with backoff.
+    // The plugin retries with backoff.
     host.wait_for_plugin(PLUGIN, "retries", |plugin| plugin["counters"]["retries"].as_u64() >= Some(3)).await;
 }

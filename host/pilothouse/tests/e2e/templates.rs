@@ -1,15 +1,16 @@
-//! From an empty folder, in each language: new, build, check, run, and what the template's README promises, seen with kubectl.
+//! The template of each language: `new`, `build`, `check`, then the behaviour that its README describes, tested with kubectl.
 //!
-//! All templates do the same (templates/README.md), so one list of steps covers them. The language's tools must be there.
+//! All templates behave the same (templates/README.md), so they share one test. The tools of each language must be installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
+use pilothouse_toolchain::Language;
 use serde_json::Value;
 
 use crate::harness::{Host, binary};
 
-/// Runs the binary in a folder and wants success. Rust's compiled dependencies are shared with the examples'.
+/// Runs the binary in a folder and asserts that it succeeds. Rust projects share the examples' target directory.
 fn pilothouse(folder: &Path, arguments: &[&str]) -> Output {
     let shared = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/target");
     let mut command = binary();
@@ -20,8 +21,8 @@ fn pilothouse(folder: &Path, arguments: &[&str]) -> Output {
     output
 }
 
-/// A new project, built and checked; the path of its .wasm.
-fn make(folder: &Path, language: &str, name: &str) -> PathBuf {
+/// Creates, builds and checks a project. Returns the path of its .wasm file.
+fn build_template(folder: &Path, language: &str, name: &str) -> PathBuf {
     pilothouse(folder, &["new", name, "--lang", language]);
     pilothouse(folder, &["build", name]);
     let wasm = format!("{name}/{name}.wasm");
@@ -32,49 +33,53 @@ fn make(folder: &Path, language: &str, name: &str) -> PathBuf {
     folder.join(wasm)
 }
 
-async fn deployment(host: &Host, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+/// Waits until the Deployment exists and satisfies the predicate.
+async fn wait_for_deployment(host: &Host, condition: &str, predicate: impl Fn(&Value) -> bool) -> Value {
     let path = host.server.path("/apis/apps/v1", "deployments", "example-foo");
-    host.wait(what, || async {
+    host.wait(condition, || async {
         let found = host.server.get(&path).await;
-        (found.is_object() && wanted(&found)).then_some(found)
+        (found.is_object() && predicate(&found)).then_some(found)
     })
     .await
 }
 
-async fn works(language: &str) {
+async fn test_template(language: Language) {
+    let language = language.name();
     let folder = tempfile::tempdir().expect("a folder");
     let name = format!("made-in-{language}");
-    let wasm = make(folder.path(), language, &name);
+    let wasm = build_template(folder.path(), language, &name);
 
     let host = Host::start().await;
-    host.sidecar(&name, "grants: {crds: true}\n");
-    host.drop_in(&name, &std::fs::read(wasm).expect("built"));
+    host.write_sidecar(&name, "grants: {crds: true}\n");
+    host.install_plugin(&name, &std::fs::read(wasm).expect("built"));
     host.wait_for_state(&name, "running").await;
     let example =
         std::fs::read_to_string(folder.path().join(&name).join("manifests/foo.yaml")).expect("an example");
-    // The test has a namespace of its own.
+    // The test has its own namespace.
     let example = example.replace("  namespace: default\n", "");
     let server = &host.server;
     if server.kubectl_with(&["apply", "-f", "-"], &example).is_none() {
         return;
     }
-    let made = deployment(&host, "the Deployment", |_| true).await;
+    let made = wait_for_deployment(&host, "the Deployment", |_| true).await;
     assert_eq!(made["spec"]["replicas"], 1, "{language}");
     assert_eq!(made["metadata"]["ownerReferences"][0]["kind"], "Foo", "{language}");
     assert_eq!(made["metadata"]["ownerReferences"][0]["controller"], true, "{language}");
 
     server.kubectl(&["delete", "deployment", "example-foo"]);
-    deployment(&host, "another Deployment", |found| found["metadata"]["uid"] != made["metadata"]["uid"])
-        .await;
+    wait_for_deployment(&host, "another Deployment", |found| {
+        found["metadata"]["uid"] != made["metadata"]["uid"]
+    })
+    .await;
     server.kubectl(&["patch", "foo", "example-foo", "--type", "merge", "-p", r#"{"spec":{"replicas":3}}"#]);
-    deployment(&host, "3 replicas", |found| found["spec"]["replicas"] == 3).await;
+    wait_for_deployment(&host, "3 replicas", |found| found["spec"]["replicas"] == 3).await;
     server.kubectl(&["scale", "deployment", "example-foo", "--replicas", "5"]);
-    deployment(&host, "repaired replicas", |found| {
+    wait_for_deployment(&host, "repaired replicas", |found| {
         found["spec"]["replicas"] == 3
             && found["metadata"]["generation"].as_u64() > made["metadata"]["generation"].as_u64()
     })
     .await;
-    if !server.skips_pods().await {
+    if !server.skip_without_nodes().await {
         server.kubectl(&[
             "wait",
             "foo/example-foo",
@@ -87,26 +92,26 @@ async fn works(language: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_template_in_rust_works() {
-    works("rust").await;
+async fn the_rust_template_works() {
+    test_template(Language::Rust).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_template_in_javascript_works() {
-    works("js").await;
+async fn the_javascript_template_works() {
+    test_template(Language::Js).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_template_in_python_works() {
-    works("python").await;
+async fn the_python_template_works() {
+    test_template(Language::Python).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_template_in_go_works() {
-    works("go").await;
+async fn the_go_template_works() {
+    test_template(Language::Go).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_template_in_c_works() {
-    works("c").await;
+async fn the_c_template_works() {
+    test_template(Language::C).await;
 }

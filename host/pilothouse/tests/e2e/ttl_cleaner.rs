@@ -1,4 +1,4 @@
-//! A requeue after a time: ConfigMaps go when their time to live has passed.
+//! The example `ttl-cleaner`: uses requeue-after to delete ConfigMaps when their time to live has expired.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -10,7 +10,7 @@ const PLUGIN: &str = "ttl-cleaner";
 
 async fn host_with_plugin() -> Host {
     let host = Host::start().await;
-    host.drop_in(PLUGIN, &Guest::TtlCleaner.wasm());
+    host.install_plugin(PLUGIN, &Guest::TtlCleaner.wasm());
     host.wait_for_state(PLUGIN, "running").await;
     host
 }
@@ -28,17 +28,16 @@ async fn set_ttl(host: &Host, name: &str, ttl: &str) {
     host.server.config_maps().patch(name, &PatchParams::default(), &patch).await.expect("patched");
 }
 
-async fn is_there(host: &Host, name: &str) -> bool {
+async fn exists(host: &Host, name: &str) -> bool {
     host.server.config_maps().get_opt(name).await.expect("the server answers").is_some()
 }
 
-async fn gone(host: &Host, name: &str) {
-    host.wait(&format!("{name} to be deleted"), || async { (!is_there(host, name).await).then_some(()) })
-        .await;
+async fn wait_for_deletion(host: &Host, name: &str) {
+    host.wait(&format!("{name} to be deleted"), || async { (!exists(host, name).await).then_some(()) }).await;
 }
 
-/// Waits for an Event with this reason about the ConfigMap; answers its type.
-async fn event(host: &Host, name: &str, reason: &str) -> String {
+/// Waits for an Event with this reason about the ConfigMap and returns its type.
+async fn wait_for_event(host: &Host, name: &str, reason: &str) -> String {
     host.wait(&format!("the Event {reason} about {name}"), || async {
         let events = host.server.events().await;
         let found = events.into_iter().find(|event| {
@@ -51,31 +50,31 @@ async fn event(host: &Host, name: &str, reason: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_config_map_goes_when_its_time_has_passed_and_no_other_does() {
+async fn only_expired_config_maps_are_deleted() {
     let host = host_with_plugin().await;
     create(&host, "for-ever", None).await;
     create(&host, "for-a-day", Some("24h")).await;
     create(&host, "for-a-moment", Some("1s")).await;
-    gone(&host, "for-a-moment").await;
-    assert_eq!(event(&host, "for-a-moment", "Expired").await, "Normal");
-    assert!(is_there(&host, "for-ever").await && is_there(&host, "for-a-day").await);
+    wait_for_deletion(&host, "for-a-moment").await;
+    assert_eq!(wait_for_event(&host, "for-a-moment", "Expired").await, "Normal");
+    assert!(exists(&host, "for-ever").await && exists(&host, "for-a-day").await);
 
-    // A change counts at once, whatever was waited for.
+    // A change of the annotation takes effect at once, although a later requeue is pending.
     set_ttl(&host, "for-a-day", "1ms").await;
-    gone(&host, "for-a-day").await;
-    assert!(is_there(&host, "for-ever").await);
+    wait_for_deletion(&host, "for-a-day").await;
+    assert!(exists(&host, "for-ever").await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_time_that_is_none_is_told_once_and_can_be_corrected() {
+async fn an_invalid_ttl_is_reported_once_and_can_be_corrected() {
     let host = host_with_plugin().await;
     create(&host, "mistaken", Some("tomorrow")).await;
-    assert_eq!(event(&host, "mistaken", "BadTTL").await, "Warning");
+    assert_eq!(wait_for_event(&host, "mistaken", "BadTTL").await, "Warning");
     host.wait_for_plugin(PLUGIN, "a terminal failure", |plugin| {
         plugin["counters"]["terminalErrors"] == 1 && plugin["counters"]["retries"] == 0
     })
     .await;
-    assert!(is_there(&host, "mistaken").await);
+    assert!(exists(&host, "mistaken").await);
     set_ttl(&host, "mistaken", "1ms").await;
-    gone(&host, "mistaken").await;
+    wait_for_deletion(&host, "mistaken").await;
 }

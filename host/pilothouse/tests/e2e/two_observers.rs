@@ -1,4 +1,4 @@
-//! B52: a synchronous and an asynchronous observer of one shared watch.
+//! The example `two-observers`: a synchronous and an asynchronous observer of one shared watch.
 
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
@@ -14,9 +14,9 @@ async fn wait_for_line(host: &Host, text: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b52_both_observers_of_one_watch_hear_what_they_selected() {
+async fn two_observers_of_one_watch_each_receive_what_they_select() {
     let host = Host::start().await;
-    host.drop_in("two-observers", &Guest::TwoObservers.wasm());
+    host.install_plugin("two-observers", &Guest::TwoObservers.wasm());
     host.wait_for_state("two-observers", "running").await;
     let maps = host.server.config_maps();
     let make = async |name: &str, team: &str, data: serde_json::Value| {
@@ -31,10 +31,10 @@ async fn b52_both_observers_of_one_watch_hear_what_they_selected() {
     wait_for_line(&host, &format!("async: blue {} greets 0 of its team", key("ann"))).await;
     wait_for_line(&host, &format!("sync: red {} added", key("rob"))).await;
 
-    // The asynchronous one is tried again until it can do its work; the synchronous one has heard everything once.
+    // The asynchronous observer is retried until it succeeds. The synchronous observer receives each change once.
     make("tim", "blue", json!({})).await;
     wait_for_line(&host, &format!("{} has no greeting yet", key("tim"))).await;
-    // The two hear of it each in its own time, and what one has not heard of yet is merged with what follows.
+    // Waits for the synchronous observer, because it would otherwise receive both changes merged into one.
     wait_for_line(&host, &format!("sync: blue {} added", key("tim"))).await;
     host.server.set_data("tim", "greeting", "hello").await;
     wait_for_line(&host, &format!("sync: blue {} updated", key("tim"))).await;
@@ -44,7 +44,7 @@ async fn b52_both_observers_of_one_watch_hear_what_they_selected() {
     wait_for_line(&host, &format!("sync: red {} deleted", key("rob"))).await;
     let metrics = host.get("/metrics").await.1;
     assert!(metrics.contains("blue_changes_total"), "{metrics}");
-    if !host.server.skips("it counts watches") {
-        assert_eq!(host.server.requests("watch", "v1/configmaps").await, 1, "one watch for both");
+    if !host.server.skip_if_external("the test counts watches") {
+        assert_eq!(host.server.request_count("watch", "v1/configmaps").await, 1, "one watch for both");
     }
 }

@@ -1,4 +1,4 @@
-//! HTTP requests of a plugin: to granted hosts only, and within their limits.
+//! The example `webhook-notifier`: HTTP requests reach only granted hosts and stay within the limits.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, PostParams};
@@ -9,37 +9,38 @@ use tokio::sync::mpsc;
 
 use crate::harness::{Guest, Host};
 
-/// A webhook on the loopback address: what it is sent, and where it is.
+/// A webhook server on the loopback address.
 struct Webhook {
     port: u16,
     requests: mpsc::UnboundedReceiver<String>,
 }
 
-/// How a webhook behaves once it has the whole request.
+/// How a webhook responds to a complete request.
 #[derive(Clone)]
 enum Behaviour {
-    Answers(String),
-    /// Nothing comes.
-    IsSilent,
-    /// A body without end.
-    Pours,
+    /// Sends this response.
+    Responds(String),
+    /// Sends nothing.
+    Hangs,
+    /// Sends an endless body.
+    SendsEndlessBody,
 }
 
 impl Webhook {
     async fn start(behaviour: Behaviour) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let (told, requests) = mpsc::unbounded_channel();
+        let (sender, requests) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(answer(stream, behaviour.clone(), told.clone()));
+                tokio::spawn(respond(stream, behaviour.clone(), sender.clone()));
             }
         });
         Self { port, requests }
     }
 
-    async fn answering(answer: &str) -> Self {
-        Self::start(Behaviour::Answers(answer.to_owned())).await
+    async fn responding(response: &str) -> Self {
+        Self::start(Behaviour::Responds(response.to_owned())).await
     }
 
     fn url(&self) -> String {
@@ -50,12 +51,13 @@ impl Webhook {
         format!("http://localhost:{}", self.port)
     }
 
-    fn was_asked(&mut self) -> bool {
+    /// Returns whether there is another request. Removes it.
+    fn received_request(&mut self) -> bool {
         self.requests.try_recv().is_ok()
     }
 }
 
-async fn answer(mut stream: TcpStream, behaviour: Behaviour, told: mpsc::UnboundedSender<String>) {
+async fn respond(mut stream: TcpStream, behaviour: Behaviour, sender: mpsc::UnboundedSender<String>) {
     let mut request = Vec::new();
     while !is_complete(&request) {
         match stream.read_buf(&mut request).await {
@@ -63,12 +65,12 @@ async fn answer(mut stream: TcpStream, behaviour: Behaviour, told: mpsc::Unbound
             Ok(_) => {}
         }
     }
-    let _ = told.send(String::from_utf8_lossy(&request).into_owned());
-    // A client that has seen enough closes, and then writing fails.
+    let _ = sender.send(String::from_utf8_lossy(&request).into_owned());
+    // Writing fails once the client has closed the connection.
     match behaviour {
-        Behaviour::Answers(answer) => drop(stream.write_all(answer.as_bytes()).await),
-        Behaviour::IsSilent => {}
-        Behaviour::Pours => {
+        Behaviour::Responds(response) => drop(stream.write_all(response.as_bytes()).await),
+        Behaviour::Hangs => {}
+        Behaviour::SendsEndlessBody => {
             let mut text: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n";
             while stream.write_all(text).await.is_ok() {
                 text = &[b'x'; 4096];
@@ -78,7 +80,7 @@ async fn answer(mut stream: TcpStream, behaviour: Behaviour, told: mpsc::Unbound
     let _ = stream.read_to_end(&mut request).await;
 }
 
-/// Head and body are there, by the length that the head announces.
+/// Returns whether the head and, by its content-length, the body are complete.
 fn is_complete(request: &[u8]) -> bool {
     let text = String::from_utf8_lossy(request);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
@@ -86,7 +88,8 @@ fn is_complete(request: &[u8]) -> bool {
     length.and_then(|length| length.parse().ok()).is_some_and(|length: usize| body.len() >= length)
 }
 
-async fn tell(host: &Host, name: &str, url: &str) {
+/// Creates a ConfigMap for which the plugin sends a notification to `url`.
+async fn create_notification(host: &Host, name: &str, url: &str) {
     let manifest = json!({
         "metadata": {
             "name": name,
@@ -109,35 +112,35 @@ async fn wait_until_delivered(host: &Host, name: &str) {
     .await;
 }
 
-async fn wait_until_says(host: &Host, part: &str) {
-    host.wait(&format!("a line with {part:?}"), || async {
-        host.said("webhook-notifier").await.iter().any(|line| line.contains(part)).then_some(())
+async fn wait_for_log(host: &Host, part: &str) {
+    host.wait(&format!("a log line that contains {part:?}"), || async {
+        host.log_messages("webhook-notifier").await.iter().any(|line| line.contains(part)).then_some(())
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_reaches_granted_hosts_within_its_limits_and_no_other() {
+async fn http_requests_reach_only_granted_hosts_within_the_limits() {
     let host = Host::start().await;
-    let moved =
+    let redirect_to =
         |to: &Webhook| format!("HTTP/1.1 302 Found\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", to.url());
-    let mut good = Webhook::answering("HTTP/1.1 204 No Content\r\n\r\n").await;
-    let mut ungranted = Webhook::answering("HTTP/1.1 204 No Content\r\n\r\n").await;
-    let mut redirecting = Webhook::answering(&moved(&ungranted)).await;
-    let silent = Webhook::start(Behaviour::IsSilent).await;
-    let pouring = Webhook::start(Behaviour::Pours).await;
-    let grants = [good.grant(), redirecting.grant(), silent.grant(), pouring.grant()];
+    let mut good = Webhook::responding("HTTP/1.1 204 No Content\r\n\r\n").await;
+    let mut ungranted = Webhook::responding("HTTP/1.1 204 No Content\r\n\r\n").await;
+    let mut redirecting = Webhook::responding(&redirect_to(&ungranted)).await;
+    let hanging = Webhook::start(Behaviour::Hangs).await;
+    let endless = Webhook::start(Behaviour::SendsEndlessBody).await;
+    let grants = [good.grant(), redirecting.grant(), hanging.grant(), endless.grant()];
     let sidecar = json!({"workers": 8, "limits": {"httpBody": "64Ki"}, "grants": {"http": grants}});
-    host.sidecar("webhook-notifier", &sidecar.to_string());
-    host.drop_in("webhook-notifier", &Guest::WebhookNotifier.wasm());
+    host.write_sidecar("webhook-notifier", &sidecar.to_string());
+    host.install_plugin("webhook-notifier", &Guest::WebhookNotifier.wasm());
     host.wait_for_state("webhook-notifier", "running").await;
 
-    tell(&host, "silent", &silent.url()).await;
-    tell(&host, "good", &good.url()).await;
-    tell(&host, "ungranted", &ungranted.url()).await;
-    tell(&host, "encrypted", &good.url().replace("http:", "https:")).await;
-    tell(&host, "moved", &redirecting.url()).await;
-    tell(&host, "pouring", &pouring.url()).await;
+    create_notification(&host, "hanging", &hanging.url()).await;
+    create_notification(&host, "good", &good.url()).await;
+    create_notification(&host, "ungranted", &ungranted.url()).await;
+    create_notification(&host, "encrypted", &good.url().replace("http:", "https:")).await;
+    create_notification(&host, "moved", &redirecting.url()).await;
+    create_notification(&host, "endless", &endless.url()).await;
 
     wait_until_delivered(&host, "good").await;
     let request = good.requests.recv().await.expect("a request");
@@ -147,11 +150,11 @@ async fn a_plugin_reaches_granted_hosts_within_its_limits_and_no_other() {
     let body: Value = serde_json::from_str(body).expect("JSON");
     assert_eq!((&body["name"], &body["data"]["name"]), (&json!("good"), &json!("good")));
 
-    let proposed = ungranted.grant();
-    wait_until_says(&host, &format!("add \"{proposed}\" to its grants.http")).await;
-    wait_until_says(&host, &format!("add \"localhost:{}\" to its grants.http", good.port)).await;
-    wait_until_says(&host, "exceeded limits.httpBody of 65536 bytes").await;
-    wait_until_says(&host, "waited 5s for the response").await;
+    let suggestion = ungranted.grant();
+    wait_for_log(&host, &format!("add \"{suggestion}\" to its grants.http")).await;
+    wait_for_log(&host, &format!("add \"localhost:{}\" to its grants.http", good.port)).await;
+    wait_for_log(&host, "exceeded limits.httpBody of 65536 bytes").await;
+    wait_for_log(&host, "waited 5s for the response").await;
     host.wait("the redirect to arrive", || async {
         let (_, metrics) = host.get("/metrics").await;
         metrics
@@ -159,44 +162,47 @@ async fn a_plugin_reaches_granted_hosts_within_its_limits_and_no_other() {
             .then_some(())
     })
     .await;
-    assert!(redirecting.was_asked() && !ungranted.was_asked());
+    assert!(redirecting.received_request() && !ungranted.received_request());
     assert!(!host.log().contains("key=secret"), "{}", host.log());
 
-    let counted = |metrics: &str, result: &str| {
+    let request_count = |metrics: &str, result: &str| {
         let start =
             format!(r#"pilothouse_http_requests_total{{controller="webhook-notifier",result="{result}"}} "#);
         let count = metrics.lines().find_map(|line| line.strip_prefix(&start));
         count.map_or(0, |count| count.parse::<u64>().expect("a count"))
     };
-    // What went wrong is said first and counted then.
+    // Errors are logged before they are counted.
     let metrics = host
         .wait("everything to be counted", || async {
             let (_, metrics) = host.get("/metrics").await;
-            let least = [("2xx", 1), ("denied", 2), ("limit", 1), ("timeout", 1)];
-            least.iter().all(|(result, least)| counted(&metrics, result) >= *least).then_some(metrics)
+            let minimums = [("2xx", 1), ("denied", 2), ("limit", 1), ("timeout", 1)];
+            minimums
+                .iter()
+                .all(|(result, minimum)| request_count(&metrics, result) >= *minimum)
+                .then_some(metrics)
         })
         .await;
-    // Denials are terminal, so that there is one of each; the others are tried again.
-    assert_eq!((counted(&metrics, "2xx"), counted(&metrics, "denied")), (1, 2), "{metrics}");
+    // Denials are terminal, so each occurs once. The others are retried.
+    assert_eq!((request_count(&metrics, "2xx"), request_count(&metrics, "denied")), (1, 2), "{metrics}");
 
-    // If it was too slow with an answer, it was asked once more.
-    while good.was_asked() {}
-    // A grant that comes later is enough: everything is looked at again.
+    // Drains retries, which occur if a response was too slow.
+    while good.received_request() {}
+    // A new grant reloads the plugin, which reconciles all objects again.
     let sidecar = json!({"grants": {"http": [good.grant(), ungranted.grant()]}});
-    host.sidecar("webhook-notifier", &sidecar.to_string());
+    host.write_sidecar("webhook-notifier", &sidecar.to_string());
     wait_until_delivered(&host, "ungranted").await;
-    assert!(ungranted.was_asked() && !good.was_asked());
+    assert!(ungranted.received_request() && !good.received_request());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_without_a_grant_loads_and_check_says_what_it_lacks() {
+async fn a_plugin_without_an_http_grant_loads_and_check_warns() {
     let host = Host::start().await;
-    let mut webhook = Webhook::answering("HTTP/1.1 204 No Content\r\n\r\n").await;
-    host.drop_in("webhook-notifier", &Guest::WebhookNotifier.wasm());
+    let mut webhook = Webhook::responding("HTTP/1.1 204 No Content\r\n\r\n").await;
+    host.install_plugin("webhook-notifier", &Guest::WebhookNotifier.wasm());
     host.wait_for_state("webhook-notifier", "running").await;
-    tell(&host, "lonely", &webhook.url()).await;
-    wait_until_says(&host, "the sidecar does not grant that host").await;
-    assert!(!webhook.was_asked());
+    create_notification(&host, "lonely", &webhook.url()).await;
+    wait_for_log(&host, "the sidecar does not grant that host").await;
+    assert!(!webhook.received_request());
     let file = host.plugins().join("webhook-notifier.wasm");
     let output = crate::harness::binary().arg("check").arg(file).output().expect("check runs");
     let text = String::from_utf8_lossy(&output.stdout);

@@ -1,17 +1,17 @@
-//! What the report says of many plugins.
+//! Renders the report's section about many plugins.
 
 use std::fmt::Write;
 
 use super::super::plot::{curves, number};
 use super::super::report::machine;
-use super::{Latency, Plugins, Point, SHARED, SLOW};
+use super::{Latency, Plugins, Point, SHARED, SLOW_RATE};
 
 pub(super) const RECONCILE: &str = "Pilothouse, a plugin's reconcile";
 pub(super) const OBSERVE: &str = "Pilothouse, a plugin's observe";
 pub(super) const NATIVE: &str = "Pilothouse, native subscriber";
 pub(super) const KUBE_RS: &str = "kube-rs controller, reconciler";
 
-/// The plots, by file name.
+/// Returns the plots by file name.
 pub(crate) fn plots(plugins: &Plugins) -> Vec<(String, String)> {
     let curve = |name: &str, value: fn(&Point) -> Option<f64>| {
         let points = plugins.growth.iter();
@@ -34,13 +34,13 @@ pub(crate) fn plots(plugins: &Plugins) -> Vec<(String, String)> {
             curves(
                 "Private memory by the number of plugins",
                 "MiB",
-                &[curve("behind the list", |point| Some(point.full.ready.private_mib))],
+                &[curve("after the list", |point| Some(point.full.ready.private_mib))],
             ),
         ),
         (
             "plugins-latency.svg".to_owned(),
             curves(
-                &format!("Latency by the number of plugins, at {SLOW} events/s"),
+                &format!("Latency by the number of plugins, at {SLOW_RATE} events/s"),
                 "µs",
                 &[
                     curve("p50", |point| Some(point.slow.as_ref()?.latency[0] / 1e3)),
@@ -51,11 +51,11 @@ pub(crate) fn plots(plugins: &Plugins) -> Vec<(String, String)> {
     ]
 }
 
-/// The report's section.
+/// Returns the section.
 pub(crate) fn section(plugins: &Plugins) -> String {
     let mut text = format!(
-        "## Many plugins on one watch\n\nThe guest `probe`, in Rust, in the host's release binary against the fixture server, each plugin a file of \
-         its own. The first plugin is told of every event; the others refuse each by a predicate.\n\n{}\n\n",
+        "## Many plugins on one watch\n\nThe host's release binary runs the guest `probe`, written in Rust, against the fixture server. Each plugin is a \
+         separate file. The first plugin processes every event; the predicates of the others reject every event.\n\n{}\n\n",
         machine()
     );
     targets(&mut text, plugins);
@@ -85,15 +85,15 @@ fn targets(text: &mut String, plugins: &Plugins) {
     let latency = |name: &str| plugins.latencies.iter().find(|latency| latency.name == name);
     let ratio =
         |left: &str, right: &str, at: usize| Some(latency(left)?.nanos[at] / latency(right)?.nanos[at]);
-    let how = "at 20,000 events/s";
+    let rate = "at 20,000 events/s";
     line(
-        &format!("{how}, p50 of kube-rs' reconciler over a plugin's reconcile"),
+        &format!("{rate}, p50 of kube-rs' reconciler over a plugin's reconcile"),
         "≥ 1",
         ratio(KUBE_RS, RECONCILE, 0),
     );
     line("the same, p99", "≥ 1", ratio(KUBE_RS, RECONCILE, 2));
     line(
-        &format!("{how}, p50 of a plugin's reconcile over a native subscriber"),
+        &format!("{rate}, p50 of a plugin's reconcile over a native subscriber"),
         "",
         ratio(RECONCILE, NATIVE, 0),
     );
@@ -107,27 +107,27 @@ fn targets(text: &mut String, plugins: &Plugins) {
         many.map(|many| many.full.watches),
     );
     line(
-        "bytes that they read from the server, of what 1 plugin reads",
+        "bytes read from the server, relative to 1 plugin",
         "1",
         pair.map(|(one, many)| many.full.received / one.full.received),
     );
     line(
-        "bytes of the cached objects, of those with 1 plugin",
+        "bytes of cached objects, relative to 1 plugin",
         "1",
         pair.map(|(one, many)| many.full.cached / one.full.cached),
     );
     line(
-        "CPU per event for each plugin that refuses it, µs",
+        "CPU per event for each plugin that rejects it, µs",
         "≤ 1",
         pair.map(|(one, many)| (many.cpu_micros() - one.cpu_micros()) / further),
     );
     line(
-        &format!("memory with {SHARED} plugins, of that with 1"),
+        &format!("memory with {SHARED} plugins, relative to 1 plugin"),
         "",
         pair.map(|(one, many)| many.full.ready.resident_mib / one.full.ready.resident_mib),
     );
     line(
-        "private memory of each further plugin that has just worked, KiB",
+        "private memory of each additional plugin right after its work, KiB",
         "",
         pair.map(|(one, many)| (many.full.ready.private_mib - one.full.ready.private_mib) * 1024.0 / further),
     );
@@ -137,9 +137,9 @@ fn targets(text: &mut String, plugins: &Plugins) {
 fn latencies(text: &mut String, plugins: &Plugins) {
     let _ = writeln!(
         text,
-        "### From the socket to the guest, at 20,000 events/s\n\nMicroseconds from before the event's bytes are written, an HTTP chunk for each, to the \
-         first instruction: the guest's, that reads its clock, or the native handler's. Of {} Pods; who is behind may see one change for two. The run \
-         with the median p50 of {}.\n\n| consumer | p50 | p90 | p99 | max | measured |\n|---|---|---|---|---|---|",
+        "### From the socket to the guest, at 20,000 events/s\n\nMicroseconds from just before the event's bytes are written (one HTTP chunk per event) \
+         to the first instruction of the guest, which reads its clock, or of the native handler. {} Pods. A consumer that falls behind may receive two \
+         changes merged into one. Of {} runs, the one with the median p50.\n\n| consumer | p50 | p90 | p99 | max | measured |\n|---|---|---|---|---|---|",
         number((plugins.scale.objects / 10) as f64),
         plugins.scale.rounds,
     );
@@ -153,8 +153,8 @@ fn latencies(text: &mut String, plugins: &Plugins) {
 fn points(text: &mut String, title: &str, points: &[Point]) {
     let _ = writeln!(
         text,
-        "### {title}\n\n| plugins | watch requests | events/s | merged | CPU µs/event | MiB read | MiB resident / private behind the list | at the end | µs \
-         at {SLOW} events/s, p50 / p99 |\n|---|---|---|---|---|---|---|---|---|"
+        "### {title}\n\n| plugins | watch requests | events/s | merged | CPU µs/event | MiB read | MiB resident / private after the list | at the end | µs \
+         at {SLOW_RATE} events/s, p50 / p99 |\n|---|---|---|---|---|---|---|---|---|"
     );
     for point in points {
         let Point { plugins, full, slow, .. } = point;

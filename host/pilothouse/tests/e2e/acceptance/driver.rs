@@ -1,4 +1,4 @@
-//! Drives one acceptance plugin: makes scripts, and reads what came of them from the plugin's log.
+//! Drives an acceptance plugin: creates scripts and reads their results from the plugin's log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::PostParams;
 use serde_json::{Map, Value, json};
 
-use super::language::Language;
+use super::language::Implementation;
 use super::log::{Line, Log};
 use crate::harness::Host;
 
-/// A running plugin, and the name of the case that uses it now.
+/// A running plugin and the name of the current case.
 #[derive(Clone)]
 pub(super) struct Driver {
     shared: Arc<Shared>,
@@ -22,33 +22,29 @@ struct Shared {
     host: Host,
     log: Log,
     plugin: String,
-    memory: Option<&'static str>,
     scripts: AtomicUsize,
 }
 
-fn sidecar(memory: Option<&str>, timeout: &str) -> String {
-    let memory = memory.map(|memory| format!(", memory: {memory}")).unwrap_or_default();
-    format!(
-        "workers: 2\nlimits: {{reconcileTimeout: {timeout}, describeTimeout: 5m, indexTimeout: 5m{memory}}}\n"
-    )
+fn sidecar(timeout: &str) -> String {
+    format!("workers: 2\nlimits: {{reconcileTimeout: {timeout}, describeTimeout: 5m, indexTimeout: 5m}}\n")
 }
 
 impl Driver {
-    /// Starts the language's plugin and waits until it runs. It has little time for each call, until [`take_time`](Self::take_time).
-    pub(super) async fn start(host: Host, language: &Language) -> Self {
-        let plugin = language.plugin();
-        host.sidecar(&plugin, &sidecar(language.memory, "1s"));
-        host.drop_in(&plugin, &language.wasm());
+    /// Starts the plugin and waits until it runs. The time limit of a call is short until [`raise_time_limit`](Self::raise_time_limit).
+    pub(super) async fn start(host: Host, implementation: Implementation) -> Self {
+        let plugin = implementation.plugin();
+        host.write_sidecar(&plugin, &sidecar("1s"));
+        host.install_plugin(&plugin, &implementation.wasm());
         host.wait_for_state(&plugin, "running").await;
         let log = Log::follow(&host.status_url, &plugin);
-        let shared = Shared { host, log, plugin, memory: language.memory, scripts: AtomicUsize::new(0) };
+        let shared = Shared { host, log, plugin, scripts: AtomicUsize::new(0) };
         Self { shared: Arc::new(shared), case: "" }
     }
 
-    /// Gives calls the time that they may need on a busy machine: a case that expects a first attempt must not find a second.
-    pub(super) async fn take_time(&self) {
-        let Shared { host, plugin, memory, .. } = &*self.shared;
-        host.sidecar(plugin, &sidecar(*memory, "5m"));
+    /// Raises the time limit, so that a slow call on a busy machine does not cause a second attempt.
+    pub(super) async fn raise_time_limit(&self) {
+        let Shared { host, plugin, .. } = &*self.shared;
+        host.write_sidecar(plugin, &sidecar("5m"));
         host.wait_for_generation(plugin, 2).await;
     }
 
@@ -68,23 +64,23 @@ impl Driver {
         &self.shared.host.server.namespace
     }
 
-    /// A name for an object of this case that no other case uses.
+    /// Returns a name for an object that is unique to this case.
     pub(super) fn name(&self, suffix: &str) -> String {
         format!("{}-{suffix}", self.case)
     }
 
-    /// `namespace/name`.
+    /// Returns `namespace/name`.
     pub(super) fn key(&self, name: &str) -> String {
         format!("{}/{name}", self.namespace())
     }
 
-    /// Runs one operation in a script of its own, and answers its value.
+    /// Runs one operation in a new script and returns its value.
     pub(super) async fn run(&self, op: &str, arguments: &[(&str, &str)]) -> String {
         let (script, from) = self.start_script(op, arguments).await;
         self.result(&script, from).await
     }
 
-    /// Makes a script; answers its name, and where the log stood before.
+    /// Creates a script. Returns its name and the position in the log before it.
     pub(super) async fn start_script(&self, op: &str, arguments: &[(&str, &str)]) -> (String, usize) {
         let number = self.shared.scripts.fetch_add(1, Ordering::Relaxed);
         let name = self.name(&format!("script{number}"));
@@ -95,67 +91,68 @@ impl Driver {
         (name, from)
     }
 
-    /// The value that a script logged after a position.
+    /// Returns the value that a script logged after a position.
     pub(super) async fn result(&self, script: &str, from: usize) -> String {
         let key = self.key(script);
-        let what = format!("the result of {script}");
-        let fits = |line: &Line| line.message == "result" && line.field("key") == Some(&key);
-        self.line(from, &what, fits).await.field("value").unwrap_or("(no value)").to_owned()
+        let condition = format!("the result of {script}");
+        let is_result = |line: &Line| line.message == "result" && line.field("key") == Some(&key);
+        self.line(from, &condition, is_result).await.field("value").unwrap_or("(no value)").to_owned()
     }
 
-    /// Where the plugin's log stands.
+    /// Returns the current position in the plugin's log.
     pub(super) fn position(&self) -> usize {
         self.shared.log.len()
     }
 
-    /// Waits for a line of the plugin's log.
-    pub(super) async fn line(&self, from: usize, what: &str, fits: impl Fn(&Line) -> bool) -> Line {
-        let look = || async { self.shared.log.find(from, &fits).into_iter().next() };
-        self.shared.host.wait(what, look).await
+    /// Waits for a line of the plugin's log that satisfies the predicate.
+    pub(super) async fn line(&self, from: usize, condition: &str, predicate: impl Fn(&Line) -> bool) -> Line {
+        let poll = || async { self.shared.log.find(from, &predicate).into_iter().next() };
+        self.shared.host.wait(condition, poll).await
     }
 
     /// Waits until the host's own log contains a text.
-    pub(super) async fn host_logs(&self, text: &str) {
-        let look = || async { self.shared.host.log().contains(text).then_some(()) };
-        self.shared.host.wait(&format!("{text:?} in the log"), look).await;
+    pub(super) async fn wait_for_host_log(&self, text: &str) {
+        let poll = || async { self.shared.host.log().contains(text).then_some(()) };
+        self.shared.host.wait(&format!("{text:?} in the log"), poll).await;
     }
 
-    /// Makes an item; `data` is the whole data of the ConfigMap.
-    pub(super) async fn item(&self, suffix: &str, data: Value) -> String {
+    /// Creates an item. `data` is the whole data of the ConfigMap.
+    pub(super) async fn create_item(&self, suffix: &str, data: Value) -> String {
         let name = self.name(suffix);
         self.create(&name, "acceptance-item", data).await;
         name
     }
 
-    /// Makes items and waits until the plugin's cache has the last of them.
-    pub(super) async fn cached_items(&self, items: &[(&str, Value)]) -> Vec<String> {
+    /// Creates items and waits until the plugin's cache contains the last of them.
+    pub(super) async fn create_cached_items(&self, items: &[(&str, Value)]) -> Vec<String> {
         let mut names = Vec::new();
         for (suffix, data) in items {
-            names.push(self.item(suffix, data.clone()).await);
+            names.push(self.create_item(suffix, data.clone()).await);
         }
         if let Some(last) = names.last() {
-            self.cached("items", last).await;
+            self.wait_until_cached("items", last).await;
         }
         names
     }
 
-    /// Waits until the plugin's cache has an object of the test's namespace.
-    pub(super) async fn cached(&self, watch: &str, name: &str) {
+    /// Waits until the plugin's cache contains an object of the test's namespace.
+    pub(super) async fn wait_until_cached(&self, watch: &str, name: &str) {
         let arguments = [("a", watch), ("b", self.namespace()), ("c", name), ("d", "/metadata/name")];
-        // The two watches are independent of each other: the script may be there before the item.
-        self.until(&format!("{name} in the watch {watch}"), "get", &arguments, |found| found == name).await;
+        // Repeats the query, because the watches are independent: the script may arrive before the item.
+        self.run_until(&format!("{name} in the watch {watch}"), "get", &arguments, |found| found == name)
+            .await;
     }
 
-    /// Runs one operation again and again, in a script of its own each time, until its value is as wanted.
-    pub(super) async fn until(
+    /// Repeats an operation, in a new script each time, until its value satisfies the predicate.
+    pub(super) async fn run_until(
         &self,
-        what: &str,
+        condition: &str,
         op: &str,
         arguments: &[(&str, &str)],
-        wanted: impl Fn(&str) -> bool,
+        predicate: impl Fn(&str) -> bool,
     ) -> String {
-        let look = || async { Some(self.run(op, arguments).await).filter(|found| wanted(found)) };
-        self.shared.host.wait(what, look).await
+        let poll = || async { Some(self.run(op, arguments).await).filter(|found| predicate(found)) };
+        self.shared.host.wait(condition, poll).await
     }
 
     async fn create(&self, name: &str, label: &str, data: Value) {
@@ -165,17 +162,21 @@ impl Driver {
         self.shared.host.server.config_maps().create(&PostParams::default(), &map).await.expect("created");
     }
 
-    /// Makes the API server answer the next request that matches with a fault.
-    pub(super) async fn fault(&self, fault: Value) {
+    /// Makes the API server respond to the next matching request with a fault.
+    pub(super) async fn inject_fault(&self, fault: Value) {
         let request = http::Request::post("/debug/faults")
             .body(serde_json::to_vec(&fault).expect("JSON"))
             .expect("a request");
-        let answer = self.shared.host.server.client.request_text(request).await;
-        answer.unwrap_or_else(|error| panic!("the fault {fault} is not taken: {error}"));
+        let response = self.shared.host.server.client.request_text(request).await;
+        response.unwrap_or_else(|error| panic!("the server rejects the fault {fault}: {error}"));
     }
 }
 
-/// Compares, with what was compared in the message.
-pub(super) fn expect(what: &str, found: &str, wanted: &str) -> Result<(), String> {
-    if found == wanted { Ok(()) } else { Err(format!("{what}: wanted {wanted:?}, found {found:?}")) }
+/// Errors unless both texts are equal. `subject` names what is compared.
+pub(super) fn expect(subject: &str, actual: &str, expected: &str) -> Result<(), String> {
+    if actual == expected {
+        Ok(())
+    } else {
+        Err(format!("{subject}: expected {expected:?}, found {actual:?}"))
+    }
 }

@@ -1,32 +1,26 @@
-//! The languages that the suite runs.
+//! The implementations of the acceptance plugin.
 
 use std::path::PathBuf;
 
-/// A language with an acceptance plugin.
+/// An implementation of the acceptance plugin, in a guest language or in WebAssembly text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Language {
-    /// The folder under `examples/acceptance`, and the end of the plugin's name.
+pub(super) struct Implementation {
+    /// The folder in `examples/acceptance`.
     pub(super) name: &'static str,
-    /// What its instances need more than the default limit of memory, as the sidecar writes it.
-    pub(super) memory: Option<&'static str>,
 }
 
-impl Language {
-    pub(super) const ALL: &[Self] = &[
-        Self { name: "rust", memory: None },
-        Self { name: "js", memory: None },
-        Self { name: "python", memory: None },
-        Self { name: "go", memory: None },
-        Self { name: "c", memory: None },
-        Self { name: "wat", memory: None },
-    ];
+impl Implementation {
+    /// Returns all implementations.
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        pilothouse_toolchain::acceptance_implementations().map(|name| Self { name })
+    }
 
-    /// The plugin's name.
+    /// Returns the plugin's name.
     pub(super) fn plugin(&self) -> String {
         format!("acceptance-{}", self.name)
     }
 
-    /// The bytes of its .wasm, as `cargo xtask build-guests` left it.
+    /// Reads the .wasm file that `cargo xtask build-guests` wrote.
     pub(super) fn wasm(&self) -> Vec<u8> {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/target/guests");
         let path = PathBuf::from(folder).join(format!("{}.wasm", self.plugin()));

@@ -1,4 +1,4 @@
-//! The plugin's log as it grows.
+//! Follows a plugin's log.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use hyper_util::rt::TokioExecutor;
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-/// One line, as `/api/logs` tells it.
+/// A line of `/api/logs`.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Line {
     pub(super) level: String,
@@ -19,13 +19,13 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// The value of a field. The guest's own fields come first, those that the host adds after them.
+    /// Returns the value of a field. If the guest and the host set the same field, returns the guest's value.
     pub(super) fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// Follows `/api/logs` of one plugin until dropped.
+/// Follows the log of one plugin until this is dropped.
 pub(super) struct Log {
     lines: Arc<Mutex<Vec<Line>>>,
     task: tokio::task::JoinHandle<()>,
@@ -39,15 +39,15 @@ impl Log {
         Self { lines, task }
     }
 
-    /// How many lines there are so far.
+    /// Returns the number of lines so far.
     pub(super) fn len(&self) -> usize {
         self.lines.lock().len()
     }
 
-    /// The lines from a position that fit.
-    pub(super) fn find(&self, from: usize, fits: impl Fn(&Line) -> bool) -> Vec<Line> {
+    /// Returns the lines after a position that satisfy the predicate.
+    pub(super) fn find(&self, from: usize, predicate: impl Fn(&Line) -> bool) -> Vec<Line> {
         let lines = self.lines.lock();
-        lines.get(from..).unwrap_or_default().iter().filter(|line| fits(line)).cloned().collect()
+        lines.get(from..).unwrap_or_default().iter().filter(|line| predicate(line)).cloned().collect()
     }
 }
 

@@ -1,7 +1,7 @@
-//! "Any wasm language", tested: one plugin, written in every language, through one list of cases.
+//! Acceptance tests of the guest languages: one plugin, implemented in every language, runs one list of cases.
 //!
-//! What the plugin does is specified in `examples/acceptance/README.md`. The test prints a table of language × case. To run one language
-//! while working on its SDK: `PILOTHOUSE_ACCEPTANCE=js cargo test -p pilothouse --test e2e acceptance`.
+//! `examples/acceptance/README.md` specifies the plugin. The test prints a table of language × case. To run one language while working
+//! on its SDK: `PILOTHOUSE_ACCEPTANCE=js cargo test -p pilothouse --test e2e acceptance`.
 
 mod cases;
 mod driver;
@@ -12,36 +12,36 @@ mod table;
 use crate::harness::{Host, Options};
 use cases::Case;
 use driver::Driver;
-use language::Language;
+use language::Implementation;
 use table::Table;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_language_passes_every_case() {
     let chosen = std::env::var("PILOTHOUSE_ACCEPTANCE").ok().filter(|text| !text.is_empty());
-    let languages = Language::ALL.iter().filter(|language| {
-        chosen.as_ref().is_none_or(|chosen| chosen.split(',').any(|name| name == language.name))
+    let implementations = Implementation::all().filter(|implementation| {
+        chosen.as_ref().is_none_or(|chosen| chosen.split(',').any(|name| name == implementation.name))
     });
     let mut table = Table::new(cases::ALL);
-    for language in languages {
-        if let Some(results) = run(language).await {
-            table.add(language.name, results);
+    for implementation in implementations {
+        if let Some(results) = run(implementation).await {
+            table.add(implementation.name, results);
         }
     }
     table.print();
     table.assert_all_passed();
 }
 
-/// Every case on one language, on a host of its own. None when the server under test makes that impossible, which has been said.
-async fn run(language: &Language) -> Option<Vec<Result<(), String>>> {
+/// Runs every case with one implementation on a new host. Returns `None` if the server does not support fault injection.
+async fn run(implementation: Implementation) -> Option<Vec<Result<(), String>>> {
     let host = Host::start_with(Options { test_faults: true, ..Options::default() }).await;
-    if host.server.skips("the acceptance suite injects faults into the server") {
+    if host.server.skip_if_external("the acceptance suite injects faults into the server") {
         return None;
     }
-    let driver = Driver::start(host, language).await;
+    let driver = Driver::start(host, implementation).await;
     let mut results = Vec::new();
     for case in cases::ALL {
-        let tried = std::panic::AssertUnwindSafe((case.run)(driver.for_case(case.name)));
-        results.push(match futures::FutureExt::catch_unwind(tried).await {
+        let attempt = std::panic::AssertUnwindSafe((case.run)(driver.for_case(case.name)));
+        results.push(match futures::FutureExt::catch_unwind(attempt).await {
             Ok(result) => result,
             Err(panic) => Err(panic_text(panic.as_ref())),
         });
@@ -55,9 +55,9 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
         .unwrap_or_else(|| "panicked".into())
 }
 
-/// A language that has an SDK or an acceptance plugin has an entry, and every entry has a plugin.
+/// Every folder with an SDK or an acceptance plugin is in the list of languages, and every language has an acceptance plugin.
 #[test]
-fn no_language_is_left_out() {
+fn every_language_has_an_acceptance_plugin() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folders = |path: &str| -> Vec<String> {
         let entries = std::fs::read_dir(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -67,22 +67,18 @@ fn no_language_is_left_out() {
     let plugins = folders("examples/acceptance");
     for name in folders("guest-sdk").iter().chain(&plugins) {
         assert!(
-            Language::ALL.iter().any(|language| language.name == name),
-            "{name} has no entry in Language::ALL"
+            Implementation::all().any(|implementation| implementation.name == name),
+            "{name} is not in the list of languages in host/toolchain/src/language.rs"
         );
     }
-    for language in Language::ALL {
-        assert!(
-            plugins.iter().any(|name| name == language.name),
-            "examples/acceptance/{} is missing",
-            language.name
-        );
+    for Implementation { name } in Implementation::all() {
+        assert!(plugins.iter().any(|plugin| plugin == name), "examples/acceptance/{name} is missing");
     }
 }
 
-/// The cases are told apart by name: in the table, and in the objects that they make.
+/// The names identify the cases in the table, and are part of the names of their objects.
 #[test]
-fn no_two_cases_have_one_name() {
+fn case_names_are_unique() {
     let mut names: Vec<_> = cases::ALL.iter().map(|case: &Case| case.name).collect();
     names.sort_unstable();
     names.dedup();

@@ -1,11 +1,11 @@
-//! The table of language × case.
+//! The results as a table of language × case.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 
 use super::cases::Case;
 
-/// What came of each case on each language.
+/// The result of each case in each language.
 pub(super) struct Table {
     cases: &'static [Case],
     columns: Vec<(&'static str, Vec<Result<(), String>>)>,
@@ -21,7 +21,7 @@ impl Table {
         self.columns.push((language, results));
     }
 
-    /// Prints it, whether or not the test passes: the print macros are kept back from a test that does.
+    /// Prints the table even if the test passes. The test harness captures only the output of the print macros.
     pub(super) fn print(&self) {
         let width = self.cases.iter().map(|case| case.name.len()).max().unwrap_or_default();
         let mut text = format!("\n{:width$}", "acceptance");
@@ -39,7 +39,7 @@ impl Table {
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 
-    /// Fails with every reason.
+    /// Panics with the reasons of all failures, if any.
     pub(super) fn assert_all_passed(&self) {
         let mut failures = String::new();
         for (language, results) in &self.columns {

@@ -1,4 +1,4 @@
-//! A plugin that traps, loops or allocates harms nobody but itself.
+//! Plugins that trap, loop or exceed a limit affect only themselves.
 
 mod guests;
 mod suite;
@@ -6,11 +6,11 @@ mod suite;
 use crate::harness::{Guest, Host};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_reaches_the_log_with_file_and_line() {
+async fn a_panic_is_logged_with_file_and_line() {
     let host = Host::start().await;
-    host.drop_in("conformance", &Guest::Conformance.wasm());
+    host.install_plugin("conformance", &Guest::Conformance.wasm());
     host.wait_for_state("conformance", "running").await;
-    host.server.script("one", "panic:the sky is falling").await;
+    host.server.create_script("one", "panic:the sky is falling").await;
     host.wait("the panic in the plugin's log", || async {
         let log = String::from_utf8(host.pilothouse(&["logs", "conformance"]).stdout).expect("text");
         log.lines()
@@ -18,7 +18,7 @@ async fn a_panic_reaches_the_log_with_file_and_line() {
             .then_some(())
     })
     .await;
-    // The next change finds a new instance, and the key is free again.
+    // The next change is reconciled by a new instance.
     host.server.set_data("one", "action", "copy:record").await;
     host.wait("the next reconcile", || async {
         host.server.data("record").await.contains_key("version").then_some(())
@@ -27,13 +27,13 @@ async fn a_panic_reaches_the_log_with_file_and_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_that_was_not_declared_is_denied_with_the_missing_rule() {
+async fn an_undeclared_write_is_denied_and_the_error_names_the_missing_rule() {
     let host = Host::start().await;
-    host.drop_in("conformance", &Guest::Conformance.wasm());
+    host.install_plugin("conformance", &Guest::Conformance.wasm());
     host.wait_for_state("conformance", "running").await;
-    host.server.script("one", "denied").await;
+    host.server.create_script("one", "denied").await;
     host.wait("the missing rule", || async {
-        host.said("conformance")
+        host.log_messages("conformance")
             .await
             .iter()
             .any(|line| line.contains("need create on secrets"))

@@ -1,4 +1,4 @@
-//! An API server in a process of its own, which outlives hosts.
+//! Runs an API server in a separate process, so that it can outlive hosts.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 
 use super::binary;
 
-/// A `pilothouse apiserver` process; ended when dropped.
+/// A `pilothouse apiserver` process. Dropping this kills the process.
 pub(crate) struct ApiServer {
     child: Child,
     /// `host:port`.
@@ -14,12 +14,12 @@ pub(crate) struct ApiServer {
 }
 
 impl ApiServer {
-    /// Starts one that writes the kubeconfig of its administrator.
-    pub(crate) fn start(address: &str, kubeconfig: &Path, more: &[&str]) -> Self {
+    /// Starts a server that writes an administrator's kubeconfig to `kubeconfig`.
+    pub(crate) fn start(address: &str, kubeconfig: &Path, flags: &[&str]) -> Self {
         let mut child = binary()
             .args(["apiserver", "--test-faults", "--listen", address, "--kubeconfig-out"])
             .arg(kubeconfig)
-            .args(more)
+            .args(flags)
             .stdout(Stdio::piped())
             .spawn()
             .expect("it starts");

@@ -1,11 +1,11 @@
-//! Plugins for the tests.
+//! The plugins that the tests run.
 
 use std::path::PathBuf;
 
-/// Where `cargo xtask build-guests` leaves them.
+/// The folder to which `cargo xtask build-guests` writes the plugins.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/target/guests");
 
-/// The built example plugins.
+/// An example plugin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Guest {
     ConfigmapRollout,
@@ -26,7 +26,7 @@ pub(crate) enum Guest {
 }
 
 impl Guest {
-    /// The bytes of its .wasm.
+    /// Reads the plugin's .wasm file.
     pub(crate) fn wasm(self) -> Vec<u8> {
         let name = match self {
             Self::ConfigmapRollout => "configmap-rollout",
@@ -48,20 +48,20 @@ impl Guest {
         let path = PathBuf::from(FOLDER).join(format!("{name}.wasm"));
         std::fs::read(&path).unwrap_or_else(|error| {
             panic!(
-                "{}: {error}; run `cargo xtask build-guests`, or `cargo xtask test` for everything",
+                "{}: {error}; run `cargo xtask build-guests`, or `cargo xtask test`, which includes it",
                 path.display()
             )
         })
     }
 }
 
-/// A hand-written guest of the plugin crate's tests, assembled.
+/// Assembles a hand-written guest of the plugin crate's tests.
 pub(crate) fn wat(name: &str) -> Vec<u8> {
     let path = format!("{}/../plugin/tests/guests/{name}.wat", env!("CARGO_MANIFEST_DIR"));
     wat::parse_file(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The same with texts put in the place of others, each of which must be there.
+/// Assembles a guest like [`wat`] after replacing texts in its source. Panics if a text does not occur.
 pub(crate) fn wat_with(name: &str, replacements: &[(&str, &str)]) -> Vec<u8> {
     let path = format!("{}/../plugin/tests/guests/{name}.wat", env!("CARGO_MANIFEST_DIR"));
     let mut text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -72,7 +72,7 @@ pub(crate) fn wat_with(name: &str, replacements: &[(&str, &str)]) -> Vec<u8> {
     wat::parse_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The same plugin as another file: with a custom section that says which.
+/// Returns the plugin with a custom section that contains the number: a different file with the same behaviour.
 pub(crate) fn another_version(wasm: &[u8], number: u8) -> Vec<u8> {
     let mut other = wasm.to_vec();
     let name = b"version";

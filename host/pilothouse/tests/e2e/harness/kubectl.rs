@@ -1,31 +1,31 @@
-//! kubectl, where it is installed.
+//! Runs kubectl if it is installed.
 
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
-/// Whether kubectl is there; its absence is said once, loudly.
+/// Whether kubectl is installed. If not, prints a message once.
 pub(super) static INSTALLED: LazyLock<bool> = LazyLock::new(|| {
     let found = Command::new("kubectl")
         .args(["version", "--client"])
         .output()
         .is_ok_and(|output| output.status.success());
     if !found {
-        super::say_loudly(
-            "SKIPPED: kubectl is not installed; what drives it is not tested. Install kubectl 1.30 or newer.",
+        super::print_uncaptured(
+            "SKIPPED: kubectl is not installed, so tests that use it are skipped. Install kubectl 1.30 or newer.",
         );
     }
     found
 });
 
-/// Runs kubectl and returns what it prints, or what it complains of.
+/// Runs kubectl. Returns its standard output, or its standard error if it fails.
 pub(super) fn run(kubeconfig: &Path, arguments: &[&str], input: &str) -> Result<String, String> {
     let mut child = Command::new("kubectl")
         .arg("--kubeconfig")
         .arg(kubeconfig)
         .args(arguments)
-        // The usual cache is by address, and the next server may have the port of one before it.
+        // The default cache is keyed by address, and a later server may reuse an earlier server's port.
         .env("KUBECACHEDIR", kubeconfig.with_file_name("kubectl-cache"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

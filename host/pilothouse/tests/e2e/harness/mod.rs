@@ -1,9 +1,9 @@
-//! A running host in a folder of its own.
+//! Starts hosts and provides what the tests need to observe them.
 
 mod api_server;
+mod cleanup;
 mod guests;
 mod kubectl;
-mod leftovers;
 mod server;
 
 use std::fs::{self, File};
@@ -20,46 +20,46 @@ pub(crate) use api_server::ApiServer;
 pub(crate) use guests::{Guest, another_version, wat, wat_with};
 pub(crate) use server::{Server, send};
 
-/// How long a test waits for one thing to come true before it fails: longer than the host waits for a compiler, which takes minutes for a
-/// plugin in Python on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(900);
+/// How long a test waits for one condition before it fails. Longer than the host waits for a compiler, which takes minutes for a Python
+/// plugin on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(900);
 
-/// A running `pilothouse dev`, or `pilothouse run` against the server that the tests were given.
+/// A running `pilothouse dev`, or `pilothouse run` against an external server. Dropping this kills the process.
 pub(crate) struct Host {
     child: Child,
     folder: TempDir,
-    /// The API server behind it.
+    /// The API server that the host uses.
     pub(crate) server: Server,
-    /// The status surface, without a slash at the end.
+    /// URL of the status server, without a trailing slash.
     pub(crate) status_url: String,
-    /// Keeps tests on one external server apart; they would reconcile each other's objects.
-    _alone: Option<MutexGuard<'static, ()>>,
+    /// Serializes tests on an external server, because their plugins would reconcile each other's objects.
+    _external_lock: Option<MutexGuard<'static, ()>>,
 }
 
-/// How a host is started.
+/// Options for starting a host.
 #[derive(Clone, Default)]
 pub(crate) struct Options {
-    /// The test's own API server to run against, instead of an embedded one or the external one.
+    /// The kubeconfig of the test's own API server. By default, an embedded or the external server.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Where the host has not the rights that the test needs: what the test itself asks that server with.
+    /// The kubeconfig that the test itself uses, if the host's user lacks permissions that the test needs.
     pub(crate) admin: Option<PathBuf>,
-    /// Flags for the host alone.
+    /// Additional flags of the host.
     pub(crate) flags: Vec<&'static str>,
-    /// Switches the requeue-everything of a reload off, so that a lost key cannot hide behind it.
+    /// Disables requeueing all objects after a reload, which would hide a lost key.
     pub(crate) no_requeue_on_reload: bool,
-    /// Lets the test inject faults into the embedded server.
+    /// Enables fault injection in the embedded server.
     pub(crate) test_faults: bool,
-    /// A cache of compiled plugins of the test's own, instead of the one that all tests share.
+    /// The directory for compiled plugins. By default, all tests share one.
     pub(crate) cache: Option<PathBuf>,
 }
 
-/// Where the tests' hosts keep compiled plugins: each guest is compiled once, not once for each test.
+/// The shared directory for compiled plugins, so that each guest is compiled once rather than once per test.
 const CACHE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled");
 
-/// The binary under test.
+/// Returns a command that runs the binary under test with a clean environment.
 pub(crate) fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pilothouse"));
-    // A developer's own settings must not decide a test.
+    // A developer's own settings must not influence the tests.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PILOTHOUSE_"))
     {
         command.env_remove(name);
@@ -69,15 +69,15 @@ pub(crate) fn binary() -> Command {
 }
 
 impl Host {
-    /// A host with its own embedded server, or on the external one.
+    /// Starts a host with its own embedded server, or with the external server if there is one.
     pub(crate) async fn start() -> Self {
         Self::start_with(Options::default()).await
     }
 
     pub(crate) async fn start_with(options: Options) -> Self {
         let is_external = options.kubeconfig.is_none() && Server::external_kubeconfig().is_some();
-        let alone = match is_external {
-            true => Some(server::ALONE.lock().await),
+        let external_lock = match is_external {
+            true => Some(server::EXTERNAL_SERVER_LOCK.lock().await),
             false => None,
         };
         let given = options.kubeconfig.or_else(Server::external_kubeconfig);
@@ -109,37 +109,37 @@ impl Host {
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().expect("the host starts");
         let status_url = status_url(&mut child, folder.path());
         let server = Server::new(options.admin.unwrap_or(kubeconfig), is_external).await;
-        Self { child, folder, server, status_url, _alone: alone }
+        Self { child, folder, server, status_url, _external_lock: external_lock }
     }
 
-    /// The plugins directory.
+    /// Returns the plugins directory.
     pub(crate) fn plugins(&self) -> PathBuf {
         self.folder.path().join("plugins")
     }
 
-    /// The host's process.
+    /// Returns the host's process id.
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Puts a plugin in place as a careful person does: whole, by a rename.
-    pub(crate) fn drop_in(&self, name: &str, wasm: &[u8]) {
+    /// Installs or replaces a plugin atomically.
+    pub(crate) fn install_plugin(&self, name: &str, wasm: &[u8]) {
         let partial = self.plugins().join(format!(".{name}.incoming"));
         fs::write(&partial, wasm).expect("written");
         fs::rename(&partial, self.plugins().join(format!("{name}.wasm"))).expect("renamed");
     }
 
-    /// Puts a sidecar in place, whole. Before its plugin, or the plugin loads twice.
-    pub(crate) fn sidecar(&self, name: &str, text: &str) {
+    /// Writes a sidecar atomically. If it is written after its plugin, the plugin loads twice.
+    pub(crate) fn write_sidecar(&self, name: &str, text: &str) {
         let partial = self.plugins().join(format!(".{name}.yaml.incoming"));
         fs::write(&partial, text).expect("written");
         fs::rename(&partial, self.plugins().join(format!("{name}.yaml"))).expect("renamed");
     }
 
-    /// The plugin's entry in `/api/plugins`, null when it has none.
+    /// Returns the plugin's entry in `/api/plugins`, or null if there is none.
     pub(crate) async fn plugin(&self, name: &str) -> Value {
-        let answer: Value = serde_json::from_str(&self.get("/api/plugins").await.1).expect("JSON");
-        let plugins = answer["plugins"].as_array().cloned().expect("a list");
+        let response: Value = serde_json::from_str(&self.get("/api/plugins").await.1).expect("JSON");
+        let plugins = response["plugins"].as_array().cloned().expect("a list");
         plugins.into_iter().find(|plugin| plugin["name"] == name).unwrap_or_default()
     }
 
@@ -150,75 +150,73 @@ impl Host {
 
     /// Waits until the plugin runs in that generation.
     pub(crate) async fn wait_for_generation(&self, name: &str, generation: u64) -> Value {
-        let what = format!("generation {generation}");
-        self.wait_for_plugin(name, &what, |plugin| {
+        let condition = format!("generation {generation}");
+        self.wait_for_plugin(name, &condition, |plugin| {
             plugin["state"] == "running" && plugin["generation"] == generation
         })
         .await
     }
 
-    /// Waits until the plugin's entry is as wanted.
+    /// Waits until the plugin's entry satisfies the predicate.
     pub(crate) async fn wait_for_plugin(
         &self,
         name: &str,
-        what: &str,
-        wanted: impl Fn(&Value) -> bool,
+        condition: &str,
+        predicate: impl Fn(&Value) -> bool,
     ) -> Value {
-        let mut last = Value::Null;
-        let found = wait(|| async {
+        let result = wait(|| async {
             let plugin = self.plugin(name).await;
-            let there = wanted(&plugin);
-            (there.then(|| plugin.clone()), plugin)
+            let is_satisfied = predicate(&plugin);
+            (is_satisfied.then(|| plugin.clone()), plugin)
         })
         .await;
-        match found {
+        match result {
             Ok(plugin) => plugin,
-            Err(seen) => {
-                last.clone_from(&seen);
-                panic!("{name} never got to {what}: {last:#}\n{}", self.log_tail())
+            Err(last) => {
+                panic!("{name}: timed out waiting for {condition}: {last:#}\n{}", self.log_tail())
             }
         }
     }
 
-    /// Waits until `look` finds something on the server.
-    pub(crate) async fn wait<T, F>(&self, what: &str, mut look: impl FnMut() -> F) -> T
+    /// Polls until `poll` returns a value.
+    pub(crate) async fn wait<T, F>(&self, condition: &str, mut poll: impl FnMut() -> F) -> T
     where
         F: Future<Output = Option<T>>,
     {
         match wait(|| {
-            let looking = look();
-            async { (looking.await, ()) }
+            let polled = poll();
+            async { (polled.await, ()) }
         })
         .await
         {
-            Ok(found) => found,
-            Err(()) => panic!("waited in vain for {what}\n{}", self.log_tail()),
+            Ok(value) => value,
+            Err(()) => panic!("timed out waiting for {condition}\n{}", self.log_tail()),
         }
     }
 
-    /// Waits until the cache behind all watches of this URL path has that version. Watches bring what they see each at its
-    /// own time: an object of one may be reconciled before another, made earlier, is there.
+    /// Waits until the cache of this URL path has reached a resource version. Watches are independent: an object of one watch may
+    /// be reconciled before an earlier object of another watch is cached.
     pub(crate) async fn wait_until_cached(&self, path: &str, version: &str) {
         let number = |text: &str| text.parse::<u64>().ok();
-        let wanted = number(version).expect("a number");
+        let expected = number(version).expect("a number");
         self.wait(&format!("version {version} of {path} in the cache"), || async {
             let dump: Value = serde_json::from_str(&self.get("/debug/informers").await.1).expect("JSON");
             let informer = dump["informers"].as_array()?.iter().find(|informer| informer["path"] == path)?;
-            (number(informer["store"]["resourceVersion"].as_str()?)? >= wanted).then_some(())
+            (number(informer["store"]["resourceVersion"].as_str()?)? >= expected).then_some(())
         })
         .await;
     }
 
-    /// GET from the status surface: the HTTP status and the body.
+    /// Sends a GET request to the status server. Returns the status and the body.
     pub(crate) async fn get(&self, path: &str) -> (u16, String) {
         server::get(&format!("{}{path}", self.status_url)).await
     }
 
-    /// The messages in the plugin's log so far, the host's own about it included.
-    pub(crate) async fn said(&self, plugin: &str) -> Vec<String> {
+    /// Returns the messages in the plugin's log so far, including the host's messages about it.
+    pub(crate) async fn log_messages(&self, plugin: &str) -> Vec<String> {
         let (status, lines) = self.get(&format!("/api/logs?plugin={plugin}")).await;
         if status != 200 {
-            // There is no such plugin yet.
+            // The plugin does not exist yet.
             return Vec::new();
         }
         let message = |line: &str| {
@@ -228,16 +226,16 @@ impl Host {
         lines.lines().map(message).collect()
     }
 
-    /// Waits until the plugin has said the message so many times.
-    pub(crate) async fn wait_until_said(&self, plugin: &str, message: &str, times: usize) {
-        self.wait(&format!("{plugin} to say {message:?} {times} times"), || async {
-            let said = self.said(plugin).await;
-            (said.iter().filter(|said| *said == message).count() >= times).then_some(())
+    /// Waits until the plugin has logged the message `times` times.
+    pub(crate) async fn wait_for_message(&self, plugin: &str, message: &str, times: usize) {
+        self.wait(&format!("{plugin} to log {message:?} {times} times"), || async {
+            let messages = self.log_messages(plugin).await;
+            (messages.iter().filter(|logged| *logged == message).count() >= times).then_some(())
         })
         .await;
     }
 
-    /// Everything that the host has logged so far.
+    /// Returns the host's log so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("host.log")).unwrap_or_default()
     }
@@ -253,24 +251,24 @@ impl Host {
         binary().args(arguments).args(["--server", &self.status_url]).output().expect("the command runs")
     }
 
-    /// Bytes of memory that the host's process has resident, where the system tells.
+    /// Returns the resident memory of the host's process in bytes, if the system provides it.
     pub(crate) fn resident_memory(&self) -> Option<usize> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
         line.split_whitespace().next()?.parse::<usize>().ok().map(|kilobytes| kilobytes << 10)
     }
 
-    /// Sends SIGTERM and waits for the end.
+    /// Sends SIGTERM and waits for the process to exit.
     pub(crate) async fn terminate(mut self) -> ExitStatus {
         let sent = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill runs");
         assert!(sent.success());
-        let ended = wait(|| {
-            let ended = self.child.try_wait().expect("its state is known");
-            async move { (ended, ()) }
+        let exit = wait(|| {
+            let status = self.child.try_wait().expect("a process state");
+            async move { (status, ()) }
         });
-        match ended.await {
+        match exit.await {
             Ok(status) => status,
-            Err(()) => panic!("the host does not end\n{}", self.log_tail()),
+            Err(()) => panic!("the host did not exit after SIGTERM\n{}", self.log_tail()),
         }
     }
 }
@@ -282,31 +280,31 @@ impl Drop for Host {
     }
 }
 
-/// Says it whether or not the test passes: only what the print macros write is kept back from a test that does.
-fn say_loudly(message: &str) {
+/// Prints a message even if the test passes. The test harness captures only the output of the print macros.
+fn print_uncaptured(message: &str) {
     let _ = io::stderr().write_all(format!("\n!!! {message}\n\n").as_bytes());
 }
 
-/// Looks again and again until something is found; else what was seen last.
-pub(crate) async fn wait<T, S, F>(mut look: impl FnMut() -> F) -> Result<T, S>
+/// Polls until `poll` returns a value. On a timeout, returns the last state.
+pub(crate) async fn wait<T, S, F>(mut poll: impl FnMut() -> F) -> Result<T, S>
 where
     F: Future<Output = (Option<T>, S)>,
 {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + TIMEOUT;
     loop {
-        let (found, seen) = look().await;
-        if let Some(found) = found {
-            return Ok(found);
+        let (value, state) = poll().await;
+        if let Some(value) = value {
+            return Ok(value);
         }
         if tokio::time::Instant::now() > deadline {
-            return Err(seen);
+            return Err(state);
         }
-        // Another process has no clock that a test could move.
+        // Real time: another process is not affected by tokio's paused clock.
         tokio::time::sleep(Duration::from_millis(30)).await;
     }
 }
 
-/// Reads what the host prints until it has said where its status surface is.
+/// Reads the host's output until it has printed the URL of its status server.
 fn status_url(child: &mut Child, folder: &Path) -> String {
     let stdout = child.stdout.take().expect("piped");
     for line in BufReader::new(stdout).lines() {
@@ -316,5 +314,5 @@ fn status_url(child: &mut Child, folder: &Path) -> String {
         }
     }
     let log = fs::read_to_string(folder.join("host.log")).unwrap_or_default();
-    panic!("the host ended before it said where it listens:\n{log}");
+    panic!("the host exited before it printed its addresses:\n{log}");
 }

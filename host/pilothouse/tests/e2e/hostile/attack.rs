@@ -1,25 +1,25 @@
-//! One attack: a plugin, what it is told to do, and what has to be said about it.
+//! An attack: a plugin, what it does, and what the host must report about it.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Guest, Host};
 
-/// What an attacker brings, with defaults for what an attack does not need.
+/// An attack, built with defaults for everything that it does not set.
 pub(super) struct Attack {
-    /// The plugin's name, and the value of the label `test` of its objects.
+    /// The plugin's name and the value of the label `test` of its objects.
     name: &'static str,
     sidecar: Value,
     descriptor: Value,
     setup: Value,
     script: Option<Value>,
-    /// Whether the object is changed once the plugin runs: predicates do not see the first list.
-    is_changed: bool,
-    /// One of these has to be in the plugin's `error`, or in a line of its log.
+    /// Whether to change the object once the plugin runs, because predicates are not evaluated for the initial list.
+    changes_object: bool,
+    /// The plugin's `error` or a line of its log must contain one of these texts.
     evidence: Vec<String>,
 }
 
 impl Attack {
-    /// An attack by a plugin that watches ConfigMaps of its own and declares every write.
+    /// Returns an attack by a plugin that watches its own ConfigMaps and declares all writes.
     pub(super) fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -27,7 +27,7 @@ impl Attack {
             descriptor: Value::Null,
             setup: json!({}),
             script: None,
-            is_changed: false,
+            changes_object: false,
             evidence: Vec::new(),
         }
     }
@@ -48,32 +48,32 @@ impl Attack {
         self
     }
 
-    /// Replaces the descriptor; `{namespace}` in its texts becomes the test's.
+    /// Replaces the descriptor. `{namespace}` stands for the test's namespace.
     pub(super) fn descriptor(mut self, descriptor: Value) -> Self {
         self.descriptor = descriptor;
         self
     }
 
-    /// What `reconcile` does with the plugin's object.
+    /// Sets the steps that `reconcile` runs for the plugin's object.
     pub(super) fn script(mut self, steps: Value) -> Self {
         self.script = Some(steps);
         self
     }
 
     /// Changes the plugin's object once the plugin runs.
-    pub(super) fn changes_its_object(mut self) -> Self {
-        self.is_changed = true;
+    pub(super) fn with_object_change(mut self) -> Self {
+        self.changes_object = true;
         self
     }
 
-    /// A text that has to be said of the plugin. Several: one of them is enough.
-    pub(super) fn says(mut self, evidence: impl Into<String>) -> Self {
+    /// Adds a text that the host must report about the plugin. If there are several, one of them is enough.
+    pub(super) fn expect_message(mut self, evidence: impl Into<String>) -> Self {
         self.evidence.push(evidence.into());
         self
     }
 
-    /// The descriptor that an attack has unless it brings another.
-    pub(super) fn usual_descriptor(name: &str, namespace: &str) -> Value {
+    /// Returns the default descriptor.
+    pub(super) fn default_descriptor(name: &str, namespace: &str) -> Value {
         json!({
             "apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin",
             "watches": [{
@@ -84,49 +84,49 @@ impl Attack {
         })
     }
 
-    /// The sidecar's text: the given members and the setup as `config`.
+    /// Returns the sidecar, with the setup as its `config`.
     pub(super) fn sidecar_text(&self, namespace: &str) -> String {
         let mut sidecar = self.sidecar.clone();
         let mut setup = self.setup.clone();
         setup["descriptor"] = match &self.descriptor {
-            Value::Null => Self::usual_descriptor(self.name, namespace),
+            Value::Null => Self::default_descriptor(self.name, namespace),
             descriptor => descriptor.clone(),
         };
         sidecar["config"] = setup;
-        // JSON is YAML. The namespace is the test's own.
+        // JSON is valid YAML.
         sidecar.to_string().replace("{namespace}", namespace)
     }
 
-    /// Puts the plugin and its object in place.
-    pub(super) async fn begin(&self, host: &Host) {
-        host.sidecar(self.name, &self.sidecar_text(&host.server.namespace));
-        host.drop_in(self.name, &Guest::Hostile.wasm());
+    /// Installs the plugin and creates its object.
+    pub(super) async fn start(&self, host: &Host) {
+        host.write_sidecar(self.name, &self.sidecar_text(&host.server.namespace));
+        host.install_plugin(self.name, &Guest::Hostile.wasm());
         if let Some(script) = &self.script {
             let script = script.to_string().replace("{namespace}", &host.server.namespace);
-            host.server.labelled(self.name, self.name, json!({"script": script})).await;
+            host.server.create_labelled(self.name, self.name, json!({"script": script})).await;
         }
-        if self.is_changed {
-            host.wait_until_said(self.name, &format!("done {}", self.name), 1).await;
+        if self.changes_object {
+            host.wait_for_message(self.name, &format!("done {}", self.name), 1).await;
             host.server.set_data(self.name, "changed", "yes").await;
         }
     }
 
-    /// Waits until the plugin is named for what it did.
-    pub(super) async fn is_named(&self, host: &Host) {
-        let what = format!("{}: one of {:?}", self.name, self.evidence);
-        host.wait(&what, || async {
+    /// Waits until the host reports what the plugin did.
+    pub(super) async fn wait_for_evidence(&self, host: &Host) {
+        let condition = format!("{}: one of {:?}", self.name, self.evidence);
+        host.wait(&condition, || async {
             let plugin = host.plugin(self.name).await;
             let error = plugin["error"].as_str().unwrap_or_default().to_owned();
-            let mut said = host.said(self.name).await;
-            said.push(error);
-            let is_there = |text: &String| said.iter().any(|line| line.contains(text.as_str()));
-            self.evidence.iter().any(is_there).then_some(())
+            let mut messages = host.log_messages(self.name).await;
+            messages.push(error);
+            let is_reported = |text: &String| messages.iter().any(|line| line.contains(text.as_str()));
+            self.evidence.iter().any(is_reported).then_some(())
         })
         .await;
     }
 
-    /// Takes the plugin and its object away.
-    pub(super) async fn end(&self, host: &Host) {
+    /// Removes the plugin and its object.
+    pub(super) async fn remove(&self, host: &Host) {
         let plugins = host.plugins();
         for file in ["wasm", "yaml"] {
             let _ = std::fs::remove_file(plugins.join(format!("{}.{file}", self.name)));
@@ -134,7 +134,9 @@ impl Attack {
         if self.script.is_some() {
             let _ = host.server.config_maps().delete(self.name, &kube::api::DeleteParams::default()).await;
         }
-        host.wait_for_plugin(self.name, "the end", |plugin| plugin.is_null() || plugin["state"] == "stopped")
-            .await;
+        host.wait_for_plugin(self.name, "its removal", |plugin| {
+            plugin.is_null() || plugin["state"] == "stopped"
+        })
+        .await;
     }
 }

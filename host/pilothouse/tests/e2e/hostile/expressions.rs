@@ -1,11 +1,11 @@
-//! Predicates, JSONPaths and validation rules that are written to be expensive.
+//! Predicates, JSONPaths and validation rules that are expensive to parse or evaluate.
 
 use serde_json::{Value, json};
 
-use super::{Attack, withstand};
+use super::{Attack, run_attacks};
 
 fn descriptor(name: &str, members: &Value) -> Value {
-    let mut descriptor = Attack::usual_descriptor(name, "{namespace}");
+    let mut descriptor = Attack::default_descriptor(name, "{namespace}");
     let watch = descriptor["watches"][0].as_object_mut().expect("a watch");
     watch.extend(members.as_object().expect("members").clone());
     descriptor
@@ -30,62 +30,68 @@ fn nested_all(depth: usize) -> String {
     format!("{opening}true{}", ")".repeat(depth))
 }
 
-/// An expression that a repeated call makes ever larger.
-fn doubled(start: &str, call: &str, times: usize, end: &str) -> String {
+/// Returns an expression whose value grows with each repeated call.
+fn repeated_call(start: &str, call: &str, times: usize, end: &str) -> String {
     format!("{start}{}{end}", call.repeat(times))
 }
 
-/// What is said of an evaluation that costs too much.
-const COST: &str = "it costs more than 1000000 units";
+/// The error of an evaluation over the cost limit.
+const COST_ERROR: &str = "it costs more than 1000000 units";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn expressions_that_are_too_deep_or_too_long_are_refused_at_load() {
-    withstand([
-        predicate("parentheses", &json!({"repeat": "(", "times": 100_000})).says("predicate"),
-        predicate("negations", &json!({"repeat": "!!(", "times": 30, "after": "true"})).says("predicate"),
-        predicate("members", &json!({"before": "object", "repeat": ".a", "times": 3000})).says("predicate"),
+async fn expressions_that_are_too_deep_or_too_long_are_rejected_at_load() {
+    run_attacks([
+        predicate("parentheses", &json!({"repeat": "(", "times": 100_000})).expect_message("predicate"),
+        predicate("negations", &json!({"repeat": "!!(", "times": 30, "after": "true"}))
+            .expect_message("predicate"),
+        predicate("members", &json!({"before": "object", "repeat": ".a", "times": 3000}))
+            .expect_message("predicate"),
         predicate("sums", &json!({"before": "1", "repeat": "+1", "times": 20_000, "after": ">0"}))
-            .says("predicate"),
-        predicate("ternaries", &json!({"repeat": "true?", "times": 5000})).says("predicate"),
-        predicate("lists", &json!({"repeat": "[", "times": 5000})).says("predicate"),
-        predicate("minus", &json!({"repeat": "-", "times": 50_000, "after": "1"})).says("predicate"),
+            .expect_message("predicate"),
+        predicate("ternaries", &json!({"repeat": "true?", "times": 5000})).expect_message("predicate"),
+        predicate("lists", &json!({"repeat": "[", "times": 5000})).expect_message("predicate"),
+        predicate("minus", &json!({"repeat": "-", "times": 50_000, "after": "1"}))
+            .expect_message("predicate"),
         predicate("strings", &json!({"before": "'", "repeat": "a", "times": 1_000_000, "after": "' == ''"}))
-            .says("predicate"),
+            .expect_message("predicate"),
         indexed_by(
             "filter-parentheses",
             &json!({"before": "{.a[?", "repeat": "(", "times": 1000, "after": "]}"}),
         )
-        .says("index"),
-        indexed_by("descent", &json!("{..a}")).says("index"),
-        indexed_by("nested-filters", &json!("$..[?$..[?$..x]]")).says("index"),
+        .expect_message("index"),
+        indexed_by("descent", &json!("{..a}")).expect_message("index"),
+        indexed_by("nested-filters", &json!("$..[?$..[?$..x]]")).expect_message("index"),
         indexed_by("long-path", &json!({"before": "{", "repeat": ".a", "times": 100_000, "after": "}"}))
-            .says("index"),
+            .expect_message("index"),
     ])
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn expressions_that_cost_too_much_are_stopped_and_counted_against_their_plugin() {
-    let lists = doubled("[1]", ".map(x, [x, x])", 28, "");
-    let spends = |name: &'static str, text: String| {
-        predicate(name, &json!(text)).script(json!([])).changes_its_object()
+async fn expressions_over_the_cost_limit_are_stopped_and_reported() {
+    let lists = repeated_call("[1]", ".map(x, [x, x])", 28, "");
+    let costly = |name: &'static str, text: String| {
+        predicate(name, &json!(text)).script(json!([])).with_object_change()
     };
-    withstand([
-        spends("nested-all", nested_all(9)).says(COST),
-        spends("two-of-them", nested_all(8)).says(COST),
-        spends("doubling-map", doubled("['0123456789']", ".map(x, x + x)", 28, " == []")).says(COST),
-        spends("doubling-lists", [lists.clone(), lists].join(" == ")).says(COST),
-        spends("replacing", doubled("'0123456789'", ".replace('', '0123456789')", 28, " == ''")).says(COST),
-        spends("joining", doubled("'a'", ".split('').join('aaaaaaaa')", 14, " == ''")).says(COST),
+    run_attacks([
+        costly("nested-all", nested_all(9)).expect_message(COST_ERROR),
+        costly("two-of-them", nested_all(8)).expect_message(COST_ERROR),
+        costly("doubling-map", repeated_call("['0123456789']", ".map(x, x + x)", 28, " == []"))
+            .expect_message(COST_ERROR),
+        costly("doubling-lists", [lists.clone(), lists].join(" == ")).expect_message(COST_ERROR),
+        costly("replacing", repeated_call("'0123456789'", ".replace('', '0123456789')", 28, " == ''"))
+            .expect_message(COST_ERROR),
+        costly("joining", repeated_call("'a'", ".split('').join('aaaaaaaa')", 14, " == ''"))
+            .expect_message(COST_ERROR),
         predicate("large-regex", &json!("'a'.matches('(a{100}){100}{100}')"))
-            .says("the pattern of matches()"),
-        predicate("message", &json!("Foo{a: 1} == 1")).says("a message literal"),
+            .expect_message("the pattern of matches()"),
+        predicate("message", &json!("Foo{a: 1} == 1")).expect_message("a message literal"),
     ])
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rules_of_a_crd_that_are_too_deep_are_refused() {
+async fn crd_validation_rules_that_nest_too_deeply_are_rejected() {
     let crd = |rule: &str| {
         json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -98,23 +104,23 @@ async fn rules_of_a_crd_that_are_too_deep_are_refused() {
             }
         })
     };
-    let brings = |name: &'static str, rule: String| {
+    let with_rule = |name: &'static str, rule: String| {
         let mut descriptor = descriptor(name, &json!({}));
         descriptor["crds"] = json!([crd(&rule)]);
-        Attack::new(name).descriptor(descriptor).says("rule")
+        Attack::new(name).descriptor(descriptor).expect_message("rule")
     };
-    withstand([
-        brings("crd-negations", format!("{}true", "!!(".repeat(30))),
-        brings("crd-parentheses", "(".repeat(50_000)),
-        brings("crd-members", format!("self{}", ".a".repeat(3000))),
+    run_attacks([
+        with_rule("crd-negations", format!("{}true", "!!(".repeat(30))),
+        with_rule("crd-parentheses", "(".repeat(50_000)),
+        with_rule("crd-members", format!("self{}", ".a".repeat(3000))),
     ])
     .await;
 }
 
-/// What an expression that fails says must not have what the object has.
+/// Errors are visible in the status and in logs, so they must not reveal the content of objects.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_error_of_an_expression_has_a_value_of_an_object() {
-    let mut arena = super::Arena::start().await;
+async fn expression_errors_do_not_contain_object_values() {
+    let mut target = super::HostUnderAttack::start().await;
     for (name, text) in [
         ("prints-object", "object"),
         ("prints-data", "object.data"),
@@ -123,11 +129,11 @@ async fn no_error_of_an_expression_has_a_value_of_an_object() {
         ("prints-key", "{'a': 1}[object.data.script] > 3"),
     ] {
         let attack = predicate(name, &json!(text)).script(json!([{"do": "log", "message": "open-sesame"}]));
-        arena.withstands(&attack.changes_its_object().says("predicate failed")).await;
+        target.run_attack(&attack.with_object_change().expect_message("predicate failed")).await;
     }
-    let said = arena.host.log();
+    let log = target.host.log();
     let leaks: Vec<_> =
-        said.lines().filter(|line| line.contains("sesame") && line.contains("predicate")).collect();
+        log.lines().filter(|line| line.contains("sesame") && line.contains("predicate")).collect();
     assert_eq!(leaks, Vec::<&str>::new());
-    arena.ends().await;
+    target.stop().await;
 }

@@ -1,10 +1,10 @@
-//! Files that are no plugins, or are made to be expensive.
+//! Files that are not plugins, or that are expensive to load.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use super::Arena;
+use super::HostUnderAttack;
 use crate::harness::{Guest, Host, wat};
 
 fn fifo(path: &Path) {
@@ -12,8 +12,8 @@ fn fifo(path: &Path) {
     assert!(made.success());
 }
 
-/// Waits until a plugin of that name has failed, with a reason.
-async fn is_refused(host: &Host, name: &str) -> String {
+/// Waits until a plugin has failed, asserts that it has an error, and returns the error.
+async fn wait_for_rejection(host: &Host, name: &str) -> String {
     let plugin = host.wait_for_state(name, "failed").await;
     let error = plugin["error"].as_str().unwrap_or_default().to_owned();
     assert!(!error.is_empty(), "{name} failed without a reason: {plugin:#}");
@@ -21,43 +21,43 @@ async fn is_refused(host: &Host, name: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sidecars_that_are_no_regular_files_are_refused() {
-    let mut arena = Arena::start().await;
-    let plugins = arena.host.plugins();
+async fn sidecars_that_are_not_regular_files_are_rejected() {
+    let mut target = HostUnderAttack::start().await;
+    let plugins = target.host.plugins();
     let sidecar = |name: &str| plugins.join(format!("{name}.yaml"));
     symlink("/dev/zero", sidecar("zero")).expect("linked");
     symlink("/etc/passwd", sidecar("passwd")).expect("linked");
     fifo(&sidecar("fifo"));
     std::fs::create_dir(sidecar("folder")).expect("made");
     for name in ["zero", "passwd", "fifo", "folder"] {
-        arena.host.drop_in(name, &wat("done"));
-        let error = is_refused(&arena.host, name).await;
+        target.host.install_plugin(name, &wat("done"));
+        let error = wait_for_rejection(&target.host, name).await;
         assert!(error.contains(&format!("{name}.yaml")), "{error}");
         assert!(!error.contains("root:"), "{error}");
-        arena.goes_on(name).await;
+        target.assert_healthy(name).await;
     }
-    arena.ends().await;
+    target.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plugins_that_are_no_regular_files_are_refused() {
-    let mut arena = Arena::start().await;
-    let plugins = arena.host.plugins();
+async fn plugins_that_are_not_regular_files_are_rejected() {
+    let mut target = HostUnderAttack::start().await;
+    let plugins = target.host.plugins();
     symlink("/dev/zero", plugins.join("zero.wasm")).expect("linked");
     fifo(&plugins.join("fifo.wasm"));
     std::fs::create_dir(plugins.join("folder.wasm")).expect("made");
-    for (name, what) in [("zero", "is a device"), ("fifo", "is a named pipe")] {
-        let error = is_refused(&arena.host, name).await;
-        assert!(error.contains(what), "{error}");
-        arena.goes_on(name).await;
+    for (name, reason) in [("zero", "is a device"), ("fifo", "is a named pipe")] {
+        let error = wait_for_rejection(&target.host, name).await;
+        assert!(error.contains(reason), "{error}");
+        target.assert_healthy(name).await;
     }
-    // A folder is no file that somebody meant to be a plugin.
-    assert_ne!(arena.host.plugin("folder").await["state"], "running");
-    arena.ends().await;
+    // A folder is ignored rather than reported.
+    assert_ne!(target.host.plugin("folder").await["state"], "running");
+    target.stop().await;
 }
 
-/// A module of so many functions that do nothing.
-fn functions(count: u32) -> Vec<u8> {
+/// Returns a module with `count` empty functions.
+fn module_with_functions(count: u32) -> Vec<u8> {
     let leb = |mut value: u32| {
         let mut bytes = Vec::new();
         loop {
@@ -80,27 +80,27 @@ fn functions(count: u32) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn modules_that_are_made_to_be_expensive_are_refused() {
-    let mut arena = Arena::start().await;
+async fn expensive_modules_are_rejected() {
+    let mut target = HostUnderAttack::start().await;
     let whole = Guest::Hostile.wasm();
     for (name, wasm) in [
-        ("million-functions", functions(990_000)),
+        ("million-functions", module_with_functions(990_000)),
         ("truncated", whole[..whole.len() / 2].to_vec()),
         ("text", b"#!/bin/sh\nexec sh\n".to_vec()),
         ("empty", Vec::new()),
         ("header", b"\0asm\x01\0\0\0".to_vec()),
         ("zeros", vec![0; 8 << 20]),
     ] {
-        arena.host.drop_in(name, &wasm);
-        is_refused(&arena.host, name).await;
-        arena.goes_on(name).await;
+        target.host.install_plugin(name, &wasm);
+        wait_for_rejection(&target.host, name).await;
+        target.assert_healthy(name).await;
     }
-    arena.ends().await;
+    target.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sidecars_that_are_made_to_be_expensive_are_refused() {
-    let mut arena = Arena::start().await;
+async fn expensive_sidecars_are_rejected() {
+    let mut target = HostUnderAttack::start().await;
     let laughs: String = (1..12)
         .map(|level| format!("l{level}: &l{level} [{}]\n", vec![format!("*l{}", level - 1); 10].join(",")))
         .collect();
@@ -117,10 +117,10 @@ async fn sidecars_that_are_made_to_be_expensive_are_refused() {
         ("binary", "\u{0}\u{1}\u{2}".to_owned()),
         ("unknown", "grant: {}\n".to_owned()),
     ] {
-        arena.host.sidecar(name, &text);
-        arena.host.drop_in(name, &wat("done"));
-        is_refused(&arena.host, name).await;
-        arena.goes_on(name).await;
+        target.host.write_sidecar(name, &text);
+        target.host.install_plugin(name, &wat("done"));
+        wait_for_rejection(&target.host, name).await;
+        target.assert_healthy(name).await;
     }
-    arena.ends().await;
+    target.stop().await;
 }

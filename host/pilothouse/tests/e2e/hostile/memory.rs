@@ -1,8 +1,8 @@
-//! Memory of the host, taken by way of what it keeps for a plugin.
+//! Attempts to exhaust the host's memory through data that the host keeps for a plugin.
 
 use serde_json::{Value, json};
 
-use super::{Arena, Attack, withstand};
+use super::{Attack, HostUnderAttack, run_attacks};
 
 const MEBIBYTE: usize = 1 << 20;
 
@@ -14,7 +14,7 @@ fn long(bytes: usize) -> Value {
     json!({"repeat": "a", "times": bytes, "after": "{turn}"})
 }
 
-/// Keys that are long, odd or many.
+/// Returns attacks with keys that are long, invalid or numerous.
 pub(super) fn attacks() -> Vec<Attack> {
     let add = |members: Value| {
         let mut step = json!({"do": "queue.add", "watch": "maps", "namespace": "{namespace}", "quiet": true});
@@ -22,59 +22,59 @@ pub(super) fn attacks() -> Vec<Attack> {
         json!([step])
     };
     vec![
-        script("long-keys", add(json!({"name": long(15 * MEBIBYTE), "times": 300}))).says("queue.add"),
-        script("odd-keys", add(json!({"name": "../a b"}))).says("queue.add"),
-        script("odd-namespaces", add(json!({"namespace": "A/B", "name": "a"}))).says("queue.add"),
-        script("many-keys", add(json!({"name": "a{turn}", "times": 3_000_000}))).says("queue"),
+        script("long-keys", add(json!({"name": long(15 * MEBIBYTE), "times": 300}))).expect_message("queue.add"),
+        script("odd-keys", add(json!({"name": "../a b"}))).expect_message("queue.add"),
+        script("odd-namespaces", add(json!({"namespace": "A/B", "name": "a"}))).expect_message("queue.add"),
+        script("many-keys", add(json!({"name": "a{turn}", "times": 3_000_000}))).expect_message("queue"),
         script(
             "delayed-keys",
             add(json!({"do": "queue.add-after", "milliseconds": 2_000_000_000, "name": "a{turn}", "times": 3_000_000})),
         )
-        .says("queue"),
+        .expect_message("queue"),
     ]
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn queued_keys_are_bounded_in_size_and_number() {
-    withstand(attacks()).await;
+    run_attacks(attacks()).await;
 }
 
-/// Objects that a plugin keeps after the cluster has newer versions of them, or has none of them any more.
+/// Objects that a plugin holds on to after they were changed or deleted in the cluster.
 #[tokio::test(flavor = "multi_thread")]
-async fn versions_that_a_plugin_alone_keeps_are_charged_to_it() {
-    let mut arena = Arena::start().await;
+async fn object_versions_kept_only_by_a_plugin_are_charged_to_it() {
+    let mut target = HostUnderAttack::start().await;
     let attack = Attack::new("keeper")
         .sidecar("limits", json!({"memory": "64Mi", "hostMemory": "16Mi"}))
         .script(json!([{"do": "keep"}]))
-        .says("limits.hostMemory of");
-    attack.begin(&arena.host).await;
-    arena.host.wait_for_state("keeper", "running").await;
+        .expect_message("limits.hostMemory of");
+    attack.start(&target.host).await;
+    target.host.wait_for_state("keeper", "running").await;
     let filler = "x".repeat(900 << 10);
     let is_kept = |line: &&String| *line == "keep: ok";
     let is_refused = |line: &String| line.contains("hostMemory");
     for round in 0..60 {
-        // The count precedes the change: the plugin may answer a change before the next read of its log.
-        let log = arena.host.said("keeper").await;
+        // Counts before the change, because the plugin may log its result before the next read of the log.
+        let log = target.host.log_messages("keeper").await;
         if log.iter().any(is_refused) {
             break;
         }
         let kept = log.iter().filter(is_kept).count();
-        arena.host.server.set_data("keeper", "filler", &format!("{round}{filler}")).await;
+        target.host.server.set_data("keeper", "filler", &format!("{round}{filler}")).await;
         let answered = || async {
-            let log = arena.host.said("keeper").await;
+            let log = target.host.log_messages("keeper").await;
             (log.iter().filter(is_kept).count() > kept || log.iter().any(is_refused)).then_some(())
         };
-        arena.host.wait("keeper to keep one more version or to be refused", answered).await;
+        target.host.wait("keeper to keep one more version or to be refused", answered).await;
     }
-    attack.is_named(&arena.host).await;
-    arena.goes_on("keeper").await;
-    arena.ends().await;
+    attack.wait_for_evidence(&target.host).await;
+    target.assert_healthy("keeper").await;
+    target.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_server_answered_is_charged_for_as_long_as_it_is_kept() {
-    let mut arena = Arena::start().await;
-    arena.host.server.labelled("large", "none", json!({"filler": "x".repeat(900 << 10)})).await;
+async fn api_responses_are_charged_to_the_plugin_while_it_keeps_them() {
+    let mut target = HostUnderAttack::start().await;
+    target.host.server.create_labelled("large", "none", json!({"filler": "x".repeat(900 << 10)})).await;
     let get = json!({
         "do": "client.get", "apiVersion": "v1", "kind": "ConfigMap", "namespace": "{namespace}", "name": "large",
         "keep": true, "quiet": true, "times": 500
@@ -82,15 +82,15 @@ async fn what_the_server_answered_is_charged_for_as_long_as_it_is_kept() {
     let attack = Attack::new("hoarder")
         .sidecar("limits", json!({"hostMemory": "16Mi", "clientQps": 1_000_000, "messageSize": "16Mi"}))
         .script(json!([get]))
-        .says("limits.hostMemory of");
-    arena.withstands(&attack).await;
-    arena.ends().await;
+        .expect_message("limits.hostMemory of");
+    target.run_attack(&attack).await;
+    target.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn computed_index_values_are_bounded_in_size_and_number() {
     let computes = |name: &'static str, value: Value, times: u32| {
-        let mut descriptor = Attack::usual_descriptor(name, "{namespace}");
+        let mut descriptor = Attack::default_descriptor(name, "{namespace}");
         descriptor["watches"][0]["indexes"] = json!([{"name": "own", "computed": true}]);
         Attack::new(name)
             .sidecar("limits", json!({"memory": "256Mi", "indexTimeout": "30s"}))
@@ -98,20 +98,20 @@ async fn computed_index_values_are_bounded_in_size_and_number() {
             .setup("indexValue", value)
             .setup("indexTimes", json!(times))
             .script(json!([]))
-            .says("computed too large index values")
+            .expect_message("computed too large index values")
     };
-    withstand([
+    run_attacks([
         computes("long-values", long(15 * MEBIBYTE), 1),
         computes("many-values", json!("v{turn}"), 300_000),
     ])
     .await;
 }
 
-/// A plugin that is gone leaves nothing behind.
+/// The host releases all memory of a removed plugin.
 #[tokio::test(flavor = "multi_thread")]
-async fn attackers_that_come_and_go_leave_no_memory_behind() {
+async fn removed_plugins_release_their_memory() {
     const NAMES: [&str; 6] = ["gone-a", "gone-b", "gone-c", "gone-d", "gone-e", "gone-f"];
-    withstand(NAMES.map(|name| {
+    run_attacks(NAMES.map(|name| {
         script(
             name,
             json!([
@@ -121,7 +121,7 @@ async fn attackers_that_come_and_go_leave_no_memory_behind() {
                 {"do": "metrics.gauge", "name": "m{turn}", "labels": [], "value": 1.0, "times": 5000}
             ]),
         )
-        .says("dropped")
+        .expect_message("dropped")
     }))
     .await;
 }

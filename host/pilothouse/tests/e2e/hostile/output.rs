@@ -1,89 +1,88 @@
-//! Logs and metrics of a plugin, written to fill disks and to break who reads them.
+//! Logs and metrics that fill disks or break their consumers.
 
 use serde_json::{Value, json};
 
-use super::{Arena, Attack};
+use super::{Attack, HostUnderAttack};
 
-/// What a plugin may write into the host's log during one attack. Its own lines have a rate and a size; there are no more than some bursts of
-/// them here.
-const LOG: usize = 64 << 20;
+/// Maximum number of bytes that one attack may add to the host's log. The rate and size limits of log lines allow a few bursts.
+const MAX_LOG_BYTES: usize = 64 << 20;
 
-async fn logs_stay_small(attacks: impl IntoIterator<Item = Attack>) {
-    let mut arena = Arena::start().await;
+async fn run_attacks_with_log_limit(attacks: impl IntoIterator<Item = Attack>) {
+    let mut target = HostUnderAttack::start().await;
     for attack in attacks {
-        let before = arena.host.log().len();
-        arena.withstands(&attack).await;
-        let written = arena.host.log().len() - before;
-        assert!(written < LOG, "{} wrote {written} bytes", attack.name());
+        let before = target.host.log().len();
+        target.run_attack(&attack).await;
+        let written = target.host.log().len() - before;
+        assert!(written < MAX_LOG_BYTES, "{} wrote {written} bytes", attack.name());
     }
-    arena.ends().await;
+    target.stop().await;
 }
 
-/// Lines in every way that there is.
+/// Returns attacks that write log lines in every available way.
 pub(super) fn attacks() -> Vec<Attack> {
     let fills = json!({"repeat": "x", "times": 1 << 20});
     let quiet = |step: Value| json!([step]);
     vec![
         Attack::new("lines")
             .script(quiet(json!({"do": "log", "message": "a line", "times": 200_000})))
-            .says("dropped"),
+            .expect_message("dropped"),
         Attack::new("long-lines")
             .script(quiet(json!({"do": "log", "message": fills, "times": 2000})))
-            .says("dropped"),
+            .expect_message("dropped"),
         Attack::new("nul-lines")
             .script(quiet(json!({"do": "log", "message": {"repeat": "\u{0}", "times": 1 << 20}, "times": 2000})))
-            .says("dropped"),
+            .expect_message("dropped"),
         Attack::new("fields")
             .script(quiet(json!({"do": "log", "message": "m", "times": 2000, "fields": [[fills, fills], [fills, fills]]})))
-            .says("dropped"),
+            .expect_message("dropped"),
         Attack::new("stdout")
             .script(quiet(json!({"do": "stdout", "text": "a line", "times": 200_000})))
-            .says("dropped")
-            .says("done stdout"),
+            .expect_message("dropped")
+            .expect_message("done stdout"),
         Attack::new("stderr")
             .script(quiet(json!({"do": "stderr", "text": fills, "times": 200})))
-            .says("dropped")
-            .says("done stderr"),
+            .expect_message("dropped")
+            .expect_message("done stderr"),
         Attack::new("failures")
             .sidecar("workers", json!(8))
             .script(json!([
                 {"do": "queue.add", "watch": "maps", "namespace": "{namespace}", "name": "failures", "quiet": true},
                 {"do": "fail", "message": fills}
             ]))
-            .says("done failures"),
+            .expect_message("done failures"),
         Attack::new("escapes")
             .script(quiet(json!({"do": "log", "message": "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31m\u{202e}"})))
-            .says("done escapes"),
+            .expect_message("done escapes"),
     ]
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_a_plugin_causes_to_be_logged_is_bounded() {
-    logs_stay_small(attacks()).await;
+async fn log_output_caused_by_a_plugin_is_bounded() {
+    run_attacks_with_log_limit(attacks()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_control_character_of_a_plugin_reaches_a_terminal() {
-    let mut arena = Arena::start().await;
+async fn control_characters_from_a_plugin_do_not_reach_the_terminal() {
+    let mut target = HostUnderAttack::start().await;
     let text = "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31m\u{202e}";
     let attack = Attack::new("terminal")
         .script(json!([{"do": "log", "message": text}, {"do": "fail", "message": text}]))
-        .says("title");
-    attack.begin(&arena.host).await;
-    attack.is_named(&arena.host).await;
+        .expect_message("title");
+    attack.start(&target.host).await;
+    attack.wait_for_evidence(&target.host).await;
     for command in [&["status"][..], &["logs", "terminal"][..]] {
-        let shown = arena.host.pilothouse(command);
-        let shown = String::from_utf8(shown.stdout).expect("text");
+        let output = target.host.pilothouse(command);
+        let output = String::from_utf8(output.stdout).expect("text");
         let is_raw = |char: &char| (char.is_control() && *char != '\n') || *char == '\u{202e}';
-        assert_eq!(shown.chars().find(is_raw), None, "{command:?}: {shown:?}");
+        assert_eq!(output.chars().find(is_raw), None, "{command:?}: {output:?}");
     }
-    arena.goes_on("terminal").await;
-    arena.ends().await;
+    target.assert_healthy("terminal").await;
+    target.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_metric_of_a_plugin_spoils_the_scrape() {
-    let mut arena = Arena::start().await;
+async fn plugin_metrics_cannot_corrupt_the_metrics_endpoint() {
+    let mut target = HostUnderAttack::start().await;
     let sample = |kind: &str, name: &str, labels: &Value| json!({"do": format!("metrics.{kind}"), "name": name, "labels": labels, "value": 1.0});
     let steps = json!([
         sample("counter", "twice", &json!([["a", "1"], ["a", "2"]])),
@@ -102,10 +101,10 @@ async fn no_metric_of_a_plugin_spoils_the_scrape() {
         sample("gauge", "not a name", &json!([])),
         sample("gauge", "good", &json!([["a", "b"]])),
     ]);
-    let attack = Attack::new("series").script(steps).says("done series");
-    attack.begin(&arena.host).await;
-    attack.is_named(&arena.host).await;
-    let (status, scrape) = arena.host.get("/metrics").await;
+    let attack = Attack::new("series").script(steps).expect_message("done series");
+    attack.start(&target.host).await;
+    attack.wait_for_evidence(&target.host).await;
+    let (status, scrape) = target.host.get("/metrics").await;
     assert_eq!(status, 200);
     assert!(scrape.contains("pilothouse_guest_good"), "{scrape}");
     let mut families = std::collections::BTreeSet::new();
@@ -122,6 +121,6 @@ async fn no_metric_of_a_plugin_spoils_the_scrape() {
             }
         }
     }
-    arena.goes_on("series").await;
-    arena.ends().await;
+    target.assert_healthy("series").await;
+    target.stop().await;
 }

@@ -1,10 +1,10 @@
-//! Rights that the operator takes away, and a plugin that wants to keep them.
+//! The operator revokes rights, and the plugin tries to keep them.
 
 use serde_json::json;
 
-use super::{Arena, Attack};
+use super::{Attack, HostUnderAttack};
 
-/// A plugin that writes again and again, and whose new version cannot be loaded.
+/// Returns an attack by a plugin that keeps writing.
 fn writer(name: &'static str) -> Attack {
     let write = json!({
         "do": "client.patch", "apiVersion": "v1", "kind": "ConfigMap", "namespace": "{namespace}",
@@ -17,39 +17,41 @@ fn writer(name: &'static str) -> Attack {
     Attack::new(name).script(json!([write, {"do": "requeue", "milliseconds": 20}]))
 }
 
-async fn is_stopped_by(name: &'static str, sidecar: impl FnOnce(&Attack, &str) -> String) {
-    let mut arena = Arena::start().await;
+/// Asserts that a writing plugin stops when its sidecar is replaced, although the new version cannot be loaded.
+async fn assert_writes_stop(name: &'static str, sidecar: impl FnOnce(&Attack, &str) -> String) {
+    let mut target = HostUnderAttack::start().await;
     let attack = writer(name);
-    attack.begin(&arena.host).await;
-    arena.host.wait_until_said(name, "client.patch: ok", 3).await;
-    arena.host.sidecar(name, &sidecar(&attack, &arena.host.server.namespace));
-    // Held, or refused: what must not happen is that writes go on.
-    let stopped = |said: &[String]| said.iter().rposition(|line| line == "client.patch: ok");
-    arena
+    attack.start(&target.host).await;
+    target.host.wait_for_message(name, "client.patch: ok", 3).await;
+    target.host.write_sidecar(name, &sidecar(&attack, &target.host.server.namespace));
+    // The plugin may be held or its writes denied, but no further write may succeed.
+    let last_write = |messages: &[String]| messages.iter().rposition(|line| line == "client.patch: ok");
+    target
         .host
-        .wait(&format!("{name} to write no more"), || async {
-            let plugin = arena.host.plugin(name).await;
+        .wait(&format!("{name} to stop writing"), || async {
+            let plugin = target.host.plugin(name).await;
             let error = plugin["error"].as_str().unwrap_or_default().to_owned();
-            let said = arena.host.said(name).await;
-            let is_refused =
-                said.last().is_some_and(|line| line.contains("denied") || line.starts_with("done"))
-                    && said.iter().any(|line| line.contains("client.patch: denied"));
-            (is_refused || (!error.is_empty() && plugin["state"] != "running")).then_some(())
+            let messages = target.host.log_messages(name).await;
+            let is_denied =
+                messages.last().is_some_and(|line| line.contains("denied") || line.starts_with("done"))
+                    && messages.iter().any(|line| line.contains("client.patch: denied"));
+            (is_denied || (!error.is_empty() && plugin["state"] != "running")).then_some(())
         })
         .await;
-    let before = stopped(&arena.host.said(name).await);
+    let before = last_write(&target.host.log_messages(name).await);
     for _ in 0..10 {
-        arena.goes_on(name).await;
+        target.assert_healthy(name).await;
     }
-    assert_eq!(stopped(&arena.host.said(name).await), before, "{name} wrote after its rights were gone");
-    let plugin = arena.host.plugin(name).await;
+    let after = last_write(&target.host.log_messages(name).await);
+    assert_eq!(after, before, "{name} wrote after its rights were revoked");
+    let plugin = target.host.plugin(name).await;
     assert!(plugin["error"].as_str().is_some_and(|error| !error.is_empty()), "{plugin:#}");
-    arena.ends().await;
+    target.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn narrowed_grants_count_although_the_new_version_does_not_describe_itself() {
-    is_stopped_by("fails-describe", |attack, namespace| {
+async fn narrowed_grants_apply_even_if_describe_of_the_new_version_fails() {
+    assert_writes_stop("fails-describe", |attack, namespace| {
         let mut sidecar: serde_json::Value =
             serde_json::from_str(&attack.sidecar_text(namespace)).expect("JSON");
         sidecar["grants"] = json!({"writes": []});
@@ -60,8 +62,8 @@ async fn narrowed_grants_count_although_the_new_version_does_not_describe_itself
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn narrowed_grants_count_although_the_new_version_traps_in_describe() {
-    is_stopped_by("traps-describe", |attack, namespace| {
+async fn narrowed_grants_apply_even_if_the_new_version_traps_in_describe() {
+    assert_writes_stop("traps-describe", |attack, namespace| {
         let mut sidecar: serde_json::Value =
             serde_json::from_str(&attack.sidecar_text(namespace)).expect("JSON");
         sidecar["grants"] = json!({"writes": []});
@@ -73,5 +75,5 @@ async fn narrowed_grants_count_although_the_new_version_traps_in_describe() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sidecar_that_cannot_be_read_grants_nothing() {
-    is_stopped_by("broken-sidecar", |_, _| "grants: {writes: [\n".to_owned()).await;
+    assert_writes_stop("broken-sidecar", |_, _| "grants: {writes: [\n".to_owned()).await;
 }

@@ -1,21 +1,21 @@
-//! A grant for one namespace, used for everything else.
+//! Attempts to exceed a grant for one namespace.
 
 use serde_json::{Value, json};
 
-use super::{Arena, Attack};
+use super::{Attack, HostUnderAttack};
 
-/// Every verb on every resource, in the test's namespace only.
-fn of_one_namespace(name: &'static str) -> Attack {
+/// Returns an attack with a grant for all verbs on all resources in the test's namespace.
+fn granted_one_namespace(name: &'static str) -> Attack {
     let rule = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"], "namespaces": ["{namespace}"]});
     Attack::new(name).sidecar("grants", json!({"writes": [rule]}))
 }
 
-/// One call, and how it must be refused.
-fn refused(name: &'static str, step: &Value, refusal: &str) -> Attack {
-    of_one_namespace(name).script(json!([step])).says(refusal)
+/// Returns an attack with one call and the error that must reject it.
+fn rejected(name: &'static str, step: &Value, error: &str) -> Attack {
+    granted_one_namespace(name).script(json!([step])).expect_message(error)
 }
 
-/// Kinds that are in no namespace, asked for with one.
+/// Returns attacks that access cluster-scoped kinds with a namespace in the request.
 pub(super) fn cluster_scoped() -> Vec<Attack> {
     let node = json!({"apiVersion": "v1", "kind": "Node", "namespace": "{namespace}", "name": "victim"});
     let with = |mut target: Value, members: Value| {
@@ -37,12 +37,12 @@ pub(super) fn cluster_scoped() -> Vec<Attack> {
         "metadata": {"name": "victim", "namespace": "{namespace}", "labels": {"hostile": "was-here"}}
     });
     vec![
-        refused("node", &with(node.clone(), json!({"do": "client.delete"})), "client.delete: "),
-        refused("read-node", &with(node.clone(), json!({"do": "client.get"})), "client.get: "),
-        refused("list-nodes", &with(node, json!({"do": "client.list"})), "client.list: "),
-        refused("namespace", &with(namespace.clone(), json!({"do": "client.delete"})), "client.delete: "),
-        refused("list-namespaces", &with(namespace.clone(), json!({"do": "client.list"})), "client.list: "),
-        refused(
+        rejected("node", &with(node.clone(), json!({"do": "client.delete"})), "client.delete: "),
+        rejected("read-node", &with(node.clone(), json!({"do": "client.get"})), "client.get: "),
+        rejected("list-nodes", &with(node, json!({"do": "client.list"})), "client.list: "),
+        rejected("namespace", &with(namespace.clone(), json!({"do": "client.delete"})), "client.delete: "),
+        rejected("list-namespaces", &with(namespace.clone(), json!({"do": "client.list"})), "client.list: "),
+        rejected(
             "patch-namespace",
             &with(
                 namespace.clone(),
@@ -52,7 +52,7 @@ pub(super) fn cluster_scoped() -> Vec<Attack> {
             ),
             "client.patch: ",
         ),
-        refused(
+        rejected(
             "apply-namespace",
             &with(
                 namespace.clone(),
@@ -62,7 +62,7 @@ pub(super) fn cluster_scoped() -> Vec<Attack> {
             ),
             "client.patch: ",
         ),
-        refused(
+        rejected(
             "finalize-namespace",
             &with(
                 namespace,
@@ -70,13 +70,13 @@ pub(super) fn cluster_scoped() -> Vec<Attack> {
             ),
             "client.patch: ",
         ),
-        refused(
+        rejected(
             "update-namespace",
             &json!({"do": "client.update", "manifest": manifest.to_string()}),
             "client.update: ",
         ),
-        refused("cluster-role", &with(role, json!({"do": "client.delete"})), "client.delete: "),
-        refused(
+        rejected("cluster-role", &with(role, json!({"do": "client.delete"})), "client.delete: "),
+        rejected(
             "cluster-admin",
             &json!({"do": "client.create", "manifest": binding.to_string()}),
             "client.create: ",
@@ -96,22 +96,22 @@ fn other_namespaces() -> Vec<Attack> {
         "metadata": {"name": "default", "namespace": "elsewhere"}, "spec": {"audiences": []}
     });
     vec![
-        refused(
+        rejected(
             "read-elsewhere",
             &with(json!({"do": "client.get"})),
             "client.get: denied get /secrets in elsewhere",
         ),
-        refused(
+        rejected(
             "list-elsewhere",
             &with(json!({"do": "client.list"})),
             "client.list: denied list /secrets in elsewhere",
         ),
-        refused(
+        rejected(
             "list-everywhere",
             &with(json!({"do": "client.list", "namespace": ""})),
             "client.list: denied list /secrets in",
         ),
-        refused(
+        rejected(
             "token-elsewhere",
             &json!({"do": "client.create", "manifest": token.to_string(), "subresource": "token"}),
             "client.create: denied create ",
@@ -120,9 +120,9 @@ fn other_namespaces() -> Vec<Attack> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_grant_for_a_namespace_reaches_nothing_outside_of_it() {
-    let mut arena = Arena::start().await;
-    let server = &arena.host.server;
+async fn a_grant_for_a_namespace_allows_nothing_outside_it() {
+    let mut target = HostUnderAttack::start().await;
+    let server = &target.host.server;
     for (path, manifest) in [
         ("/api/v1/nodes", json!({"metadata": {"name": "victim"}})),
         ("/api/v1/namespaces", json!({"metadata": {"name": "victim"}})),
@@ -139,12 +139,12 @@ async fn a_grant_for_a_namespace_reaches_nothing_outside_of_it() {
         server.post(path, &manifest).await;
     }
     for attack in cluster_scoped().into_iter().chain(other_namespaces()) {
-        arena.withstands(&attack).await;
-        let said = arena.host.said(attack.name()).await;
-        let succeeded = |line: &String| line.ends_with(": ok") || line.starts_with("client.list: 0");
-        assert!(!said.iter().any(succeeded), "{}: {said:#?}", attack.name());
+        target.run_attack(&attack).await;
+        let messages = target.host.log_messages(attack.name()).await;
+        let is_success = |line: &String| line.ends_with(": ok") || line.starts_with("client.list: 0");
+        assert!(!messages.iter().any(is_success), "{}: {messages:#?}", attack.name());
     }
-    let server = &arena.host.server;
+    let server = &target.host.server;
     for path in [
         "/api/v1/nodes/victim",
         "/api/v1/namespaces/victim",
@@ -157,13 +157,13 @@ async fn a_grant_for_a_namespace_reaches_nothing_outside_of_it() {
     }
     let binding = server.get("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/hostile").await;
     assert!(binding.is_null(), "{binding:#}");
-    assert!(!arena.host.log().contains("a-secret"));
-    arena.ends().await;
+    assert!(!target.host.log().contains("a-secret"));
+    target.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fields_are_applied_under_the_plugins_own_name_only() {
-    let mut arena = Arena::start().await;
+async fn a_plugin_cannot_apply_under_another_field_manager() {
+    let mut target = HostUnderAttack::start().await;
     let managers = ["pilothouse-crds", "pilothouse", "kubectl", "healthy", "kube-controller-manager"];
     for (name, manager) in
         ["as-crds", "as-host", "as-kubectl", "as-neighbour", "as-cluster"].into_iter().zip(managers)
@@ -176,8 +176,8 @@ async fn fields_are_applied_under_the_plugins_own_name_only() {
             "do": "client.patch", "apiVersion": "v1", "kind": "ConfigMap", "namespace": "{namespace}",
             "name": "applied", "form": "apply", "force": true, "manager": manager, "body": body.to_string()
         });
-        arena.withstands(&refused(name, &step, "client.patch: invalid")).await;
+        target.run_attack(&rejected(name, &step, "client.patch: invalid")).await;
     }
-    assert_eq!(arena.host.server.data("applied").await, Default::default());
-    arena.ends().await;
+    assert_eq!(target.host.server.data("applied").await, Default::default());
+    target.stop().await;
 }

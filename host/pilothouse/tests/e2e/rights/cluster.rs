@@ -1,4 +1,4 @@
-//! An API server that judges by roles, and a host that runs as a service account without any.
+//! An API server with RBAC, and a host that runs as a service account without roles.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::harness::{ApiServer, Host, Options, binary};
 
-/// The names that `pilothouse rbac` takes where it is told none.
+/// The default names of `pilothouse rbac`: the service account's, its namespace's and the roles'.
 const HOST: &str = "pilothouse";
 
 pub(super) struct Cluster {
@@ -28,16 +28,16 @@ impl Cluster {
         let admin = folder.path().join("admin");
         let server = ApiServer::start("127.0.0.1:0", &admin, &["--authorization", "rbac"]);
         let client = client(&admin).await;
-        make_namespace(&client, HOST).await;
+        create_namespace(&client, HOST).await;
         let accounts = Api::<ServiceAccount>::namespaced(client, HOST);
         let account = serde_json::from_value(json!({"metadata": {"name": HOST}})).expect("an account");
         accounts.create(&PostParams::default(), &account).await.expect("created");
-        let asked = TokenRequest { spec: Some(TokenRequestSpec::default()), ..TokenRequest::default() };
+        let request = TokenRequest { spec: Some(TokenRequestSpec::default()), ..TokenRequest::default() };
         let token =
-            accounts.create_token_request(HOST, &PostParams::default(), &asked).await.expect("a token");
-        let token = token.status.expect("answered").token;
+            accounts.create_token_request(HOST, &PostParams::default(), &request).await.expect("a token");
+        let token = token.status.expect("a status").token;
         let kubeconfig = folder.path().join("host");
-        // The administrator's cluster, with the certificate to trust.
+        // Uses the cluster entry of the administrator's kubeconfig, which has the CA certificate.
         let file = fs::read_to_string(&admin).expect("readable");
         let file: serde_json::Value = serde_json::from_str(&file).expect("JSON");
         let config = json!({
@@ -56,7 +56,7 @@ impl Cluster {
         Self { host: Host::start_with(options).await, _server: server, _folder: folder }
     }
 
-    /// Applies the roles that the command prints for these plugins of the host; `None` without kubectl.
+    /// Applies the roles that `pilothouse rbac` prints for these plugins. Returns `None` if kubectl is not installed.
     pub(super) fn apply_roles(&self, plugins: &[&str]) -> Option<()> {
         let files: Vec<PathBuf> =
             plugins.iter().map(|name| self.host.plugins().join(format!("{name}.wasm"))).collect();
@@ -64,14 +64,14 @@ impl Cluster {
         self.host.server.kubectl_anywhere(&["apply", "-f", "-"], &roles).map(|_| ())
     }
 
-    /// Waits until the plugin waits, and says why.
-    pub(super) async fn waiting(&self, plugin: &str, parts: &[&str]) {
-        waiting(&self.host, plugin, parts).await;
+    /// Waits until the plugin is in the state `waiting` with an error that contains all parts.
+    pub(super) async fn expect_waiting(&self, plugin: &str, parts: &[&str]) {
+        expect_waiting(&self.host, plugin, parts).await;
     }
 }
 
-/// Waits until the plugin waits for something that is told with all of these parts.
-pub(super) async fn waiting(host: &Host, plugin: &str, parts: &[&str]) {
+/// Waits until the plugin is in the state `waiting` with an error that contains all parts.
+pub(super) async fn expect_waiting(host: &Host, plugin: &str, parts: &[&str]) {
     host.wait_for_plugin(plugin, &format!("waiting for {parts:?}"), |status| {
         let error = status["error"].as_str().unwrap_or_default();
         status["state"] == "waiting" && parts.iter().all(|part| error.contains(part))
@@ -79,7 +79,7 @@ pub(super) async fn waiting(host: &Host, plugin: &str, parts: &[&str]) {
     .await;
 }
 
-pub(super) async fn make_namespace(client: &Client, name: &str) {
+pub(super) async fn create_namespace(client: &Client, name: &str) {
     let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).expect("a namespace");
     let namespaces = Api::<Namespace>::all(client.clone());
     namespaces.create(&PostParams::default(), &namespace).await.expect("created");

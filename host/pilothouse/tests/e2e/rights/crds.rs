@@ -1,4 +1,4 @@
-//! CRDs that plugins bring: somebody else's are left alone, and those of a version that never ran are told of.
+//! CRDs of plugins: those of other field managers are not changed, and those of a version that never ran are reported.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, PostParams};
@@ -16,7 +16,7 @@ fn crd(field: &str) -> Value {
     })
 }
 
-/// A sidecar of a plugin that describes itself by it: with this CRD, and this kind watched.
+/// Returns a sidecar for `echo.wat` with a descriptor that has this CRD and watches this kind.
 fn sidecar(crd: &Value, kind: &str) -> String {
     let watch = json!({"name": "things", "apiVersion": "example.com/v1", "kind": kind, "trigger": "self"});
     let descriptor = json!({
@@ -26,9 +26,9 @@ fn sidecar(crd: &Value, kind: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_crd_of_another_manager_is_used_and_never_changed() {
+async fn a_crd_of_another_field_manager_is_used_but_never_changed() {
     let host = Host::start().await;
-    if host.server.skips("it makes a CRD that stays") {
+    if host.server.skip_if_external("the test creates a CRD that is not removed") {
         return;
     }
     let crds = Api::<CustomResourceDefinition>::all(host.server.client.clone());
@@ -36,12 +36,12 @@ async fn the_crd_of_another_manager_is_used_and_never_changed() {
     let helm = PostParams { field_manager: Some("helm".into()), ..PostParams::default() };
     crds.create(&helm, &theirs).await.expect("created");
     let before = crds.get("things.example.com").await.expect("there").metadata;
-    host.sidecar("same", &sidecar(&crd("theirs"), "Thing"));
-    host.drop_in("same", &wat("echo"));
+    host.write_sidecar("same", &sidecar(&crd("theirs"), "Thing"));
+    host.install_plugin("same", &wat("echo"));
     host.wait_for_state("same", "running").await;
-    host.sidecar("other", &sidecar(&crd("ours"), "Thing"));
-    host.drop_in("other", &wat("echo"));
-    host.wait_for_plugin("other", "its refusal", |plugin| {
+    host.write_sidecar("other", &sidecar(&crd("ours"), "Thing"));
+    host.install_plugin("other", &wat("echo"));
+    host.wait_for_plugin("other", "the conflict", |plugin| {
         plugin["error"].as_str().is_some_and(|error| {
             error.contains("the CRD \"things.example.com\"") && error.contains("by hand")
         })
@@ -57,25 +57,25 @@ async fn the_crd_of_another_manager_is_used_and_never_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crd_that_is_newer_than_what_runs_is_told_of() {
+async fn a_crd_newer_than_the_running_version_is_reported() {
     let host = Host::start().await;
-    if host.server.skips("it makes a CRD that stays") {
+    if host.server.skip_if_external("the test creates a CRD that is not removed") {
         return;
     }
     let first = sidecar(&crd("first"), "Thing");
-    host.sidecar("things", &first);
-    host.drop_in("things", &wat("echo"));
+    host.write_sidecar("things", &first);
+    host.install_plugin("things", &wat("echo"));
     host.wait_for_generation("things", 1).await;
-    // It brings its CRD, and then waits for a kind that nobody has.
-    host.sidecar("things", &sidecar(&crd("second"), "Nothing"));
+    // The new version applies its CRD and then waits for a kind that does not exist.
+    host.write_sidecar("things", &sidecar(&crd("second"), "Nothing"));
     host.wait_for_plugin("things", "its new version waiting", |plugin| {
         plugin["error"].as_str().is_some_and(|error| error.contains("\"Nothing\""))
     })
     .await;
-    host.sidecar("things", &first);
-    host.wait_for_plugin("things", "the word about its CRD", |plugin| {
-        let told = "the CRD things.example.com is that of a newer version, and is not reverted";
-        plugin["state"] == "running" && plugin["error"] == told
+    host.write_sidecar("things", &first);
+    host.wait_for_plugin("things", "the warning about its CRD", |plugin| {
+        let warning = "the CRD things.example.com is that of a newer version, and is not reverted";
+        plugin["state"] == "running" && plugin["error"] == warning
     })
     .await;
 }

@@ -1,8 +1,8 @@
-//! `grants.watches` in the sidecar: what is not granted is not watched, and its plugin waits alone.
+//! `grants.watches` in the sidecar: a watch without a grant is not opened, and only its plugin waits.
 
 use serde_json::{Value, json};
 
-use super::cluster::waiting;
+use super::cluster::expect_waiting;
 use crate::harness::{Guest, Host};
 
 fn granting(namespaces: &Value) -> String {
@@ -11,33 +11,33 @@ fn granting(namespaces: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_waits_for_its_grant_and_works_as_far_as_that_goes() {
+async fn a_watch_waits_for_its_grant_and_is_limited_to_it() {
     let host = Host::start().await;
     let wasm = Guest::Conformance.wasm();
     let namespace = host.server.namespace.as_str();
     let secrets = json!({"grants": {"watches": [{"apiGroups": [""], "resources": ["secrets"]}]}}).to_string();
-    host.sidecar("narrow", &secrets);
-    host.drop_in("narrow", &wasm);
+    host.write_sidecar("narrow", &secrets);
+    host.install_plugin("narrow", &wasm);
     let rule = "{\"apiGroups\":[\"\"],\"resources\":[\"configmaps\"]}";
     let lacks = ["watch \"scripts\" is not granted", rule, "the grants.watches of narrow.yaml"];
-    waiting(&host, "narrow", &lacks).await;
+    expect_waiting(&host, "narrow", &lacks).await;
 
-    host.sidecar("narrow", &granting(&json!(["nowhere"])));
+    host.write_sidecar("narrow", &granting(&json!(["nowhere"])));
     host.wait_for_generation("narrow", 1).await;
-    host.server.script("one", "copy:record").await;
-    host.sidecar("narrow", &granting(&json!([namespace])));
+    host.server.create_script("one", "copy:record").await;
+    host.write_sidecar("narrow", &granting(&json!([namespace])));
     host.wait_for_generation("narrow", 2).await;
     let recorded = async |name: &str| host.server.data(name).await.contains_key("version").then_some(());
     host.wait("the record", || recorded("record")).await;
 
-    // What is taken away counts at once, though there is no version yet that could do without.
-    host.sidecar("narrow", &secrets);
-    waiting(&host, "narrow", &lacks).await;
-    let made = host.server.script("two", "copy:second").await;
+    // Revoking a grant takes effect at once, although the new version cannot run without it.
+    host.write_sidecar("narrow", &secrets);
+    expect_waiting(&host, "narrow", &lacks).await;
+    let made = host.server.create_script("two", "copy:second").await;
     let version = made.metadata.resource_version.expect("a version");
-    // The other plugin has seen it, and the one that waits has not.
-    host.sidecar("free", &json!({"grants": {"writes": []}}).to_string());
-    host.drop_in("free", &wasm);
+    // Another plugin reconciles the object, and the waiting plugin does not.
+    host.write_sidecar("free", &json!({"grants": {"writes": []}}).to_string());
+    host.install_plugin("free", &wasm);
     host.wait("the other plugin to see it", || async {
         let log = String::from_utf8(host.pilothouse(&["logs", "free"]).stdout).expect("text");
         log.lines().any(|line| line.contains(": reconcile") && line.contains(&version)).then_some(())
@@ -45,7 +45,7 @@ async fn a_watch_waits_for_its_grant_and_works_as_far_as_that_goes() {
     .await;
     assert_eq!(host.plugin("narrow").await["generation"], 2);
     assert_eq!(recorded("second").await, None);
-    host.sidecar("narrow", &granting(&json!([namespace])));
+    host.write_sidecar("narrow", &granting(&json!([namespace])));
     host.wait_for_state("narrow", "running").await;
     host.wait("the second record", || recorded("second")).await;
     assert_eq!(host.plugin("narrow").await["generation"], 2, "the version that was held goes on");

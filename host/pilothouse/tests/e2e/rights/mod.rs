@@ -1,5 +1,5 @@
-//! What a plugin may do and see: by its sidecar, by the host's roles, and by those of its service account. Each right is there,
-//! is taken away while the plugin runs, and comes back.
+//! Permissions of plugins: the sidecar's grants, the host's roles and the service account's roles. The tests revoke each right while the
+//! plugin runs and grant it again.
 
 mod cluster;
 mod crds;

@@ -1,6 +1,6 @@
-//! Verbs and namespaces beyond the grant.
+//! Verbs and namespaces that are not granted.
 
-use super::is_said;
+use super::wait_for_log;
 use crate::harness::{Guest, Host};
 
 fn grant(verbs: &str, namespace: &str) -> String {
@@ -10,24 +10,24 @@ fn grant(verbs: &str, namespace: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_verb_or_a_namespace_beyond_the_grant_is_denied_with_the_missing_rule_and_nothing_is_sent() {
+async fn a_verb_or_namespace_beyond_the_grant_is_denied_without_a_request() {
     let host = Host::start().await;
     let namespace = &host.server.namespace;
-    host.sidecar("verbs", &grant("get, create, update, patch", namespace));
-    host.sidecar("places", &grant("'*'", "elsewhere"));
+    host.write_sidecar("verbs", &grant("get, create, update, patch", namespace));
+    host.write_sidecar("places", &grant("'*'", "elsewhere"));
     for name in ["verbs", "places"] {
-        host.drop_in(name, &Guest::Conformance.wasm());
+        host.install_plugin(name, &Guest::Conformance.wasm());
         host.wait_for_state(name, "running").await;
     }
-    host.server.observed("victim", serde_json::json!({})).await;
-    host.server.script("one", "delete:victim").await;
+    host.server.create_observed("victim", serde_json::json!({})).await;
+    host.server.create_script("one", "delete:victim").await;
     let need = format!("need delete on configmaps of the core group in {namespace}");
     for name in ["verbs", "places"] {
-        is_said(&host, name, &need).await;
+        wait_for_log(&host, name, &need).await;
     }
-    host.server.script("two", "copy:record").await;
-    is_said(&host, "places", &format!("on configmaps of the core group in {namespace}")).await;
-    // What is granted is done.
+    host.server.create_script("two", "copy:record").await;
+    wait_for_log(&host, "places", &format!("on configmaps of the core group in {namespace}")).await;
+    // Granted writes succeed.
     host.wait("the copy", || async {
         host.server.data("record").await.contains_key("version").then_some(())
     })

@@ -1,4 +1,4 @@
-//! Every query of the cache, and every method of an object.
+//! Tests every query of the cache and every method of an object.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{Api, Patch, PatchParams, PostParams};
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::super::driver::{Driver, expect};
 
 pub(super) async fn get(driver: Driver) -> Result<(), String> {
-    let names = driver.cached_items(&[("item", json!({"value": "seven"}))]).await;
+    let names = driver.create_cached_items(&[("item", json!({"value": "seven"}))]).await;
     let at = async |name: &str, pointer: &str| {
         driver.run("get", &[("a", "items"), ("b", driver.namespace()), ("c", name), ("d", pointer)]).await
     };
@@ -18,7 +18,7 @@ pub(super) async fn get(driver: Driver) -> Result<(), String> {
 
 pub(super) async fn list(driver: Driver) -> Result<(), String> {
     let items = ["a", "b", "c", "d", "e"].map(|suffix| (suffix, json!({})));
-    let names = driver.cached_items(&items).await;
+    let names = driver.create_cached_items(&items).await;
     let keys: Vec<_> = names.iter().map(|name| driver.key(name)).collect();
     let ask = async |namespace: &str, limit: &str| {
         let selector = "tier in (cache-list),test!=acceptance";
@@ -32,7 +32,7 @@ pub(super) async fn list(driver: Driver) -> Result<(), String> {
 
 pub(super) async fn list_fields(driver: Driver) -> Result<(), String> {
     let items = [("a", json!({"value": "1"})), ("b", json!({})), ("c", json!({"value": "x y"}))];
-    let names = driver.cached_items(&items).await;
+    let names = driver.create_cached_items(&items).await;
     let arguments =
         [("a", "items"), ("b", driver.namespace()), ("c", "tier=list-fields"), ("d", "/data/value")];
     let keys: Vec<_> = names.iter().map(|name| driver.key(name)).collect();
@@ -43,7 +43,7 @@ pub(super) async fn list_fields(driver: Driver) -> Result<(), String> {
 pub(super) async fn by_index(driver: Driver) -> Result<(), String> {
     let group = |name: &str| json!({"group": format!("by-index-{name}")});
     let items = [("a", group("red")), ("b", group("blue")), ("c", group("red"))];
-    let names = driver.cached_items(&items).await;
+    let names = driver.create_cached_items(&items).await;
     let red = format!("{} {}", driver.key(&names[0]), driver.key(&names[2]));
     let arguments = [("a", "items"), ("b", "byGroup"), ("c", "by-index-red")];
     expect("by-index", &driver.run("by-index", &arguments).await, &red)?;
@@ -62,22 +62,22 @@ pub(super) async fn computed_index(driver: Driver) -> Result<(), String> {
         ("c", json!({"words": "pear trap"})),
         ("d", json!({})),
     ];
-    let names = driver.cached_items(&items).await;
+    let names = driver.create_cached_items(&items).await;
     let by_word =
         async |op: &str, word: &str| driver.run(op, &[("a", "items"), ("b", "byWord"), ("c", word)]).await;
     let keys: Vec<_> = names.iter().map(|name| driver.key(name)).collect();
-    // No reconcile of these items waits for the index: it may be behind the cache.
+    // Repeats the query, because the index may lag behind the cache: no reconcile of these items waits for it.
     let pears = [("a", "items"), ("b", "byWord"), ("c", "pear")];
     let without_the_one_that_traps = format!("{} {}", keys[0], keys[1]);
-    driver.until("the pears", "index-keys", &pears, |found| found == without_the_one_that_traps).await;
+    driver.run_until("the pears", "index-keys", &pears, |found| found == without_the_one_that_traps).await;
     expect("apples", &by_word("by-index", "apple").await, &keys[0])?;
     expect("values", &driver.run("index-values", &[("a", "items"), ("b", "byWord")]).await, "apple pear")?;
-    // An object that changes is found under its new values, one that trapped among them.
+    // A changed object is found under its new values, even if computing them trapped before.
     driver.host().server.set_data(&names[2], "words", "plum").await;
     driver.host().server.set_data(&names[0], "words", "cherry").await;
     for (word, wanted) in [("plum", keys[2].as_str()), ("apple", "")] {
         let arguments = [("a", "items"), ("b", "byWord"), ("c", word)];
-        driver.until(word, "index-keys", &arguments, |found| found == wanted).await;
+        driver.run_until(word, "index-keys", &arguments, |found| found == wanted).await;
     }
     Ok(())
 }
@@ -87,7 +87,7 @@ pub(super) async fn has_synced(driver: Driver) -> Result<(), String> {
 }
 
 pub(super) async fn object(driver: Driver) -> Result<(), String> {
-    let name = driver.cached_items(&[("item", json!({"value": "a \"b\""}))]).await.remove(0);
+    let name = driver.create_cached_items(&[("item", json!({"value": "a \"b\""}))]).await.remove(0);
     let change = json!({"metadata": {
         "annotations": {"note": "read me"},
         "finalizers": ["acceptance.pilothouse.dev/test"],
@@ -106,14 +106,14 @@ pub(super) async fn object(driver: Driver) -> Result<(), String> {
     );
     let arguments = [("a", "items"), ("b", driver.namespace()), ("c", name.as_str())];
     let is_deleted = |found: &str| found.contains("\ndeletion-timestamp=set\n");
-    let value = driver.until("its deletion", "object", &arguments, is_deleted).await;
+    let value = driver.run_until("its deletion", "object", &arguments, is_deleted).await;
     let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     let released = maps.patch(&name, &PatchParams::default(), &release).await;
     released.map_err(|error| error.to_string())?;
     expect("every method", value.trim_end(), &wanted)
 }
 
-/// The empty namespace: of a cluster-scoped object, and for all namespaces.
+/// Tests the empty namespace, which means a cluster-scoped object in `get` and all namespaces in `list`.
 pub(super) async fn cluster_scoped(driver: Driver) -> Result<(), String> {
     let arguments = [("a", "namespaces"), ("b", ""), ("c", driver.namespace()), ("d", "/metadata/name")];
     expect("the namespace", &driver.run("get", &arguments).await, driver.namespace())?;
@@ -128,14 +128,15 @@ pub(super) async fn cluster_scoped(driver: Driver) -> Result<(), String> {
 
 pub(super) async fn unicode(driver: Driver) -> Result<(), String> {
     let text = "Grüße, 世界 🚢 \u{10348} e\u{301}";
-    let name = driver.cached_items(&[("item", json!({"value": text}))]).await.remove(0);
+    let name = driver.create_cached_items(&[("item", json!({"value": text}))]).await.remove(0);
     let arguments = [("a", "items"), ("b", driver.namespace()), ("c", name.as_str()), ("d", "/data/value")];
     expect("through the cache", &driver.run("get", &arguments).await, text)?;
     let arguments = [("a", name.as_str()), ("b", "Ω≈ç√ 🛳")];
     expect("through a write", &driver.run("own-write", &arguments).await, "Ω≈ç√ 🛳")
 }
 
-/// 5 MiB, in two steps: a server takes no request above 3 MiB, and no ConfigMap above 1 MiB.
+/// Tests an object of 5 MiB. It is created in two steps, because servers limit requests to 3 MiB, and it is a Deployment, because
+/// ConfigMaps are limited to 1 MiB.
 pub(super) async fn big_object(driver: Driver) -> Result<(), String> {
     let half = "x".repeat(5 << 19);
     let name = driver.name("big");
@@ -156,17 +157,17 @@ pub(super) async fn big_object(driver: Driver) -> Result<(), String> {
     let more = json!({"name": "main", "env": [{"name": "B", "value": half}]});
     let more = Patch::Strategic(json!({"spec": {"template": {"spec": {"containers": [more]}}}}));
     deployments.patch(&name, &PatchParams::default(), &more).await.map_err(|error| error.to_string())?;
-    // The object and the script come by two watches: the script may be there first.
+    // Repeats the query, because object and script arrive through different watches.
     let arguments = [("a", "deployments"), ("b", driver.namespace()), ("c", name.as_str())];
     let length = |found: &str| found.parse::<usize>().unwrap_or(0);
     let is_whole = |found: &str| length(found) > 2 * half.len();
-    let length = length(&driver.until("the whole object", "json-length", &arguments, is_whole).await);
-    // What is around it is some hundreds of bytes.
+    let length = length(&driver.run_until("the whole object", "json-length", &arguments, is_whole).await);
+    // The rest of the object has a few hundred bytes.
     if length < 2 * half.len() + 4000 { Ok(()) } else { Err(format!("{length} bytes of JSON")) }
 }
 
 pub(super) async fn own_write(driver: Driver) -> Result<(), String> {
-    let name = driver.cached_items(&[("item", json!({"value": "old"}))]).await.remove(0);
+    let name = driver.create_cached_items(&[("item", json!({"value": "old"}))]).await.remove(0);
     for round in 0..5 {
         let value = format!("round {round}");
         let read = driver.run("own-write", &[("a", &name), ("b", &value)]).await;

@@ -1,10 +1,10 @@
-//! Every verb of the client.
+//! Tests every verb of the client.
 
 use serde_json::{Value, json};
 
 use super::super::driver::{Driver, expect};
 
-/// A ConfigMap that no watch of the plugin sees.
+/// Returns a ConfigMap that matches no watch of the plugin.
 fn config_map(driver: &Driver, name: &str, value: &str) -> Value {
     let metadata = json!({"name": name, "namespace": driver.namespace(), "labels": {"client": name}});
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"value": value}})
@@ -129,7 +129,7 @@ pub(super) async fn apply(driver: Driver) -> Result<(), String> {
     if !managers.contains(&manager) || !managers.contains("\"operation\":\"Apply\"") {
         return Err(format!("{manager} has not applied: {managers}"));
     }
-    // Somebody else takes the field; apply meets a conflict, and forces it when asked to.
+    // Another manager takes over the field. Apply then fails with a conflict unless it is forced.
     driver.host().server.set_data(&name, "value", "theirs").await;
     expect("apply without force", &patched(&driver, &name, "apply", &body("two")).await, "conflict")?;
     expect("apply with force", &patched(&driver, &name, "apply-force", &body("two")).await, &name)?;

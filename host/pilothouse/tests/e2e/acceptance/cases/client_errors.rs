@@ -1,4 +1,4 @@
-//! Every error of the client, as the language's own error.
+//! Tests that every error of the client arrives as an error of the language.
 
 use serde_json::{Value, json};
 
@@ -12,16 +12,16 @@ async fn create(driver: &Driver, manifest: &Value) -> String {
     driver.run("create", &[("body", &manifest.to_string()), ("a", "")]).await
 }
 
-/// The creation of a ConfigMap meets a fault of the server.
+/// Creates a ConfigMap while the server injects a fault. Returns the result.
 async fn create_with_fault(driver: &Driver, fault: Value) -> String {
     let name = driver.name("map");
     let body = config_map(driver, &name).to_string();
-    // The script is a ConfigMap as well: it must be there before the fault.
+    // The script is a ConfigMap, too, so it must be created before the fault is injected.
     let (script, from) = driver.start_script("info", &[("body", &body)]).await;
     driver.result(&script, from).await;
     let mut matching = json!({"verb": "create", "resource": "configmaps", "namespace": driver.namespace()});
     matching.as_object_mut().expect("an object").extend(fault.as_object().cloned().unwrap_or_default());
-    driver.fault(matching).await;
+    driver.inject_fault(matching).await;
     let from = driver.position();
     driver.host().server.set_data(&script, "op", "create").await;
     driver.result(&script, from).await

@@ -1,4 +1,4 @@
-//! What a plugin does beside writing objects.
+//! Tests effects other than writing objects: queue, Events, metrics and logs.
 
 use super::super::driver::{Driver, expect};
 
@@ -63,7 +63,7 @@ pub(super) async fn metrics(driver: Driver) -> Result<(), String> {
     Ok(())
 }
 
-/// A sample with its labels in order.
+/// Parses a metric sample into name, sorted labels and value.
 fn labels_sorted(line: &str) -> Option<(&str, Vec<&str>, &str)> {
     let (name, rest) = line.split_once('{')?;
     let (labels, value) = rest.rsplit_once("} ")?;

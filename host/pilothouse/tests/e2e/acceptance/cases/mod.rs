@@ -1,4 +1,4 @@
-//! The cases: every outcome, every function of the contract, every fault.
+//! The acceptance cases: every outcome, every function of the contract, every fault.
 
 mod cache;
 mod client;
@@ -13,13 +13,13 @@ use std::pin::Pin;
 
 use super::driver::Driver;
 
-/// One case. It runs alone, on a host whose plugin has run the cases before it.
+/// A case. The cases run one after another with the same plugin instance.
 pub(super) struct Case {
     pub(super) name: &'static str,
-    pub(super) run: fn(Driver) -> Running,
+    pub(super) run: fn(Driver) -> CaseFuture,
 }
 
-type Running = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+type CaseFuture = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 macro_rules! cases {
     ($($name:literal => $function:path,)*) => {
@@ -27,8 +27,8 @@ macro_rules! cases {
     };
 }
 
-/// In the order of the table. `time-out` comes first: it is the only one that wants little time for a call. `describe-error` comes
-/// last: it leaves the plugin with a sidecar that refuses to load.
+/// All cases, in the order of the table. `time-out` is the first, because only it needs the low time limit. `describe-error` is the
+/// last, because it leaves a sidecar with which the plugin does not load.
 pub(super) const ALL: &[Case] = cases! {
     "time-out" => faults::time_out,
     "describe" => outcomes::describe,
@@ -73,6 +73,6 @@ pub(super) const ALL: &[Case] = cases! {
     "metrics" => effects::metrics,
     "log" => effects::log,
     "observe" => observe::changes,
-    "observe-trap" => observe::a_trap_is_set_aside,
+    "observe-trap" => observe::trap,
     "describe-error" => outcomes::describe_error,
 };

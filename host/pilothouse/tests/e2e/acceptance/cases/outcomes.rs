@@ -1,4 +1,4 @@
-//! What `describe` and `reconcile` answer.
+//! Tests the results of `describe` and `reconcile`.
 
 use kube::api::DeleteParams;
 
@@ -8,12 +8,12 @@ pub(super) async fn describe(driver: Driver) -> Result<(), String> {
     let plugin = driver.host().plugin(driver.plugin()).await;
     expect("state", plugin["state"].as_str().unwrap_or_default(), "running")?;
     expect("error", plugin["error"].as_str().unwrap_or_default(), "")?;
-    let answer = driver.host().server.get("/debug/requests").await;
-    let counts = answer["counts"].as_array().cloned().unwrap_or_default();
+    let response = driver.host().server.get("/debug/requests").await;
+    let counts = response["counts"].as_array().cloned().unwrap_or_default();
     for resource in ["v1/configmaps", "v1/namespaces"] {
         let watched = counts.iter().any(|count| count["verb"] == "watch" && count["resource"] == resource);
         if !watched {
-            return Err(format!("{resource} is not watched: {answer}"));
+            return Err(format!("{resource} is not watched: {response}"));
         }
     }
     Ok(())
@@ -36,14 +36,14 @@ pub(super) async fn requeue_after(driver: Driver) -> Result<(), String> {
 
 pub(super) async fn retry(driver: Driver) -> Result<(), String> {
     expect("the last attempt", &driver.run("retry", &[("a", "2")]).await, "attempt=2")?;
-    driver.host_logs("attempt 1 of 2").await;
+    driver.wait_for_host_log("attempt 1 of 2").await;
     Ok(())
 }
 
 pub(super) async fn terminal(driver: Driver) -> Result<(), String> {
     let (script, from) = driver.start_script("terminal", &[("a", "cannot ever work")]).await;
-    driver.host_logs("cannot ever work").await;
-    // The object's next change is a first attempt: nothing was retried.
+    driver.wait_for_host_log("cannot ever work").await;
+    // The object's next change is a first attempt, so the terminal error was not retried.
     driver.host().server.set_data(&script, "op", "info").await;
     let wanted = format!("scripts {} attempt=0 reasons=updated", driver.key(&script));
     expect("the request after a change", &driver.result(&script, from).await, &wanted)
@@ -67,13 +67,13 @@ pub(super) async fn finalizer(driver: Driver) -> Result<(), String> {
     Ok(())
 }
 
-/// A refused new version leaves the old one running.
+/// A new version whose `describe` fails leaves the old one running.
 pub(super) async fn describe_error(driver: Driver) -> Result<(), String> {
-    driver.host().sidecar(driver.plugin(), "config: {fail: \"no describing today\"}\n");
-    let refused = driver.host().wait_for_plugin(driver.plugin(), "the refusal", |plugin| {
+    driver.host().write_sidecar(driver.plugin(), "config: {fail: \"no describing today\"}\n");
+    let rejected = driver.host().wait_for_plugin(driver.plugin(), "the rejection", |plugin| {
         plugin["error"].as_str().is_some_and(|error| error.contains("no describing today"))
     });
-    let plugin = refused.await;
+    let plugin = rejected.await;
     expect("state", plugin["state"].as_str().unwrap_or_default(), "running")?;
     expect("the old version", &driver.run("has-synced", &[("a", "scripts")]).await, "true")
 }

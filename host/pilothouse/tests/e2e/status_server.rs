@@ -1,13 +1,13 @@
-//! The HTTP surface and the commands that read it.
+//! The status server, and the commands that query it.
 
 use serde_json::Value;
 
 use crate::harness::{Guest, Host};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_surface_shows_the_plugins() {
+async fn status_endpoints_show_the_plugins() {
     let host = Host::start().await;
-    host.drop_in("conformance", &Guest::Conformance.wasm());
+    host.install_plugin("conformance", &Guest::Conformance.wasm());
     let plugin = host.wait_for_state("conformance", "running").await;
     let members: Vec<_> = plugin.as_object().expect("an object").keys().map(String::as_str).collect();
     assert_eq!(
@@ -24,17 +24,17 @@ async fn the_surface_shows_the_plugins() {
             "state",
             "version"
         ],
-        "the members are public"
+        "the fields are public API"
     );
     assert_eq!(host.get("/healthz").await, (200, "ok".into()));
     assert_eq!(host.get("/readyz").await, (200, "ok".into()));
     let (status, page) = host.get("/").await;
     assert!(status == 200 && page.contains("conformance") && page.contains("running"), "{page}");
 
-    host.server.script("one", "copy:record\nevent:hello").await;
-    // The queue measures a reconcile once it has let go of the key, after the reconcile is counted.
+    host.server.create_script("one", "copy:record\nevent:hello").await;
+    // The queue records the duration after it has released the key, which is after the reconcile is counted.
     let metrics = host
-        .wait("a reconcile that was measured", || async {
+        .wait("the duration of a reconcile", || async {
             let (_, metrics) = host.get("/metrics").await;
             let count = metrics.lines().find_map(|line| {
                 line.strip_prefix("workqueue_work_duration_seconds_count{")?.rsplit_once(' ')?.1.parse().ok()
@@ -60,11 +60,11 @@ async fn the_surface_shows_the_plugins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_sees_the_informers() {
+async fn informers_are_visible_in_metrics_and_debug_endpoint() {
     let host = Host::start().await;
-    host.drop_in("conformance", &Guest::Conformance.wasm());
+    host.install_plugin("conformance", &Guest::Conformance.wasm());
     host.wait_for_state("conformance", "running").await;
-    host.server.script("one", "log:hello").await;
+    host.server.create_script("one", "log:hello").await;
     host.wait_for_plugin("conformance", "a reconcile", |plugin| {
         plugin["counters"]["reconciles"].as_u64() >= Some(1)
     })
@@ -93,9 +93,9 @@ async fn an_operator_sees_the_informers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_commands_read_a_running_host() {
+async fn status_and_logs_commands_query_a_running_host() {
     let host = Host::start().await;
-    host.drop_in("conformance", &Guest::Conformance.wasm());
+    host.install_plugin("conformance", &Guest::Conformance.wasm());
     host.wait_for_state("conformance", "running").await;
     let status = host.pilothouse(&["status"]);
     let text = String::from_utf8(status.stdout).expect("text");
@@ -104,7 +104,7 @@ async fn the_commands_read_a_running_host() {
     let json: Value = serde_json::from_slice(&status.stdout).expect("JSON");
     assert_eq!(json["plugins"][0]["name"], "conformance");
 
-    host.server.script("one", "log:hello from the guest").await;
+    host.server.create_script("one", "log:hello from the guest").await;
     host.wait("the line in the plugin's log", || async {
         let logs = host.pilothouse(&["logs", "conformance"]);
         String::from_utf8(logs.stdout).expect("text").contains("hello from the guest").then_some(())
@@ -112,5 +112,5 @@ async fn the_commands_read_a_running_host() {
     .await;
     let unknown = host.pilothouse(&["logs", "nobody"]);
     assert_eq!(unknown.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&unknown.stderr).contains("there is no plugin \"nobody\""));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("no plugin \"nobody\""));
 }

@@ -1,4 +1,4 @@
-//! Building the example plugins, and testing what of them and of the SDKs needs no host.
+//! Builds the example plugins, and runs the tests of SDKs and examples that need no host.
 
 mod copy;
 mod project;
@@ -16,44 +16,44 @@ use project::{Kind, Project};
 pub(crate) use rust::build as build_rust;
 pub(crate) use sdks::test;
 
-/// Where the tests look for plugins: `NAME.wasm` of every guest.
-const BUILT: &str = "examples/target/guests";
+/// The folder in which the tests expect every guest as `NAME.wasm`.
+const OUTPUT_FOLDER: &str = "examples/target/guests";
 
 /// A plugin that was built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Guest {
-    /// Its name: the folder's, or `acceptance-LANGUAGE`.
+    /// The folder's name, or `acceptance-LANGUAGE`.
     pub(crate) name: String,
-    /// Its file. The next build of the same guest overwrites it.
+    /// Path of the .wasm file. The next build of the same guest overwrites it.
     pub(crate) wasm: PathBuf,
 }
 
-/// Builds guests (all of them for an empty list). `host` says where the host's binary is, which builds what is not in Rust; it is
-/// asked only when there is such a guest.
+/// Builds the named guests, or all for an empty list. `host` returns the path of the `pilothouse` binary, which builds the guests that
+/// are not written in Rust. It is called only if there are any.
 ///
 /// # Errors
-/// When a toolchain is missing (the text says what to type), a guest does not exist, or it does not compile.
+/// Errors if a toolchain is missing (the text says how to install it), a guest does not exist, or a guest does not compile.
 pub(crate) fn build(
     root: &Path,
     names: &[&str],
     host: impl FnOnce() -> Result<PathBuf>,
 ) -> Result<Vec<Guest>> {
-    let projects = project::named(root, names)?;
-    let folder = root.join(BUILT);
-    fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+    let projects = project::select(root, names)?;
+    let folder = root.join(OUTPUT_FOLDER);
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     let (rust, others): (Vec<_>, Vec<_>) =
         projects.into_iter().partition(|project| project.kind == Kind::Rust);
     let mut guests = Vec::new();
     if !rust.is_empty() {
         let packages: Vec<_> = rust.into_iter().map(|project| project.name).collect();
         for guest in rust::build(root, &root.join("examples"), &packages, &[])? {
-            guests.push(placed(&folder, guest)?);
+            guests.push(copy_to_output(&folder, guest)?);
         }
     }
     if !others.is_empty() {
         let binary = host()?;
         for project in others {
-            guests.push(built(&folder, &project, &binary)?);
+            guests.push(build_with_host(&folder, &project, &binary)?);
         }
     }
     for guest in &guests {
@@ -63,26 +63,27 @@ pub(crate) fn build(
     Ok(guests)
 }
 
-/// Builds guests in Rust as they are shipped, by the profile `small`, into a folder beside those that [`build`] makes.
+/// Builds Rust guests with the profile `small`, which users ship, into a separate folder `small`.
 ///
 /// # Errors
-/// As [`build`].
+/// See [`build`].
 pub(crate) fn build_small(root: &Path, names: &[&str]) -> Result<Vec<Guest>> {
-    let folder = root.join(BUILT).join("small");
-    fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+    let folder = root.join(OUTPUT_FOLDER).join("small");
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     let packages: Vec<_> = names.iter().map(ToString::to_string).collect();
-    let guests = rust::build_by(rust::Profile::Small, root, &root.join("examples"), &packages, &[])?;
-    guests.into_iter().map(|guest| placed(&folder, guest)).collect()
+    let guests =
+        rust::build_with_profile(rust::Profile::Small, root, &root.join("examples"), &packages, &[])?;
+    guests.into_iter().map(|guest| copy_to_output(&folder, guest)).collect()
 }
 
-fn placed(folder: &Path, guest: Guest) -> Result<Guest> {
+fn copy_to_output(folder: &Path, guest: Guest) -> Result<Guest> {
     let wasm = folder.join(format!("{}.wasm", guest.name));
     fs::copy(&guest.wasm, &wasm)
         .with_context(|| format!("copy {} to {}", guest.wasm.display(), wasm.display()))?;
     Ok(Guest { wasm, ..guest })
 }
 
-fn built(folder: &Path, project: &Project, host: &Path) -> Result<Guest> {
+fn build_with_host(folder: &Path, project: &Project, host: &Path) -> Result<Guest> {
     let wasm = folder.join(format!("{}.wasm", project.name));
     let guest = Guest { name: project.name.clone(), wasm };
     if project.kind == Kind::Wat {

@@ -1,6 +1,7 @@
-//! `cargo xtask bindings`: the bindings that are committed because their languages have no macro that could make them.
+//! `cargo xtask bindings`: generates the bindings of the C and Go SDKs. They are committed, because these languages have no macros that
+//! could generate them at compile time.
 //!
-//! A user of the C or the Go SDK needs no wit-bindgen. What is committed is compared with `wit/` by `cargo xtask tidy`.
+//! Users of these SDKs do not need wit-bindgen. `cargo xtask tidy` checks that the committed files match `wit/`.
 
 mod c;
 mod go;
@@ -13,21 +14,21 @@ use anyhow::{Context, Result};
 use wit_bindgen_core::wit_parser::{Resolve, WorldId};
 use wit_bindgen_core::{Files, WorldGenerator};
 
-/// Generated files by their path in the checkout.
-type Generated = BTreeMap<PathBuf, Vec<u8>>;
+/// The contents of generated files, by their path in the repository.
+type GeneratedFiles = BTreeMap<PathBuf, Vec<u8>>;
 
-/// The folders with nothing but generated files.
-const FOLDERS: [&str; 2] = [c::FOLDER, go::FOLDER];
+/// Folders that contain only generated files.
+const GENERATED_FOLDERS: [&str; 2] = [c::FOLDER, go::FOLDER];
 
-const REMEDY: &str = "run `cargo xtask bindings` and commit what it changes";
+const REMEDY: &str = "run `cargo xtask bindings` and commit the changes";
 
-/// Writes the bindings, and removes what is no longer generated.
+/// Writes the bindings and removes files that are no longer generated.
 ///
 /// # Errors
-/// When `wit/` does not parse or a file cannot be written.
+/// Errors if `wit/` does not parse or a file cannot be written.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let generated = generate(root)?;
-    for path in committed(root)?.into_iter().filter(|path| !generated.contains_key(path)) {
+    for path in committed_files(root)?.into_iter().filter(|path| !generated.contains_key(path)) {
         fs::remove_file(root.join(&path)).with_context(|| format!("remove {}", path.display()))?;
         println!("bindings: removed {}", path.display());
     }
@@ -38,7 +39,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
             continue;
         }
         let folder = file.parent().unwrap_or(root);
-        fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+        fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
         fs::write(&file, contents).with_context(|| format!("write {}", path.display()))?;
         println!("bindings: {}", path.display());
         changed += 1;
@@ -47,36 +48,36 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What `cargo xtask bindings` would change, a line each.
+/// Returns a line for each file that `cargo xtask bindings` would change.
 ///
 /// # Errors
-/// When `wit/` does not parse or a committed file cannot be read.
-pub(crate) fn stale(root: &Path) -> Result<Vec<String>> {
+/// Errors if `wit/` does not parse or a committed file cannot be read.
+pub(crate) fn stale_files(root: &Path) -> Result<Vec<String>> {
     let generated = generate(root)?;
     let mut found = Vec::new();
     for (path, contents) in &generated {
         let state = match fs::read(root.join(path)) {
             Ok(present) if present == *contents => continue,
-            Ok(_) => "is not what wit/ says now",
+            Ok(_) => "is out of date with wit/",
             Err(_) => "is missing",
         };
         found.push(format!("{} {state}: {REMEDY}", path.display()));
     }
-    let strangers = committed(root)?.into_iter().filter(|path| !generated.contains_key(path));
-    found.extend(strangers.map(|path| format!("{} is not generated any more: {REMEDY}", path.display())));
+    let obsolete = committed_files(root)?.into_iter().filter(|path| !generated.contains_key(path));
+    found.extend(obsolete.map(|path| format!("{} is no longer generated: {REMEDY}", path.display())));
     Ok(found)
 }
 
-fn generate(root: &Path) -> Result<Generated> {
+fn generate(root: &Path) -> Result<GeneratedFiles> {
     let mut generated = c::generate(root)?;
     generated.extend(go::generate(root)?);
     Ok(generated)
 }
 
-fn committed(root: &Path) -> Result<Vec<PathBuf>> {
+fn committed_files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders: Vec<PathBuf> =
-        FOLDERS.iter().map(PathBuf::from).filter(|folder| root.join(folder).is_dir()).collect();
+        GENERATED_FOLDERS.iter().map(PathBuf::from).filter(|folder| root.join(folder).is_dir()).collect();
     while let Some(folder) = folders.pop() {
         let entries =
             fs::read_dir(root.join(&folder)).with_context(|| format!("read {}", folder.display()))?;
@@ -90,7 +91,7 @@ fn committed(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The contract with a world over it, as WIT text.
+/// Parses the contract, further packages, and `world`: the WIT text of a package with the world `guest`.
 fn resolve(root: &Path, packages: &[&str], world: &str) -> Result<(Resolve, WorldId)> {
     let mut resolve = Resolve::default();
     for path in [&["wit"], packages].concat() {
@@ -120,12 +121,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_committed_is_what_the_contract_says() {
-        assert_eq!(stale(&root()).unwrap(), Vec::<String>::new());
+    fn committed_bindings_match_the_contract() {
+        assert_eq!(stale_files(&root()).unwrap(), Vec::<String>::new());
     }
 
     #[test]
-    fn a_changed_a_missing_and_an_extra_file_are_found_and_mended() {
+    fn changed_missing_and_extra_files_are_found_and_fixed() {
         let copy = tempfile::tempdir().unwrap();
         for folder in ["wit", c::WASI] {
             fs::create_dir_all(copy.path().join(folder)).unwrap();
@@ -135,22 +136,22 @@ mod tests {
                 fs::copy(entry.path(), copy.path().join(folder).join(entry.file_name())).unwrap();
             }
         }
-        assert!(stale(copy.path()).unwrap().iter().all(|line| line.contains("is missing")));
+        assert!(stale_files(copy.path()).unwrap().iter().all(|line| line.contains("is missing")));
         run(copy.path()).unwrap();
-        assert_eq!(stale(copy.path()).unwrap(), Vec::<String>::new());
+        assert_eq!(stale_files(copy.path()).unwrap(), Vec::<String>::new());
 
         let file = copy.path().join(c::FOLDER).join("bindings.h");
         let changed = fs::read_to_string(&file).unwrap().replacen("watch", "wotch", 1);
         fs::write(&file, changed).unwrap();
         fs::write(copy.path().join(go::FOLDER).join("old.go"), "package old\n").unwrap();
-        let found = stale(copy.path()).unwrap();
+        let found = stale_files(copy.path()).unwrap();
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(
-            found[0].contains("bindings.h is not what wit/ says now: run `cargo xtask bindings`"),
+            found[0].contains("bindings.h is out of date with wit/: run `cargo xtask bindings`"),
             "{found:?}"
         );
-        assert!(found[1].contains("old.go is not generated any more"), "{found:?}");
+        assert!(found[1].contains("old.go is no longer generated"), "{found:?}");
         run(copy.path()).unwrap();
-        assert_eq!(stale(copy.path()).unwrap(), Vec::<String>::new());
+        assert_eq!(stale_files(copy.path()).unwrap(), Vec::<String>::new());
     }
 }

@@ -1,7 +1,8 @@
-//! What may change in a version that was released: new functions and methods of imported interfaces, and new interfaces.
+//! Finds breaking changes to a released version of the contract. Allowed are new functions and methods in imported interfaces, and new
+//! interfaces.
 //!
-//! wasmtime refuses a component whose types are not the host's, for exported records only when it is instantiated; a plugin that
-//! was built last year must go on loading.
+//! wasmtime rejects a component whose types differ from the host's; for exported records it does so only on instantiation. A plugin
+//! built against a released version must keep loading.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,28 +12,28 @@ use super::signature;
 
 type Package<'a> = (&'a Resolve, PackageId);
 
-/// Every change that is not allowed, a phrase each.
-pub(super) fn broken(old: Package<'_>, new: Package<'_>) -> Vec<String> {
+/// Returns a phrase for each breaking change from `old` to `new`.
+pub(super) fn breaking_changes(old: Package<'_>, new: Package<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let present = interfaces(new);
     let exported = exports(new);
     for (name, interface) in interfaces(old) {
         match present.get(&name) {
-            None => found.push(format!("the interface {name} is gone")),
-            Some(now) => {
-                let (was, is) = (items(old.0, interface), items(new.0, *now));
-                found.extend(compare(&name, &was, &is, exported.contains(&name)));
+            None => found.push(format!("the interface {name} was removed")),
+            Some(new_interface) => {
+                let (old_items, new_items) = (items(old.0, interface), items(new.0, *new_interface));
+                found.extend(compare(&name, &old_items, &new_items, exported.contains(&name)));
             }
         }
     }
     let worlds = worlds(new);
     for (name, items) in self::worlds(old) {
         let Some(present) = worlds.get(&name) else {
-            found.push(format!("the world {name} is gone"));
+            found.push(format!("the world {name} was removed"));
             continue;
         };
         let missing = items.difference(present).map(|item| format!("the world {name} lacks {item}"));
-        // A world that exports more makes every plugin of it incomplete.
+        // Existing plugins do not implement a new export.
         let added = present.difference(&items).filter(|item| item.starts_with("export"));
         found.extend(missing.chain(added.map(|item| format!("the world {name} has a new {item}"))));
     }
@@ -41,20 +42,22 @@ pub(super) fn broken(old: Package<'_>, new: Package<'_>) -> Vec<String> {
 
 fn compare(
     interface: &str,
-    was: &BTreeMap<String, String>,
-    is: &BTreeMap<String, String>,
-    exported: bool,
+    old_items: &BTreeMap<String, String>,
+    new_items: &BTreeMap<String, String>,
+    is_exported: bool,
 ) -> Vec<String> {
     let mut found = Vec::new();
-    for (item, old) in was {
-        match is.get(item) {
-            None => found.push(format!("{interface}.{item} is gone")),
-            Some(new) if new != old => found.push(format!("{interface}.{item} was `{old}` and is `{new}`")),
+    for (item, old) in old_items {
+        match new_items.get(item) {
+            None => found.push(format!("{interface}.{item} was removed")),
+            Some(new) if new != old => {
+                found.push(format!("{interface}.{item} changed from `{old}` to `{new}`"));
+            }
             Some(_) => {}
         }
     }
-    if exported {
-        let added = is.keys().filter(|item| !was.contains_key(*item));
+    if is_exported {
+        let added = new_items.keys().filter(|item| !old_items.contains_key(*item));
         found.extend(
             added.map(|item| format!("{interface}.{item} is new in an interface that plugins export")),
         );
@@ -76,17 +79,17 @@ fn items(resolve: &Resolve, interface: InterfaceId) -> BTreeMap<String, String> 
     types.chain(functions).collect()
 }
 
-/// What each world imports and exports: `export reconcile`.
+/// Returns the imports and exports of each world, such as `export reconcile`.
 fn worlds((resolve, package): Package<'_>) -> BTreeMap<String, BTreeSet<String>> {
-    let described = |direction: &str, key: &WorldKey, item: &WorldItem| match item {
+    let describe = |direction: &str, key: &WorldKey, item: &WorldItem| match item {
         WorldItem::Interface { id, .. } => {
             format!("{direction} {}", resolve.interfaces[*id].name.clone().unwrap_or_default())
         }
         _ => format!("{direction} {}", resolve.name_world_key(key)),
     };
     let of_world = |world: &wit_bindgen_core::wit_parser::World| {
-        let imports = world.imports.iter().map(|(key, item)| described("import", key, item));
-        let exports = world.exports.iter().map(|(key, item)| described("export", key, item));
+        let imports = world.imports.iter().map(|(key, item)| describe("import", key, item));
+        let exports = world.exports.iter().map(|(key, item)| describe("export", key, item));
         imports.chain(exports).collect()
     };
     let worlds = &resolve.packages[package].worlds;
@@ -118,16 +121,16 @@ mod tests {
         };
         let (old, new) = (parse(RELEASED), parse(&RELEASED.replacen(from, to, 1)));
         assert!(from.is_empty() || RELEASED.contains(from), "{from}");
-        broken((&old.0, old.1), (&new.0, new.1))
+        breaking_changes((&old.0, old.1), (&new.0, new.1))
     }
 
     #[test]
-    fn the_same_is_compatible() {
+    fn an_unchanged_contract_is_compatible() {
         assert_eq!(changed("", ""), Vec::<String>::new());
     }
 
     #[test]
-    fn a_new_function_of_an_import_and_a_new_interface_are_compatible() {
+    fn new_imported_functions_and_new_interfaces_are_compatible() {
         let none = Vec::<String>::new();
         assert_eq!(changed("interface cache {", "interface cache { size: func() -> u32;"), none);
         let config = "interface config { get: func() -> string; } world plugin { import config;";
@@ -135,12 +138,12 @@ mod tests {
     }
 
     #[test]
-    fn what_would_refuse_an_old_plugin_is_found() {
-        for (from, to, complaint) in [
-            ("name: string }", "name: string, uid: string }", "types.key was"),
-            ("created, deleted", "created, deleted, other", "types.why was"),
-            ("watch: string, key: key", "key: key", "cache.get was"),
-            ("get: func", "read: func", "cache.get is gone"),
+    fn changes_that_break_existing_plugins_are_found() {
+        for (from, to, expected) in [
+            ("name: string }", "name: string, uid: string }", "types.key changed"),
+            ("created, deleted", "created, deleted, other", "types.why changed"),
+            ("watch: string, key: key", "key: key", "cache.get changed"),
+            ("get: func", "read: func", "cache.get was removed"),
             (
                 "interface reconcile {",
                 "interface reconcile { stop: func();",
@@ -150,7 +153,7 @@ mod tests {
             ("import cache;", "", "lacks import cache"),
         ] {
             let found = changed(from, to);
-            assert!(found.iter().any(|what| what.contains(complaint)), "{from} → {to}: {found:?}");
+            assert!(found.iter().any(|change| change.contains(expected)), "{from} → {to}: {found:?}");
         }
     }
 }

@@ -1,25 +1,25 @@
-//! What a test leaves on an API server that goes on after it, and its removal.
+//! Removes the objects that a test created on an external API server.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, ListParams};
 use kube::{Client, Error};
 
-/// The CRDs that the example plugins bring.
-const BROUGHT: [&str; 1] = ["foos.samplecontroller.k8s.io"];
+/// The CRDs that the example plugins install.
+const EXAMPLE_CRDS: [&str; 1] = ["foos.samplecontroller.k8s.io"];
 
-/// What a test will have made.
+/// The objects to remove after a test.
 #[derive(Clone)]
-pub(super) struct Leftovers {
+pub(super) struct Cleanup {
     namespace: String,
     crds: Vec<&'static str>,
 }
 
-impl Leftovers {
-    /// Asked before a plugin runs: a CRD that is there already is somebody else's, and stays.
-    pub(super) async fn of_a_test(client: &Client, namespace: &str) -> Self {
+impl Cleanup {
+    /// Determines what to remove. Called before a plugin runs: a CRD that exists already is not removed.
+    pub(super) async fn before_test(client: &Client, namespace: &str) -> Self {
         let mut crds = Vec::new();
-        for name in BROUGHT {
+        for name in EXAMPLE_CRDS {
             let found = Api::<CustomResourceDefinition>::all(client.clone()).get_opt(name).await;
             if found.expect("the server answers").is_none() {
                 crds.push(name);
@@ -28,12 +28,12 @@ impl Leftovers {
         Self { namespace: namespace.to_owned(), crds }
     }
 
-    /// Whether the CRDs of the example plugins were absent.
-    pub(super) fn has_all_crds(&self) -> bool {
-        self.crds.len() == BROUGHT.len()
+    /// Returns whether no CRD of the example plugins existed before the test.
+    pub(super) fn crds_were_absent(&self) -> bool {
+        self.crds.len() == EXAMPLE_CRDS.len()
     }
 
-    /// Removes them, and waits for the end of what the next test would see: its plugins watch all namespaces.
+    /// Removes the objects. Waits until the CRDs are gone, because the plugins of the next test watch all namespaces.
     pub(super) async fn remove(&self, client: &Client) -> Result<(), Error> {
         let options = DeleteParams::default();
         let objects = Api::<ConfigMap>::namespaced(client.clone(), &self.namespace);
@@ -46,12 +46,12 @@ impl Leftovers {
                 Err(Error::Api(status)) if status.is_not_found() => continue,
                 Err(error) => return Err(error),
             }
-            let gone = super::wait(|| async {
+            let deletion = super::wait(|| async {
                 let found = crds.get_opt(name).await;
                 (found.is_ok_and(|found| found.is_none()).then_some(()), ())
             });
-            if gone.await.is_err() {
-                super::say_loudly(&format!("the CRD {name} is being deleted and does not go"));
+            if deletion.await.is_err() {
+                super::print_uncaptured(&format!("timed out waiting for the deletion of the CRD {name}"));
             }
         }
         Ok(())

@@ -1,15 +1,15 @@
-//! Web pages and strangers that ask the host's own ports.
+//! Requests from web pages and from clients without credentials to the host's ports.
 
 use http::{Method, Request, StatusCode};
 use serde_json::json;
 
-use super::Arena;
+use super::HostUnderAttack;
 use crate::harness::send;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_status_port_answers_no_web_page() {
-    let mut arena = Arena::start().await;
-    let url = |path: &str| format!("{}{path}", arena.host.status_url);
+async fn the_status_server_rejects_requests_from_web_pages() {
+    let mut target = HostUnderAttack::start().await;
+    let url = |path: &str| format!("{}{path}", target.host.status_url);
     for (header, value) in [
         ("host", "evil.example.com"),
         ("origin", "https://evil.example.com"),
@@ -19,31 +19,31 @@ async fn the_status_port_answers_no_web_page() {
             let request =
                 Request::get(url(path)).header(header, value).body(String::new()).expect("a request");
             let status = send(request).await;
-            assert!(status.is_client_error(), "{path} with {header}: {value} is answered with {status}");
+            assert!(status.is_client_error(), "{path} with {header}: {value}: {status}");
         }
     }
     let post = Request::post(url("/api/plugins")).body("{}".to_owned()).expect("a request");
     assert_eq!(send(post).await, StatusCode::METHOD_NOT_ALLOWED);
-    arena.goes_on("a web page").await;
-    arena.ends().await;
+    target.assert_healthy("a web page").await;
+    target.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_embedded_server_answers_nobody_without_the_credential() {
-    let mut arena = Arena::start().await;
-    if arena.host.server.skips("the embedded server is asked") {
+async fn the_embedded_server_rejects_requests_without_a_credential() {
+    let mut target = HostUnderAttack::start().await;
+    if target.host.server.skip_if_external("the test is about the embedded server") {
         return;
     }
-    let namespace = &arena.host.server.namespace;
+    let namespace = &target.host.server.namespace;
     let path = format!("/api/v1/namespaces/{namespace}/configmaps");
     let manifest = json!({"metadata": {"name": "from-a-page"}}).to_string();
     for (method, body) in
         [(Method::GET, String::new()), (Method::POST, manifest), (Method::DELETE, String::new())]
     {
-        let status = arena.host.server.anonymous(method.clone(), &path, body).await;
+        let status = target.host.server.anonymous_status(method.clone(), &path, body).await;
         assert_eq!(status, StatusCode::UNAUTHORIZED, "{method} {path}");
     }
-    assert!(arena.host.server.config_maps().get_opt("from-a-page").await.expect("answered").is_none());
-    arena.goes_on("a stranger").await;
-    arena.ends().await;
+    assert!(target.host.server.config_maps().get_opt("from-a-page").await.expect("answered").is_none());
+    target.assert_healthy("anonymous requests").await;
+    target.stop().await;
 }

@@ -1,0 +1,77 @@
+//! Loads a plugin file as the host would, without running it. Used by `check`, `rbac` and, as the last step, `build`.
+
+use std::path::Path;
+
+use pilothouse_apiserver::ApiServer;
+use pilothouse_controller::{CheckReport, CheckServers, GrantMode, check};
+use pilothouse_plugin::{Compiler, Engine, EngineOptions};
+
+use crate::{CommandError, cluster};
+
+/// Checks a plugin file. With a kubeconfig, also looks up its kinds in that cluster and reviews the user's permissions there.
+///
+/// # Errors
+/// Errors if the file cannot be loaded; the text names the file, the position in it and what to do. A plugin that loads but
+/// would not run is not an error: the report lists its problems.
+pub(crate) async fn check_file(file: &Path, kubeconfig: Option<&Path>) -> Result<CheckReport, CommandError> {
+    load_and_check(file, kubeconfig, true, (false, GrantMode::Declared)).await
+}
+
+/// Checks a plugin file like [`check_file`], but does not review the permissions of the kubeconfig's user. `host` holds the
+/// host's defaults for what a sidecar leaves open: whether it applies CRDs, and its grant mode.
+///
+/// # Errors
+/// See [`check_file`].
+pub(crate) async fn check_file_without_review(
+    file: &Path,
+    kubeconfig: Option<&Path>,
+    host: (bool, GrantMode),
+) -> Result<CheckReport, CommandError> {
+    load_and_check(file, kubeconfig, false, host).await
+}
+
+async fn load_and_check(
+    file: &Path,
+    kubeconfig: Option<&Path>,
+    review_rights: bool,
+    (grant_crds, grants): (bool, GrantMode),
+) -> Result<CheckReport, CommandError> {
+    if !file.is_file() {
+        return Err(CommandError::Usage(format!(
+            "{}: no such file; give the path of a .wasm file",
+            file.display()
+        )));
+    }
+    let cluster = match kubeconfig {
+        Some(path) => Some(cluster::client(Some(path), None).await?),
+        None => None,
+    };
+    let attempt = async |compiler: Compiler| {
+        let engine = Engine::new(EngineOptions { compiler, ..EngineOptions::default() });
+        let engine = engine.map_err(|error| format!("cannot start the wasm engine: {error}"))?;
+        let embedded = kube::Client::new(ApiServer::builder().build().service(), "default");
+        let servers = CheckServers { embedded, cluster: cluster.clone(), review_rights, grant_crds, grants };
+        // Boxed because the future of a load is large.
+        Box::pin(check(&engine, file, servers)).await
+    };
+    // Winch compiles faster, which is enough to inspect a plugin. A rejection is repeated with Cranelift, which the host runs.
+    let report = match attempt(Compiler::Winch).await {
+        Ok(report) => Ok(report),
+        Err(_) => attempt(Compiler::Cranelift).await,
+    };
+    report.map_err(|problem| CommandError::Failure(format!("{}: {problem}", file.display())))
+}
+
+/// Checks a plugin file like [`check_file`] and requires that the plugin would run.
+///
+/// # Errors
+/// Errors if the file cannot be loaded or the plugin would not run.
+pub(crate) async fn require_runnable(file: &Path) -> Result<CheckReport, CommandError> {
+    let report = check_file(file, None).await?;
+    if report.runs { Ok(report) } else { Err(problems_error(file, &report)) }
+}
+
+/// Returns the report's problems as a one-line error.
+pub(crate) fn problems_error(file: &Path, report: &CheckReport) -> CommandError {
+    CommandError::Failure(format!("{}: {}", file.display(), report.problems.join("; ")))
+}
