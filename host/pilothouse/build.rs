@@ -1,29 +1,46 @@
-//! Embeds what `pilothouse new` writes: the templates, the SDKs, and the contract.
+//! Embeds what `pilothouse new` writes: the example projects, the templates, the SDKs and the WIT contract.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// Made by tools, and big.
-const LEFT_OUT: [&str; 4] = ["node_modules", "target", "dist", "__pycache__"];
-const LEFT_OUT_ENDINGS: [&str; 3] = [".wasm", ".pyc", ".egg-info"];
-const LANGUAGES: [&str; 5] = ["rust", "js", "python", "go", "c"];
+/// Folders that tools generate; they are large.
+const EXCLUDED_FOLDERS: [&str; 4] = ["node_modules", "target", "dist", "__pycache__"];
+/// Endings of files that tools generate.
+const EXCLUDED_ENDINGS: [&str; 3] = [".wasm", ".pyc", ".egg-info"];
+/// Each language, and the example in `examples/` whose source a new project gets. A language without an example has its source in
+/// `templates/`.
+const LANGUAGES: [(&str, Option<&str>); 5] = [
+    ("rust", Some("sample-controller")),
+    ("js", Some("sample-controller-js")),
+    ("python", Some("sample-controller-python")),
+    ("go", Some("sample-controller-go")),
+    ("c", None),
+];
 
 fn main() -> io::Result<()> {
     let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let root = manifest.join("../..").canonicalize()?;
     println!("cargo::rerun-if-changed=build.rs");
     let mut text = String::new();
+    writeln!(text, "pub(super) static EXAMPLES: &[(&str, &str, Files)] = &[").expect("a string");
+    for (language, example) in LANGUAGES {
+        let Some(example) = example else { continue };
+        writeln!(text, "({language:?}, {example:?}, &[").expect("a string");
+        embed(&root.join("examples").join(example), "", &mut text)?;
+        writeln!(text, "]),").expect("a string");
+    }
+    writeln!(text, "];").expect("a string");
     for (constant, folder) in [("TEMPLATES", manifest.join("templates")), ("SDKS", root.join("guest-sdk"))] {
         writeln!(text, "pub(super) static {constant}: &[(&str, Files)] = &[").expect("a string");
-        for language in LANGUAGES {
+        for (language, _) in LANGUAGES {
             let folder = folder.join(language);
             if folder.is_dir() {
                 writeln!(text, "({language:?}, &[").expect("a string");
                 embed(&folder, "", &mut text)?;
                 writeln!(text, "]),").expect("a string");
             } else {
-                // So that it is seen when it comes.
+                // Rebuild once the folder exists.
                 println!("cargo::rerun-if-changed={}", folder.display());
             }
         }
@@ -36,27 +53,27 @@ fn main() -> io::Result<()> {
     fs::write(out.join("embedded.rs"), text)
 }
 
-/// Writes an entry for each file below the folder, in an order that does not depend on the machine. Links are followed: an
-/// SDK's `wit` is one.
+/// Writes an entry for each file below the folder, in an order that does not depend on the machine. Symbolic links are followed,
+/// because each SDK's `wit` is one.
 fn embed(folder: &Path, prefix: &str, text: &mut String) -> io::Result<()> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         names.push(entry?.file_name().into_string().map_err(|name| io::Error::other(format!("{name:?}")))?);
     }
     names.sort();
-    let is_left_out = |name: &str| {
-        let hidden_folder = name.starts_with('.') && folder.join(name).is_dir();
-        hidden_folder
-            || LEFT_OUT.contains(&name)
-            || LEFT_OUT_ENDINGS.iter().any(|ending| name.ends_with(ending))
+    let is_excluded = |name: &str| {
+        let is_hidden_folder = name.starts_with('.') && folder.join(name).is_dir();
+        is_hidden_folder
+            || EXCLUDED_FOLDERS.contains(&name)
+            || EXCLUDED_ENDINGS.iter().any(|ending| name.ends_with(ending))
     };
-    // Cargo looks into a folder whole, and node_modules has tens of thousands of files: such a folder is followed file by
-    // file instead.
-    let is_clean = !names.iter().any(|name| is_left_out(name));
+    // For a folder Cargo scans everything below it, and node_modules has tens of thousands of files. In a folder with excluded
+    // entries the files are therefore named one by one.
+    let is_clean = !names.iter().any(|name| is_excluded(name));
     if is_clean {
         println!("cargo::rerun-if-changed={}", folder.display());
     }
-    for name in names.iter().filter(|name| !is_left_out(name)) {
+    for name in names.iter().filter(|name| !is_excluded(name)) {
         let path = folder.join(name);
         if path.is_dir() {
             embed(&path, &format!("{prefix}{name}/"), text)?;
