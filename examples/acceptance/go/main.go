@@ -33,7 +33,7 @@ func describe(config sdk.Config) (sdk.Plugin, error) {
 	return sdk.Plugin{
 		Name:    "acceptance-go",
 		Version: "0.1.0",
-		Summary: "Does what ConfigMaps tell it",
+		Summary: "Performs the operations of ConfigMaps",
 		Watches: []sdk.Watch{
 			{Name: "scripts", APIVersion: "v1", Kind: "ConfigMap", LabelSelector: "test=acceptance", Trigger: sdk.Self()},
 			{

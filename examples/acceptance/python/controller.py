@@ -7,7 +7,7 @@ from script import Script
 
 LABEL = "test=acceptance"
 
-plugin = Plugin("acceptance-python", "0.1.0", summary="Does what ConfigMaps tell it")
+plugin = Plugin("acceptance-python", "0.1.0", summary="Performs the operations of ConfigMaps")
 scripts = plugin.watch("scripts", "v1", "ConfigMap", labels=LABEL, trigger=trigger.ITSELF)
 items = plugin.watch(
     "items",

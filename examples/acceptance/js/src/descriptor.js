@@ -5,7 +5,7 @@ export function describe({ fail }) {
   return {
     name: "acceptance-js",
     version: "0.1.0",
-    summary: "Does what ConfigMaps tell it",
+    summary: "Performs the operations of ConfigMaps",
     watches: [
       { name: "scripts", apiVersion: "v1", kind: "ConfigMap", labelSelector: "test=acceptance", trigger: "self" },
       {
