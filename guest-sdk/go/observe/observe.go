@@ -1,4 +1,4 @@
-// Package observe makes a plugin an observer: one that is told of every change. Importing it exports observe.observe.
+// Package observe makes a plugin an observer, which receives every change. Importing it exports observe.observe.
 package observe
 
 import (
