@@ -1,11 +1,11 @@
-// Errors as one line of text: what went wrong and where, in the author's own files.
+// Errors as one line of text, with the locations in the plugin's own files.
 
-/** A bundle's lines, and where they come from; the build appends it (`build/lines.js`). */
+/** The source positions of the bundle's lines, which the build appends (`build/lines.js`). */
 const LINES = Symbol.for("pilothouse.lines");
 
 const MOST_FRAMES = 8;
 
-/** `TypeError: x is not a function, in repair (src/plugin.js:20) < reconcile (src/plugin.js:12)` */
+/** Returns a text such as `TypeError: x is not a function, in repair (src/plugin.js:20) < reconcile (src/plugin.js:12)`. */
 export function errorText(error) {
   if (!(error instanceof Error)) return `${error}`;
   const frames = framesOf(error);
@@ -14,7 +14,7 @@ export function errorText(error) {
   return `${error}${place}${cause}`;
 }
 
-/** The frames of the author's code, innermost first. */
+/** Returns the frames of the plugin's own code, innermost first. */
 function framesOf(error) {
   const frames = [];
   for (const line of String(error.stack ?? "").split("\n")) {
@@ -27,7 +27,7 @@ function framesOf(error) {
   return frames;
 }
 
-/** Undefined for a line of the SDK. */
+/** Returns the source position of a bundle's line; undefined for a line of the SDK. */
 function placeOf(file, line) {
   const table = globalThis[LINES];
   if (table === undefined) return `${file}:${line}`;
@@ -37,7 +37,7 @@ function placeOf(file, line) {
   return `${table.files[position]}:${itsLine}`;
 }
 
-/** The same error with the author's places in its stack, to be thrown on: what ends the instance is logged with it. */
+/** Returns the error with the plugin's own positions in its stack, for rethrowing: an error that ends the instance is logged with its stack. */
 export function withPlaces(error) {
   if (error instanceof Error) {
     const stack = framesOf(error).map((frame) => `    at ${frame}\n`).join("");
