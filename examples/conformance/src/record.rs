@@ -7,12 +7,7 @@ use pilothouse_sdk::{ApiError, Context, Error, Object, ObjectKey, Request, serde
 use crate::{RECORDS, SCRIPTS, VERSION};
 
 /// Records the state of the script that this reconcile read.
-pub(crate) fn copy(
-    ctx: &Context<'_>,
-    request: &Request,
-    script: &Object,
-    target: &str,
-) -> Result<(), Error> {
+pub(crate) fn copy(ctx: &Context<'_>, request: &Request, script: &Object, target: &str) -> Result<(), Error> {
     let reasons: Vec<_> = request.reasons.iter().map(ToString::to_string).collect();
     let data = script.field::<serde_json::Value>("/data")?.unwrap_or_default();
     write(

@@ -221,7 +221,13 @@ fn send_request(action: &Action, turn: u32) -> String {
             }
             line
         }
-        Action::ClientList { target: arguments, label_selector, field_selector, cursor, keep: is_retained } => {
+        Action::ClientList {
+            target: arguments,
+            label_selector,
+            field_selector,
+            cursor,
+            keep: is_retained,
+        } => {
             let (object_type, key, _) = target(arguments, turn);
             let options = client::ListOptions {
                 namespace: key.namespace,

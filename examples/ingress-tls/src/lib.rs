@@ -121,7 +121,8 @@ mod tests {
 
     #[test]
     fn each_problem_is_reported() {
-        let usable = || SecretSummary { kind: "kubernetes.io/tls".into(), has_certificate: true, has_key: true };
+        let usable =
+            || SecretSummary { kind: "kubernetes.io/tls".into(), has_certificate: true, has_key: true };
         assert_eq!(problem_of("web", Some(&usable())), None);
         assert_eq!(problem_of("web", None).as_deref(), Some("Secret web is missing"));
         let opaque = SecretSummary { kind: "Opaque".into(), ..usable() };

@@ -51,5 +51,9 @@ fn changed_replicas_and_image_are_reverted_and_other_fields_are_kept() {
     deployment.spec.replicas = Some(7);
     set_desired_state(&mut deployment, &mk_foo(None));
     let replicas = deployment.spec.replicas;
-    assert_eq!(replicas, Some(7), "without spec.replicas another controller, such as an autoscaler, may set them");
+    assert_eq!(
+        replicas,
+        Some(7),
+        "without spec.replicas another controller, such as an autoscaler, may set them"
+    );
 }

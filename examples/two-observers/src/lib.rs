@@ -29,7 +29,10 @@ struct Asynchronous {
 
 const SYNCHRONOUS: &[Synchronous] = &[
     Synchronous { team: "blue", call: count },
-    Synchronous { team: "red", call: |notification| info!("sync: red {} {}", notification.key(), notification.change()) },
+    Synchronous {
+        team: "red",
+        call: |notification| info!("sync: red {} {}", notification.key(), notification.change()),
+    },
 ];
 
 const ASYNCHRONOUS: &[Asynchronous] = &[Asynchronous { team: "blue", call: greet }];

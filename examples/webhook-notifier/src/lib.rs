@@ -50,7 +50,9 @@ impl Reconciler for WebhookNotifier {
         }
         let url = annotation(URL).unwrap_or_default();
         let Some(parsed) = Url::parse(&url) else {
-            return Err(Error::terminal(format!("the annotation {URL} is {url:?}, which is not an http or https URL")));
+            return Err(Error::terminal(format!(
+                "the annotation {URL} is {url:?}, which is not an http or https URL"
+            )));
         };
         let (status, size) = match http::post(parsed, notification(&changed).to_string().as_bytes()) {
             Ok(answer) => answer,

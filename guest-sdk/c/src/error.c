@@ -1,4 +1,4 @@
-/* Why a request failed. */
+/* The error of the last request. */
 #include "internal.h"
 
 static ph_error last;

@@ -1,4 +1,4 @@
-/* What the host calls, and what it gets back. The records have the layout of the canonical ABI; wit/ may not change them within 0.1. */
+/* The exported functions and their results. The records have the layout of the canonical ABI, which must not change within 0.1. */
 #include "internal.h"
 
 typedef struct {
@@ -8,7 +8,7 @@ typedef struct {
 
 static wit_text answer(const char *text) { return (wit_text){text ? text : "", text ? strlen(text) : 0}; }
 
-/* result<outcome, failure>, which is also result<_, failure> where nothing follows the first byte of a success. */
+/* result<outcome, failure>, and also result<_, failure>, whose success has nothing after the first byte. */
 static struct {
   uint8_t failed;
   struct {
@@ -38,7 +38,7 @@ static void *outcome_answer(ph_outcome outcome) {
   return &outcome_result;
 }
 
-/* An argument of the host: `length` bytes at `text`. */
+/* A string argument from the host: `length` bytes at `text`. */
 static const char *argument(char *text, size_t length) { return ph_in((ph_wit_string){(uint8_t *)text, length}); }
 
 void *ph_run_describe(ph_describe_function *function, char *config, size_t length) {

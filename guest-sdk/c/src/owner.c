@@ -1,4 +1,4 @@
-/* Owner references, finalizers and conditions: the parts of an object that controllers share. */
+/* Owner references, finalizers and conditions. */
 #include "internal.h"
 
 const char *ph_owner_reference(const ph_object *owner) {
@@ -21,7 +21,7 @@ bool ph_is_controlled_by(const ph_object *object, const ph_object *owner) {
   return *uid && ph_object_controller(object, &controller) && strcmp(controller.uid, uid) == 0;
 }
 
-/* The elements of a JSON array, one after another; `list` moves on, and is NULL at the end. */
+/* Returns the next element of a JSON array and advances `list`, which becomes NULL at the end. */
 static const char *next_element(const char **list) {
   const char *at = *list ? ph_json_blank(*list) : "";
   *list = NULL;
@@ -33,7 +33,7 @@ static const char *next_element(const char **list) {
   return ph_copy(at, (size_t)(end - at));
 }
 
-/* The finalizers but for one; says whether that one was among them. */
+/* Gets the finalizers without one of them. Returns whether that one was present. */
 static bool without(const char *finalizers, const char *name, ph_json *rest) {
   bool found = false;
   ph_json_array(rest, NULL);
@@ -47,11 +47,11 @@ static bool without(const char *finalizers, const char *name, ph_json *rest) {
 
 static ph_code put_finalizers(ph_object *object, ph_json *finalizers) {
   ph_type type = {ph_object_api_version(object), ph_object_kind(object)};
-  /* The version guards the list: another controller may have changed it meanwhile. */
+  /* The resource version protects the list: another controller may have changed it concurrently. */
   const char *body = ph_format("{\"metadata\":{\"resourceVersion\":%s,\"finalizers\":%s}}", ph_quote(ph_object_resource_version(object)),
                                ph_json_text(finalizers));
   ph_code code = ph_client_patch(type, ph_object_key(object), PH_MERGE_PATCH, body, NULL, NULL);
-  /* Gone already, so nothing holds it any more. */
+  /* The object is already gone, as intended. */
   return code == PH_NOT_FOUND && ph_object_deletion_timestamp(object) ? PH_OK : code;
 }
 
@@ -60,7 +60,7 @@ ph_outcome ph_with_finalizer(ph_object *object, const char *name, ph_outcome (*w
   ph_json finalizers = {0};
   bool held = without(ph_field(object, "/metadata/finalizers"), name, &finalizers);
   if (ph_object_deletion_timestamp(object)) {
-    /* Being deleted and not held: nothing may be started any more. */
+    /* The object is being deleted without this finalizer: no new work may be started. */
     if (!held) return ph_done();
     ph_outcome outcome = work(PH_PHASE_CLEANUP, object, context);
     if (outcome.kind != PH_OUTCOME_DONE) return outcome;

@@ -1,4 +1,4 @@
-/* Creating or updating, and no request where nothing differs. */
+/* Creating or updating an object, without a request when nothing differs. */
 #include "internal.h"
 
 static bool covers(const ph_object *present, const char *pointer, const char *wanted);
@@ -25,7 +25,7 @@ static bool covers_object(const ph_object *present, const char *pointer, const c
   return true;
 }
 
-/* Element by element: the server adds defaults inside them, but no elements. */
+/* Compares element by element: the server may add defaults inside elements, but no elements. */
 static bool covers_array(const ph_object *present, const char *pointer, const char *wanted) {
   const char *there = ph_field(present, pointer);
   if (!there || *there != '[') return false;
@@ -38,34 +38,34 @@ static bool covers_array(const ph_object *present, const char *pointer, const ch
   return !ph_field(present, ph_format("%s/%zu", pointer, count));
 }
 
-/* Whether the object has every value of the JSON that `wanted` begins with. */
+/* Returns whether the object has every value of the JSON at `wanted`. */
 static bool covers(const ph_object *present, const char *pointer, const char *wanted) {
   if (*wanted == '{') return covers_object(present, pointer, wanted);
   if (*wanted == '[') return covers_array(present, pointer, wanted);
   const char *end = ph_json_skip(wanted);
   const char *there = ph_field(present, pointer);
   if (!end) ph_panic("the manifest is no JSON at %s", pointer);
-  /* In a merge patch null means absent. */
+  /* In a merge patch null means that the member is removed. */
   if (*wanted == 'n') return !there || ph_equal(there, "null");
   if (!there || (*wanted == '"') != (*there == '"')) return false;
-  /* One string has many spellings in JSON, so compare what they mean. */
+  /* JSON has several encodings of one string, so compare the decoded strings. */
   if (*wanted == '"') return ph_equal(ph_json_unquote(wanted, end), ph_text(present, pointer));
   return ph_equal(ph_copy(wanted, (size_t)(end - wanted)), there);
 }
 
-ph_code ph_create_or_update(ph_object *present, const char *manifest, ph_change_made *made, ph_object **result) {
+ph_code ph_create_or_update(ph_object *present, const char *manifest, ph_change_made *change, ph_object **result) {
   ph_change_made unused;
-  if (!made) made = &unused;
+  if (!change) change = &unused;
   if (!present) {
-    *made = PH_CREATED;
+    *change = PH_CREATED;
     return ph_client_create(manifest, NULL, result);
   }
   if (covers(present, "", ph_json_blank(manifest))) {
-    *made = PH_UNCHANGED;
+    *change = PH_UNCHANGED;
     if (result) *result = present;
     return PH_OK;
   }
-  *made = PH_UPDATED;
+  *change = PH_UPDATED;
   ph_type type = {ph_object_api_version(present), ph_object_kind(present)};
   return ph_client_patch(type, ph_object_key(present), PH_MERGE_PATCH, manifest, NULL, result);
 }

@@ -31,7 +31,8 @@ pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition, now: Times
         return true;
     };
     let status_changed = present.status != condition.status;
-    condition.last_transition_time = if status_changed { Time(now) } else { present.last_transition_time.clone() };
+    condition.last_transition_time =
+        if status_changed { Time(now) } else { present.last_transition_time.clone() };
     let changed = *present != condition;
     *present = condition;
     changed

@@ -5,7 +5,8 @@ use std::cell::RefCell;
 
 use crate::client::Client;
 use crate::{
-    Cache, Config, Error, Events, FromObject, Object, ObjectKey, ObjectType, Queue, Request, Resource, WatchName,
+    Cache, Config, Error, Events, FromObject, Object, ObjectKey, ObjectType, Queue, Request, Resource,
+    WatchName,
 };
 
 /// The host, during one call: cache, client, queue, events and configuration.

@@ -97,7 +97,11 @@ impl<'b> Notification<'b> {
 
 impl fmt::Debug for Notification<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Notification({} {} {})", self.notification.watch, self.notification.change, self.notification.key)
+        write!(
+            f,
+            "Notification({} {} {})",
+            self.notification.watch, self.notification.change, self.notification.key
+        )
     }
 }
 

@@ -93,12 +93,7 @@ pub(crate) fn index_keys(ctx: &Context<'_>, script: &Script) -> String {
 pub(crate) fn own_write(ctx: &Context<'_>, request: &Request, script: &Script) -> Result<String, Error> {
     let key = request.key.sibling(script.text("a"));
     let change = json!({"data": {"value": script.text("b")}});
-    ctx.client().untyped().patch(
-        &ObjectType::new("v1", "ConfigMap"),
-        &key,
-        &Patch::Merge(&change),
-        "",
-    )?;
+    ctx.client().untyped().patch(&ObjectType::new("v1", "ConfigMap"), &key, &Patch::Merge(&change), "")?;
     let read = ctx.cache(crate::ITEMS.untyped()).get(&key)?;
     Ok(read.and_then(|item| item.text("/data/value")).unwrap_or_else(|| "none".into()))
 }

@@ -21,8 +21,7 @@ pub(crate) const ITEMS: WatchRef<ConfigMap> = WatchRef::new("items");
 const NAMESPACES: WatchRef<Namespace> = WatchRef::new("namespaces");
 const DEPLOYMENTS: WatchRef<Deployment> = WatchRef::new("deployments");
 
-const ALL_VERBS: &[Verb] =
-    &[Verb::Get, Verb::List, Verb::Create, Verb::Update, Verb::Patch, Verb::Delete];
+const ALL_VERBS: &[Verb] = &[Verb::Get, Verb::List, Verb::Create, Verb::Update, Verb::Patch, Verb::Delete];
 
 #[derive(Default)]
 struct Acceptance;

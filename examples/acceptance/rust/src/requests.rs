@@ -53,7 +53,12 @@ pub(crate) fn patch(ctx: &Context<'_>, script: &Script) -> Result<String, Error>
         "apply-force" => Patch::Apply(&body, Apply::forced()),
         other => return Err(Error::terminal(format!("no patch type {other}"))),
     };
-    name(ctx.client().untyped().patch(&script.object_type(), &script.key("c", "d"), &patch, &script.text("f")))
+    name(ctx.client().untyped().patch(
+        &script.object_type(),
+        &script.key("c", "d"),
+        &patch,
+        &script.text("f"),
+    ))
 }
 
 pub(crate) fn delete(ctx: &Context<'_>, script: &Script) -> Result<String, Error> {
@@ -71,7 +76,11 @@ pub(crate) fn delete(ctx: &Context<'_>, script: &Script) -> Result<String, Error
 /// Sends a write that the descriptor does not declare.
 pub(crate) fn denied(ctx: &Context<'_>, request: &Request) -> Result<String, Error> {
     let metadata = json!({"name": "denied", "namespace": request.key.namespace});
-    name(ctx.client().untyped().create(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata}), ""))
+    name(
+        ctx.client()
+            .untyped()
+            .create(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata}), ""),
+    )
 }
 
 fn body(script: &Script) -> Result<Value, Error> {

@@ -17,7 +17,9 @@ impl Script {
     pub(crate) fn number<T: std::str::FromStr + Default>(&self, name: &str) -> Result<T, Error> {
         match self.text(name).as_str() {
             "" => Ok(T::default()),
-            text => text.parse().map_err(|_| Error::terminal(format!("data.{name} is not a number: {text:?}"))),
+            text => {
+                text.parse().map_err(|_| Error::terminal(format!("data.{name} is not a number: {text:?}")))
+            }
         }
     }
 

@@ -143,8 +143,11 @@ mod tests {
     fn the_source_of_a_project_is_that_of_the_example() {
         let languages = embedded::TEMPLATES.iter().filter(|(language, _)| *language != "c");
         for (language, template) in languages {
-            let source: Vec<_> =
-                template.iter().filter(|(path, _)| !FILES_OF_TEMPLATES.contains(path)).map(|(path, _)| path).collect();
+            let source: Vec<_> = template
+                .iter()
+                .filter(|(path, _)| !FILES_OF_TEMPLATES.contains(path))
+                .map(|(path, _)| path)
+                .collect();
             assert!(source.is_empty(), "templates/{language} has {source:?}: change the example instead");
             let has_example = embedded::EXAMPLES.iter().any(|(with_example, _, _)| with_example == language);
             assert!(has_example, "{language} has neither an example nor a template with source");
@@ -166,10 +169,14 @@ mod tests {
     fn a_project_ignores_its_own_status_writes() {
         for language in Language::ALL {
             let files = project(language, "my-name").expect("a template");
-            let has_predicate = files.iter().filter(|file| !file.path.starts_with("sdk/")).any(|file| {
-                String::from_utf8_lossy(&file.content).contains("generationChanged()")
-            });
-            assert!(has_predicate, "{language:?}: without a predicate each status write wakes the plugin again");
+            let has_predicate = files
+                .iter()
+                .filter(|file| !file.path.starts_with("sdk/"))
+                .any(|file| String::from_utf8_lossy(&file.content).contains("generationChanged()"));
+            assert!(
+                has_predicate,
+                "{language:?}: without a predicate each status write wakes the plugin again"
+            );
         }
     }
 
