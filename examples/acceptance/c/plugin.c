@@ -1,4 +1,4 @@
-/* The acceptance plugin in C: what ../README.md says. */
+/* The acceptance plugin in C, as specified by ../README.md. */
 #include <pilothouse.h>
 #include <string.h>
 

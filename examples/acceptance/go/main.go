@@ -1,4 +1,4 @@
-// The acceptance plugin in Go: examples/acceptance/README.md says what it does.
+// The acceptance plugin in Go, as specified by examples/acceptance/README.md.
 package main
 
 import (
@@ -50,7 +50,7 @@ func describe(config sdk.Config) (sdk.Plugin, error) {
 	}, nil
 }
 
-// words are the values of the index byWord.
+// words returns the values of the index byWord.
 func words(_ string, object *sdk.Object) []string {
 	text, _ := object.Text("/data/words")
 	words := strings.Fields(text)

@@ -1,4 +1,4 @@
-"""The acceptance plugin in Python: what ../README.md specifies."""
+"""The acceptance plugin in Python, as specified by ../README.md."""
 
 from pilothouse import Notification, Object, Plugin, Request, Terminal, index, log, trigger
 

@@ -1,4 +1,4 @@
-/** What the plugin watches and writes; refused when the sidecar's config asks for it. */
+/** Returns the descriptor, or throws when the sidecar's config asks for it. */
 export function describe({ fail }) {
   if (fail !== undefined) throw new Error(fail);
   const verbs = ["get", "list", "create", "update", "patch", "delete"];

@@ -13,7 +13,7 @@ export default definePlugin({
     const { op, ...data } = script.field("/data");
     const operation = operations.get(op);
     if (operation === undefined) throw new Terminal(`no operation ${op}`);
-    // An argument that is absent is "".
+    // A missing argument is "".
     const args = { a: "", b: "", c: "", d: "", e: "", f: "", g: "", body: "", ...data };
     const result = (value) => log.info("result", { op, value });
     try {
