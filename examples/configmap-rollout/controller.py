@@ -36,7 +36,7 @@ def by_config_map(deployment: Object) -> list[str]:
     return [str(deployment.key.sibling(name)) for name in references(deployment)]
 
 
-@plugin.reconcile("deployments")
+@plugin.reconcile(deployments)
 def reconcile(request: Request) -> None:
     deployment = deployments.get(request.key)
     if deployment is None or deployment.is_being_deleted:

@@ -26,7 +26,7 @@ plugin.writes("apps", "deployments", "create", "update")
 plugin.writes("samplecontroller.k8s.io", "foos/status", "update")
 
 
-@plugin.reconcile("foos")
+@plugin.reconcile(foos)
 def reconcile(request: Request) -> None:
     found = foos.get(request.key)
     if found is None or found.is_being_deleted:

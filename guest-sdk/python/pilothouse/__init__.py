@@ -5,7 +5,7 @@
     plugin = Plugin("greeter", "0.1.0")
     configmaps = plugin.watch("configmaps", "v1", "ConfigMap", trigger=trigger.ITSELF)
 
-    @plugin.reconcile("configmaps")
+    @plugin.reconcile(configmaps)
     def reconcile(request):
         if configmaps.get(request.key):
             log.info(f"hello, {request.key}")
