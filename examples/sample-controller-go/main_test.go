@@ -33,9 +33,9 @@ func reconcileFoo(t *testing.T, h *sdktest.Host) {
 func TestFooGetsADeploymentThatItControls(t *testing.T) {
 	h := host(t, 2)
 	reconcileFoo(t, h)
-	var made Deployment
-	if !h.Get(deployment, webKey, &made) || *made.Spec.Replicas != 2 || !*made.Metadata.OwnerReferences[0].Controller {
-		t.Errorf("%+v", made)
+	var created Deployment
+	if !h.Get(deployment, webKey, &created) || *created.Spec.Replicas != 2 || !*created.Metadata.OwnerReferences[0].Controller {
+		t.Errorf("%+v", created)
 	}
 	if !slices.Equal(h.Events, []string{"Normal Synced default/example: Foo synced successfully"}) {
 		t.Error(h.Events)

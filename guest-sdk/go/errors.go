@@ -89,12 +89,12 @@ func (e *DeniedError) Error() string {
 			groups[i] = "the core group"
 		}
 	}
-	place := ""
+	suffix := ""
 	if len(e.Rule.Namespaces) > 0 {
-		place = " in " + strings.Join(e.Rule.Namespaces, ", ")
+		suffix = " in " + strings.Join(e.Rule.Namespaces, ", ")
 	}
 	return fmt.Sprintf("denied by the host: the descriptor's writes and the grant need %s on %s of %s%s",
-		strings.Join(e.Rule.Verbs, ", "), strings.Join(e.Rule.Resources, ", "), strings.Join(groups, ", "), place)
+		strings.Join(e.Rule.Verbs, ", "), strings.Join(e.Rule.Resources, ", "), strings.Join(groups, ", "), suffix)
 }
 
 func (e *DeniedError) Is(target error) bool { return target == ErrDenied }

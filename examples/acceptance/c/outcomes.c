@@ -63,8 +63,8 @@ static answer scribble(const script *script) {
 static ph_outcome hold(ph_phase phase, ph_object *object, void *context) {
   (void)object;
   const script *script = context;
-  const char *said = phase == PH_PHASE_APPLY ? "held" : "cleaned";
-  ph_log(PH_INFO, "result", PH_PAIRS({"op", script->op}, {"value", said}));
+  const char *text = phase == PH_PHASE_APPLY ? "held" : "cleaned";
+  ph_log(PH_INFO, "result", PH_PAIRS({"op", script->op}, {"value", text}));
   return ph_done();
 }
 

@@ -63,22 +63,22 @@ func words(_ string, object *sdk.Object) []string {
 }
 
 func logChanges(_ *sdk.Context, notifications []sdk.Notification) error {
-	for _, told := range notifications {
+	for _, notification := range notifications {
 		before, after := "-", "-"
-		if object := told.Before(); object != nil {
+		if object := notification.Before(); object != nil {
 			if text, ok := object.Text("/data/value"); ok {
 				before = text
 			}
 			object.Close()
 		}
-		if json, ok := told.AfterField("/data/value"); ok {
+		if json, ok := notification.AfterField("/data/value"); ok {
 			after = string(json)
 		}
 		if after == `"trap"` {
 			panic("an item with the value trap")
 		}
-		slog.Info("observed", "watch", told.Watch, "key", told.Key, "change", told.Change, "initial", told.Initial,
-			"unknown", told.FinalStateUnknown, "before", before, "after", after)
+		slog.Info("observed", "watch", notification.Watch, "key", notification.Key, "change", notification.Change, "initial", notification.Initial,
+			"unknown", notification.FinalStateUnknown, "before", before, "after", after)
 	}
 	return nil
 }

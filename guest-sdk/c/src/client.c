@@ -7,7 +7,7 @@ static pilothouse_controller_types_object_type_t out_type(ph_type type) {
   return (pilothouse_controller_types_object_type_t){ph_out(type.api_version), ph_out(type.kind)};
 }
 
-static ph_code answered(bool ok, ph_own own, const wit_error *error, ph_object **result) {
+static ph_code finish(bool ok, ph_own own, const wit_error *error, ph_object **result) {
   if (result) *result = NULL;
   if (!ok) return ph_failed(error);
   ph_object *object = ph_opened(own);
@@ -26,7 +26,7 @@ ph_code ph_client_get(ph_type type, ph_key key, const char *subresource, ph_obje
   ph_own own = {0};
   wit_error error;
   bool ok = pilothouse_controller_client_get(&target, &out, &below, &own, &error);
-  return answered(ok, own, &error, result);
+  return finish(ok, own, &error, result);
 }
 
 ph_code ph_client_list(ph_type type, ph_list_options options, ph_page *page) {
@@ -47,7 +47,7 @@ ph_code ph_client_create(const char *manifest, const char *subresource, ph_objec
   ph_own own = {0};
   wit_error error;
   bool ok = pilothouse_controller_client_create(&out, &below, &own, &error);
-  return answered(ok, own, &error, result);
+  return finish(ok, own, &error, result);
 }
 
 ph_code ph_client_update(const char *manifest, const char *subresource, ph_object **result) {
@@ -55,7 +55,7 @@ ph_code ph_client_update(const char *manifest, const char *subresource, ph_objec
   ph_own own = {0};
   wit_error error;
   bool ok = pilothouse_controller_client_update(&out, &below, &own, &error);
-  return answered(ok, own, &error, result);
+  return finish(ok, own, &error, result);
 }
 
 ph_code ph_client_patch(ph_type type, ph_key key, ph_patch_type kind, const char *body, const char *subresource, ph_object **result) {
@@ -69,7 +69,7 @@ ph_code ph_client_patch(ph_type type, ph_key key, ph_patch_type kind, const char
   ph_own own = {0};
   wit_error error;
   bool ok = pilothouse_controller_client_patch(&target, &out, &patch_type, &text, &below, &own, &error);
-  return answered(ok, own, &error, result);
+  return finish(ok, own, &error, result);
 }
 
 ph_code ph_client_delete(ph_type type, ph_key key, ph_delete_options options) {
@@ -93,6 +93,6 @@ ph_code ph_apply(const char *manifest, const char *subresource, ph_object **resu
 ph_code ph_retry_on_conflict(ph_code (*attempt)(void *context), void *context) {
   enum { ATTEMPTS = 5 }; /* the same as client-go's retry.DefaultRetry */
   ph_code code = PH_CONFLICT;
-  for (int made = 0; made < ATTEMPTS && code == PH_CONFLICT; made++) code = attempt(context);
+  for (int attempts_made = 0; attempts_made < ATTEMPTS && code == PH_CONFLICT; attempts_made++) code = attempt(context);
   return code;
 }

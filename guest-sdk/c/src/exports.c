@@ -70,16 +70,16 @@ void *ph_run_observe(ph_observe_function *function, void *notifications, size_t 
     uint8_t change;
     ph_wit_key key;
     bool initial, final_state_unknown;
-  } *told = notifications;
+  } *received = notifications;
   ph_notification *list = ph_alloc(count * sizeof *list);
   for (size_t i = 0; i < count; i++) {
-    list[i] = (ph_notification){ph_in(told[i].watch), (ph_change)told[i].change, ph_in_key(told[i].key), told[i].initial,
-                                told[i].final_state_unknown};
+    list[i] = (ph_notification){ph_in(received[i].watch), (ph_change)received[i].change, ph_in_key(received[i].key), received[i].initial,
+                                received[i].final_state_unknown};
   }
   ph_batch objects = {batch};
-  void *answered = outcome_answer(function(list, count, &objects));
+  void *result = outcome_answer(function(list, count, &objects));
   pilothouse_controller_changes_batch_drop_own((pilothouse_controller_changes_own_batch_t){batch});
-  return answered;
+  return result;
 }
 
 void *ph_run_index(ph_index_function *function, char *index, size_t length, int32_t object) {

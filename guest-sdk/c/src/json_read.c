@@ -124,8 +124,8 @@ static const char *member(const char *json, const char *name) {
 static const char *element(const char *json, const char *position) {
   if (!*position || strspn(position, "0123456789") != strlen(position)) return NULL;
   json = ph_json_blank(json + 1);
-  for (unsigned long wanted = strtoul(position, NULL, 10); *json && *json != ']'; wanted--) {
-    if (!wanted) return json;
+  for (unsigned long remaining = strtoul(position, NULL, 10); *json && *json != ']'; remaining--) {
+    if (!remaining) return json;
     json = ph_json_skip(json);
     if (!json) return NULL;
     json = ph_json_blank(json);

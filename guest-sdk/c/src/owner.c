@@ -58,15 +58,15 @@ static ph_code put_finalizers(ph_object *object, ph_json *finalizers) {
 ph_outcome ph_with_finalizer(ph_object *object, const char *name, ph_outcome (*work)(ph_phase phase, ph_object *object, void *context),
                              void *context) {
   ph_json finalizers = {0};
-  bool held = without(ph_field(object, "/metadata/finalizers"), name, &finalizers);
+  bool has_finalizer = without(ph_field(object, "/metadata/finalizers"), name, &finalizers);
   if (ph_object_deletion_timestamp(object)) {
     /* The object is being deleted without this finalizer: no new work may be started. */
-    if (!held) return ph_done();
+    if (!has_finalizer) return ph_done();
     ph_outcome outcome = work(PH_PHASE_CLEANUP, object, context);
     if (outcome.kind != PH_OUTCOME_DONE) return outcome;
     return ph_checked(put_finalizers(object, &finalizers), ph_format("remove the finalizer %s", name));
   }
-  if (!held) {
+  if (!has_finalizer) {
     ph_json_string(&finalizers, NULL, name);
     ph_outcome added = ph_checked(put_finalizers(object, &finalizers), ph_format("add the finalizer %s", name));
     if (added.kind != PH_OUTCOME_DONE) return added;
@@ -86,9 +86,9 @@ static const char *condition_text(const ph_condition *condition, const char *sin
   return ph_json_text(&json);
 }
 
-static bool says(const char *present, const ph_condition *wanted, uint32_t observed_generation) {
+static bool is_equal(const char *present, const ph_condition *condition, uint32_t observed_generation) {
   const char *generation = ph_json_at(present, "/observedGeneration");
-  return ph_equal(ph_json_text_at(present, "/reason"), wanted->reason) && ph_equal(ph_json_text_at(present, "/message"), wanted->message) &&
+  return ph_equal(ph_json_text_at(present, "/reason"), condition->reason) && ph_equal(ph_json_text_at(present, "/message"), condition->message) &&
          strtoll(generation ? generation : "0", NULL, 10) == (long long)observed_generation;
 }
 
@@ -103,7 +103,7 @@ bool ph_conditions_set(const char **conditions, const ph_condition *condition, u
     }
     found = true;
     bool flips = !ph_equal(ph_json_text_at(present, "/status"), condition->status ? "True" : "False");
-    changed = flips || !says(present, condition, observed_generation);
+    changed = flips || !is_equal(present, condition, observed_generation);
     const char *since = flips ? NULL : ph_json_text_at(present, "/lastTransitionTime");
     ph_json_raw(&all, NULL, condition_text(condition, since ? since : ph_now(), observed_generation));
   }

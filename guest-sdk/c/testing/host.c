@@ -296,7 +296,7 @@ static const char *verb(const char *name, const bindings_string_t *subresource) 
   return subresource->len ? ph_format("%s/%s", name, in(subresource)) : name;
 }
 
-static bool answered(const char *line, const char *json, ph_own *ret, api_error *err) {
+static bool finish(const char *line, const char *json, ph_own *ret, api_error *err) {
   did(line);
   if (refused(err)) return false;
   *ret = open_object(json);
@@ -328,11 +328,11 @@ bool pilothouse_controller_client_list(pilothouse_controller_client_object_type_
 }
 
 bool pilothouse_controller_client_create(bindings_string_t *manifest, bindings_string_t *subresource, ph_own *ret, api_error *err) {
-  return answered(ph_format("%s %s", verb("create", subresource), in(manifest)), in(manifest), ret, err);
+  return finish(ph_format("%s %s", verb("create", subresource), in(manifest)), in(manifest), ret, err);
 }
 
 bool pilothouse_controller_client_update(bindings_string_t *manifest, bindings_string_t *subresource, ph_own *ret, api_error *err) {
-  return answered(ph_format("%s %s", verb("update", subresource), in(manifest)), in(manifest), ret, err);
+  return finish(ph_format("%s %s", verb("update", subresource), in(manifest)), in(manifest), ret, err);
 }
 
 bool pilothouse_controller_client_patch(pilothouse_controller_client_object_type_t *target, pilothouse_controller_client_object_key_t *key,
@@ -342,7 +342,7 @@ bool pilothouse_controller_client_patch(pilothouse_controller_client_object_type
   const char *type = patch_type->tag == PILOTHOUSE_CONTROLLER_CLIENT_PATCH_TYPE_APPLY && patch_type->val.apply.force ? "apply-force"
                                                                                                                  : types[patch_type->tag];
   const char *name = ph_key_text((ph_key){in(&key->namespace_), in(&key->name)});
-  return answered(ph_format("%s %s %s %s %s", verb("patch", subresource), in(&target->kind), name, type, in(body)), in(body), ret, err);
+  return finish(ph_format("%s %s %s %s %s", verb("patch", subresource), in(&target->kind), name, type, in(body)), in(body), ret, err);
 }
 
 bool pilothouse_controller_client_delete(pilothouse_controller_client_object_type_t *target, pilothouse_controller_client_object_key_t *key,

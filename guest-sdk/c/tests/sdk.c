@@ -110,10 +110,10 @@ static void an_observer_receives_its_notifications(void) {
     uint8_t change;
     ph_wit_key key;
     bool initial, final_state_unknown;
-  } told[] = {{wit("pods"), 0, {wit("ns"), wit("a")}, true, false}, {wit("pods"), 2, {wit(""), wit("b")}, false, true}};
+  } notifications[] = {{wit("pods"), 0, {wit("ns"), wit("a")}, true, false}, {wit("pods"), 2, {wit(""), wit("b")}, false, true}};
   ph_test_change(NULL, "{\"x\":\"y\"}");
   ph_test_change("{}", NULL);
-  const uint8_t *answer = ph_run_observe(watch_changes, told, 2, 1);
+  const uint8_t *answer = ph_run_observe(watch_changes, notifications, 2, 1);
   PH_CHECK(answer[0] == 1 && answer[sizeof(void *)] == 1);
   PH_CHECK(ph_test_open() == 0);
 }
@@ -166,17 +166,17 @@ static void the_descriptor_has_only_the_declared_fields(void) {
 static void create_or_update_writes_only_differences(void) {
   ph_object *present = ph_test_object(
     "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"a\",\"uid\":\"1\"},\"data\":{\"k/~\":\"\\u003c\"},\"list\":[{\"x\":1,\"y\":2}]}");
-  ph_change_made made;
+  ph_change_made change;
   ph_object *result;
-  PH_CHECK(ph_create_or_update(present, "{ \"data\": {\"k/~\": \"<\"}, \"list\" : [ {\"x\": 1} ] }", &made, &result) == PH_OK);
-  PH_CHECK(made == PH_UNCHANGED && result == present);
+  PH_CHECK(ph_create_or_update(present, "{ \"data\": {\"k/~\": \"<\"}, \"list\" : [ {\"x\": 1} ] }", &change, &result) == PH_OK);
+  PH_CHECK(change == PH_UNCHANGED && result == present);
   PH_CHECK_TEXT(ph_test_done(), "");
   const char *const differing[] = {"{\"data\":{\"k\":\"<\"}}", "{\"list\":[]}", "{\"list\":[{\"x\":1},{}]}", "{\"list\":[{\"x\":\"1\"}]}", "{\"kind\":null}"};
   for (size_t i = 0; i < sizeof differing / sizeof *differing; i++) {
-    PH_CHECK(ph_create_or_update(present, differing[i], &made, NULL) == PH_OK && made == PH_UPDATED);
+    PH_CHECK(ph_create_or_update(present, differing[i], &change, NULL) == PH_OK && change == PH_UPDATED);
   }
   PH_CHECK(strstr(ph_test_done(), "patch ConfigMap a merge {\"list\":[]}\n"));
-  PH_CHECK(ph_create_or_update(NULL, "{}", &made, NULL) == PH_OK && made == PH_CREATED);
+  PH_CHECK(ph_create_or_update(NULL, "{}", &change, NULL) == PH_OK && change == PH_CREATED);
 }
 
 static ph_outcome work(ph_phase phase, ph_object *object, void *context) {

@@ -126,18 +126,18 @@ func (f fake) CacheHasSynced(watch string) bool {
 }
 
 func (f fake) ClientGet(target host.Type, key host.Key, _ string) (host.Object, *host.APIError) {
-	where := idIn(target, key)
-	if manifest, ok := f.objects[where]; ok {
+	objectID := idIn(target, key)
+	if manifest, ok := f.objects[objectID]; ok {
 		return hold(manifest), nil
 	}
-	return nil, notFound(where)
+	return nil, notFound(objectID)
 }
 
 func (f fake) ClientList(target host.Type, options host.ListOptions) ([]host.Object, string, *host.APIError) {
 	var found []map[string]any
-	for where, manifest := range f.objects {
-		inNamespace := options.Namespace == "" || where.key.Namespace == options.Namespace
-		if where.kind == kindOf(target) && inNamespace && selects(options.LabelSelector, manifest) {
+	for objectID, manifest := range f.objects {
+		inNamespace := options.Namespace == "" || objectID.key.Namespace == options.Namespace
+		if objectID.kind == kindOf(target) && inNamespace && selects(options.LabelSelector, manifest) {
 			found = append(found, manifest)
 		}
 	}
@@ -154,12 +154,12 @@ func (f fake) ClientCreate(manifest, subresource string) (host.Object, *host.API
 	if err != nil {
 		return nil, invalid(err)
 	}
-	where := idOf(created)
-	if _, ok := f.objects[where]; ok && subresource == "" {
-		err := pilothouse_controller_types.MakeApiErrorAlreadyExists(fmt.Sprintf("%s %s", where.kind, where.key))
+	objectID := idOf(created)
+	if _, ok := f.objects[objectID]; ok && subresource == "" {
+		err := pilothouse_controller_types.MakeApiErrorAlreadyExists(fmt.Sprintf("%s %s", objectID.kind, objectID.key))
 		return nil, &err
 	}
-	return f.write("create", where, subresource, created)
+	return f.write("create", objectID, subresource, created)
 }
 
 func (f fake) ClientUpdate(manifest, subresource string) (host.Object, *host.APIError) {
@@ -167,10 +167,10 @@ func (f fake) ClientUpdate(manifest, subresource string) (host.Object, *host.API
 	if err != nil {
 		return nil, invalid(err)
 	}
-	where := idOf(updated)
-	stored, ok := f.objects[where]
+	objectID := idOf(updated)
+	stored, ok := f.objects[objectID]
 	if !ok {
-		return nil, notFound(where)
+		return nil, notFound(objectID)
 	}
 	if apiErr := checkVersion(stored, updated); apiErr != nil {
 		return nil, apiErr
@@ -182,18 +182,18 @@ func (f fake) ClientUpdate(manifest, subresource string) (host.Object, *host.API
 	} else if _, ok := stored["status"]; ok {
 		updated["status"] = stored["status"]
 	}
-	return f.write("update", where, subresource, updated)
+	return f.write("update", objectID, subresource, updated)
 }
 
 func (f fake) ClientPatch(target host.Type, key host.Key, kind host.PatchType, body, subresource string) (host.Object, *host.APIError) {
-	where := idIn(target, key)
-	stored, ok := f.objects[where]
+	objectID := idIn(target, key)
+	stored, ok := f.objects[objectID]
 	isApply := kind.Tag() == pilothouse_controller_client.PatchType_Apply
 	switch {
 	case !isApply && kind.Tag() != pilothouse_controller_client.PatchType_Merge:
 		panic("sdktest supports merge patches and server-side apply, but no JSON or strategic patches")
 	case !ok && !isApply:
-		return nil, notFound(where)
+		return nil, notFound(objectID)
 	case !ok:
 		stored = map[string]any{"apiVersion": target.ApiVersion, "kind": target.Kind}
 	default:
@@ -210,14 +210,14 @@ func (f fake) ClientPatch(target host.Type, key host.Key, kind host.PatchType, b
 	if isApply {
 		verb = "apply"
 	}
-	return f.write(verb, where, subresource, merge(stored, change).(map[string]any))
+	return f.write(verb, objectID, subresource, merge(stored, change).(map[string]any))
 }
 
 func (f fake) ClientDelete(target host.Type, key host.Key, options host.DeleteOptions) *host.APIError {
-	where := idIn(target, key)
-	stored, ok := f.objects[where]
+	objectID := idIn(target, key)
+	stored, ok := f.objects[objectID]
 	if !ok {
-		return notFound(where)
+		return notFound(objectID)
 	}
 	metadata := object(stored, "metadata")
 	if options.Uid != "" && options.Uid != text(metadata, "uid") ||
@@ -227,9 +227,9 @@ func (f fake) ClientDelete(target host.Type, key host.Key, options host.DeleteOp
 	if apiErr := f.takeFailure(); apiErr != nil {
 		return apiErr
 	}
-	f.Written = append(f.Written, fmt.Sprintf("delete %s %s", where.kind, where.key))
+	f.Written = append(f.Written, fmt.Sprintf("delete %s %s", objectID.kind, objectID.key))
 	if len(list(metadata, "finalizers")) == 0 {
-		delete(f.objects, where)
+		delete(f.objects, objectID)
 		return nil
 	}
 	metadata["deletionTimestamp"] = time.Now().UTC().Format(time.RFC3339)
@@ -237,11 +237,11 @@ func (f fake) ClientDelete(target host.Type, key host.Key, options host.DeleteOp
 	return nil
 }
 
-func (f fake) write(verb string, where id, subresource string, manifest map[string]any) (host.Object, *host.APIError) {
+func (f fake) write(verb string, objectID id, subresource string, manifest map[string]any) (host.Object, *host.APIError) {
 	if apiErr := f.takeFailure(); apiErr != nil {
 		return nil, apiErr
 	}
-	line := fmt.Sprintf("%s %s %s", verb, where.kind, where.key)
+	line := fmt.Sprintf("%s %s %s", verb, objectID.kind, objectID.key)
 	if subresource != "" {
 		line += " " + subresource
 	}
@@ -307,8 +307,8 @@ func checkVersion(stored, changed map[string]any) *host.APIError {
 	return nil
 }
 
-func notFound(where id) *host.APIError {
-	err := pilothouse_controller_types.MakeApiErrorNotFound(fmt.Sprintf("%s %s", where.kind, where.key))
+func notFound(objectID id) *host.APIError {
+	err := pilothouse_controller_types.MakeApiErrorNotFound(fmt.Sprintf("%s %s", objectID.kind, objectID.key))
 	return &err
 }
 

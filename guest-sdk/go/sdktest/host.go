@@ -133,17 +133,17 @@ func (h *Host) Context() *sdk.Context {
 func (h *Host) store(manifest map[string]any) map[string]any {
 	h.version++
 	metadata := object(manifest, "metadata")
-	where := idOf(manifest)
-	if present, ok := h.objects[where]; ok {
+	objectID := idOf(manifest)
+	if present, ok := h.objects[objectID]; ok {
 		metadata["uid"] = object(present, "metadata")["uid"]
 	}
 	if text(metadata, "uid") == "" {
 		metadata["uid"] = "uid-" + strconv.Itoa(h.version)
 	}
 	metadata["resourceVersion"] = strconv.Itoa(h.version)
-	h.objects[where] = manifest
+	h.objects[objectID] = manifest
 	if text(metadata, "deletionTimestamp") != "" && len(list(metadata, "finalizers")) == 0 {
-		delete(h.objects, where)
+		delete(h.objects, objectID)
 	}
 	return manifest
 }

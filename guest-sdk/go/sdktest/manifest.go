@@ -17,8 +17,8 @@ func parse(text string) (map[string]any, error) {
 	if err := decoder.Decode(&manifest); err != nil {
 		return nil, err
 	}
-	where := idOf(manifest)
-	if where.kind.APIVersion == "" || where.kind.Kind == "" || where.key.Name == "" {
+	objectID := idOf(manifest)
+	if objectID.kind.APIVersion == "" || objectID.kind.Kind == "" || objectID.key.Name == "" {
 		return nil, errors.New("an object needs apiVersion, kind and metadata.name")
 	}
 	return manifest, nil

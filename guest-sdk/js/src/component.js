@@ -9,7 +9,7 @@ import { Notification } from "./notification.js";
 import { witDelay } from "./number.js";
 import { KubeObject } from "./object.js";
 import { isPlugin, refuseAsync } from "./plugin.js";
-import { errorText, withPlaces } from "./stack.js";
+import { errorText, withPositions } from "./stack.js";
 
 const HEADER = { apiVersion: "pilothouse.dev/v1alpha1", kind: "Plugin" };
 
@@ -37,36 +37,36 @@ function describe(plugin, config) {
   }
 }
 
-function reconcile(plugin, request) {
-  const told = {
-    ...request,
-    key: ObjectKey.of(request.key),
-    extra: Object.fromEntries(request.extra.map(({ key, value }) => [key, value])),
+function reconcile(plugin, witRequest) {
+  const request = {
+    ...witRequest,
+    key: ObjectKey.of(witRequest.key),
+    extra: Object.fromEntries(witRequest.extra.map(({ key, value }) => [key, value])),
   };
   try {
-    return outcome(plugin.reconcile(new Context(told), told));
+    return outcome(plugin.reconcile(new Context(request), request));
   } catch (error) {
     throw failure(error);
   }
 }
 
-function outcome(answer) {
-  refuseAsync("reconcile", answer);
-  if (answer === undefined || answer === null) return { tag: "done" };
-  if (answer.requeueAfter === undefined) {
-    throw new TypeError(`reconcile must return nothing or { requeueAfter: milliseconds }, not ${JSON.stringify(answer)}`);
+function outcome(returned) {
+  refuseAsync("reconcile", returned);
+  if (returned === undefined || returned === null) return { tag: "done" };
+  if (returned.requeueAfter === undefined) {
+    throw new TypeError(`reconcile must return nothing or { requeueAfter: milliseconds }, not ${JSON.stringify(returned)}`);
   }
-  return { tag: "requeue-after", val: witDelay(answer.requeueAfter) };
+  return { tag: "requeue-after", val: witDelay(returned.requeueAfter) };
 }
 
-function observe(plugin, notifications, batch) {
-  const told = notifications.map((notification, position) => new Notification(notification, batch, position));
+function observe(plugin, witNotifications, batch) {
+  const notifications = witNotifications.map((notification, position) => new Notification(notification, batch, position));
   try {
-    refuseAsync("observe", plugin.observe(new Context(), told));
+    refuseAsync("observe", plugin.observe(new Context(), notifications));
   } catch (error) {
     if (isDeliberate(error) || error instanceof ApiError) throw failure(error);
     // The observer's state may be inconsistent. A new instance receives all objects again.
-    throw withPlaces(error);
+    throw withPositions(error);
   } finally {
     batch[Symbol.dispose]?.();
   }
@@ -86,7 +86,7 @@ function values(plugin, index, object) {
     }
     return typeof found === "string" ? [found] : Array.from(found, String);
   } catch (error) {
-    throw withPlaces(error);
+    throw withPositions(error);
   }
 }
 

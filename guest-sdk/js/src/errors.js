@@ -108,6 +108,6 @@ export function asking(request) {
 
 function describeRule({ apiGroups, resources, verbs, namespaces }) {
   const groups = apiGroups.map((group) => (group === "" ? "the core group" : group)).join(", ");
-  const place = namespaces.length === 0 ? "" : ` in ${namespaces.join(", ")}`;
-  return `${verbs.join(", ")} on ${resources.join(", ")} of ${groups}${place}`;
+  const suffix = namespaces.length === 0 ? "" : ` in ${namespaces.join(", ")}`;
+  return `${verbs.join(", ")} on ${resources.join(", ")} of ${groups}${suffix}`;
 }

@@ -13,13 +13,13 @@ import { ObjectKey } from "./key.js";
  */
 export function run(object, name, { apply, cleanup }) {
   const { finalizers = [], deletionTimestamp } = object.metadata;
-  const held = finalizers.includes(name);
+  const hasFinalizer = finalizers.includes(name);
   if (deletionTimestamp === undefined) {
-    if (!held) change(object, [...finalizers, name]);
+    if (!hasFinalizer) change(object, [...finalizers, name]);
     return apply();
   }
   // The object is being deleted without this finalizer: no new work may be started.
-  if (!held) return undefined;
+  if (!hasFinalizer) return undefined;
   const outcome = cleanup();
   change(object, finalizers.filter((present) => present !== name));
   return outcome;

@@ -6,18 +6,18 @@ export class Notification {
   #batch;
   #position;
 
-  constructor(told, batch, position) {
+  constructor(notification, batch, position) {
     this.#batch = batch;
     this.#position = position;
     /** The name of the watch in the descriptor. */
-    this.watch = told.watch;
+    this.watch = notification.watch;
     /** `added`, `updated`, `deleted` or `resync`. */
-    this.change = told.change;
-    this.key = ObjectKey.of(told.key);
+    this.change = notification.change;
+    this.key = ObjectKey.of(notification.key);
     /** Whether this `added` replays an object that existed before this instance started to observe. */
-    this.initial = told.initial;
+    this.initial = notification.initial;
     /** Whether the watch missed this `deleted`, so that the last known state may be older than the object's final state. */
-    this.finalStateUnknown = told.finalStateUnknown;
+    this.finalStateUnknown = notification.finalStateUnknown;
   }
 
   /** Returns the object before the change: undefined for an addition, the last known state for a deletion. */

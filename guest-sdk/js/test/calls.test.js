@@ -46,11 +46,11 @@ test("a thrown error is retried with its text and location, a Retry with its tex
 });
 
 test("the request has its key and extra", () => {
-  let told;
-  const host = fakeHost(reconciler((_, request) => { told = request; }));
+  let received;
+  const host = fakeHost(reconciler((_, request) => { received = request; }));
   host.reconcile("maps", WEB, { reasons: ["created", "retry"], attempt: 3 });
-  assert.equal(`${told.key}`, "default/web");
-  assert.deepEqual([told.watch, told.attempt, told.reasons, told.extra], ["maps", 3, ["created", "retry"], {}]);
+  assert.equal(`${received.key}`, "default/web");
+  assert.deepEqual([received.watch, received.attempt, received.reasons, received.extra], ["maps", 3, ["created", "retry"], {}]);
 });
 
 test("describe returns the document, or rejects the config", () => {
@@ -97,8 +97,8 @@ test("an observer receives notifications in order, with both states", () => {
   const plugin = definePlugin({
     describe: { name: "watcher", version: "1", watches: [{ ...CONFIG_MAPS, notify: true }] },
     observe(_, notifications) {
-      for (const told of notifications) {
-        seen.push(`${told}: ${told.before()?.text("/data/value")} -> ${told.field("/data/value")} ${told.initial}`);
+      for (const received of notifications) {
+        seen.push(`${received}: ${received.before()?.text("/data/value")} -> ${received.field("/data/value")} ${received.initial}`);
       }
     },
   });

@@ -82,16 +82,16 @@ class FakeHost {
   }
 
   /** Delivers notifications to the observer. Each has `watch`, and the object `before`, `after`, or both. */
-  observe(...told) {
-    const notifications = told.map(({ watch, before, after, initial = false, finalStateUnknown = false }) => {
+  observe(...changes) {
+    const notifications = changes.map(({ watch, before, after, initial = false, finalStateUnknown = false }) => {
       const change = before === undefined ? "added" : after === undefined ? "deleted" : "updated";
       const { namespace, name } = ObjectKey.of(after ?? before);
       return { watch, change, key: { namespace, name }, initial, finalStateUnknown };
     });
     const batch = {
-      before: (position) => this.#handles.of(told[position]?.before),
-      after: (position) => this.#handles.of(told[position]?.after),
-      afterField: (position, pointer) => json(at(told[position]?.after, pointer)),
+      before: (position) => this.#handles.of(changes[position]?.before),
+      after: (position) => this.#handles.of(changes[position]?.after),
+      afterField: (position, pointer) => json(at(changes[position]?.after, pointer)),
     };
     this.#component.observe.observe(notifications, batch);
   }

@@ -19,12 +19,12 @@ export class Store {
     stored.metadata.uid ??= `uid-${this.#version}`;
     this.#version += 1;
     stored.metadata.resourceVersion = `${this.#version}`;
-    this.#objects.set(place(stored, ObjectKey.of(stored)), stored);
+    this.#objects.set(slot(stored, ObjectKey.of(stored)), stored);
     return stored;
   }
 
   find(type, key) {
-    return this.#objects.get(place(type, key));
+    return this.#objects.get(slot(type, key));
   }
 
   /** Like `find`, but throws `not-found`. */
@@ -67,7 +67,7 @@ export class Store {
   /** Removes an object whose deletion was requested, once it has no finalizers. */
   #replace(object) {
     if (object.metadata.deletionTimestamp === undefined || object.metadata.finalizers?.length > 0) return this.put(object);
-    this.#objects.delete(place(object, ObjectKey.of(object)));
+    this.#objects.delete(slot(object, ObjectKey.of(object)));
     return object;
   }
 
@@ -77,11 +77,11 @@ export class Store {
       throw refusal("conflict", { message: "a precondition does not hold", resourceVersion: metadata.resourceVersion });
     }
     if (metadata.finalizers?.length > 0) metadata.deletionTimestamp = "2026-01-01T00:00:00Z";
-    else this.#objects.delete(place(type, key));
+    else this.#objects.delete(slot(type, key));
   }
 }
 
-function place({ apiVersion, kind }, key) {
+function slot({ apiVersion, kind }, key) {
   return `${apiVersion} ${kind} ${ObjectKey.of(key)}`;
 }
 
