@@ -1,7 +1,7 @@
-"""Rolls a Deployment out when a ConfigMap that its Pods use has changed.
+"""Rolls out a Deployment when a ConfigMap changes that its Pods use.
 
-Pods read a ConfigMap when they start. The plugin puts a hash of all the ConfigMaps that a Deployment's Pod template refers to into an annotation of
-that template; another hash is another template, and Kubernetes rolls it out. It concerns Deployments with the label
+Pods read a ConfigMap when they start. The plugin sets an annotation of the Pod template to a hash of all ConfigMaps that the template refers to.
+A different hash changes the template, so Kubernetes rolls out the Deployment. The plugin handles Deployments with the label
 `configmap-rollout: enabled`.
 """
 
@@ -22,38 +22,38 @@ deployments = plugin.watch(
     "Deployment",
     labels="configmap-rollout=enabled",
     trigger=trigger.ITSELF,
-    predicate="generationChanged()",  # Not every status.
+    predicate="generationChanged()",  # Ignores changes of the status.
     indexes={"byConfigMap": index.computed()},
 )
-# A change of a ConfigMap is work for the Deployments that are found under its key.
+# A change of a ConfigMap queues the Deployments that are listed under its key.
 configmaps = plugin.watch("configmaps", "v1", "ConfigMap", trigger=trigger.index(deployments, "byConfigMap"))
 plugin.writes("apps", "deployments", "patch")
 
 
 @plugin.index("byConfigMap")
 def by_config_map(deployment: Object) -> list[str]:
-    """The keys of the ConfigMaps that it uses."""
+    """Returns the keys of the ConfigMaps that the Deployment uses."""
     return [str(deployment.key.sibling(name)) for name in references(deployment)]
 
 
-@plugin.reconcile("deployments")
+@plugin.reconcile(deployments)
 def reconcile(request: Request) -> None:
     deployment = deployments.get(request.key)
     if deployment is None or deployment.is_being_deleted:
         return
     names = references(deployment)
-    wanted = hash_of(request, names) if names else None
-    if deployment.text(POINTER) == wanted:
+    desired = hash_of(request, names) if names else None
+    if deployment.text(POINTER) == desired:
         return
-    metadata = {"annotations": {ANNOTATION: wanted}}  # None takes it away.
+    metadata = {"annotations": {ANNOTATION: desired}}  # None removes the annotation.
     client.patch("apps/v1", "Deployment", request.key, {"spec": {"template": {"metadata": metadata}}})
-    log.info("rolled out", configmaps=",".join(names), hash=wanted)
-    note = f"Its ConfigMaps have changed: {', '.join(names)}" if names else "It uses no ConfigMap any more"
+    log.info("rolled out", configmaps=",".join(names), hash=desired)
+    note = f"ConfigMaps changed: {', '.join(names)}" if names else "The Deployment no longer uses ConfigMaps"
     events.normal(deployment, "ConfigMapsChanged", "RollOut", note)
 
 
 def hash_of(request: Request, names: list[str]) -> str:
-    """Of what the ConfigMaps hold, whatever their metadata. One that is not there counts too: when it comes, it is a change."""
+    """Returns a hash of the ConfigMaps' contents, without their metadata. A missing ConfigMap is part of it, so that its creation is a change."""
     digest = hashlib.sha256()
     for name in names:
         found = configmaps.get(request.key.sibling(name))
@@ -63,12 +63,12 @@ def hash_of(request: Request, names: list[str]) -> str:
 
 
 def references(deployment: Object) -> list[str]:
-    """The names of the ConfigMaps that the Pod template refers to, in order."""
+    """Returns the names of the ConfigMaps that the Pod template refers to, sorted."""
     return sorted(set(references_of(deployment.field("/spec/template/spec", {}))))
 
 
 def references_of(pod: Manifest) -> Iterator[str]:
-    """From environment and volumes; a projected volume has several sources."""
+    """Yields the names of the ConfigMaps in environment variables and volumes. A projected volume has several sources."""
     for container in pod.get("initContainers", []) + pod.get("containers", []):
         for variable in container.get("env", []):
             yield from name_in(variable.get("valueFrom", {}).get("configMapKeyRef"))
@@ -81,6 +81,6 @@ def references_of(pod: Manifest) -> Iterator[str]:
 
 
 def name_in(reference: dict[str, Any] | None) -> Iterator[str]:
-    """The name of a reference that may not be there."""
+    """Yields the name of an optional reference."""
     if reference and reference.get("name"):
         yield reference["name"]

@@ -1,4 +1,4 @@
-"""The controller against a host in memory: python -m unittest"""
+"""Runs the controller against an in-memory host: python -m unittest"""
 
 import copy
 import unittest
@@ -48,27 +48,27 @@ class RolloutTest(unittest.TestCase):
         self.host.add({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
     def rolled_out(self):
-        """Reconciles, and answers the hash."""
+        """Reconciles, and returns the hash."""
         self.host.reconcile("deployments", KEY)
         metadata = self.host.get("apps/v1", "Deployment", KEY)["spec"]["template"]["metadata"]
         self.assertEqual(metadata["labels"], {"app": "web"})
         return metadata.get("annotations", {}).get(controller.ANNOTATION)
 
-    def test_every_way_to_refer_to_a_config_map_is_indexed_and_nothing_else(self):
+    def test_every_kind_of_reference_to_a_config_map_is_indexed(self):
         values = self.host.index_values("byConfigMap", self.deployment(POD))
         self.assertEqual(
             values, ["default/from-env", "default/from-init", "default/from-projected", "default/from-volume"]
         )
 
-    def test_each_of_them_counts(self):
+    def test_each_referenced_config_map_changes_the_hash(self):
         self.deployment(POD)
-        seen = {self.rolled_out()}
+        hashes = {self.rolled_out()}
         for name in ("from-env", "from-init", "from-projected", "from-volume"):
             self.config_map(name, {"key": "value"})
-            seen.add(self.rolled_out())
-        self.assertEqual(len(seen), 5)
+            hashes.add(self.rolled_out())
+        self.assertEqual(len(hashes), 5)
 
-    def test_what_does_not_reach_the_pods_changes_nothing(self):
+    def test_changes_that_do_not_reach_the_pods_write_nothing(self):
         self.deployment(POD)
         self.config_map("from-env", {"b": "1", "a": "2"})
         before = self.rolled_out()

@@ -1,7 +1,7 @@
-// Foo → Deployment: the controller that Kubernetes' own documentation teaches with, as a plugin in Go.
+// A controller that runs a Deployment for every Foo: the sample controller of the Kubernetes documentation, as a plugin in Go.
 //
-// A Foo names a Deployment and says how many replicas it has. The plugin creates that Deployment, repairs it when somebody changes it,
-// creates it again when somebody deletes it, and reports how many replicas are available.
+// A Foo names a Deployment and its number of replicas. The plugin creates the Deployment, reverts changes to it, recreates it when it
+// is deleted, and reports the number of available replicas.
 package main
 
 import (
@@ -14,8 +14,14 @@ import (
 	"pilothouse.dev/sdk/reconcile"
 )
 
-// What every Deployment runs. Try it: change this line, build again, and watch the new version of the plugin roll it out to every Foo.
+// image is what every Deployment runs. Change it and build again: the new version of the plugin rolls it out to every Foo.
 const image = "nginx:1.29"
+
+// The names of the watches.
+const (
+	foos        = "foos"
+	deployments = "deployments"
+)
 
 //go:embed crd.json
 var crd []byte
@@ -29,13 +35,14 @@ func main() {}
 
 func describe(sdk.Config) (sdk.Plugin, error) {
 	return sdk.Plugin{
-		Name:    "sample-controller",
+		Name:    "sample-controller-go",
 		Version: "0.1.0",
 		Summary: "Runs a Deployment for every Foo",
 		CRDs:    []any{json.RawMessage(crd)},
 		Watches: []sdk.Watch{
-			{Name: "foos", APIVersion: "samplecontroller.k8s.io/v1alpha1", Kind: "Foo", Trigger: sdk.Self()},
-			{Name: "deployments", APIVersion: "apps/v1", Kind: "Deployment", Trigger: sdk.Owner("foos")},
+			// The predicate ignores changes of a Foo's status, which this plugin writes itself.
+			{Name: foos, APIVersion: "samplecontroller.k8s.io/v1alpha1", Kind: "Foo", Trigger: sdk.Self(), Predicate: "generationChanged()"},
+			{Name: deployments, APIVersion: "apps/v1", Kind: "Deployment", Trigger: sdk.Owner(foos)},
 		},
 		Writes: []sdk.WriteRule{
 			sdk.Writes("apps", "deployments", "create", "update"),
@@ -46,18 +53,18 @@ func describe(sdk.Config) (sdk.Plugin, error) {
 
 type controller struct{}
 
-// Reconcile brings the Deployment of one Foo to what the Foo says.
+// Reconcile brings the Deployment of one Foo to its desired state.
 func (controller) Reconcile(ctx *sdk.Context, req sdk.Request) (sdk.Result, error) {
-	object := ctx.Cache("foos").Get(req.Key)
+	object := ctx.Cache(foos).Get(req.Key)
 	if object == nil || object.IsBeingDeleted() {
-		return sdk.Result{}, nil // Its Deployment goes with it, by the owner reference.
+		return sdk.Result{}, nil // The garbage collector deletes its Deployment.
 	}
 	var foo Foo
 	if err := object.Decode(&foo); err != nil {
 		return sdk.Result{}, err
 	}
 	key := req.Key.Sibling(foo.Spec.DeploymentName)
-	present := ctx.Cache("deployments").Get(key)
+	present := ctx.Cache(deployments).Get(key)
 	if present != nil && !present.IsControlledBy(object) {
 		note := fmt.Sprintf("Deployment %s already exists and is not managed by Foo %s", key, req.Key)
 		ctx.Events().Warning(object, "ErrResourceExists", "Sync", note)
@@ -65,25 +72,25 @@ func (controller) Reconcile(ctx *sdk.Context, req sdk.Request) (sdk.Result, erro
 	}
 	deployment := newDeployment(&foo, sdk.ControllerReference(object))
 	change, err := sdk.CreateOrUpdate(ctx, present, deployment, func() error {
-		repair(deployment, &foo)
+		setDesiredState(deployment, &foo)
 		return nil
 	})
 	if err != nil {
 		return sdk.Result{}, err
 	}
-	reported, err := report(ctx, &foo, deployment)
+	statusChanged, err := updateStatus(ctx, &foo, deployment)
 	if err != nil {
 		return sdk.Result{}, err
 	}
-	if change != sdk.WasUnchanged || reported {
+	if change != sdk.WasUnchanged || statusChanged {
 		slog.Info("synced", "deployment", key, "change", change)
 		ctx.Events().Normal(object, "Synced", "Sync", "Foo synced successfully")
 	}
 	return sdk.Result{}, nil
 }
 
-// repair brings what the Foo decides to what it says, and leaves the rest to others.
-func repair(deployment *Deployment, foo *Foo) {
+// setDesiredState sets the fields that the Foo determines, and leaves the others as they are.
+func setDesiredState(deployment *Deployment, foo *Foo) {
 	if foo.Spec.Replicas != nil {
 		deployment.Spec.Replicas = foo.Spec.Replicas
 	}
@@ -95,8 +102,8 @@ func repair(deployment *Deployment, foo *Foo) {
 	}
 }
 
-// report writes the status when it differs, and says whether it did.
-func report(ctx *sdk.Context, foo *Foo, deployment *Deployment) (bool, error) {
+// updateStatus updates the Foo's status if it differs, and returns whether it did.
+func updateStatus(ctx *sdk.Context, foo *Foo, deployment *Deployment) (bool, error) {
 	available := deployment.Status.AvailableReplicas
 	if foo.Status != nil && foo.Status.AvailableReplicas == available {
 		return false, nil

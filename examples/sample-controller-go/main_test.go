@@ -25,28 +25,28 @@ func host(t *testing.T, replicas int) *sdktest.Host {
 
 func reconcileFoo(t *testing.T, h *sdktest.Host) {
 	t.Helper()
-	if _, err := h.Reconcile(controller{}, "foos", fooKey); err != nil {
+	if _, err := h.Reconcile(controller{}, foos, fooKey); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestAFooGetsADeploymentThatItControls(t *testing.T) {
+func TestFooGetsADeploymentThatItControls(t *testing.T) {
 	h := host(t, 2)
 	reconcileFoo(t, h)
-	var made Deployment
-	if !h.Get(deployment, webKey, &made) || *made.Spec.Replicas != 2 || !*made.Metadata.OwnerReferences[0].Controller {
-		t.Errorf("%+v", made)
+	var created Deployment
+	if !h.Get(deployment, webKey, &created) || *created.Spec.Replicas != 2 || !*created.Metadata.OwnerReferences[0].Controller {
+		t.Errorf("%+v", created)
 	}
 	if !slices.Equal(h.Events, []string{"Normal Synced default/example: Foo synced successfully"}) {
 		t.Error(h.Events)
 	}
 	reconcileFoo(t, h)
 	if len(h.Written) != 2 {
-		t.Errorf("the second run writes again: %v", h.Written)
+		t.Errorf("the second reconcile wrote again: %v", h.Written)
 	}
 }
 
-func TestDriftIsRepairedAndNothingElseIsTouched(t *testing.T) {
+func TestChangedReplicasAreRevertedAndOtherFieldsAreKept(t *testing.T) {
 	h := host(t, 2)
 	reconcileFoo(t, h)
 	ctx := h.Context()
@@ -55,7 +55,7 @@ func TestDriftIsRepairedAndNothingElseIsTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 	reconcileFoo(t, h)
-	repaired := ctx.Cache("deployments").Get(webKey)
+	repaired := ctx.Cache(deployments).Get(webKey)
 	replicas, _ := repaired.Text("/spec/replicas")
 	paused, _ := repaired.Text("/spec/paused")
 	if replicas != "2" || paused != "true" {
@@ -63,10 +63,10 @@ func TestDriftIsRepairedAndNothingElseIsTouched(t *testing.T) {
 	}
 }
 
-func TestADeploymentOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestDeploymentOfAnotherOwnerIsNotChanged(t *testing.T) {
 	h := host(t, 2)
 	h.Put(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"default"},"spec":{"replicas":5}}`)
-	_, err := h.Reconcile(controller{}, "foos", fooKey)
+	_, err := h.Reconcile(controller{}, foos, fooKey)
 	if err == nil || len(h.Written) != 0 || len(h.Events) != 1 || !strings.HasPrefix(h.Events[0], "Warning ErrResourceExists") {
 		t.Errorf("%v %v %v", err, h.Written, h.Events)
 	}

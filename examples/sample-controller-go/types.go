@@ -2,24 +2,25 @@ package main
 
 import "pilothouse.dev/sdk"
 
-// Foo is what the user asks for, and what is there.
+// Foo names a Deployment and its number of replicas.
 type Foo struct {
 	sdk.TypeMeta
 	Metadata sdk.ObjectMeta `json:"metadata"`
 	Spec     struct {
 		DeploymentName string `json:"deploymentName"`
-		// 1 when not given.
+		// The number of replicas; 1 by default.
 		Replicas *int32 `json:"replicas,omitempty"`
 	} `json:"spec"`
 	Status *FooStatus `json:"status,omitempty"`
 }
 
-// FooStatus is what is there.
+// FooStatus is the observed state of a Foo.
 type FooStatus struct {
 	AvailableReplicas int32 `json:"availableReplicas"`
 }
 
-// Deployment is as much of a Deployment as this controller needs. k8s.io/api has all of it, for four times the size of the plugin.
+// Deployment has the fields of a Deployment that this controller needs. With the complete type of k8s.io/api the plugin would be four
+// times as large.
 type Deployment struct {
 	sdk.TypeMeta
 	Metadata sdk.ObjectMeta   `json:"metadata"`
@@ -27,7 +28,7 @@ type Deployment struct {
 	Status   DeploymentStatus `json:"status,omitzero"`
 }
 
-// DeploymentSpec is the wanted state of a Deployment.
+// DeploymentSpec is the desired state of a Deployment.
 type DeploymentSpec struct {
 	Replicas *int32   `json:"replicas,omitempty"`
 	Selector Selector `json:"selector"`
@@ -39,7 +40,7 @@ type DeploymentSpec struct {
 	} `json:"template"`
 }
 
-// Selector says which Pods belong to a Deployment.
+// Selector selects the Pods of a Deployment.
 type Selector struct {
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
 }
@@ -50,7 +51,7 @@ type Container struct {
 	Image string `json:"image"`
 }
 
-// DeploymentStatus is what there is of a Deployment.
+// DeploymentStatus is the observed state of a Deployment.
 type DeploymentStatus struct {
 	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
 }

@@ -1,29 +1,36 @@
-"""Foo → Deployment: the controller that Kubernetes' own documentation teaches with, as a plugin.
+"""A controller that runs a Deployment for every Foo: the sample controller of the Kubernetes documentation, as a plugin.
 
-A Foo names a Deployment and says how many replicas it has. The plugin creates that Deployment, repairs it when somebody changes it, creates it
-again when somebody deletes it, and reports how many replicas are available.
+A Foo names a Deployment and its number of replicas. The plugin creates the Deployment, reverts changes to it, recreates it when it is
+deleted, and reports the number of available replicas.
 """
 
 from crd import FOO
 from pilothouse import Manifest, Plugin, Request, Retry, client, events, log, trigger
 from pilothouse.owner import controller_owner_ref, is_controlled_by
 
-#: What every Deployment runs. Try it: change this line, build again, and watch the new version of the plugin roll it out to every Foo.
+#: The image that every Deployment runs. Change it and build again: the new version of the plugin rolls it out to every Foo.
 IMAGE = "nginx:1.29"
 
 plugin = Plugin("sample-controller-python", "0.1.0", summary="Runs a Deployment for every Foo")
 plugin.crd(FOO)
-foos = plugin.watch("foos", "samplecontroller.k8s.io/v1alpha1", "Foo", trigger=trigger.ITSELF)
+foos = plugin.watch(
+    "foos",
+    "samplecontroller.k8s.io/v1alpha1",
+    "Foo",
+    trigger=trigger.ITSELF,
+    # Ignores changes of a Foo's status, which this plugin writes itself.
+    predicate="generationChanged()",
+)
 deployments = plugin.watch("deployments", "apps/v1", "Deployment", trigger=trigger.owner(foos))
 plugin.writes("apps", "deployments", "create", "update")
 plugin.writes("samplecontroller.k8s.io", "foos/status", "update")
 
 
-@plugin.reconcile("foos")
+@plugin.reconcile(foos)
 def reconcile(request: Request) -> None:
     found = foos.get(request.key)
     if found is None or found.is_being_deleted:
-        return  # Its Deployment goes with it, by the owner reference.
+        return  # The garbage collector deletes its Deployment.
     foo = found.json()
     key = request.key.sibling(foo["spec"]["deploymentName"])
     present = deployments.get(key)
@@ -34,16 +41,16 @@ def reconcile(request: Request) -> None:
     deployment, change = client.create_or_update(
         present,
         absent=lambda: new_deployment(foo),
-        mutate=lambda deployment: repair(deployment, foo),
+        mutate=lambda deployment: set_desired_state(deployment, foo),
     )
-    reported = report(foo, deployment)
-    if reported or change != client.Change.UNCHANGED:
+    status_changed = update_status(foo, deployment)
+    if status_changed or change != client.Change.UNCHANGED:
         log.info("synced", deployment=key, change=change)
         events.normal(found, "Synced", "Sync", "Foo synced successfully")
 
 
-def repair(deployment: Manifest, foo: Manifest) -> None:
-    """Brings what the Foo decides to what it says, and leaves the rest to others."""
+def set_desired_state(deployment: Manifest, foo: Manifest) -> None:
+    """Sets the fields that the Foo determines, and leaves the others as they are."""
     if "replicas" in foo["spec"]:
         deployment["spec"]["replicas"] = foo["spec"]["replicas"]
     for container in deployment["spec"]["template"]["spec"]["containers"]:
@@ -51,8 +58,8 @@ def repair(deployment: Manifest, foo: Manifest) -> None:
             container["image"] = IMAGE
 
 
-def report(foo: Manifest, deployment: Manifest) -> bool:
-    """Writes the status when it differs, and says whether it did."""
+def update_status(foo: Manifest, deployment: Manifest) -> bool:
+    """Updates the Foo's status if it differs, and returns whether it did."""
     available = deployment.get("status", {}).get("availableReplicas", 0)
     status = foo.get("status", {})
     if status.get("availableReplicas") == available:
@@ -62,7 +69,7 @@ def report(foo: Manifest, deployment: Manifest) -> bool:
 
 
 def new_deployment(foo: Manifest) -> Manifest:
-    """What a Foo without a Deployment gets."""
+    """Returns the Deployment to create for a Foo."""
     metadata = foo["metadata"]
     labels = {"app": "nginx", "controller": metadata["name"]}
     return {

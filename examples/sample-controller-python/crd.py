@@ -1,15 +1,15 @@
-"""The kind Foo: what the user asks for, and what is there."""
+"""The CustomResourceDefinition of Foo."""
 
 _SPEC = {
     "type": "object",
     "required": ["deploymentName"],
     "properties": {
-        "deploymentName": {"type": "string", "minLength": 1, "description": "The Deployment's name."},
+        "deploymentName": {"type": "string", "minLength": 1, "description": "The name of the Deployment."},
         "replicas": {
             "type": "integer",
             "minimum": 1,
             "maximum": 10,
-            "description": "How many replicas it has; 1 when not given.",
+            "description": "The number of replicas; 1 by default.",
         },
     },
 }
@@ -19,7 +19,7 @@ _STATUS = {
     "properties": {
         "availableReplicas": {
             "type": "integer",
-            "description": "How many replicas of the Deployment are available.",
+            "description": "The number of available replicas of the Deployment.",
         },
     },
 }
@@ -29,7 +29,7 @@ FOO = {
     "kind": "CustomResourceDefinition",
     "metadata": {
         "name": "foos.samplecontroller.k8s.io",
-        # The group *.k8s.io asks for this line; a group of your own does not.
+        # Required for groups below k8s.io; remove this line for a group of your own.
         "annotations": {"api-approved.kubernetes.io": "unapproved, experimental-only"},
     },
     "spec": {

@@ -1,4 +1,4 @@
-"""The controller against a host in memory: python -m unittest"""
+"""Runs the controller against an in-memory host: python -m unittest"""
 
 import unittest
 
@@ -34,27 +34,27 @@ class ControllerTest(unittest.TestCase):
             deployment["spec"]["selector"]["matchLabels"], deployment["spec"]["template"]["metadata"]["labels"]
         )
 
-    def test_drift_of_replicas_and_image_is_repaired_and_nothing_else_is_touched(self):
+    def test_changed_replicas_and_image_are_reverted_and_other_fields_are_kept(self):
         self.foo(replicas=2)
         self.host.reconcile("foos", KEY)
-        wanted = self.host.get(*DEPLOYMENT)
+        desired = self.host.get(*DEPLOYMENT)
         drifted = self.host.get(*DEPLOYMENT)
         drifted["spec"]["replicas"] = 7
         drifted["spec"]["template"]["spec"]["containers"][0]["image"] = "nginx:0.1"
         self.host.add(drifted)
         self.host.reconcile("foos", KEY)
-        self.assertEqual(self.host.get(*DEPLOYMENT)["spec"], wanted["spec"])
+        self.assertEqual(self.host.get(*DEPLOYMENT)["spec"], desired["spec"])
 
-    def test_a_foo_without_a_number_leaves_it_to_others(self):
+    def test_without_replicas_in_the_foo_another_controller_may_set_them(self):
         self.foo()
         self.host.reconcile("foos", KEY)
         scaled = self.host.get(*DEPLOYMENT)
-        scaled["spec"]["replicas"] = 7  # An autoscaler, say.
+        scaled["spec"]["replicas"] = 7  # As an autoscaler would.
         self.host.add(scaled)
         self.host.reconcile("foos", KEY)
         self.assertEqual(self.host.get(*DEPLOYMENT)["spec"]["replicas"], 7)
 
-    def test_a_second_reconcile_writes_and_says_nothing(self):
+    def test_a_second_reconcile_writes_nothing_and_publishes_no_event(self):
         self.foo()
         self.host.reconcile("foos", KEY)
         self.assertEqual([event.reason for event in self.host.events], ["Synced"])
@@ -62,7 +62,7 @@ class ControllerTest(unittest.TestCase):
         self.host.reconcile("foos", KEY)
         self.assertEqual((self.host.writes, len(self.host.events)), ([], 1))
 
-    def test_the_status_says_what_is_available(self):
+    def test_the_status_follows_the_deployments_status(self):
         self.foo()
         self.host.reconcile("foos", KEY)
         self.host.add({**self.host.get(*DEPLOYMENT), "status": {"availableReplicas": 1}})
@@ -70,7 +70,7 @@ class ControllerTest(unittest.TestCase):
         foo = self.host.get("samplecontroller.k8s.io/v1alpha1", "Foo", KEY)
         self.assertEqual(foo["status"], {"availableReplicas": 1})
 
-    def test_a_deployment_of_somebody_else_is_left_alone(self):
+    def test_a_deployment_of_another_owner_is_not_changed(self):
         metadata = {"namespace": "default", "name": "example-web"}
         theirs = self.host.add({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata})
         self.foo()

@@ -1,4 +1,4 @@
-// A cleaner: ConfigMaps with the label cleanup=ttl are deleted when the time in their annotation "ttl" has passed since they were created.
+// A plugin that deletes ConfigMaps with the label cleanup=ttl when the time in their annotation "ttl" has elapsed since their creation.
 package main
 
 import (
@@ -24,11 +24,11 @@ func describe(sdk.Config) (sdk.Plugin, error) {
 	return sdk.Plugin{
 		Name:    "ttl-cleaner",
 		Version: "0.1.0",
-		Summary: "Deletes ConfigMaps when their time to live has passed",
+		Summary: "Deletes ConfigMaps when their time to live has elapsed",
 		Watches: []sdk.Watch{{
 			Name: "configmaps", APIVersion: "v1", Kind: "ConfigMap",
 			LabelSelector: "cleanup=ttl",
-			// What a ConfigMap contains is of no interest here, and is not held in memory.
+			// The contents of ConfigMaps are not needed and not cached.
 			Projection: sdk.Metadata,
 			Trigger:    sdk.Self(),
 		}},
@@ -40,7 +40,7 @@ type cleaner struct {
 	now func() time.Time
 }
 
-// Reconcile deletes a ConfigMap whose time has passed, and comes back to one whose time will.
+// Reconcile deletes an expired ConfigMap, and requeues others until they expire.
 func (c cleaner) Reconcile(ctx *sdk.Context, req sdk.Request) (sdk.Result, error) {
 	object := ctx.Cache("configmaps").Get(req.Key)
 	if object == nil || object.IsBeingDeleted() {
@@ -63,9 +63,9 @@ func (c cleaner) Reconcile(ctx *sdk.Context, req sdk.Request) (sdk.Result, error
 	if left := created.Add(ttl).Sub(c.now()); left > 0 {
 		return sdk.Result{RequeueAfter: left}, nil
 	}
-	// An Event is about an object that is there: first the Event, then the deletion. The state that was judged, and no other: somebody may
-	// have given it more time since.
-	ctx.Events().Normal(object, "Expired", "Clean", fmt.Sprintf("deleted, because %s have passed since it was created", ttl))
+	// Record the Event first, while the object exists. Delete only the version that was checked, because its time to live may have been extended
+	// since.
+	ctx.Events().Normal(object, "Expired", "Clean", fmt.Sprintf("deleted, because %s have elapsed since its creation", ttl))
 	err = ctx.Client().Delete(object.Type(), req.Key, sdk.DeleteOptions{UID: object.UID(), ResourceVersion: object.ResourceVersion()})
 	if err != nil {
 		return sdk.Result{}, sdk.IgnoreNotFound(err)

@@ -16,7 +16,7 @@ var (
 	created = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 )
 
-// run reconciles a ConfigMap with this time to live, so long after it was created.
+// run reconciles a ConfigMap with this time to live at this age.
 func run(t *testing.T, ttl string, age time.Duration) (*sdktest.Host, sdk.Result, error) {
 	h := sdktest.New(t, describe)
 	h.Put(fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default","creationTimestamp":%q,
@@ -25,14 +25,14 @@ func run(t *testing.T, ttl string, age time.Duration) (*sdktest.Host, sdk.Result
 	return h, result, err
 }
 
-func TestItComesBackWhenTheTimeHasPassed(t *testing.T) {
+func TestUnexpiredConfigMapIsRequeued(t *testing.T) {
 	h, result, err := run(t, "90s", time.Minute)
 	if err != nil || result.RequeueAfter != 30*time.Second || len(h.Written) != 0 {
 		t.Errorf("%v %v %v", result, err, h.Written)
 	}
 }
 
-func TestItDeletesWhatIsTooOldWithAnEvent(t *testing.T) {
+func TestExpiredConfigMapIsDeletedWithAnEvent(t *testing.T) {
 	h, result, err := run(t, "90s", 90*time.Second)
 	if err != nil || result != (sdk.Result{}) || !slices.Equal(h.Written, []string{"delete v1 ConfigMap default/a"}) {
 		t.Errorf("%v %v %v", result, err, h.Written)
@@ -42,7 +42,7 @@ func TestItDeletesWhatIsTooOldWithAnEvent(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoDurationIsToldAndLeftAlone(t *testing.T) {
+func TestInvalidDurationIsReportedAndNothingIsDeleted(t *testing.T) {
 	for _, ttl := range []string{"tomorrow", "-5s"} {
 		h, _, err := run(t, ttl, 90*time.Hour)
 		if !sdk.IsTerminal(err) || len(h.Written) != 0 || len(h.Events) != 1 {

@@ -1,4 +1,4 @@
-/* The whole SDK, to be compiled beside a plugin; bindings/bindings.c is the other file that a plugin needs. */
+/* The whole SDK in one translation unit, to compile with a plugin. A plugin also needs bindings/bindings.c. */
 #include "src/memory.c"
 #include "src/text.c"
 #include "src/json_write.c"

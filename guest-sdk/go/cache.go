@@ -9,22 +9,22 @@ import (
 	"pilothouse.dev/sdk/internal/wit/types"
 )
 
-// Cache is the objects of one watch, in the host's memory. No read here reaches the API server. Reads include this plugin's own writes at
-// once; everything else is as fresh as the watch.
+// Cache reads the objects of one watch from the host's memory: see [Context.Cache]. No method sends a request to the API server. The plugin's
+// own writes are visible immediately; everything else is as fresh as the watch.
 type Cache struct {
 	ctx   *Context
 	watch string
 }
 
-// Query says which objects of a watch; the zero Query is all of them.
+// Query selects objects of a watch; the zero Query selects all of them.
 type Query struct {
-	// Empty for all namespaces.
+	// Only objects in this namespace; empty for all namespaces.
 	Namespace string
-	// In kubectl's syntax: "app=web,tier in (a, b)".
+	// A label selector in kubectl's syntax: "app=web,tier in (a, b)"; empty for all.
 	Labels string
-	// At most so many in a page; the host never gives more than 500.
+	// The maximum number of objects per page: never more than 500, which is also the default.
 	PageSize int
-	// The Next of the page before.
+	// Where to continue: empty for the start, otherwise the Next of the previous page.
 	After string
 }
 
@@ -32,27 +32,27 @@ func (q Query) wit() host.Filter {
 	return host.Filter{Namespace: q.Namespace, LabelSelector: q.Labels, Limit: uint32(q.PageSize), Cursor: q.After}
 }
 
-// Page is a part of a list.
+// Page is one page of a list.
 type Page struct {
-	// In the order of namespace and name.
+	// The objects, ordered by namespace, then name.
 	Items []*Object
-	// Where to go on; empty after the last page.
+	// The cursor of the next page; empty after the last page.
 	Next string
 }
 
-// Row is values of one object, one per pointer asked for.
+// Row has the values that [Cache.Fields] read from one object, one per pointer.
 type Row struct {
 	Key    Key
 	values []types.Option[string]
 }
 
-// Value is the JSON at the pointer that was given at this position.
+// Value returns the JSON at the pointer with this index.
 func (r Row) Value(position int) (value json.RawMessage, ok bool) {
 	text, ok := r.values[position].Get()
 	return json.RawMessage(text), ok
 }
 
-// Decode reads the value at the pointer that was given at this position; found is false when nothing is there.
+// Decode reads the value at the pointer with this index into a variable; found is false when nothing is there.
 func (r Row) Decode(position int, into any) (found bool, err error) {
 	text, ok := r.values[position].Get()
 	if !ok {
@@ -61,12 +61,12 @@ func (r Row) Decode(position int, into any) (found bool, err error) {
 	return true, decode(text, into, func() string { return fmt.Sprintf("value %d of %s", position, r.Key) })
 }
 
-// Get is the object with this key; nil when the watch does not have it.
+// Get returns the object with this key, or nil when the watch does not contain it.
 func (c Cache) Get(key Key) *Object {
 	return c.ctx.hold(host.Current.CacheGet(c.watch, host.Key(key)))
 }
 
-// Read reads the object with this key into a struct; found is false when the watch does not have it.
+// Read reads the object with this key into a struct; found is false when the watch does not contain it.
 func (c Cache) Read(key Key, into any) (found bool, err error) {
 	object := c.Get(key)
 	if object == nil {
@@ -75,7 +75,7 @@ func (c Cache) Read(key Key, into any) (found bool, err error) {
 	return true, object.Decode(into)
 }
 
-// All is a loop over the objects of a query, page by page behind the scenes. Each object is closed at the end of the loop's step.
+// All iterates over the objects of a query, reading page by page. Each object is closed at the end of its iteration.
 func (c Cache) All(query Query) iter.Seq2[Key, *Object] {
 	return func(yield func(Key, *Object) bool) {
 		for {
@@ -88,13 +88,13 @@ func (c Cache) All(query Query) iter.Seq2[Key, *Object] {
 	}
 }
 
-// Page is one page of objects, which stay open until the end of the call.
+// Page returns one page of objects, which stay open until the end of the call.
 func (c Cache) Page(query Query) Page {
 	handles, next := host.Current.CacheList(c.watch, query.wit())
 	return Page{Items: c.ctx.holdAll(handles), Next: next}
 }
 
-// Fields are values at RFC 6901 pointers (at most 64) of many objects in one call: no object is copied.
+// Fields returns the values at JSON pointers (RFC 6901, at most 64) of many objects in one call, without copying the objects.
 func (c Cache) Fields(query Query, pointers ...string) []Row {
 	rows := host.Current.CacheListFields(c.watch, query.wit(), pointers)
 	all := make([]Row, len(rows))
@@ -104,12 +104,12 @@ func (c Cache) Fields(query Query, pointers ...string) []Row {
 	return all
 }
 
-// ByIndex is all objects with this value in a declared index.
+// ByIndex returns all objects with this value in a declared index.
 func (c Cache) ByIndex(index, value string) []*Object {
 	return c.ctx.holdAll(host.Current.CacheByIndex(c.watch, index, value))
 }
 
-// IndexKeys are the keys of the objects with this index value: no object is read.
+// IndexKeys returns the keys of the objects with this index value, without reading the objects.
 func (c Cache) IndexKeys(index, value string) []Key {
 	keys := host.Current.CacheIndexKeys(c.watch, index, value)
 	all := make([]Key, len(keys))
@@ -119,12 +119,12 @@ func (c Cache) IndexKeys(index, value string) []Key {
 	return all
 }
 
-// IndexValues are the values that at least one object has, in order.
+// IndexValues returns all values of an index that at least one object has, sorted.
 func (c Cache) IndexValues(index string) []string {
 	return host.Current.CacheIndexValues(c.watch, index)
 }
 
-// HasSynced says whether the watch's first list has been taken in whole. Always true inside Reconcile.
+// HasSynced returns whether the watch's initial list is complete in the cache. Always true in Reconcile; an observer may see it become true.
 func (c Cache) HasSynced() bool { return host.Current.CacheHasSynced(c.watch) }
 
 // List reads all objects of a query into structs.

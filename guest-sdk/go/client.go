@@ -9,17 +9,17 @@ import (
 	"pilothouse.dev/sdk/internal/host"
 )
 
-// Client sends requests to the API server. Each is one round trip, must be covered by the descriptor's Writes and the operator's grant, and
-// is not repeated by itself: return the error, and the host tries again with backoff. What it writes is in the plugin's own cache reads at
-// once.
+// Client sends requests to the API server: see [Context.Client].
 //
-// Objects to write are anything that encoding/json makes a manifest of: structs of the author's own or of k8s.io/api, maps, or
-// json.RawMessage.
+// Each method sends one request and waits for the answer. The request must be covered by the descriptor's Writes and by the operator's grant.
+// No method retries: return the error, and the host retries with backoff. What the plugin writes is visible in its cache reads immediately.
+//
+// Objects to write are values that encoding/json encodes as a manifest: your own structs, those of k8s.io/api, maps, or json.RawMessage.
 type Client struct {
 	ctx *Context
 }
 
-// An Option narrows a request.
+// An Option modifies a request.
 type Option func(*options)
 
 type options struct {
@@ -28,37 +28,39 @@ type options struct {
 	fieldManager string
 }
 
-func collect(given []Option) options {
+func collect(list []Option) options {
 	var all options
-	for _, option := range given {
+	for _, option := range list {
 		option(&all)
 	}
 	return all
 }
 
-// Subresource addresses "status", "scale", "eviction" … in place of the object.
+// Subresource addresses a subresource instead of the object: "status", "scale", "eviction".
 func Subresource(name string) Option { return func(o *options) { o.subresource = name } }
 
-// Force makes a server-side apply take fields over from other managers, in place of a conflict: what Kubernetes recommends to controllers.
+// Force makes a server-side apply take over fields that other managers own, instead of failing with a conflict. Kubernetes recommends it for
+// controllers.
 func Force() Option { return func(o *options) { o.force = true } }
 
-// FieldManager applies under this name in place of the plugin's own: NAME/ and more, where NAME is the plugin's. Any other is invalid.
+// FieldManager sets the field manager of a server-side apply instead of the plugin's name. It must be the plugin's name, a slash and a suffix;
+// any other is an ErrInvalid.
 func FieldManager(name string) Option { return func(o *options) { o.fieldManager = name } }
 
-// Get is the object as the server has it now. The cache is free by comparison.
+// Get returns the current object from the server. [Cache.Get] sends no request.
 func (c Client) Get(target Type, key Key, options ...Option) (*Object, error) {
 	object, err := host.Current.ClientGet(target.wit(), host.Key(key), collect(options).subresource)
-	return c.answer(object, err)
+	return c.result(object, err)
 }
 
-// ListOptions say which objects of a kind; the zero ListOptions are all of them. The server judges.
+// ListOptions selects objects of a kind; the zero ListOptions selects all of them. The server evaluates the selectors.
 type ListOptions struct {
 	Namespace     string
 	LabelSelector string
 	FieldSelector string
-	// At most so many in a page; the host never gives more than 500.
+	// The maximum number of objects per page: never more than 500, which is also the default.
 	PageSize int
-	// The Next of the page before.
+	// Where to continue: empty for the start, otherwise the Next of the previous page.
 	After string
 }
 
@@ -67,8 +69,8 @@ func (o ListOptions) wit() host.ListOptions {
 		Limit: uint32(o.PageSize), Cursor: o.After}
 }
 
-// All is a loop over the objects as the server has them now, a request for each page. Each object is closed at the end of the loop's step.
-// An error is the last step, with a nil object; one with code 410 means to begin again.
+// All iterates over the current objects on the server, with one request per page. Each object is closed at the end of its iteration. An error
+// ends the loop: it comes with a nil object. After a [StatusError] with code 410 start again without a cursor.
 func (c Client) All(target Type, options ListOptions) iter.Seq2[*Object, error] {
 	return func(yield func(*Object, error) bool) {
 		for {
@@ -85,7 +87,7 @@ func (c Client) All(target Type, options ListOptions) iter.Seq2[*Object, error] 
 	}
 }
 
-// List is one page of objects as the server has them now, which stay open until the end of the call.
+// List returns one page of the current objects from the server, which stay open until the end of the call.
 func (c Client) List(target Type, options ListOptions) (Page, error) {
 	handles, next, err := host.Current.ClientList(target.wit(), options.wit())
 	if err != nil {
@@ -94,55 +96,55 @@ func (c Client) List(target Type, options ListOptions) (Page, error) {
 	return Page{Items: c.ctx.holdAll(handles), Next: next}, nil
 }
 
-// Create creates an object and returns it as stored. With a subresource, it posts to it.
+// Create creates an object and returns it as stored. With [Subresource], it posts the object to the subresource.
 func (c Client) Create(object any, options ...Option) (*Object, error) {
 	manifest, err := encode(object)
 	if err != nil {
 		return nil, err
 	}
-	stored, refused := host.Current.ClientCreate(manifest, collect(options).subresource)
-	return c.answer(stored, refused)
+	stored, apiErr := host.Current.ClientCreate(manifest, collect(options).subresource)
+	return c.result(stored, apiErr)
 }
 
-// Update replaces an object, whole: what the struct has no field for is removed. Where the struct knows only a part of the object, use
-// [CreateOrUpdate], [Client.Patch] or [Client.Apply]. The resourceVersion in it guards against changes in between.
+// Update replaces the whole object and returns it as stored. Fields that the struct does not have are removed: if the struct has only some of
+// the object's fields, use [CreateOrUpdate], [Client.Patch] or [Client.Apply]. The object's resourceVersion protects concurrent changes.
 func (c Client) Update(object any, options ...Option) (*Object, error) {
 	manifest, err := encode(object)
 	if err != nil {
 		return nil, err
 	}
-	stored, refused := host.Current.ClientUpdate(manifest, collect(options).subresource)
-	return c.answer(stored, refused)
+	stored, apiErr := host.Current.ClientUpdate(manifest, collect(options).subresource)
+	return c.result(stored, apiErr)
 }
 
-// UpdateStatus is Update of the status alone; everything else in the object is ignored.
+// UpdateStatus is like Update, but replaces only the status; the server ignores the rest of the object.
 func (c Client) UpdateStatus(object any) (*Object, error) {
 	return c.Update(object, Subresource("status"))
 }
 
-// Patch changes an object. [Force] and [FieldManager] are for an [ApplyPatch].
+// Patch patches an object and returns it as stored. [Force] and [FieldManager] apply to an [ApplyPatch].
 func (c Client) Patch(target Type, key Key, patch Patch, options ...Option) (*Object, error) {
 	body, err := encode(patch.body)
 	if err != nil {
 		return nil, err
 	}
-	wanted, kind := collect(options), patch.kind
+	given, kind := collect(options), patch.kind
 	if patch.apply {
 		kind = pilothouse_controller_client.MakePatchTypeApply(pilothouse_controller_client.ApplyOptions{
-			FieldManager: wanted.fieldManager, Force: wanted.force})
+			FieldManager: given.fieldManager, Force: given.force})
 	}
-	stored, refused := host.Current.ClientPatch(target.wit(), host.Key(key), kind, body, wanted.subresource)
-	return c.answer(stored, refused)
+	stored, apiErr := host.Current.ClientPatch(target.wit(), host.Key(key), kind, body, given.subresource)
+	return c.result(stored, apiErr)
 }
 
-// Apply is a server-side apply: states what this plugin wants of the object, and creates it where it is absent. Fields that are left out
-// are not this plugin's. Without [Force], a field that another manager owns is an [ErrConflict].
+// Apply applies an object server-side and returns it as stored: the plugin owns the fields that are set, and gives up those that it leaves out.
+// Creates the object when it does not exist. Without [Force], a field that another manager owns causes an [ErrConflict].
 func (c Client) Apply(object any, options ...Option) (*Object, error) {
 	manifest, err := tree(object)
 	if err != nil {
 		return nil, err
 	}
-	// A version would be a precondition, and the server refuses managed fields in an apply.
+	// A version would be a precondition, and the server rejects managed fields in an apply.
 	metadata, _ := manifest["metadata"].(map[string]any)
 	delete(metadata, "resourceVersion")
 	delete(metadata, "managedFields")
@@ -154,35 +156,36 @@ func (c Client) Apply(object any, options ...Option) (*Object, error) {
 	return c.Patch(target, key, ApplyPatch(manifest), options...)
 }
 
-// Propagation says what happens to the objects that a deleted one owns.
+// Propagation says how the garbage collector treats the dependents of a deleted object.
 type Propagation uint8
 
-// The propagations.
+// The propagation policies.
 const (
-	// Background: they are deleted afterwards.
+	// Background deletes the dependents after the object.
 	Background Propagation = iota
-	// Foreground: they are deleted first.
+	// Foreground deletes the dependents before the object.
 	Foreground
-	// Orphan: they stay.
+	// Orphan keeps the dependents.
 	Orphan
 )
 
-// DeleteOptions say how an object is deleted, and which state of it.
+// DeleteOptions has the propagation policy and the preconditions of a deletion.
 type DeleteOptions struct {
 	Propagation Propagation
-	// Only the object that was read, not a later one of the same name.
+	// Delete only the object with this UID, not a later one of the same name; empty for any.
 	UID string
-	// Only the state that was read.
+	// Delete only this version of the object; empty for any.
 	ResourceVersion string
 }
 
-// Delete asks for an object's deletion; finalizers may hold it afterwards. An ErrConflict: it is not the state that was named.
+// Delete requests an object's deletion; finalizers may keep it in existence afterwards. When a precondition of the options does not hold, the
+// error is an ErrConflict.
 func (c Client) Delete(target Type, key Key, options DeleteOptions) error {
 	return apiError(host.Current.ClientDelete(target.wit(), host.Key(key), host.DeleteOptions{
 		Propagation: uint8(options.Propagation), Uid: options.UID, ResourceVersion: options.ResourceVersion}))
 }
 
-func (c Client) answer(handle host.Object, err *host.APIError) (*Object, error) {
+func (c Client) result(handle host.Object, err *host.APIError) (*Object, error) {
 	if err != nil {
 		return nil, apiError(err)
 	}
@@ -192,12 +195,12 @@ func (c Client) answer(handle host.Object, err *host.APIError) (*Object, error) 
 func encode(object any) (string, error) {
 	manifest, err := json.Marshal(object)
 	if err != nil {
-		return "", Terminal(fmt.Errorf("%T cannot be written as JSON: %w", object, err))
+		return "", Terminal(fmt.Errorf("%T cannot be encoded as JSON: %w", object, err))
 	}
 	return string(manifest), nil
 }
 
-// tree is a manifest as maps, lists and values.
+// tree converts an object to a manifest of maps, lists and values.
 func tree(object any) (map[string]any, error) {
 	manifest, err := encode(object)
 	if err != nil {
@@ -205,7 +208,7 @@ func tree(object any) (map[string]any, error) {
 	}
 	var members map[string]any
 	if err := unmarshalNumbers(manifest, &members); err != nil {
-		return nil, Terminal(fmt.Errorf("%T is no object in JSON: %w", object, err))
+		return nil, Terminal(fmt.Errorf("%T is not a JSON object: %w", object, err))
 	}
 	return members, nil
 }

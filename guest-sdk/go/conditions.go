@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Condition is a condition in a status, as Kubernetes' own: metav1.Condition has the same JSON.
+// Condition is a status condition, with the JSON of metav1.Condition.
 type Condition struct {
 	Type string `json:"type"`
 	// "True", "False" or "Unknown".
 	Status             string    `json:"status"`
 	ObservedGeneration int64     `json:"observedGeneration,omitempty"`
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
-	// A word in UpperCamelCase, for machines.
+	// An UpperCamelCase identifier.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
 
-// ConditionStatus is "True" or "False".
+// ConditionStatus returns "True" or "False".
 func ConditionStatus(holds bool) string {
 	if holds {
 		return "True"
@@ -25,8 +25,8 @@ func ConditionStatus(holds bool) string {
 	return "False"
 }
 
-// SetCondition adds a condition or brings it up to date, and says whether that changed anything (if not, there is nothing to write).
-// LastTransitionTime becomes now (time.Now()) only when the status flips.
+// SetCondition adds or updates a condition, and returns whether the list changed; if not, the status need not be written. LastTransitionTime
+// becomes now (time.Now()) only when the condition's status changes.
 func SetCondition(conditions *[]Condition, condition Condition, now time.Time) (changed bool) {
 	condition.LastTransitionTime = now.UTC().Truncate(time.Second)
 	present := FindCondition(*conditions, condition.Type)
@@ -57,7 +57,7 @@ func IsConditionTrue(conditions []Condition, conditionType string) bool {
 	return condition != nil && condition.Status == "True"
 }
 
-// RemoveCondition removes a condition, and says whether it was there.
+// RemoveCondition removes a condition, and returns whether it existed.
 func RemoveCondition(conditions *[]Condition, conditionType string) bool {
 	before := len(*conditions)
 	*conditions = slices.DeleteFunc(*conditions, func(condition Condition) bool { return condition.Type == conditionType })

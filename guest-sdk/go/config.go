@@ -7,20 +7,20 @@ import (
 	"pilothouse.dev/sdk/internal/host"
 )
 
-// Config is the sidecar's config, as JSON; "{}" without one.
+// Config is the sidecar's config as JSON, or "{}" when it has none.
 type Config json.RawMessage
 
-// Decode reads it into a struct, map or other value.
+// Decode reads the config into a struct, map or other variable.
 func (c Config) Decode(into any) error {
 	return decode(string(c), into, func() string { return "config" })
 }
 
-// CurrentConfig is the sidecar's config, the same that describe was called with. It never changes while an instance lives: a changed sidecar
-// loads the plugin anew. So it may be read once, in a function of sync.OnceValue.
+// CurrentConfig returns the sidecar's config, the same that describe received. It is constant for the lifetime of an instance, because a changed
+// sidecar reloads the plugin. It may therefore be read once, with sync.OnceValue.
 func CurrentConfig() Config { return Config(host.Current.Config()) }
 
-// Describe registers the function that says what the plugin watches and writes. Call it in init. The function runs once per load, on an
-// instance of its own, where nothing but the log may be used; its error refuses the load and reaches the operator.
+// Describe registers the function that returns the plugin's descriptor. Call it in init. The host calls the function once per load, on a
+// separate instance on which only the log may be used. An error refuses the load and is shown to the operator.
 func Describe(describe func(Config) (Plugin, error)) {
 	plugin.Handler = func(config string) (string, error) {
 		described, err := describe(Config(config))

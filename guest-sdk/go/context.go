@@ -6,14 +6,14 @@ import (
 	"pilothouse.dev/sdk/internal/host"
 )
 
-// Context is the host, as seen from one call of the plugin. It is a context.Context for libraries that want one; the host ends a call that
-// takes too long by itself.
+// Context gives access to the host during one call of the plugin. It implements context.Context for libraries that require one, but is never
+// cancelled: the host itself ends a call that takes too long.
 type Context struct {
 	context.Context
 	objects []*Object
 }
 
-// NewContext makes the context of one call. The SDK does so; a test may, with the host that sdktest makes.
+// NewContext returns the context of one call. It is for the SDK, and for tests with the host of package sdktest.
 func NewContext() *Context { return &Context{Context: context.Background()} }
 
 // Close closes all objects that were read through the context.
@@ -24,20 +24,20 @@ func (c *Context) Close() {
 	c.objects = nil
 }
 
-// Cache is the objects of a watch, in the host's memory. A name that the descriptor does not have traps at the first read, with a message
-// that lists those it has.
+// Cache reads the objects of a watch from the host's memory. A name that the descriptor does not declare traps at the first read, with a message
+// that lists the declared ones.
 func (c *Context) Cache(watch string) Cache { return Cache{c, watch} }
 
 // Client sends requests to the API server.
 func (c *Context) Client() Client { return Client{c} }
 
-// Queue is more work for a target watch.
+// Queue queues more work for a target watch.
 func (c *Context) Queue(watch string) Queue { return Queue{watch} }
 
-// Events records Kubernetes Events, the ones that `kubectl describe` shows.
+// Events records Kubernetes Events, which `kubectl describe` shows.
 func (c *Context) Events() Events { return Events{} }
 
-// hold makes an object that is closed with the context; nil of nil.
+// hold returns an object that is closed with the context; nil for nil.
 func (c *Context) hold(handle host.Object) *Object {
 	if handle == nil {
 		return nil
@@ -55,7 +55,7 @@ func (c *Context) holdAll(handles []host.Object) []*Object {
 	return objects
 }
 
-// each gives the objects to the loop, and closes each after its step.
+// each passes the objects to the loop's body and closes each afterwards. It returns whether the loop continues.
 func each(handles []host.Object, yield func(*Object) bool) bool {
 	for i, handle := range handles {
 		object := &Object{handle}

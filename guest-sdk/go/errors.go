@@ -10,27 +10,27 @@ import (
 	"pilothouse.dev/sdk/internal/host"
 )
 
-// Why a request to the API server failed, for errors.Is. What more is known is in the types with the same names, for errors.As.
+// The reasons why a request to the API server failed, for errors.Is. The types with the same names have the details, for errors.As.
 var (
-	// ErrNotFound: 404, there is no such object, or no such kind.
+	// ErrNotFound: 404, the object, or its kind, does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrAlreadyExists: 409 on create, the name is taken.
+	// ErrAlreadyExists: 409, the object to create already exists.
 	ErrAlreadyExists = errors.New("already exists")
-	// ErrConflict: 409, the object changed since it was read, or a server-side apply met another field manager. See [ConflictError].
+	// ErrConflict: 409, the object changed since it was read, or another field manager owns a field of a server-side apply. See [ConflictError].
 	ErrConflict = errors.New("conflict")
-	// ErrInvalid: 422, the server refused fields. See [InvalidError].
+	// ErrInvalid: 422, the server rejected fields. See [InvalidError].
 	ErrInvalid = errors.New("invalid")
-	// ErrForbidden: 403, refused by RBAC or admission on the server.
+	// ErrForbidden: 403, rejected by RBAC or by admission on the server.
 	ErrForbidden = errors.New("forbidden")
-	// ErrDenied: refused by the host, nothing was sent. See [DeniedError].
+	// ErrDenied: rejected by the host; nothing was sent. See [DeniedError].
 	ErrDenied = errors.New("denied by the host")
-	// ErrTooManyRequests: 429, or the host's own limit. See [TooManyRequestsError].
+	// ErrTooManyRequests: 429, or the host's own rate limit. See [TooManyRequestsError].
 	ErrTooManyRequests = errors.New("too many requests")
-	// ErrUnavailable: no answer; a write may nevertheless have happened.
+	// ErrUnavailable: there was no usable answer (connection refused, timeout, 503 or 504). A write may have been applied nevertheless.
 	ErrUnavailable = errors.New("unavailable")
 )
 
-// IgnoreNotFound is nil for an ErrNotFound, and the error itself for any other.
+// IgnoreNotFound returns nil for an ErrNotFound, and any other error unchanged.
 func IgnoreNotFound(err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return nil
@@ -42,16 +42,16 @@ func IgnoreNotFound(err error) error {
 type ConflictError struct {
 	// The server's explanation.
 	Message string
-	// The object's present version; empty when neither the server nor the cache knows it.
+	// The object's current resource version; empty when neither the server's answer nor the cache has it.
 	ResourceVersion string
 }
 
 func (e *ConflictError) Error() string        { return "conflict: " + e.Message }
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
-// Cause is one field that the API server refused.
+// Cause is one field that the API server rejected.
 type Cause struct {
-	// The field's path as the server names it: "spec.replicas".
+	// The field's path as the server reports it: "spec.replicas".
 	Field string
 	// The server's reason: "FieldValueInvalid".
 	Reason  string
@@ -89,12 +89,12 @@ func (e *DeniedError) Error() string {
 			groups[i] = "the core group"
 		}
 	}
-	place := ""
+	suffix := ""
 	if len(e.Rule.Namespaces) > 0 {
-		place = " in " + strings.Join(e.Rule.Namespaces, ", ")
+		suffix = " in " + strings.Join(e.Rule.Namespaces, ", ")
 	}
 	return fmt.Sprintf("denied by the host: the descriptor's writes and the grant need %s on %s of %s%s",
-		strings.Join(e.Rule.Verbs, ", "), strings.Join(e.Rule.Resources, ", "), strings.Join(groups, ", "), place)
+		strings.Join(e.Rule.Verbs, ", "), strings.Join(e.Rule.Resources, ", "), strings.Join(groups, ", "), suffix)
 }
 
 func (e *DeniedError) Is(target error) bool { return target == ErrDenied }
@@ -110,25 +110,25 @@ func (e *TooManyRequestsError) Error() string {
 
 func (e *TooManyRequestsError) Is(target error) bool { return target == ErrTooManyRequests }
 
-// StatusError is any answer for which there is no name here.
+// StatusError is any other answer of the API server.
 type StatusError struct {
 	// The HTTP status.
 	Code int
-	// The reason of the server's Status, empty without one.
+	// The reason of the server's Status object; empty when it has none.
 	Reason  string
 	Message string
 }
 
 func (e *StatusError) Error() string { return fmt.Sprintf("%d %s: %s", e.Code, e.Reason, e.Message) }
 
-// DecodeError says that an object, or a value in it, is of another shape than the Go type that it was read into. It is terminal: it stays
-// until the object changes.
+// DecodeError means that an object, or a value in it, cannot be read into the Go type. It is terminal, because the object stays unreadable until
+// it changes.
 type DecodeError struct {
 	// The object or value that was read.
 	What string
 	// The Go type.
 	Into string
-	// Where in the JSON, and what was expected there.
+	// Where in the JSON the mismatch is, and what was expected there.
 	Err error
 }
 

@@ -9,7 +9,7 @@ import (
 	wit "pilothouse.dev/sdk/internal/bindings/imports/pilothouse_controller_types"
 )
 
-func TestErrorsOfTheServerCanBeMatched(t *testing.T) {
+func TestAPIErrorsMatchTheirSentinels(t *testing.T) {
 	for _, c := range []struct {
 		err    wit.ApiError
 		is     error
@@ -55,7 +55,7 @@ func TestDetailsOfAnErrorAreInItsType(t *testing.T) {
 	}
 }
 
-func TestTerminalErrorsStayTerminalWhenTheyAreWrapped(t *testing.T) {
+func TestWrappedTerminalErrorIsTerminal(t *testing.T) {
 	err := fmt.Errorf("web: %w", Terminal(ErrInvalid))
 	if !IsTerminal(err) || !errors.Is(err, ErrInvalid) || IsTerminal(ErrInvalid) || Terminal(nil) != nil {
 		t.Errorf("%v", err)

@@ -6,26 +6,26 @@ import (
 	"slices"
 )
 
-// WithFinalizer runs the part of the work that the object's state asks for, and keeps the finalizer accordingly: it is there before the
-// first run of apply, and goes after cleanup has succeeded. name looks like a qualified label key: "example.com/cleanup". The plugin must be
+// WithFinalizer calls apply while the object exists and cleanup once it is being deleted, and maintains the finalizer: it is added before the
+// first apply and removed after a successful cleanup. name has the form of a qualified label key: "example.com/cleanup". The plugin must be
 // allowed to patch the object.
 //
-// A conflict means that the object changed meanwhile; the retry sees it.
+// A conflict means that the object changed in the meantime; the retry sees the change.
 func WithFinalizer(ctx *Context, object *Object, name string, apply, cleanup func() (Result, error)) (Result, error) {
-	held, err := hasFinalizer(object, name)
+	present, err := hasFinalizer(object, name)
 	if err != nil {
 		return Result{}, err
 	}
 	if !object.IsBeingDeleted() {
-		if !held {
+		if !present {
 			if err := AddFinalizer(ctx, object, name); err != nil {
 				return Result{}, err
 			}
 		}
 		return apply()
 	}
-	if !held {
-		// Nothing may be started any more.
+	if !present {
+		// The object is being deleted without this finalizer: no new work may be started.
 		return Result{}, nil
 	}
 	result, err := cleanup()
@@ -35,7 +35,7 @@ func WithFinalizer(ctx *Context, object *Object, name string, apply, cleanup fun
 	return result, RemoveFinalizer(ctx, object, name)
 }
 
-// AddFinalizer adds the finalizer to an object that does not have it.
+// AddFinalizer adds a finalizer to an object, unless it has it already.
 func AddFinalizer(ctx *Context, object *Object, name string) error {
 	finalizers, err := finalizersOf(object)
 	if err != nil || slices.Contains(finalizers, name) {
@@ -44,7 +44,7 @@ func AddFinalizer(ctx *Context, object *Object, name string) error {
 	return setFinalizers(ctx, object, append(finalizers, name))
 }
 
-// RemoveFinalizer removes the finalizer from an object that has it.
+// RemoveFinalizer removes a finalizer from an object, if it has it.
 func RemoveFinalizer(ctx *Context, object *Object, name string) error {
 	finalizers, err := finalizersOf(object)
 	if err != nil || !slices.Contains(finalizers, name) {
@@ -52,7 +52,7 @@ func RemoveFinalizer(ctx *Context, object *Object, name string) error {
 	}
 	err = setFinalizers(ctx, object, slices.DeleteFunc(finalizers, func(present string) bool { return present == name }))
 	if errors.Is(err, ErrNotFound) {
-		return nil // Somebody else removed the last finalizer: it is gone, as intended.
+		return nil // Another client removed the last finalizer, and the object is gone, as intended.
 	}
 	return err
 }
@@ -67,8 +67,8 @@ func finalizersOf(object *Object) (finalizers []string, err error) {
 	return finalizers, err
 }
 
-// setFinalizers sends a merge patch, which replaces the list whole, so it names the version that the list was read from: a change by
-// somebody else in between is a conflict, not lost.
+// setFinalizers replaces the list by a merge patch. The patch includes the resource version that the list was read at, so that a concurrent
+// change causes a conflict instead of being lost.
 func setFinalizers(ctx *Context, object *Object, finalizers []string) error {
 	patch := MergePatch(map[string]any{"metadata": map[string]any{
 		"finalizers": finalizers, "resourceVersion": object.ResourceVersion()}})

@@ -7,8 +7,8 @@ import (
 	"pilothouse.dev/sdk/internal/host"
 )
 
-// LogHandler writes to the host's log, which adds plugin, watch, key and attempt to every line. In a plugin it is the default handler:
-// slog.Info("scaling", "replicas", 3), and the package log too, arrive there.
+// LogHandler returns a handler that writes to the host's log, which adds plugin, watch, key and attempt to every line. In a plugin it is the
+// default handler of slog and of the package log: slog.Info("scaling", "replicas", 3).
 func LogHandler() slog.Handler { return logHandler{} }
 
 type logHandler struct {
@@ -16,7 +16,7 @@ type logHandler struct {
 	prefix string
 }
 
-// Enabled is always true: the host decides what is shown.
+// Enabled returns true, because the host decides which levels it logs.
 func (h logHandler) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle writes one line.
@@ -39,7 +39,7 @@ func (h logHandler) WithAttrs(attributes []slog.Attr) slog.Handler {
 	return h
 }
 
-// WithGroup puts a prefix before the names of the fields that follow.
+// WithGroup prefixes the names of the fields that follow.
 func (h logHandler) WithGroup(name string) slog.Handler {
 	if name != "" {
 		h.prefix += name + "."
@@ -64,7 +64,7 @@ func appendField(fields []host.Pair, prefix string, attribute slog.Attr) []host.
 	return append(fields, host.Pair{Key: prefix + attribute.Key, Value: value.String()})
 }
 
-// The contract's levels: debug, info, warn, error.
+// logLevel converts a level to the contract's: debug, info, warn, error.
 func logLevel(level slog.Level) uint8 {
 	switch {
 	case level < slog.LevelInfo:

@@ -2,14 +2,14 @@ package sdk
 
 import "time"
 
-// TypeMeta is the names of a kind, to embed in a struct of the author's own.
+// TypeMeta has the names of a kind, for embedding in your own structs.
 type TypeMeta struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
 }
 
-// ObjectMeta is the metadata that controllers use, for structs of the author's own: `sdk.ObjectMeta` with the tag `json:"metadata"`.
-// k8s.io/apimachinery has all of it.
+// ObjectMeta has the metadata that controllers commonly use, for a field of your own structs with the tag `json:"metadata"`.
+// k8s.io/apimachinery has the complete type.
 type ObjectMeta struct {
 	Name              string            `json:"name,omitempty"`
 	GenerateName      string            `json:"generateName,omitempty"`
@@ -25,5 +25,5 @@ type ObjectMeta struct {
 	OwnerReferences   []OwnerReference  `json:"ownerReferences,omitempty"`
 }
 
-// Key is the object's namespace and name.
+// Key returns the object's namespace and name.
 func (m ObjectMeta) Key() Key { return Key{m.Namespace, m.Name} }

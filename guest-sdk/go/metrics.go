@@ -7,10 +7,10 @@ import (
 	"pilothouse.dev/sdk/internal/host"
 )
 
-// Labels of a metric. They must have few values: a label per object makes a series per object.
+// Labels are the labels of a metric. Use labels with few values: a label per object makes a series per object.
 type Labels map[string]string
 
-// Counter adds to a counter. The plugin's metrics are served by the host, with the plugin's name as a label.
+// Counter adds to a counter. The host serves the plugin's metrics with the label "plugin".
 func Counter(name string, labels Labels, add float64) {
 	host.Current.Counter(name, labels.pairs(), add)
 }
@@ -20,7 +20,7 @@ func Gauge(name string, labels Labels, value float64) {
 	host.Current.Gauge(name, labels.pairs(), value)
 }
 
-// Histogram records one observation in a histogram; durations in seconds.
+// Histogram records one observation in a histogram; use seconds for durations.
 func Histogram(name string, labels Labels, value float64) {
 	host.Current.Histogram(name, labels.pairs(), value)
 }

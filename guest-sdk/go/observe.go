@@ -7,15 +7,15 @@ import (
 	"pilothouse.dev/sdk/internal/wit/runtime"
 )
 
-// An Observer takes every change of the watches that say Notify, in batches, in order. See package observe.
+// An Observer receives every change of the watches with Notify, in batches, in order. See package observe.
 //
-// All calls go to one instance, one at a time, so its memory may hold what it learns. Every new instance first gets an Added with Initial
-// for each object. After an error the batch comes again.
+// All calls go to one instance, one at a time, so the observer may keep state in memory. Every new instance first receives a ChangeAdded with
+// Initial for each existing object. After an error the host delivers the batch again.
 type Observer interface {
 	Observe(ctx *Context, notifications []Notification) error
 }
 
-// ObserverFunc is an Observer of one function.
+// ObserverFunc makes an Observer of a function.
 type ObserverFunc func(ctx *Context, notifications []Notification) error
 
 // Observe calls the function.
@@ -23,7 +23,7 @@ func (f ObserverFunc) Observe(ctx *Context, notifications []Notification) error 
 	return f(ctx, notifications)
 }
 
-// ChangeType is what happened to an object in a watch.
+// ChangeType is what happened to an object of a watch.
 type ChangeType uint8
 
 // The changes.
@@ -31,11 +31,11 @@ const (
 	ChangeAdded ChangeType = iota
 	ChangeUpdated
 	ChangeDeleted
-	// ChangeResync: the resync period passed; told again, unchanged.
+	// ChangeResync: the resync period elapsed; the object is unchanged.
 	ChangeResync
 )
 
-// String is the change as the contract spells it: "added".
+// String returns the name in the contract, such as "added".
 func (c ChangeType) String() string {
 	names := [...]string{"added", "updated", "deleted", "resync"}
 	if int(c) < len(names) {
@@ -44,14 +44,14 @@ func (c ChangeType) String() string {
 	return "other"
 }
 
-// Notification is one change.
+// Notification is one change of one object.
 type Notification struct {
 	Watch  string
 	Change ChangeType
 	Key    Key
-	// An Added that replays what was there before this instance saw it.
+	// Whether this ChangeAdded replays an object that existed before this instance started to observe.
 	Initial bool
-	// A Deleted that the watch missed: the last state known may be older than the last one there was.
+	// Whether the watch missed this ChangeDeleted, so that the last known state may be older than the object's final state.
 	FinalStateUnknown bool
 
 	ctx      *Context
@@ -59,19 +59,20 @@ type Notification struct {
 	position uint32
 }
 
-// NewNotification is for the SDK's own packages: it adds the objects at a position of a batch to a notification.
-func NewNotification(ctx *Context, told Notification, batch host.Batch, position uint32) Notification {
-	told.ctx, told.batch, told.position = ctx, batch, position
-	return told
+// NewNotification adds the objects at a position of a batch to a notification. It is for the SDK's own packages.
+func NewNotification(ctx *Context, notification Notification, batch host.Batch, position uint32) Notification {
+	notification.ctx, notification.batch, notification.position = ctx, batch, position
+	return notification
 }
 
-// Before is the state before; nil for an addition. Of a deletion, the last state known.
+// Before returns the object before the change: nil for an addition, the last known state for a deletion.
 func (n Notification) Before() *Object { return n.ctx.hold(n.batch.Before(n.position)) }
 
-// After is the state after; nil for a deletion.
+// After returns the object after the change; nil for a deletion.
 func (n Notification) After() *Object { return n.ctx.hold(n.batch.After(n.position)) }
 
-// AfterField is the JSON at a pointer in the state after, without opening a handle: the cheapest way to one value.
+// AfterField returns the JSON at a pointer of the object after the change. This is the cheapest way to read one value, because it opens no
+// handle.
 func (n Notification) AfterField(pointer string) (value json.RawMessage, ok bool) {
 	defer runtime.Unpin()
 	text, ok := n.batch.AfterField(n.position, pointer).Get()

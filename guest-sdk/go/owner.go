@@ -12,21 +12,22 @@ type OwnerReference struct {
 	BlockOwnerDeletion *bool  `json:"blockOwnerDeletion,omitempty"`
 }
 
-// ControllerReference is a controlling reference to owner, for metadata.ownerReferences of what it creates. The garbage collector deletes
-// the object after its owner, and, with foreground deletion, the owner waits for it.
+// ControllerReference returns a controlling reference to owner, for metadata.ownerReferences of an object that the owner creates. The garbage
+// collector deletes the object after its owner; with foreground deletion the owner waits for the object.
 func ControllerReference(owner *Object) OwnerReference {
 	yes := true
 	return OwnerReference{APIVersion: owner.APIVersion(), Kind: owner.Kind(), Name: owner.Key().Name, UID: owner.UID(),
 		Controller: &yes, BlockOwnerDeletion: &yes}
 }
 
-// IsControlledBy says whether owner controls the object: by UID, since an owner that was deleted and made again owns nothing yet.
+// IsControlledBy returns whether owner controls the object. It compares UIDs, because an owner that was deleted and recreated does not own the
+// objects of its predecessor.
 func (o *Object) IsControlledBy(owner *Object) bool {
 	controller, ok := o.Controller()
 	return ok && controller.UID == owner.UID()
 }
 
-// AlreadyControlledError says that another object controls this one already.
+// AlreadyControlledError means that another object already controls the object.
 type AlreadyControlledError struct {
 	Object string
 	Kind   string
@@ -37,8 +38,8 @@ func (e *AlreadyControlledError) Error() string {
 	return fmt.Sprintf("%s is already controlled by %s %s", e.Object, e.Kind, e.Name)
 }
 
-// SetController makes owner the controller of an object, as controller-runtime's SetControllerReference does. Setting it again brings the
-// reference up to date. Where another object controls it, the error is an [AlreadyControlledError]: two controllers would fight.
+// SetController makes owner the controller of an object, as controller-runtime's SetControllerReference does. An existing reference to the same
+// owner is updated. When another object already controls it, the error is an [AlreadyControlledError]: two controllers would fight over it.
 func SetController(meta *ObjectMeta, owner *Object) error {
 	reference := ControllerReference(owner)
 	for i, present := range meta.OwnerReferences {

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// Plugin is what a plugin watches, indexes and writes: the document that the host reads once per load.
+// Plugin is the plugin's descriptor: what it watches, indexes and writes. The host reads it once per load.
 type Plugin struct {
-	// Should be the name of its .wasm file.
+	// Should be the name of the .wasm file.
 	Name    string
 	Version string
-	// One sentence for `pilothouse status`.
+	// A one-sentence summary, which `pilothouse status` shows.
 	Summary string
 	Watches []Watch
-	// What is not listed here, or not granted by the operator, is refused by the host.
+	// The requests that the plugin sends. The host denies requests that are not listed, or not granted by the operator.
 	Writes []WriteRule
 	// CustomResourceDefinitions, which the host applies before it starts the watches: json.RawMessage, a map, or a type of
 	// k8s.io/apiextensions-apiserver.
 	CRDs []any
-	// Puts everything on one instance with one worker, so that memory is shared between calls.
+	// Runs all calls on a single instance with one worker, so that they share memory.
 	Stateful bool
-	// Wishes for limits; the operator decides.
+	// Requests limits other than the defaults; the operator's sidecar takes precedence.
 	Limits Limits
 }
 
-// MarshalJSON writes the document as the host reads it.
+// MarshalJSON encodes the descriptor for the host.
 func (p Plugin) MarshalJSON() ([]byte, error) {
 	watches := p.Watches
 	if watches == nil {
@@ -45,36 +45,36 @@ func (p Plugin) MarshalJSON() ([]byte, error) {
 	}{"pilothouse.dev/v1alpha1", "Plugin", p.Name, p.Version, p.Summary, watches, p.Writes, p.CRDs, p.Stateful, p.Limits})
 }
 
-// WriteRule is what a plugin will write, or read live: an RBAC PolicyRule, with namespaces.
+// WriteRule is a rule for requests that a plugin sends, with the fields of an RBAC PolicyRule plus namespaces.
 type WriteRule struct {
 	// "" for the core group.
 	APIGroups []string `json:"apiGroups"`
 	// Plural names as in URLs: "deployments", "deployments/scale".
 	Resources []string `json:"resources"`
-	// Of get, list, create, update, patch and delete.
+	// Any of get, list, create, update, patch and delete.
 	Verbs []string `json:"verbs"`
 	// Empty for all.
 	Namespaces []string `json:"namespaces,omitempty"`
 }
 
-// Writes is a rule for these verbs on one resource of a group: Writes("apps", "deployments", "create", "update").
+// Writes returns a rule for these verbs on one resource of a group: Writes("apps", "deployments", "create", "update").
 func Writes(group, resource string, verbs ...string) WriteRule {
 	return WriteRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
 }
 
-// Limits that a plugin wishes for. What is zero keeps the host's default.
+// Limits are the limits that a plugin requests. Zero keeps the host's default.
 type Limits struct {
-	// Memory of one instance, as a quantity: "64Mi".
+	// The memory of one instance, as a quantity: "64Mi".
 	Memory string
-	// How long one reconcile may take, its requests included.
+	// The time that one reconcile may take, including its requests.
 	ReconcileTimeout time.Duration
-	// How long one call of observe may take.
+	// The time that one call of observe may take.
 	ObserveTimeout time.Duration
-	// How many object handles one instance may hold.
+	// The number of object handles that one instance may hold.
 	Handles int
 }
 
-// MarshalJSON writes durations as Kubernetes does.
+// MarshalJSON encodes durations as Kubernetes does.
 func (l Limits) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Memory           string `json:"memory,omitempty"`
@@ -84,12 +84,12 @@ func (l Limits) MarshalJSON() ([]byte, error) {
 	}{l.Memory, durationText(l.ReconcileTimeout), durationText(l.ObserveTimeout), l.Handles})
 }
 
-// DurationText is a duration in units that the host reads: "10s", "1500ms".
+// durationText formats a duration for the host: "10s", "1500ms".
 func durationText(d time.Duration) string {
 	if d <= 0 {
 		return ""
 	}
-	// Whole milliseconds, rounded up, so that no duration becomes none.
+	// Round up to milliseconds, so that a short duration does not become 0.
 	d = (d + time.Millisecond - 1).Truncate(time.Millisecond)
 	if d%time.Second == 0 {
 		return strconv.FormatInt(int64(d/time.Second), 10) + "s"

@@ -22,7 +22,7 @@ func expect(t *testing.T, what, found, wanted string) {
 	}
 }
 
-func TestTheDescriptorHasTheShapeOfTheContract(t *testing.T) {
+func TestDescriptorIsEncodedAsInTheSchema(t *testing.T) {
 	plugin := Plugin{
 		Name: "web", Version: "1.0.0",
 		Watches: []Watch{{Name: "foos", APIVersion: "example.com/v1", Kind: "Foo", Trigger: Self()}},
@@ -37,7 +37,7 @@ func TestTheDescriptorHasTheShapeOfTheContract(t *testing.T) {
 		`{"apiVersion":"pilothouse.dev/v1alpha1","kind":"Plugin","name":"web","version":"1","watches":[]}`)
 }
 
-func TestAWatchCanBeNarrowedInEveryWay(t *testing.T) {
+func TestEveryRestrictionOfAWatchIsEncoded(t *testing.T) {
 	watch := Watch{Name: "pods", APIVersion: "v1", Kind: "Pod", Resource: "pods", Namespaces: []string{"default"}, LabelSelector: "app=web",
 		FieldSelector: "spec.nodeName=node-1", Projection: Metadata, Predicate: "generationChanged()", Notify: true,
 		Resync: Milliseconds(10 * time.Minute)}
@@ -46,7 +46,7 @@ func TestAWatchCanBeNarrowedInEveryWay(t *testing.T) {
 		`"notify":true,"resync":600000}`)
 }
 
-func TestTriggersHaveTheShapesOfTheContract(t *testing.T) {
+func TestTriggersAreEncodedAsInTheSchema(t *testing.T) {
 	for wanted, trigger := range map[string]Trigger{
 		`"self"`:                                          Self(),
 		`{"owner":{"watch":"foos"}}`:                      Owner("foos"),
@@ -60,14 +60,14 @@ func TestTriggersHaveTheShapesOfTheContract(t *testing.T) {
 	}
 }
 
-func TestIndexesHaveTheShapesOfTheContract(t *testing.T) {
+func TestIndexesAreEncodedAsInTheSchema(t *testing.T) {
 	expect(t, "indexes", written(t, []Index{{Name: "a", Label: "app"}, {Name: "b", Annotation: "team"}, {Name: "c", Field: "{.spec.x}"},
 		{Name: "d", Owner: true}, {Name: "e", Computed: true}}),
 		`[{"name":"a","label":"app"},{"name":"b","annotation":"team"},{"name":"c","field":"{.spec.x}"},{"name":"d","owner":true},`+
 			`{"name":"e","computed":true}]`)
 }
 
-func TestAConfigOfTheWrongShapeIsRefusedByName(t *testing.T) {
+func TestErrorOfAMismatchedConfigNamesTheConfig(t *testing.T) {
 	var settings struct{ Image string }
 	if err := Config(`{"image":"nginx"}`).Decode(&settings); err != nil || settings.Image != "nginx" {
 		t.Errorf("%v %v", settings, err)

@@ -5,46 +5,46 @@ import (
 	"time"
 )
 
-// A Reconciler is given one object at a time to bring to its desired state.
+// A Reconciler brings one object at a time to its desired state.
 //
-// It is level-triggered: the reasons inform, the decision comes from what the cache holds now. The object may be gone. Never called for one
-// object twice at a time. What the value holds is lost with the instance, so cache in it and keep nothing there.
+// Reconcile is level-triggered: decide from what the cache holds now; the reasons in the request are informational. The object may have been
+// deleted. An object is never reconciled by two calls at the same time. The value is lost with its instance, so use it only as a cache.
 //
-// An error is retried with backoff; one made by [Terminal] waits for a change of the object. A panic reaches the log with its stack, ends
-// the instance, and is retried by a new one.
+// An error is retried with backoff; one made by [Terminal] waits for a change of the object. A panic is logged with its stack and ends the
+// instance; a new instance retries the work.
 type Reconciler interface {
 	Reconcile(ctx *Context, req Request) (Result, error)
 }
 
-// ReconcilerFunc is a Reconciler of one function.
+// ReconcilerFunc makes a Reconciler of a function.
 type ReconcilerFunc func(ctx *Context, req Request) (Result, error)
 
 // Reconcile calls the function.
 func (f ReconcilerFunc) Reconcile(ctx *Context, req Request) (Result, error) { return f(ctx, req) }
 
-// Request is work: one object of one target watch. It is read with ctx.Cache(req.Watch).Get(req.Key).
+// Request is one item of work: an object of a target watch. Read the object with ctx.Cache(req.Watch).Get(req.Key).
 type Request struct {
 	Watch string
 	Key   Key
-	// Every reason merged into this item. They inform; a correct reconcile gives the same result without them.
+	// All reasons merged into this item. They are informational: a correct reconcile produces the same result without them.
 	Reasons []Reason
-	// How many times in a row this key has failed: 0 the first time.
+	// The number of consecutive failures of this key: 0 on the first attempt.
 	Attempt int
-	// What later versions of the host tell.
+	// Reserved for additions by later versions of the host.
 	Extra map[string]string
 }
 
-// Has says whether the reason is among the reasons.
+// Has returns whether the request has this reason.
 func (r Request) Has(reason Reason) bool {
-	for _, given := range r.Reasons {
-		if given == reason {
+	for _, present := range r.Reasons {
+		if present == reason {
 			return true
 		}
 	}
 	return false
 }
 
-// Reason is why a key is in the queue.
+// Reason is why a key was queued.
 type Reason uint8
 
 // The reasons.
@@ -61,7 +61,7 @@ const (
 
 var reasons = [...]string{"created", "updated", "deleted", "resync", "requeue", "retry", "startup", "other"}
 
-// String is the reason as the contract spells it: "created".
+// String returns the name in the contract, such as "created".
 func (r Reason) String() string {
 	if int(r) < len(reasons) {
 		return reasons[r]
@@ -69,13 +69,13 @@ func (r Reason) String() string {
 	return "other"
 }
 
-// Result is what a reconcile that succeeded wants next. The zero Result: nothing until something changes.
+// Result is what a successful reconcile asks for next. The zero Result asks for nothing, until a change queues the object again.
 type Result struct {
-	// The same object again after this time, or earlier if something changes. At most about 24 days; 0 for never.
+	// Reconcile the object again after this time (at most about 24 days), or earlier if a change queues it. 0 for never.
 	RequeueAfter time.Duration
 }
 
-// Terminal makes an error that trying again cannot help: the object waits until it changes. It is nil for nil.
+// Terminal wraps an error so that it is not retried until the object changes, because a retry cannot succeed before. It returns nil for nil.
 func Terminal(err error) error {
 	if err == nil {
 		return nil
@@ -87,8 +87,7 @@ type terminalError struct{ error }
 
 func (e terminalError) Unwrap() error { return e.error }
 
-// IsTerminal says whether the error, or one that it wraps, was made by [Terminal] or is a [DecodeError], which stays until the object
-// changes.
+// IsTerminal returns whether the error, or one that it wraps, was made by [Terminal] or is a [DecodeError].
 func IsTerminal(err error) bool {
 	var terminal terminalError
 	var decode *DecodeError

@@ -2,13 +2,13 @@ package sdk
 
 import "errors"
 
-// As many attempts as client-go's retry.DefaultRetry makes.
+// attempts is the number of attempts of client-go's retry.DefaultRetry.
 const attempts = 5
 
-// RetryOnConflict repeats attempt while it answers ErrConflict, at most five times in all. Each attempt must read the object anew, with
-// Client.Get: the cache may be as old as the state that just conflicted.
+// RetryOnConflict repeats attempt while it returns ErrConflict, up to five attempts in total. Each attempt must read the object again with
+// [Client.Get], because the cache may still hold the state that conflicted.
 //
-// Returning the conflict is as good where one object is changed: the host runs the reconcile again.
+// When a reconcile changes a single object, returning the conflict serves as well: the host runs the reconcile again.
 func RetryOnConflict(attempt func() error) error {
 	for range attempts - 1 {
 		if err := attempt(); !errors.Is(err, ErrConflict) {

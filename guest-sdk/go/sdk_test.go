@@ -34,7 +34,7 @@ func mkMap(name, tier, value string) string {
 
 func key(name string) sdk.Key { return sdk.Key{Namespace: "default", Name: name} }
 
-func TestAnObjectIsReadFieldByFieldOrWhole(t *testing.T) {
+func TestObjectIsReadByFieldOrAsAWhole(t *testing.T) {
 	h := sdktest.New(t, describe)
 	h.Put(mkMap("a", "web", `say "hi"`))
 	ctx := h.Context()
@@ -64,7 +64,7 @@ func TestAnObjectIsReadFieldByFieldOrWhole(t *testing.T) {
 	}
 }
 
-func TestSeveralValuesComeInTheOrderAskedFor(t *testing.T) {
+func TestSeveralValuesAreInTheOrderOfThePointers(t *testing.T) {
 	h := sdktest.New(t, describe)
 	h.Put(mkMap("a", "web", `say "hi"`))
 	object := h.Context().Cache("maps").Get(key("a"))
@@ -78,7 +78,7 @@ func TestSeveralValuesComeInTheOrderAskedFor(t *testing.T) {
 	}
 }
 
-func TestALoopGoesOverAllPagesAndMayEndEarly(t *testing.T) {
+func TestLoopReadsAllPagesAndMayEndEarly(t *testing.T) {
 	h := sdktest.New(t, describe)
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		h.Put(mkMap(name, "web", ""))
@@ -106,7 +106,7 @@ func TestALoopGoesOverAllPagesAndMayEndEarly(t *testing.T) {
 	}
 }
 
-func TestTheCacheIsQueriedByFieldAndIndex(t *testing.T) {
+func TestCacheIsQueriedByFieldAndIndex(t *testing.T) {
 	h := sdktest.New(t, describe)
 	h.Put(mkMap("a", "web", "1"))
 	h.Put(mkMap("b", "db", "2"))
@@ -145,7 +145,7 @@ type partial struct {
 	} `json:"spec"`
 }
 
-func TestCreateOrUpdateKeepsWhatTheStructDoesNotKnow(t *testing.T) {
+func TestCreateOrUpdateKeepsFieldsThatTheStructLacks(t *testing.T) {
 	h := sdktest.New(t, describe)
 	h.Put(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"default","managedFields":[1]},
 		"spec":{"replicas":1,"paused":true,"big":9007199254740993,"containers":[{"name":"nginx","image":"old"}]}}`)
@@ -170,7 +170,7 @@ func TestCreateOrUpdateKeepsWhatTheStructDoesNotKnow(t *testing.T) {
 	}
 }
 
-func TestCreateOrUpdateCreatesWhatIsAbsent(t *testing.T) {
+func TestCreateOrUpdateCreatesAnAbsentObject(t *testing.T) {
 	h := sdktest.New(t, describe)
 	web := partial{TypeMeta: sdk.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, Metadata: sdk.ObjectMeta{Name: "web", Namespace: "default"}}
 	change, err := sdk.CreateOrUpdate(h.Context(), nil, &web, func() error {
@@ -185,7 +185,7 @@ func TestCreateOrUpdateCreatesWhatIsAbsent(t *testing.T) {
 	}
 }
 
-func TestApplyLeavesOutWhatTheServerRefuses(t *testing.T) {
+func TestApplyOmitsFieldsThatTheServerRejects(t *testing.T) {
 	h := sdktest.New(t, describe)
 	h.Put(mkMap("a", "web", "1"))
 	client := h.Context().Client()
@@ -202,7 +202,7 @@ func TestApplyLeavesOutWhatTheServerRefuses(t *testing.T) {
 	}
 }
 
-func TestAFinalizerIsHeldUntilTheCleanupHasSucceeded(t *testing.T) {
+func TestFinalizerIsKeptUntilTheCleanupSucceeds(t *testing.T) {
 	h := sdktest.New(t, describe)
 	h.Put(mkMap("a", "web", "1"))
 	var ran []string
@@ -263,7 +263,7 @@ func TestRetryOnConflictGivesUpAfterFiveAttempts(t *testing.T) {
 	}
 }
 
-func TestAnObjectHasOneController(t *testing.T) {
+func TestSecondControllerIsRejected(t *testing.T) {
 	h := sdktest.New(t, describe)
 	h.Put(mkMap("owner", "web", ""))
 	h.Put(mkMap("other", "web", ""))
@@ -286,7 +286,7 @@ func TestAnObjectHasOneController(t *testing.T) {
 	}
 }
 
-func TestAConditionsTimeMovesOnlyWhenItsStatusFlips(t *testing.T) {
+func TestTransitionTimeChangesOnlyWithTheStatus(t *testing.T) {
 	var conditions []sdk.Condition
 	at := func(second int) time.Time { return time.Unix(int64(second), 5).UTC() }
 	ready := func(holds bool, message string) sdk.Condition {
@@ -309,7 +309,7 @@ func TestAConditionsTimeMovesOnlyWhenItsStatusFlips(t *testing.T) {
 	}
 }
 
-func TestTheLogTakesFieldsAndGroups(t *testing.T) {
+func TestLogTakesFieldsAndGroups(t *testing.T) {
 	h := sdktest.New(t, describe)
 	logger := slog.New(sdk.LogHandler()).With("colour", "blue").WithGroup("size")
 	logger.Info("scaled", "replicas", 3, slog.Group("at", "hour", 7))
@@ -319,7 +319,7 @@ func TestTheLogTakesFieldsAndGroups(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoWriteIsRecordedToo(t *testing.T) {
+func TestQueueEventsAndMetricsAreRecorded(t *testing.T) {
 	h := sdktest.New(t, describe)
 	h.Put(mkMap("a", "web", ""))
 	ctx := h.Context()

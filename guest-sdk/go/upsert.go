@@ -13,20 +13,21 @@ type Change string
 
 // The changes.
 const (
-	// WasCreated: the object was not there.
+	// WasCreated: the object did not exist and was created.
 	WasCreated Change = "created"
-	// WasUpdated: it was there and different.
+	// WasUpdated: the object existed, differed and was updated.
 	WasUpdated Change = "updated"
-	// WasUnchanged: it was there as wanted, so no request was made.
+	// WasUnchanged: the object was already as desired; no request was sent.
 	WasUnchanged Change = "unchanged"
 )
 
-// CreateOrUpdate makes an object as mutate wants it, like the function of this name in controller-runtime. present is what the cache has,
-// or nil; into is a pointer to a struct. Where nothing is present, mutate starts from what is in the struct (a type, a name, a namespace);
-// else from the present object, read into it. Nothing is sent when mutate changes nothing.
+// CreateOrUpdate creates or updates an object, like the function of this name in controller-runtime. present is the object that the cache holds,
+// or nil; into is a pointer to a struct. mutate brings the struct to its desired state: without a present object it starts from the struct's
+// contents (at least a type, a name and a namespace), otherwise from the present object, which is read into the struct. Nothing is sent when
+// mutate changes nothing in a present object. Afterwards the struct has the object as stored.
 //
-// The struct may know only a part of the object: what it has no field for stays as it is, also in the elements of a list, as long as
-// mutate neither adds nor removes elements of it.
+// The struct may have only some of the object's fields. The others are kept, also in the elements of a list, as long as mutate neither adds
+// nor removes elements of that list.
 func CreateOrUpdate[T any](ctx *Context, present *Object, into *T, mutate func() error) (Change, error) {
 	if present == nil {
 		if err := mutate(); err != nil {
@@ -69,7 +70,7 @@ func CreateOrUpdate[T any](ctx *Context, present *Object, into *T, mutate func()
 	return WasUpdated, stored.Decode(into)
 }
 
-// overlay is whole with what differs between before and after, which are what a struct knows of it.
+// overlay returns whole with the changes from before to after, which have the fields of whole that a struct has.
 func overlay(whole, before, after any) any {
 	if reflect.DeepEqual(before, after) {
 		return whole
@@ -82,18 +83,18 @@ func overlay(whole, before, after any) any {
 			return after
 		}
 		for name := range before {
-			if _, stays := after[name]; !stays {
+			if _, remains := after[name]; !remains {
 				delete(whole, name)
 			}
 		}
 		for name, value := range after {
-			present, isThere := whole[name]
-			old, wasThere := before[name]
+			present, isPresent := whole[name]
+			old, wasPresent := before[name]
 			switch {
-			case isThere:
+			case isPresent:
 				whole[name] = overlay(present, old, value)
-			case !wasThere || !reflect.DeepEqual(old, value):
-				// A zero value that the struct writes and the object never had is no change.
+			case !wasPresent || !reflect.DeepEqual(old, value):
+				// A zero value that the struct encodes but the object never had is not a change.
 				whole[name] = value
 			}
 		}
@@ -113,7 +114,7 @@ func overlay(whole, before, after any) any {
 	}
 }
 
-// unmarshalNumbers keeps numbers as they are written: a large integer must not come back as a float.
+// unmarshalNumbers decodes JSON and keeps numbers as they are written, so that a large integer does not become a float.
 func unmarshalNumbers(text string, into any) error {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
@@ -121,7 +122,7 @@ func unmarshalNumbers(text string, into any) error {
 		return err
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return fmt.Errorf("there is more after the end of the JSON")
+		return fmt.Errorf("unexpected data after the end of the JSON")
 	}
 	return nil
 }

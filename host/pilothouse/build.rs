@@ -1,4 +1,4 @@
-//! Generates `embedded.rs`: the templates, the SDKs and the WIT contract, which `pilothouse new` copies into a project.
+//! Embeds what `pilothouse new` writes: the example projects, the templates, the SDKs and the WIT contract.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,15 +6,30 @@ use std::{env, fs, io};
 
 use pilothouse_toolchain::Language;
 
-/// Folders with build output and downloaded packages.
-const EXCLUDED_NAMES: [&str; 4] = ["node_modules", "target", "dist", "__pycache__"];
-const EXCLUDED_SUFFIXES: [&str; 3] = [".wasm", ".pyc", ".egg-info"];
-
+/// Folders that tools generate; they are large.
+const EXCLUDED_FOLDERS: [&str; 4] = ["node_modules", "target", "dist", "__pycache__"];
+/// Endings of files that tools generate.
+const EXCLUDED_ENDINGS: [&str; 3] = [".wasm", ".pyc", ".egg-info"];
 fn main() -> io::Result<()> {
     let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let root = manifest.join("../..").canonicalize()?;
     println!("cargo::rerun-if-changed=build.rs");
     let mut text = String::new();
+    writeln!(text, "pub(super) static EXAMPLES: &[(&str, &str, Files)] = &[").expect("a string");
+    for language in Language::ALL.map(Language::name) {
+        // A language without a sample controller has its source in `templates/`.
+        let example =
+            if language == "rust" { "sample-controller".to_owned() } else { format!("sample-controller-{language}") };
+        let folder = root.join("examples").join(&example);
+        if !folder.is_dir() {
+            println!("cargo::rerun-if-changed={}", folder.display());
+            continue;
+        }
+        writeln!(text, "({language:?}, {example:?}, &[").expect("a string");
+        embed(&folder, "", &mut text)?;
+        writeln!(text, "]),").expect("a string");
+    }
+    writeln!(text, "];").expect("a string");
     for (constant, folder) in [("TEMPLATES", manifest.join("templates")), ("SDKS", root.join("guest-sdk"))] {
         writeln!(text, "pub(super) static {constant}: &[(&str, Files)] = &[").expect("a string");
         for language in Language::ALL.map(Language::name) {
@@ -24,7 +39,7 @@ fn main() -> io::Result<()> {
                 embed(&folder, "", &mut text)?;
                 writeln!(text, "]),").expect("a string");
             } else {
-                // Runs this script again when the folder is added.
+                // Rebuild once the folder exists.
                 println!("cargo::rerun-if-changed={}", folder.display());
             }
         }
@@ -37,8 +52,8 @@ fn main() -> io::Result<()> {
     fs::write(out.join("embedded.rs"), text)
 }
 
-/// Appends an entry for each file below `folder` to `text`, sorted by name so that the output is the same on every machine.
-/// Follows symbolic links, because `wit` in each SDK is one.
+/// Writes an entry for each file below the folder, in an order that does not depend on the machine. Symbolic links are followed,
+/// because each SDK's `wit` is one.
 fn embed(folder: &Path, prefix: &str, text: &mut String) -> io::Result<()> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -46,13 +61,13 @@ fn embed(folder: &Path, prefix: &str, text: &mut String) -> io::Result<()> {
     }
     names.sort();
     let is_excluded = |name: &str| {
-        let hidden_folder = name.starts_with('.') && folder.join(name).is_dir();
-        hidden_folder
-            || EXCLUDED_NAMES.contains(&name)
-            || EXCLUDED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
+        let is_hidden_folder = name.starts_with('.') && folder.join(name).is_dir();
+        is_hidden_folder
+            || EXCLUDED_FOLDERS.contains(&name)
+            || EXCLUDED_ENDINGS.iter().any(|ending| name.ends_with(ending))
     };
-    // `rerun-if-changed` on a folder makes Cargo scan everything below it. A folder that contains, say, node_modules with its
-    // tens of thousands of files is therefore listed file by file.
+    // For a folder Cargo scans everything below it, and node_modules has tens of thousands of files. In a folder with excluded
+    // entries the files are therefore named one by one.
     let is_clean = !names.iter().any(|name| is_excluded(name));
     if is_clean {
         println!("cargo::rerun-if-changed={}", folder.display());

@@ -1,4 +1,4 @@
-/* Operations that ask the API server. */
+/* Operations that send requests to the API server. */
 #include <stdlib.h>
 
 #include "script.h"

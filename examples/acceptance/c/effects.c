@@ -1,4 +1,4 @@
-/* Operations beside objects: queue, Events, metrics, log. */
+/* Operations on queue, Events, metrics and log. */
 #include <stdlib.h>
 
 #include "script.h"

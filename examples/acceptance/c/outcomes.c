@@ -1,4 +1,4 @@
-/* Operations about the request, about failing, and about finalizers. */
+/* Operations on the request, outcomes, faults and finalizers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static answer unknown_watch(const script *script) {
   return value("recovered");
 }
 
-/* Not in the suite: what the WASI adapter has taken is still there after much of a call's memory was used and freed. */
+/* Not in the suite: checks that the WASI adapter's memory survives when much of a call's memory is used and freed. */
 static answer scribble(const script *script) {
   fprintf(stderr, "before %s\n", script->a);
   for (int i = 0; i < 6; i++) memset(ph_alloc(70000), 0xa5, 70000);
@@ -63,8 +63,8 @@ static answer scribble(const script *script) {
 static ph_outcome hold(ph_phase phase, ph_object *object, void *context) {
   (void)object;
   const script *script = context;
-  const char *said = phase == PH_PHASE_APPLY ? "held" : "cleaned";
-  ph_log(PH_INFO, "result", PH_PAIRS({"op", script->op}, {"value", said}));
+  const char *text = phase == PH_PHASE_APPLY ? "held" : "cleaned";
+  ph_log(PH_INFO, "result", PH_PAIRS({"op", script->op}, {"value", text}));
   return ph_done();
 }
 

@@ -1,4 +1,4 @@
-/* The acceptance plugin in C: what ../README.md says. */
+/* The acceptance plugin in C, as specified by ../README.md. */
 #include <pilothouse.h>
 #include <string.h>
 
@@ -81,12 +81,12 @@ static ph_outcome reconcile(const ph_request *request) {
 static ph_outcome observe(const ph_notification *notifications, size_t count, const ph_batch *batch) {
   static const char *const changes[] = {"added", "updated", "deleted", "resync"};
   for (size_t i = 0; i < count; i++) {
-    const ph_notification *told = &notifications[i];
+    const ph_notification *notification = &notifications[i];
     ph_object *before = ph_before(batch, i), *after = ph_after(batch, i);
-    if (after && ph_equal(ph_text(after, "/data/value"), "trap")) ph_panic("told to trap");
+    if (after && ph_equal(ph_text(after, "/data/value"), "trap")) ph_panic("asked to trap");
     ph_log(PH_INFO, "observed",
-           PH_PAIRS({"watch", told->watch}, {"key", ph_key_text(told->key)}, {"change", changes[told->change]},
-                    {"initial", told->initial ? "true" : "false"}, {"unknown", told->final_state_unknown ? "true" : "false"},
+           PH_PAIRS({"watch", notification->watch}, {"key", ph_key_text(notification->key)}, {"change", changes[notification->change]},
+                    {"initial", notification->initial ? "true" : "false"}, {"unknown", notification->final_state_unknown ? "true" : "false"},
                     {"before", or_none(before ? ph_text(before, "/data/value") : NULL, "-")},
                     {"after", or_none(ph_after_field(batch, i, "/data/value"), "-")}));
   }
@@ -99,7 +99,7 @@ static void values(const char *index, ph_object *object, ph_values *values) {
   while (*words) {
     size_t length = strcspn(words, " ");
     const char *word = ph_copy(words, length);
-    if (ph_equal(word, "trap")) ph_panic("told to trap");
+    if (ph_equal(word, "trap")) ph_panic("asked to trap");
     if (length) ph_value(values, word);
     words += length + (words[length] == ' ');
   }

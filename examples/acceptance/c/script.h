@@ -1,4 +1,4 @@
-/* A script: a ConfigMap that says what to do. */
+/* A script: a ConfigMap with an operation and its arguments. */
 #ifndef SCRIPT_H
 #define SCRIPT_H
 
@@ -8,13 +8,13 @@ typedef struct {
   const ph_request *request;
   ph_object *object;
   const char *op;
-  /* `data.a` … `data.g` and `data.body`, "" where absent. */
+  /* `data.a` … `data.g` and `data.body`, "" when missing. */
   const char *a, *b, *c, *d, *e, *f, *g, *body;
 } script;
 
-/* What an operation answers: a value that is logged, or an outcome without one. */
+/* The result of an operation: a value that is logged, or an outcome without a value. */
 typedef struct {
-  const char *value; /* NULL: silent */
+  const char *value; /* NULL for silent operations */
   ph_outcome outcome;
 } answer;
 
@@ -23,14 +23,14 @@ typedef struct {
   answer (*run)(const script *script);
 } operation;
 
-/* Ends with an entry without a name. */
+/* The operations; each list ends with an entry without a name. */
 extern const operation cache_operations[], client_operations[], effect_operations[], outcome_operations[];
 
 answer value(const char *value);
 const char *or_none(const char *text, const char *none);
-/* The last error of the client, as the suite writes it. */
+/* Returns the last error of the client in the form that the suite expects. */
 answer api_error(void);
-/* Keys, separated by one space. */
+/* Returns the keys, separated by spaces. */
 const char *keys_of(ph_object *const *items, size_t count);
 
 #endif

@@ -1,4 +1,4 @@
-// The acceptance plugin in Go: examples/acceptance/README.md says what it does.
+// The acceptance plugin in Go, as specified by examples/acceptance/README.md.
 package main
 
 import (
@@ -33,7 +33,7 @@ func describe(config sdk.Config) (sdk.Plugin, error) {
 	return sdk.Plugin{
 		Name:    "acceptance-go",
 		Version: "0.1.0",
-		Summary: "Does what ConfigMaps tell it",
+		Summary: "Performs the operations of ConfigMaps",
 		Watches: []sdk.Watch{
 			{Name: "scripts", APIVersion: "v1", Kind: "ConfigMap", LabelSelector: "test=acceptance", Trigger: sdk.Self()},
 			{
@@ -50,7 +50,7 @@ func describe(config sdk.Config) (sdk.Plugin, error) {
 	}, nil
 }
 
-// words are the values of the index byWord.
+// words returns the values of the index byWord.
 func words(_ string, object *sdk.Object) []string {
 	text, _ := object.Text("/data/words")
 	words := strings.Fields(text)
@@ -63,22 +63,22 @@ func words(_ string, object *sdk.Object) []string {
 }
 
 func logChanges(_ *sdk.Context, notifications []sdk.Notification) error {
-	for _, told := range notifications {
+	for _, notification := range notifications {
 		before, after := "-", "-"
-		if object := told.Before(); object != nil {
+		if object := notification.Before(); object != nil {
 			if text, ok := object.Text("/data/value"); ok {
 				before = text
 			}
 			object.Close()
 		}
-		if json, ok := told.AfterField("/data/value"); ok {
+		if json, ok := notification.AfterField("/data/value"); ok {
 			after = string(json)
 		}
 		if after == `"trap"` {
 			panic("an item with the value trap")
 		}
-		slog.Info("observed", "watch", told.Watch, "key", told.Key, "change", told.Change, "initial", told.Initial,
-			"unknown", told.FinalStateUnknown, "before", before, "after", after)
+		slog.Info("observed", "watch", notification.Watch, "key", notification.Key, "change", notification.Change, "initial", notification.Initial,
+			"unknown", notification.FinalStateUnknown, "before", before, "after", after)
 	}
 	return nil
 }

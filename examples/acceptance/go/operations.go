@@ -132,7 +132,7 @@ func logLine(s *script) (string, error) {
 	return "logged", nil
 }
 
-// number is an argument in decimal text; 0 when it is absent.
+// number parses a decimal argument; 0 when it is missing.
 func (s *script) number(argument string) int {
 	number, _ := strconv.Atoi(s.data[argument])
 	return number

@@ -16,7 +16,7 @@ type script struct {
 	data   map[string]string
 }
 
-// silence is what an operation answers that has nothing to log.
+// silence is the result of an operation without a value to log.
 type silence struct {
 	result sdk.Result
 	err    error
@@ -24,7 +24,7 @@ type silence struct {
 
 func (s silence) Error() string { return "nothing to log" }
 
-// An operation gives the value to log.
+// An operation returns the value to log.
 type operation func(*script) (value string, err error)
 
 // runScript is the reconciler.
@@ -58,18 +58,18 @@ func runScript(ctx *sdk.Context, req sdk.Request) (sdk.Result, error) {
 
 func (s *script) log(value string) { slog.Info("result", "op", s.data["op"], "value", value) }
 
-// namespace is the script's own.
+// namespace returns the script's namespace.
 func (s *script) namespace() string { return s.req.Key.Namespace }
 
-// key is the one that two arguments name.
+// key returns the key in two arguments.
 func (s *script) key(namespace, name string) sdk.Key {
 	return sdk.Key{Namespace: s.data[namespace], Name: s.data[name]}
 }
 
-// target is the type that the first two arguments name.
+// target returns the type in the first two arguments.
 func (s *script) target() sdk.Type { return sdk.Type{APIVersion: s.data["a"], Kind: s.data["b"]} }
 
-// clientError is the value for an error of the client; empty for other errors.
+// clientError returns the value for an error of the client; empty for other errors.
 func clientError(err error) string {
 	var invalid *sdk.InvalidError
 	var denied *sdk.DeniedError

@@ -1,4 +1,4 @@
-"""The acceptance plugin in Python: what ../README.md specifies."""
+"""The acceptance plugin in Python, as specified by ../README.md."""
 
 from pilothouse import Notification, Object, Plugin, Request, Terminal, index, log, trigger
 
@@ -7,7 +7,7 @@ from script import Script
 
 LABEL = "test=acceptance"
 
-plugin = Plugin("acceptance-python", "0.1.0", summary="Does what ConfigMaps tell it")
+plugin = Plugin("acceptance-python", "0.1.0", summary="Performs the operations of ConfigMaps")
 scripts = plugin.watch("scripts", "v1", "ConfigMap", labels=LABEL, trigger=trigger.ITSELF)
 items = plugin.watch(
     "items",

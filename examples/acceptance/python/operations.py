@@ -1,4 +1,4 @@
-"""What the scripts can ask for: a function per operation."""
+"""The operations of scripts, one function each."""
 
 import json
 from collections.abc import Callable
@@ -42,7 +42,7 @@ FINALIZER = "acceptance.pilothouse.dev/cleanup"
 
 
 def operation(name: str):
-    """An operation that decides by itself what to tell and to return."""
+    """Registers an operation that logs its own value and determines the outcome."""
 
     def register(function: Operation) -> Operation:
         ALL[name] = function
@@ -52,7 +52,7 @@ def operation(name: str):
 
 
 def value(name: str):
-    """An operation that returns the value to tell. An error of the client is a value too."""
+    """Registers an operation that returns the value to log. An error of the client becomes the value."""
 
     def register(function: Callable[[Script], object]):
         def run(script: Script) -> None:
@@ -301,7 +301,7 @@ def update(script: Script) -> str:
 def patch(script: Script) -> str:
     body = json.loads(script.body)
     if script.e.startswith("apply"):
-        # A script's body may leave out what its other arguments say.
+        # A script's body may omit what other arguments specify.
         metadata = {**body.get("metadata", {}), "namespace": script.c, "name": script.d}
         body = {**body, "apiVersion": script.a, "kind": script.b, "metadata": metadata}
         return client.apply(body, force=script.e == "apply-force", subresource=script.f).name

@@ -1,10 +1,10 @@
-"""A ConfigMap that says what to do."""
+"""A ConfigMap with an operation and its arguments."""
 
 from pilothouse import Object, Request, log
 
 
 class Script:
-    """One operation with its arguments: `script.a`, absent ones ""."""
+    """An operation with its arguments, such as `script.a`; missing ones are ""."""
 
     def __init__(self, request: Request, handle: Object):
         self.request = request
@@ -20,5 +20,5 @@ class Script:
         return self.request.attempt == 0
 
     def result(self, value: object) -> None:
-        """Tells what the operation found."""
+        """Logs the operation's value."""
         log.info("result", op=self.op, value=value)

@@ -1,12 +1,12 @@
-;; The acceptance plugin by hand, without any SDK: what ../README.md says, in the text format of WebAssembly.
+;; The acceptance plugin as specified by ../README.md, written by hand in the text format of WebAssembly, without any SDK.
 ;;
-;; How it is laid out:
-;; - memory:    16 answers of the exports · 256 the script's arguments · 512 answers of the imports · 640 log fields · 1024 names and texts
-;;              8192 the descriptor · 16384 the text being composed · 65536 what the host passes in
+;; Layout:
+;; - memory:    16 results of the exports · 256 the script's arguments · 512 results of the imports · 640 log fields · 1024 names and texts
+;;              8192 the descriptor · 16384 the text being composed · 65536 values that the host passes
 ;; - a text is (pointer, length); a name below is one byte of length, then the text, so that one number names it
 ;; - an option<string> at $r is: 0 or 1, pointer at +4, length at +8
 ;; - a result<object, api-error> at $r is: 0 and the handle at +4, or 1 and the error: its case at +4, its contents from +8
-;; Whoever gets an object's handle closes it.
+;; A function that receives an object's handle closes it.
 (module
   (import "pilothouse:controller/objects@0.1.0" "[method]object.key" (func $object.key (param i32 i32)))
   (import "pilothouse:controller/objects@0.1.0" "[method]object.api-version" (func $object.api-version (param i32 i32)))
@@ -199,9 +199,9 @@
   (global $descriptor-length i32 (i32.const 842))
   (data (i32.const 8192) "{\"apiVersion\":\"pilothouse.dev/v1alpha1\",\"kind\":\"Plugin\",\"name\":\"acceptance-wat\",\"version\":\"0.1.0\",\"watches\":[{\"name\":\"scripts\",\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"labelSelector\":\"test=acceptance\",\"trigger\":\"self\"},{\"name\":\"items\",\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"labelSelector\":\"test=acceptance-item\",\"notify\":true,\"indexes\":[{\"name\":\"byGroup\",\"field\":\"{.data.group}\"},{\"name\":\"byWord\",\"computed\":true}]},{\"name\":\"namespaces\",\"apiVersion\":\"v1\",\"kind\":\"Namespace\"},{\"name\":\"deployments\",\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"labelSelector\":\"test=acceptance-item\"}],\"writes\":[{\"apiGroups\":[\"\"],\"resources\":[\"configmaps\"],\"verbs\":[\"get\",\"list\",\"create\",\"update\",\"patch\",\"delete\"]},{\"apiGroups\":[\"apps\"],\"resources\":[\"deployments\",\"deployments/status\",\"deployments/scale\"],\"verbs\":[\"get\",\"list\",\"create\",\"update\",\"patch\",\"delete\"]}]}")
 
-  ;; ---- Memory for what the host passes in ----
+  ;; ---- Memory for values that the host passes ----
 
-  ;; Taken from the end of what is used, never given back, begun anew when a call ends.
+  ;; A bump allocator that is reset when a call ends.
   (global $next (mut i32) (i32.const 65536))
   (func $allocate (param $alignment i32) (param $size i32) (result i32)
     (local $address i32)
@@ -214,7 +214,7 @@
     (local.set $missing (i32.sub (global.get $next) (i32.mul (memory.size) (i32.const 65536))))
     (if (i32.gt_s (local.get $missing) (i32.const 0))
       (then
-        ;; -1: the plugin's memory limit.
+        ;; -1 means that the plugin's memory limit is reached.
         (if (i32.eq (i32.const -1)
               (memory.grow (i32.add (i32.div_u (local.get $missing) (i32.const 65536)) (i32.const 1))))
           (then unreachable))))
@@ -234,7 +234,7 @@
   (func $at (param $name i32) (result i32) (i32.add (local.get $name) (i32.const 1)))
   (func $of (param $name i32) (result i32) (i32.load8_u (local.get $name)))
 
-  ;; Whether a text is the one that a name stands for.
+  ;; Returns whether a text equals the text of a name.
   (func $is (param $text i32) (param $length i32) (param $name i32) (result i32)
     (local $i i32)
     (if (i32.ne (local.get $length) (call $of (local.get $name))) (then (return (i32.const 0))))
@@ -256,7 +256,7 @@
     (i32.store8 (global.get $end) (local.get $byte))
     (global.set $end (i32.add (global.get $end) (i32.const 1))))
   (func $put (param $text i32) (param $length i32)
-    ;; Not over what the host passed in.
+    ;; Must not overwrite values that the host passed.
     (if (i32.gt_u (i32.add (global.get $end) (local.get $length)) (i32.const 65536)) (then unreachable))
     (memory.copy (global.get $end) (local.get $text) (local.get $length))
     (global.set $end (i32.add (global.get $end) (local.get $length))))
@@ -297,7 +297,7 @@
         (local.set $length (i32.sub (local.get $length) (i32.const 1)))
         (br $more)))
     (call $put-byte (i32.const 34)))
-  ;; The option<string> at $r, or a name in place of none.
+  ;; The option<string> at $r, or a name if it is none.
   (func $put-option (param $none i32)
     (if (i32.load8_u (global.get $r))
       (then (call $put-at (i32.add (global.get $r) (i32.const 4))))
@@ -347,7 +347,7 @@
   ;; ---- The log ----
 
   (global $fields (mut i32) (i32.const 0))
-  ;; A further field of the line to come: at 640, 16 bytes each.
+  ;; Adds a field to the next log line: at 640, 16 bytes each.
   (func $field (param $name i32) (param $value i32) (param $length i32)
     (local $address i32)
     (local.set $address (i32.add (i32.const 640) (i32.mul (global.get $fields) (i32.const 16))))
@@ -366,13 +366,13 @@
 
   ;; ---- describe ----
 
-  ;; describe(config: string) -> result<string, string>: at 16 whether it failed, pointer and length of the text.
+  ;; describe(config: string) -> result<string, string>: at 16 whether it failed, then pointer and length of the text.
   (func (export "pilothouse:controller/plugin@0.1.0#describe") (param $config i32) (param $length i32) (result i32)
     (local $start i32)
     (i32.store (i32.const 16) (i32.const 0))
     (i32.store (i32.const 20) (global.get $descriptor))
     (i32.store (i32.const 24) (global.get $descriptor-length))
-    ;; {"fail":"TEXT"}: enough of JSON for a text without escapes.
+    ;; Parses only {"fail":"TEXT"} with a text without escapes.
     (block $found
       (loop $search
         (if (i32.lt_u (local.get $length) (call $of (global.get $fail))) (then (call $end-call) (return (i32.const 16))))
@@ -408,7 +408,7 @@
       (then
         (local.set $text (i32.load offset=4 (global.get $r)))
         (local.set $rest (i32.load offset=8 (global.get $r)))))
-    ;; At most every second byte begins a word, and a word takes 8 bytes in the list.
+    ;; At most every second byte starts a word, and a word takes 8 bytes in the list.
     (local.set $list (call $allocate (i32.const 4) (i32.mul (i32.add (local.get $rest) (i32.const 2)) (i32.const 4))))
     (block $all
       (loop $word
@@ -427,7 +427,7 @@
             (i32.store (i32.add (local.get $list) (i32.mul (local.get $count) (i32.const 8))) (local.get $text))
             (i32.store offset=4 (i32.add (local.get $list) (i32.mul (local.get $count) (i32.const 8))) (local.get $length))
             (local.set $count (i32.add (local.get $count) (i32.const 1)))))
-        ;; The word and the blank after it.
+        ;; The word and the space after it.
         (if (i32.lt_u (local.get $length) (local.get $rest))
           (then (local.set $length (i32.add (local.get $length) (i32.const 1)))))
         (local.set $text (i32.add (local.get $text) (local.get $length)))
@@ -499,7 +499,7 @@
   ;; object.text at a pointer, to $r.
   (func $text-of (param $object i32) (param $pointer i32)
     (call $object.text (local.get $object) (call $at (local.get $pointer)) (call $of (local.get $pointer)) (global.get $r)))
-  ;; The same of an option<object> at $r, which it closes; none for none.
+  ;; The same for an option<object> at $r, which it closes; none for none.
   (func $text-of-option (param $pointer i32)
     (local $object i32)
     (if (i32.load8_u (global.get $r))
@@ -507,7 +507,7 @@
         (local.set $object (i32.load offset=4 (global.get $r)))
         (call $text-of (local.get $object) (local.get $pointer))
         (call $close (local.get $object)))))
-  ;; Closes a list of objects and says their keys.
+  ;; Closes a list of objects and appends their keys.
   (func $put-keys-of (param $list i32) (param $count i32)
     (local $first i32)
     (local.set $first (local.get $list))
@@ -567,7 +567,7 @@
     (call $read-value (global.get $p-g) (i32.const 312))
     (call $read-value (global.get $p-body) (i32.const 320)))
 
-  ;; The outcome at 16: done. Or: requeue after $a; retry or terminal with what is composed.
+  ;; Writes the outcome to 16: done; requeue after $a; or retry or terminal with the composed text.
   (func $done
     (i32.store (i32.const 16) (i32.const 0))
     (i32.store (i32.const 20) (i32.const 0)))
@@ -577,7 +577,7 @@
     (i32.store (i32.const 24) (i32.const 16384))
     (i32.store (i32.const 28) (call $composed)))
 
-  ;; Logs what is composed as the operation's result.
+  ;; Logs the composed text as the operation's result.
   (func $result
     (call $field (global.get $f-op) (call $op) (call $op#))
     (call $field (global.get $value) (i32.const 16384) (call $composed))
@@ -651,7 +651,7 @@
     (call $put (call $op) (call $op#))
     (call $fail-with (i32.const 1)))
 
-  ;; ---- Operations: the request, and failing ----
+  ;; ---- Operations: the request and failures ----
 
   (func $has-reason (param $reason i32) (result i32)
     (local $i i32)
@@ -662,7 +662,7 @@
         (local.set $i (i32.add (local.get $i) (i32.const 1)))
         (br $more)))
     (i32.const 0))
-  ;; Says the reason if it is one of the request's; answers whether any was said before or now.
+  ;; Appends the reason if the request has it. Returns whether any reason was appended so far.
   (func $put-reason (param $before i32) (param $reason i32) (param $name i32) (result i32)
     (if (i32.eqz (call $has-reason (local.get $reason))) (then (return (local.get $before))))
     (if (local.get $before) (then (call $put-byte (i32.const 44))))
@@ -679,7 +679,7 @@
     (call $say (global.get $t-attempt))
     (call $put-number (global.get $attempt))
     (call $say (global.get $t-reasons))
-    ;; In the order of their names.
+    ;; Sorted by name.
     (local.set $said (call $put-reason (i32.const 0) (i32.const 0) (global.get $r-created)))
     (local.set $said (call $put-reason (local.get $said) (i32.const 2) (global.get $c-deleted)))
     (local.set $said (call $put-reason (local.get $said) (i32.const 7) (global.get $r-other)))
@@ -730,7 +730,7 @@
 
   ;; ---- Operations: the cache ----
 
-  ;; The object that a, b and c name; 0 without, and then `none` is the result.
+  ;; The object that a, b and c name. Returns 0 if there is none; then `none` is the result.
   (func $named (result i32)
     (call $cache.get (call $a) (call $a#) (call $b) (call $b#) (call $c) (call $c#) (global.get $r))
     (if (i32.load8_u (global.get $r)) (then (return (i32.load offset=4 (global.get $r)))))
@@ -755,7 +755,7 @@
     (call $result)
     (call $close (local.get $object)))
 
-  ;; "set" for a text of some length.
+  ;; "set" for a non-empty text.
   (func $put-set (param $length i32) (param $unset i32)
     (call $say (select (global.get $set) (local.get $unset) (local.get $length))))
 
@@ -867,7 +867,7 @@
     (local $row i32)
     (local $count i32)
     (local $first i32)
-    ;; The list of pointers has one, which lies where the script's values do.
+    ;; The list of pointers has one element, which is in the script's values.
     (call $cache.list-fields (call $a) (call $a#) (call $b) (call $b#) (call $c) (call $c#) (i32.const 0)
       (i32.const 0) (i32.const 0) (i32.const 288) (i32.const 1) (global.get $r))
     (local.set $row (i32.load (global.get $r)))
@@ -962,7 +962,7 @@
       (if (i32.eq (local.get $case) (i32.const 3))
         (then
           (call $say (global.get $e-invalid))
-          ;; The first cause begins with its field.
+          ;; The first cause starts with its field.
           (if (i32.load offset=12 (global.get $r)) (then (call $put-at (i32.load offset=8 (global.get $r)))))
           (br $written)))
       (if (i32.eq (local.get $case) (i32.const 4)) (then (call $say (global.get $e-forbidden)) (br $written)))
@@ -1054,7 +1054,7 @@
     (call $client.create (i32.const 16384) (call $composed) (i32.const 0) (i32.const 0) (global.get $r))
     (call $name-or-error))
 
-  ;; ---- Operations beside objects ----
+  ;; ---- Operations: queue, Events, metrics, log ----
 
   (func $op-add
     (call $queue.add (call $a) (call $a#) (call $b) (call $b#) (call $c) (call $c#))
@@ -1066,7 +1066,7 @@
     (call $events.publish (global.get $script) (call $is (call $a) (call $a#) (global.get $warning))
       (call $b) (call $b#) (call $c) (call $c#) (call $d) (call $d#))
     (call $result-is (global.get $published)))
-  ;; The one label is a pair: pointer and length of b and c, which lie in a row.
+  ;; The only label is a pair: pointer and length of b and c, which are consecutive.
   (func $op-metric (param $type i32)
     (local $number f64)
     (local.set $number (call $decimal (call $d) (call $d#)))
@@ -1082,11 +1082,11 @@
     (if (call $is (call $a) (call $a#) (global.get $info)) (then (local.set $level (i32.const 1))))
     (if (call $is (call $a) (call $a#) (global.get $warn)) (then (local.set $level (i32.const 2))))
     (if (call $is (call $a) (call $a#) (global.get $error)) (then (local.set $level (i32.const 3))))
-    ;; The one field is c and d.
+    ;; The only field is c and d.
     (call $log (local.get $level) (call $b) (call $b#) (i32.const 280) (i32.const 1))
     (call $result-is (global.get $logged)))
 
-  ;; A script has no finalizer but this one. A merge patch replaces the whole list.
+  ;; A script has no other finalizer, because a merge patch replaces the whole list.
   (func $op-finalizer
     (local $deleted i32)
     (local $held i32)
@@ -1106,7 +1106,7 @@
           (i32.load (i32.const 576)) (i32.load (i32.const 580)) (i32.load (i32.const 584)) (i32.load (i32.const 588))
           (i32.const 1) (i32.const 0) (i32.const 0) (i32.const 0)
           (i32.const 16384) (call $composed) (i32.const 0) (i32.const 0) (global.get $r))
-        ;; Retry with the error's number: enough for a person to look it up.
+        ;; Retry with the number of the error's case.
         (if (i32.load8_u (global.get $r))
           (then
             (call $begin)

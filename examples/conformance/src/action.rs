@@ -1,6 +1,8 @@
+//! The actions of a script.
+
 use std::time::Duration;
 
-/// One line of a script: a word, and for most a colon and what comes with it.
+/// One line of a script: the name of an action and, for most, a colon and an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action<'a> {
     Requeue(Duration),
@@ -30,14 +32,17 @@ pub(crate) enum Action<'a> {
 }
 
 impl<'a> Action<'a> {
-    /// Reads a line; the error says what is wrong with it.
+    /// Parses a line.
+    ///
+    /// # Errors
+    /// The error describes what is wrong with the line.
     pub(crate) fn parse(line: &'a str) -> Result<Self, String> {
-        let (word, rest) = line.split_once(':').unwrap_or((line, ""));
+        let (name, rest) = line.split_once(':').unwrap_or((line, ""));
         let text = |default| if rest.is_empty() { default } else { rest };
-        let name = || {
-            if rest.is_empty() { Err(format!("{line:?}: a name belongs after the colon")) } else { Ok(rest) }
+        let argument = || {
+            if rest.is_empty() { Err(format!("{line:?}: expected a name after the colon")) } else { Ok(rest) }
         };
-        Ok(match word {
+        Ok(match name {
             "requeue" => Self::Requeue(duration(line, rest)?),
             "retry" => Self::Retry(text("asked to retry")),
             "retry-until" => Self::RetryUntil(number(line, rest)?),
@@ -49,31 +54,31 @@ impl<'a> Action<'a> {
             "handles" => Self::Handles(number(line, rest)?),
             "unknown-watch" => Self::UnknownWatch,
             "denied" => Self::Denied,
-            "copy" => Self::Copy(name()?),
-            "delete" => Self::Delete(name()?),
-            "read-back" => Self::ReadBack(name()?),
-            "group" => Self::Group(name()?),
-            "stale-update" => Self::StaleUpdate(name()?),
-            "add" => Self::Add(name()?),
+            "copy" => Self::Copy(argument()?),
+            "delete" => Self::Delete(argument()?),
+            "read-back" => Self::ReadBack(argument()?),
+            "group" => Self::Group(argument()?),
+            "stale-update" => Self::StaleUpdate(argument()?),
+            "add" => Self::Add(argument()?),
             "add-after" => {
                 let (name, delay) = rest
                     .split_once(':')
-                    .ok_or_else(|| format!("{line:?}: write add-after:NAME:MILLISECONDS"))?;
+                    .ok_or_else(|| format!("{line:?}: expected add-after:NAME:MILLISECONDS"))?;
                 Self::AddAfter(name, duration(line, delay)?)
             }
             "event" => Self::Event(text("asked for an Event")),
             "warning" => Self::Warning(text("asked for a warning")),
             "log" => Self::Log(rest),
             "flip" => Self::Flip,
-            "insist" => Self::Insist(name()?),
-            "create" => Self::Create(name()?),
-            _ => return Err(format!("{line:?}: there is no action {word:?}; README.md lists them")),
+            "insist" => Self::Insist(argument()?),
+            "create" => Self::Create(argument()?),
+            _ => return Err(format!("{line:?}: unknown action {name:?}; README.md lists the actions")),
         })
     }
 }
 
 fn number(line: &str, text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| format!("{line:?}: a number belongs after the colon"))
+    text.parse().map_err(|_| format!("{line:?}: expected a number after the colon"))
 }
 
 fn duration(line: &str, text: &str) -> Result<Duration, String> {
@@ -85,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn actions_are_read_with_what_belongs_to_them() {
+    fn actions_are_parsed_with_their_arguments() {
         let requeue = Action::Requeue(Duration::from_millis(500));
         assert_eq!(Action::parse("requeue:500"), Ok(requeue));
         assert_eq!(Action::parse("retry"), Ok(Action::Retry("asked to retry")));
@@ -96,12 +101,12 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_wrong_says_how() {
+    fn the_error_of_an_invalid_line_describes_the_problem() {
         for (line, problem) in [
-            ("requeue:soon", "\"requeue:soon\": a number belongs after the colon"),
-            ("copy", "\"copy\": a name belongs after the colon"),
-            ("add-after:other", "\"add-after:other\": write add-after:NAME:MILLISECONDS"),
-            ("explode", "\"explode\": there is no action \"explode\"; README.md lists them"),
+            ("requeue:soon", "\"requeue:soon\": expected a number after the colon"),
+            ("copy", "\"copy\": expected a name after the colon"),
+            ("add-after:other", "\"add-after:other\": expected add-after:NAME:MILLISECONDS"),
+            ("explode", "\"explode\": unknown action \"explode\"; README.md lists the actions"),
         ] {
             assert_eq!(Action::parse(line), Err(problem.to_owned()));
         }

@@ -1,6 +1,6 @@
-//! A plugin that does what its objects say: each ConfigMap with the label `test=conformance` lists actions in
-//! `data.action`, one per line. The host's end-to-end tests and benchmarks use it to cause every outcome and every
-//! fault with one plugin. README.md has the actions.
+//! A plugin that performs the actions that its objects list: each ConfigMap with the label `test=conformance` has actions in
+//! `data.action`, one per line. The host's end-to-end tests and benchmarks use it to cause every outcome and every fault with one
+//! plugin. README.md lists the actions.
 
 mod action;
 mod faults;
@@ -9,22 +9,21 @@ mod record;
 use action::Action;
 use k8s_openapi::api::core::v1::ConfigMap;
 use pilothouse_sdk::{
-    Config, Context, Describe, Error, Index, Object, Outcome, Plugin, Reconciler, Request, Watch, WriteRule,
-    info,
+    Config, Context, Describe, Error, Index, Object, Outcome, Plugin, Reconciler, Request, Verb, Watch,
+    WatchRef, WriteRule, info,
 };
 
-/// Two builds of one source that can be told apart: set the variable while building.
+/// The plugin's version. Set the variable at build time to get distinguishable builds from the same source.
 pub(crate) const VERSION: &str = match option_env!("PILOTHOUSE_GUEST_VERSION") {
     Some(version) => version,
     None => env!("CARGO_PKG_VERSION"),
 };
 
-/// The ConfigMaps that say what to do.
-const SCRIPTS: &str = "scripts";
+/// The ConfigMaps that list the actions.
+const SCRIPTS: WatchRef<ConfigMap> = WatchRef::new("scripts");
 /// The ConfigMaps that the plugin writes.
-pub(crate) const RECORDS: &str = "records";
+pub(crate) const RECORDS: WatchRef<ConfigMap> = WatchRef::new("records");
 
-/// The plugin.
 #[derive(Default)]
 struct Conformance;
 
@@ -34,21 +33,27 @@ impl Describe for Conformance {
             faults::describe(&text)?;
         }
         Ok(Plugin::new("conformance", VERSION)
-            .summary("Does what the ConfigMaps labelled test=conformance say")
+            .summary("Performs the actions of ConfigMaps labelled test=conformance")
             .watch(
-                Watch::of::<ConfigMap>(SCRIPTS)
+                Watch::of(SCRIPTS)
                     .label_selector("test=conformance")
                     .triggers_itself()
                     .index(Index::by_field("byGroup", "{.data.group}")),
             )
-            .watch(Watch::of::<ConfigMap>(RECORDS).label_selector("test=conformance-record"))
-            .writes(WriteRule::of::<ConfigMap>(&["get", "create", "update", "patch", "delete"])))
+            .watch(Watch::of(RECORDS).label_selector("test=conformance-record"))
+            .writes(WriteRule::of::<ConfigMap>(&[
+                Verb::Get,
+                Verb::Create,
+                Verb::Update,
+                Verb::Patch,
+                Verb::Delete,
+            ])))
     }
 }
 
 impl Reconciler for Conformance {
     fn reconcile(&self, ctx: &Context<'_>, request: &Request) -> Result<Outcome, Error> {
-        let Some(script) = ctx.cache::<Object>(SCRIPTS).get(&request.key)? else {
+        let Some(script) = ctx.cache(SCRIPTS.untyped()).get(&request.key)? else {
             info!(version = VERSION, "gone");
             return Ok(Outcome::Done);
         };
@@ -57,15 +62,15 @@ impl Reconciler for Conformance {
         let mut outcome = Outcome::Done;
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let action = Action::parse(line).map_err(Error::terminal)?;
-            if let Some(wanted) = perform(ctx, request, &script, action)? {
-                outcome = wanted;
+            if let Some(requested) = perform(ctx, request, &script, action)? {
+                outcome = requested;
             }
         }
         Ok(outcome)
     }
 }
 
-/// Does one action; an outcome that it asks for is that of the whole reconcile.
+/// Performs one action. Returns the outcome of the whole reconcile, if the action determines it.
 fn perform(
     ctx: &Context<'_>,
     request: &Request,
@@ -81,25 +86,25 @@ fn perform(
         Action::RetryUntil(_) => {}
         Action::Terminal(message) => return Err(Error::terminal(message)),
         Action::Panic(message) => panic!("{message}"),
-        Action::Loop => faults::spin_for_ever(),
+        Action::Loop => faults::spin_forever(),
         Action::Busy(duration) => faults::spin(duration),
-        Action::Allocate => faults::allocate_for_ever(),
-        Action::Handles(number) => faults::hold_handles(&ctx.cache::<Object>(SCRIPTS), &request.key, number),
+        Action::Allocate => faults::allocate_forever(),
+        Action::Handles(number) => faults::leak_handles(&ctx.cache(SCRIPTS.untyped()), &request.key, number),
         Action::UnknownWatch => {
             let _ = ctx.cache::<Object>("no-such-watch").get(&request.key)?;
         }
-        Action::Denied => faults::write_undeclared(&request.key)?,
-        Action::Copy(target) => record::copy(request, script, target)?,
-        Action::Delete(target) => record::delete(&request.key.sibling(target))?,
+        Action::Denied => faults::write_undeclared(ctx, &request.key)?,
+        Action::Copy(target) => record::copy(ctx, request, script, target)?,
+        Action::Delete(target) => record::delete(ctx, &request.key.sibling(target))?,
         Action::ReadBack(target) => record::read_back(ctx, request, target)?,
         Action::Group(target) => record::group(ctx, request, script, target)?,
-        Action::StaleUpdate(target) => record::stale_update(&request.key.sibling(target))?,
+        Action::StaleUpdate(target) => record::stale_update(ctx, &request.key.sibling(target))?,
         Action::Add(name) => ctx.queue(SCRIPTS).add(&request.key.sibling(name)),
         Action::AddAfter(name, delay) => ctx.queue(SCRIPTS).add_after(&request.key.sibling(name), delay),
         Action::Event(note) => ctx.events().normal(script, "Conformance", "Test", note),
         Action::Warning(note) => ctx.events().warning(script, "Conformance", "Test", note),
         Action::Log(text) => info!(version = VERSION, "{text}"),
-        Action::Flip => record::flip(script)?,
+        Action::Flip => record::flip(ctx, script)?,
         Action::Insist(field) => record::insist(ctx, script, field)?,
         Action::Create(target) => record::create(ctx, &request.key.sibling(target))?,
     }

@@ -1,5 +1,5 @@
-//! A plugin that passes anything to any import, as a script tells it. The tests of what a plugin must not be able to do use it
-//! (host/pilothouse/tests/e2e/hostile), and the fuzz target `imports` runs it with scripts of its own. README.md has the steps.
+//! A plugin that calls any import with any arguments, as a script says. The tests of attacks by plugins use it
+//! (host/pilothouse/tests/e2e/hostile), and the fuzz target `imports` runs it with generated scripts. README.md describes the steps.
 
 mod perform;
 mod script;
@@ -26,24 +26,25 @@ use text::Text;
 struct Setup {
     /// The descriptor as JSON.
     descriptor: Value,
-    /// The descriptor as text, for one that is no JSON; it wins.
+    /// The descriptor as text, which need not be JSON. Takes precedence over `descriptor`.
     descriptor_text: Option<Text>,
-    /// Replacements in the descriptor's text: each `{NAME}` becomes the text.
+    /// Replacements in the descriptor's text, by name: each `{NAME}` becomes the text.
     texts: std::collections::BTreeMap<String, Text>,
-    /// What `describe` does before it answers.
+    /// The steps that `describe` performs before it returns.
     in_describe: Vec<Step>,
-    /// What each `observe` does.
+    /// The steps of each call of `observe`.
     in_observe: Vec<Step>,
-    /// What the index function does.
+    /// The steps of each call of `index.values`.
     in_index: Vec<Step>,
-    /// What the index function answers: so many times this value.
+    /// The value that `index.values` returns.
     index_value: Option<Text>,
+    /// How many times `index.values` returns the value.
     index_times: u32,
 }
 
 impl Setup {
     fn of(text: &str) -> Result<Self, String> {
-        serde_json::from_str(text).map_err(|error| format!("the config is no setup: {error}"))
+        serde_json::from_str(text).map_err(|error| format!("cannot parse the config: {error}"))
     }
 
     fn descriptor(&self) -> String {
@@ -62,26 +63,26 @@ thread_local! {
     static SETUP: RefCell<Option<Setup>> = const { RefCell::new(None) };
 }
 
-fn with_setup<T>(use_it: impl FnOnce(&Setup) -> T) -> T {
+fn with_setup<T>(function: impl FnOnce(&Setup) -> T) -> T {
     SETUP.with_borrow_mut(|setup| {
-        use_it(setup.get_or_insert_with(|| Setup::of(&config::get()).unwrap_or_default()))
+        function(setup.get_or_insert_with(|| Setup::of(&config::get()).unwrap_or_default()))
     })
 }
 
-fn say(message: &str) {
+fn log_info(message: &str) {
     log::log(log::Level::Info, message, &[]);
 }
 
-/// Does the steps in order; the first that ends the call decides its result.
+/// Performs the steps in order. The first step that ends the call determines its result.
 fn run(steps: &[Step], object: Option<&Object>) -> Result<Outcome, Failure> {
     for step in steps {
         for turn in 0..step.times {
-            let (said, next) = perform(&step.action, object, turn);
-            if !step.quiet && !said.is_empty() {
-                say(&said);
+            let (line, next) = perform(&step.action, object, turn);
+            if !step.quiet && !line.is_empty() {
+                log_info(&line);
             }
             match next {
-                Next::Step => {}
+                Next::Continue => {}
                 Next::Requeue(milliseconds) => return Ok(Outcome::RequeueAfter(milliseconds)),
                 Next::Fail(message) => return Err(Failure::Retry(message)),
             }
@@ -105,17 +106,17 @@ impl bindings::exports::pilothouse::controller::plugin::Guest for Hostile {
 impl bindings::reconcile::exports::pilothouse::controller::reconcile::Guest for Hostile {
     fn reconcile(request: Request) -> Result<Outcome, Failure> {
         let Some(object) = cache::get(&request.watch, &request.key) else {
-            say(&format!("gone {}", request.key.name));
+            log_info(&format!("gone {}", request.key.name));
             return Ok(Outcome::Done);
         };
         let Some(script) = object.text("/data/script") else {
-            say(&format!("seen {}", request.key.name));
+            log_info(&format!("seen {}", request.key.name));
             return Ok(Outcome::Done);
         };
         let steps: Vec<Step> = serde_json::from_str(&script)
-            .map_err(|error| Failure::Terminal(format!("the script cannot be read: {error}")))?;
+            .map_err(|error| Failure::Terminal(format!("cannot parse the script: {error}")))?;
         let result = run(&steps, Some(&object));
-        say(&format!("done {}", request.key.name));
+        log_info(&format!("done {}", request.key.name));
         result
     }
 }

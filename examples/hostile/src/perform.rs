@@ -1,4 +1,4 @@
-//! Does one step: calls the import with what the script says, and puts the answer into a line.
+//! Performs one step: calls the import with the script's arguments, and summarizes the result in a line.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -9,23 +9,24 @@ use pilothouse_sdk::bindings::pilothouse::controller::{cache, client, events, lo
 
 use crate::script::{self, Action, Filter, Target};
 
-/// How the script goes on.
+/// How the script continues after a step.
 pub(crate) enum Next {
-    /// With its next step.
-    Step,
-    /// Not at all: the key comes again after so many milliseconds.
+    /// With the next step.
+    Continue,
+    /// The call ends; the key is requeued after this many milliseconds.
     Requeue(u32),
-    /// Not at all: the call fails with this text.
+    /// The call fails with this message.
     Fail(String),
 }
 
 thread_local! {
-    static KEPT: RefCell<Vec<Object>> = const { RefCell::new(Vec::new()) };
+    static RETAINED: RefCell<Vec<Object>> = const { RefCell::new(Vec::new()) };
     static ALLOCATED: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-fn keep(objects: impl IntoIterator<Item = Object>) {
-    KEPT.with_borrow_mut(|kept| kept.extend(objects));
+/// Keeps handles open for the lifetime of the instance.
+fn retain(objects: impl IntoIterator<Item = Object>) {
+    RETAINED.with_borrow_mut(|retained| retained.extend(objects));
 }
 
 fn key(namespace: &crate::Text, name: &crate::Text, turn: u32) -> ObjectKey {
@@ -54,14 +55,14 @@ fn target(target: &Target, turn: u32) -> (ObjectType, ObjectKey, String) {
     (object_type, key(&target.namespace, &target.name, turn), target.subresource.make(turn))
 }
 
-fn said<T>(what: &str, result: &Result<T, ApiError>) -> String {
+fn summary<T>(call: &str, result: &Result<T, ApiError>) -> String {
     match result {
-        Ok(_) => format!("{what}: ok"),
-        Err(error) => format!("{what}: {}", described(error)),
+        Ok(_) => format!("{call}: ok"),
+        Err(error) => format!("{call}: {}", error_text(error)),
     }
 }
 
-fn described(error: &ApiError) -> String {
+fn error_text(error: &ApiError) -> String {
     match error {
         ApiError::NotFound(text) => format!("not-found {text}"),
         ApiError::AlreadyExists(text) => format!("already-exists {text}"),
@@ -85,13 +86,13 @@ fn described(error: &ApiError) -> String {
     }
 }
 
-/// Does the step once. `object` is that of the request.
+/// Performs the step once. `object` is the object of the request.
 pub(crate) fn perform(action: &Action, object: Option<&Object>, turn: u32) -> (String, Next) {
     let line = match action {
         Action::Loop => loop {
             std::hint::black_box(turn);
         },
-        Action::Trap => unreachable!("as the script says"),
+        Action::Trap => unreachable!("requested by the script"),
         Action::Fail { message } => return (String::new(), Next::Fail(message.make(turn))),
         Action::Requeue { milliseconds } => return (String::new(), Next::Requeue(*milliseconds)),
         Action::Allocate { bytes } => {
@@ -131,21 +132,21 @@ pub(crate) fn perform(action: &Action, object: Option<&Object>, turn: u32) -> (S
             String::new()
         }
         Action::Publish { .. } | Action::Field { .. } | Action::Fields { .. } | Action::Keep => {
-            return (about(action, object, turn), Next::Step);
+            return (use_object(action, object, turn), Next::Continue);
         }
         Action::CacheGet { .. }
         | Action::CacheList { .. }
         | Action::CacheListFields { .. }
         | Action::CacheByIndex { .. }
         | Action::CacheIndexKeys { .. }
-        | Action::CacheIndexValues { .. } => read(action, turn),
-        _ => request(action, turn),
+        | Action::CacheIndexValues { .. } => read_cache(action, turn),
+        _ => send_request(action, turn),
     };
-    (line, Next::Step)
+    (line, Next::Continue)
 }
 
-/// A step about the object of the request.
-fn about(action: &Action, object: Option<&Object>, turn: u32) -> String {
+/// Performs a step that uses the object of the request.
+fn use_object(action: &Action, object: Option<&Object>, turn: u32) -> String {
     let Some(object) = object else { return "no object".to_owned() };
     match action {
         Action::Publish { reason, action, note } => {
@@ -161,16 +162,16 @@ fn about(action: &Action, object: Option<&Object>, turn: u32) -> String {
             format!("fields: {}", object.fields(&pointers).len())
         }
         _ => {
-            keep(cache::get("maps", &object.key()));
+            retain(cache::get("maps", &object.key()));
             "keep: ok".to_owned()
         }
     }
 }
 
-/// A step that reads the cache.
-fn read(action: &Action, turn: u32) -> String {
+/// Performs a step that reads the cache.
+fn read_cache(action: &Action, turn: u32) -> String {
     match action {
-        Action::CacheGet { watch, namespace, name, keep: is_kept, pointer } => {
+        Action::CacheGet { watch, namespace, name, keep: is_retained, pointer } => {
             let found = cache::get(&watch.make(turn), &key(namespace, name, turn));
             let read = found.as_ref().zip(pointer.as_ref());
             let read = read.and_then(|(object, pointer)| object.field(&pointer.make(turn)));
@@ -179,17 +180,17 @@ fn read(action: &Action, turn: u32) -> String {
                 (Some(_), Some(text)) => format!("cache.get: {} bytes", text.len()),
                 (Some(_), None) => "cache.get: some".to_owned(),
             };
-            if *is_kept {
-                keep(found);
+            if *is_retained {
+                retain(found);
             }
             line
         }
-        Action::CacheList { filter: given } => {
-            let (watch, filter) = filter(given, turn);
+        Action::CacheList { filter: arguments } => {
+            let (watch, filter) = filter(arguments, turn);
             format!("cache.list: {}", cache::list(&watch, &filter).items.len())
         }
-        Action::CacheListFields { filter: given, pointer, pointers } => {
-            let (watch, filter) = filter(given, turn);
+        Action::CacheListFields { filter: arguments, pointer, pointers } => {
+            let (watch, filter) = filter(arguments, turn);
             let pointers: Vec<_> = (0..*pointers).map(|number| pointer.make(number)).collect();
             format!("cache.list-fields: {}", cache::list_fields(&watch, &filter, &pointers).len())
         }
@@ -208,20 +209,26 @@ fn read(action: &Action, turn: u32) -> String {
     }
 }
 
-/// A step that asks the API server.
-fn request(action: &Action, turn: u32) -> String {
+/// Performs a step that sends a request to the API server.
+fn send_request(action: &Action, turn: u32) -> String {
     match action {
-        Action::ClientGet { target: given, keep: is_kept } => {
-            let (object_type, key, subresource) = target(given, turn);
+        Action::ClientGet { target: arguments, keep: is_retained } => {
+            let (object_type, key, subresource) = target(arguments, turn);
             let result = client::get(&object_type, &key, &subresource);
-            let line = said("client.get", &result);
-            if *is_kept {
-                keep(result.ok());
+            let line = summary("client.get", &result);
+            if *is_retained {
+                retain(result.ok());
             }
             line
         }
-        Action::ClientList { target: given, label_selector, field_selector, cursor, keep: is_kept } => {
-            let (object_type, key, _) = target(given, turn);
+        Action::ClientList {
+            target: arguments,
+            label_selector,
+            field_selector,
+            cursor,
+            keep: is_retained,
+        } => {
+            let (object_type, key, _) = target(arguments, turn);
             let options = client::ListOptions {
                 namespace: key.namespace,
                 label_selector: label_selector.make(turn),
@@ -232,21 +239,21 @@ fn request(action: &Action, turn: u32) -> String {
             let result = client::list(&object_type, &options);
             let line = match &result {
                 Ok(page) => format!("client.list: {}", page.items.len()),
-                Err(_) => said("client.list", &result),
+                Err(_) => summary("client.list", &result),
             };
-            if *is_kept {
-                keep(result.map(|page| page.items).unwrap_or_default());
+            if *is_retained {
+                retain(result.map(|page| page.items).unwrap_or_default());
             }
             line
         }
         Action::ClientCreate { manifest, subresource } => {
-            said("client.create", &client::create(&manifest.make(turn), &subresource.make(turn)))
+            summary("client.create", &client::create(&manifest.make(turn), &subresource.make(turn)))
         }
         Action::ClientUpdate { manifest, subresource } => {
-            said("client.update", &client::update(&manifest.make(turn), &subresource.make(turn)))
+            summary("client.update", &client::update(&manifest.make(turn), &subresource.make(turn)))
         }
-        Action::ClientPatch { target: given, form, body, manager, force } => {
-            let (object_type, key, subresource) = target(given, turn);
+        Action::ClientPatch { target: arguments, form, body, manager, force } => {
+            let (object_type, key, subresource) = target(arguments, turn);
             let form = match form.as_str() {
                 "json" => client::PatchType::Json,
                 "merge" => client::PatchType::Merge,
@@ -256,16 +263,16 @@ fn request(action: &Action, turn: u32) -> String {
                     force: *force,
                 }),
             };
-            said("client.patch", &client::patch(&object_type, &key, &form, &body.make(turn), &subresource))
+            summary("client.patch", &client::patch(&object_type, &key, &form, &body.make(turn), &subresource))
         }
-        Action::ClientDelete { target: given, uid, resource_version } => {
-            let (object_type, key, _) = target(given, turn);
+        Action::ClientDelete { target: arguments, uid, resource_version } => {
+            let (object_type, key, _) = target(arguments, turn);
             let options = client::DeleteOptions {
                 propagation: client::Propagation::Background,
                 uid: uid.make(turn),
                 resource_version: resource_version.make(turn),
             };
-            said("client.delete", &client::delete(&object_type, &key, &options))
+            summary("client.delete", &client::delete(&object_type, &key, &options))
         }
         _ => String::new(),
     }

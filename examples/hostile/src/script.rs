@@ -1,4 +1,4 @@
-//! What a script may say: one step per import of the contract, and a few that need none.
+//! The steps of a script: one per import of the contract, and a few that use no import.
 
 use serde::Deserialize;
 
@@ -7,10 +7,10 @@ use crate::text::Text;
 /// One step of a script, repeated `times` times (1 by default).
 #[derive(Debug, Deserialize)]
 pub(crate) struct Step {
-    /// How often the step is done, with a `{turn}` of its own each time.
+    /// How often the step is performed, each time with its own `{turn}`.
     #[serde(default = "once")]
     pub(crate) times: u32,
-    /// Whether the result of each turn is left out of the log.
+    /// Whether the results are not logged.
     #[serde(default)]
     pub(crate) quiet: bool,
     #[serde(flatten)]
@@ -36,7 +36,7 @@ pub(crate) struct Target {
     pub(crate) subresource: Text,
 }
 
-/// Which objects of a watch.
+/// Selects objects of a watch.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Filter {
@@ -47,7 +47,7 @@ pub(crate) struct Filter {
     pub(crate) cursor: Text,
 }
 
-/// What is done in one step.
+/// What a step does.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "do")]
 pub(crate) enum Action {
@@ -57,10 +57,10 @@ pub(crate) enum Action {
         #[serde(default)]
         namespace: Text,
         name: Text,
-        /// Whether the handle stays open for as long as the instance lives.
+        /// Whether the handle stays open for the lifetime of the instance.
         #[serde(default)]
         keep: bool,
-        /// A pointer to read the object by.
+        /// A pointer at which the object is read.
         #[serde(default)]
         pointer: Option<Text>,
     },
@@ -170,16 +170,16 @@ pub(crate) enum Action {
     Stdout { text: Text },
     #[serde(rename = "stderr")]
     Stderr { text: Text },
-    /// Reads the object of the request by a pointer.
+    /// Reads the object of the request at a pointer.
     #[serde(rename = "field")]
     Field { pointer: Text },
-    /// Reads the object of the request by several pointers in one call.
+    /// Reads the object of the request at several pointers in one call.
     #[serde(rename = "fields")]
     Fields { pointer: Text, pointers: u32 },
-    /// Keeps a handle on the object of the request for as long as the instance lives.
+    /// Keeps a handle to the object of the request open for the lifetime of the instance.
     #[serde(rename = "keep")]
     Keep,
-    /// Allocates so many bytes and keeps them.
+    /// Allocates this many bytes and never frees them.
     #[serde(rename = "allocate")]
     Allocate { bytes: usize },
     /// Computes without end.
@@ -188,10 +188,10 @@ pub(crate) enum Action {
     /// Traps.
     #[serde(rename = "trap")]
     Trap,
-    /// Ends the call with an error to be retried.
+    /// Ends the call with an error that is retried.
     #[serde(rename = "fail")]
     Fail { message: Text },
-    /// Ends the call with a request to come again after so many milliseconds.
+    /// Ends the call and requeues the key after this many milliseconds.
     #[serde(rename = "requeue")]
     Requeue { milliseconds: u32 },
 }

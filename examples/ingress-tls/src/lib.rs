@@ -1,40 +1,45 @@
-//! Says on each Ingress whether the Secrets for its TLS are there and usable: a wrong name there is silent otherwise.
+//! Reports on each Ingress whether its TLS Secrets exist and are usable. Without it a misspelt Secret name goes unnoticed.
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::networking::v1::Ingress;
-use pilothouse_sdk::client::{self, Patch};
+use pilothouse_sdk::client::Patch;
 use pilothouse_sdk::serde_json::json;
 use pilothouse_sdk::{
     Config, Context, Describe, Error, Index, Indexer, Object, ObjectKey, Outcome, Plugin, Reconciler,
-    Request, Watch, WriteRule,
+    Request, Verb, Watch, WatchRef, WriteRule,
 };
 
-/// On an Ingress: `ok`, or what is wrong.
+/// The annotation of an Ingress that reports `ok` or the problems.
 const STATE: &str = "ingress-tls.example.com/state";
 
-/// The plugin.
+const INGRESSES: WatchRef<Ingress> = WatchRef::new("ingresses");
+const SECRETS: WatchRef<Secret> = WatchRef::new("secrets");
+
+/// The index over the Ingresses by the keys of the Secrets that they use.
+const BY_SECRET: &str = "bySecret";
+
 #[derive(Default)]
 struct IngressTls;
 
 impl Describe for IngressTls {
     fn describe(_: &Config) -> Result<Plugin, Error> {
         Ok(Plugin::new("ingress-tls", env!("CARGO_PKG_VERSION"))
-            .summary("Says on each Ingress whether its TLS Secrets are usable")
+            .summary("Reports on each Ingress whether its TLS Secrets are usable")
             .watch(
-                Watch::of::<Ingress>("ingresses")
+                Watch::of(INGRESSES)
                     .triggers_itself()
-                    // Its own annotation changes no generation: it does not wake itself.
+                    // The plugin's own annotation does not change the generation, so the plugin does not wake itself.
                     .predicate("generationChanged()")
-                    .index(Index::computed("bySecret")),
+                    .index(Index::computed(BY_SECRET)),
             )
-            // A Secret wakes the Ingresses that use it, those that wait for it to be made included.
-            .watch(Watch::of::<Secret>("secrets").triggers_index("ingresses", "bySecret"))
-            .writes(WriteRule::of::<Ingress>(&["patch"])))
+            // A change of a Secret queues the Ingresses that use it, including those that wait for it to be created.
+            .watch(Watch::of(SECRETS).triggers_index(INGRESSES, BY_SECRET))
+            .writes(WriteRule::of::<Ingress>(&[Verb::Patch])))
     }
 }
 
 impl Indexer for IngressTls {
-    /// The keys of the Secrets that an Ingress uses.
+    /// Returns the keys of the Secrets that an Ingress uses.
     fn values(&self, _: &str, ingress: &Object) -> Vec<String> {
         ingress
             .parse::<Ingress>()
@@ -45,24 +50,24 @@ impl Indexer for IngressTls {
 
 impl Reconciler for IngressTls {
     fn reconcile(&self, ctx: &Context<'_>, request: &Request) -> Result<Outcome, Error> {
-        let Some(ingress) = ctx.cache::<Ingress>("ingresses").get(&request.key)? else {
+        let Some(ingress) = ctx.cache(INGRESSES).get(&request.key)? else {
             return Ok(Outcome::Done);
         };
-        let mut complaints = Vec::new();
+        let mut problems = Vec::new();
         for key in secrets(&ingress) {
-            let secret = ctx.cache::<Object>("secrets").get(&key)?;
-            complaints.extend(complaint(&key.name, secret.as_ref().map(Facts::of).as_ref()));
+            let secret = ctx.cache(SECRETS.untyped()).get(&key)?;
+            problems.extend(problem_of(&key.name, secret.as_ref().map(SecretSummary::of).as_ref()));
         }
-        let state = if complaints.is_empty() { "ok".to_owned() } else { complaints.join("; ") };
+        let state = if problems.is_empty() { "ok".to_owned() } else { problems.join("; ") };
         if ingress.metadata.annotations.as_ref().and_then(|all| all.get(STATE)) == Some(&state) {
             return Ok(Outcome::Done);
         }
-        client::patch::<Ingress>(
+        ctx.client().patch::<Ingress>(
             &request.key,
             &Patch::Merge(&json!({"metadata": {"annotations": {STATE: state}}})),
         )?;
-        if complaints.is_empty() {
-            ctx.events().normal(&ingress, "TLSReady", "Check", "Every TLS Secret is there");
+        if problems.is_empty() {
+            ctx.events().normal(&ingress, "TLSReady", "Check", "Every TLS Secret is usable");
         } else {
             ctx.events().warning(&ingress, "TLSNotReady", "Check", state);
         }
@@ -70,21 +75,21 @@ impl Reconciler for IngressTls {
     }
 }
 
-/// The Secrets that an Ingress uses for TLS, in its own namespace.
+/// Returns the keys of the Secrets that an Ingress uses for TLS; they are in its namespace.
 fn secrets(ingress: &Ingress) -> Vec<ObjectKey> {
     let own = ObjectKey::of(ingress);
     let tls = ingress.spec.as_ref().and_then(|spec| spec.tls.as_deref()).unwrap_or_default();
     tls.iter().filter_map(|tls| tls.secret_name.as_deref()).map(|name| own.sibling(name)).collect()
 }
 
-/// What matters of a Secret. Its data stays in the host.
-struct Facts {
+/// The properties of a Secret that matter here. The Secret's data is not copied into the plugin as a whole.
+struct SecretSummary {
     kind: String,
     has_certificate: bool,
     has_key: bool,
 }
 
-impl Facts {
+impl SecretSummary {
     fn of(secret: &Object) -> Self {
         Self {
             kind: secret.text("/type").unwrap_or_default(),
@@ -94,14 +99,15 @@ impl Facts {
     }
 }
 
-fn complaint(name: &str, secret: Option<&Facts>) -> Option<String> {
+/// Returns what is wrong with a TLS Secret, if anything.
+fn problem_of(name: &str, secret: Option<&SecretSummary>) -> Option<String> {
     let problem = match secret {
         None => "is missing".to_owned(),
-        Some(facts) if facts.kind != "kubernetes.io/tls" => {
-            format!("is of type {:?}, not kubernetes.io/tls", facts.kind)
+        Some(summary) if summary.kind != "kubernetes.io/tls" => {
+            format!("is of type {:?}, not kubernetes.io/tls", summary.kind)
         }
-        Some(facts) if !facts.has_certificate => "has no tls.crt".to_owned(),
-        Some(facts) if !facts.has_key => "has no tls.key".to_owned(),
+        Some(summary) if !summary.has_certificate => "has no tls.crt".to_owned(),
+        Some(summary) if !summary.has_key => "has no tls.key".to_owned(),
         Some(_) => return None,
     };
     Some(format!("Secret {name} {problem}"))
@@ -114,13 +120,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_problem_is_named() {
-        let fine = || Facts { kind: "kubernetes.io/tls".into(), has_certificate: true, has_key: true };
-        assert_eq!(complaint("web", Some(&fine())), None);
-        assert_eq!(complaint("web", None).as_deref(), Some("Secret web is missing"));
-        let opaque = Facts { kind: "Opaque".into(), ..fine() };
-        assert!(complaint("web", Some(&opaque)).unwrap().contains("not kubernetes.io/tls"));
-        let without_key = Facts { has_key: false, ..fine() };
-        assert_eq!(complaint("web", Some(&without_key)).as_deref(), Some("Secret web has no tls.key"));
+    fn each_problem_is_reported() {
+        let usable =
+            || SecretSummary { kind: "kubernetes.io/tls".into(), has_certificate: true, has_key: true };
+        assert_eq!(problem_of("web", Some(&usable())), None);
+        assert_eq!(problem_of("web", None).as_deref(), Some("Secret web is missing"));
+        let opaque = SecretSummary { kind: "Opaque".into(), ..usable() };
+        assert!(problem_of("web", Some(&opaque)).unwrap().contains("not kubernetes.io/tls"));
+        let without_key = SecretSummary { has_key: false, ..usable() };
+        assert_eq!(problem_of("web", Some(&without_key)).as_deref(), Some("Secret web has no tls.key"));
     }
 }

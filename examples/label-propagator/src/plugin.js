@@ -20,7 +20,7 @@ export default definePlugin({
           kind: "ConfigMap",
           projection: "metadata",
           trigger: "self",
-          // Whoever changes the data of a ConfigMap starts no work here.
+          // Ignores changes of a ConfigMap's data.
           predicate: "labelsChanged()",
           indexes: [{ name: "byNamespace", field: "{.metadata.namespace}" }],
         },
@@ -29,7 +29,7 @@ export default definePlugin({
           apiVersion: "v1",
           kind: "Namespace",
           projection: "metadata",
-          // A Namespace's key is its name, under which the index has all ConfigMaps in it.
+          // A Namespace's key is its name, under which the index lists all ConfigMaps in it.
           trigger: { index: { watch: "maps", index: "byNamespace" } },
           predicate: "labelsChanged()",
         },
@@ -41,7 +41,7 @@ export default definePlugin({
   reconcile(ctx, { key }) {
     const map = ctx.cache("maps").get(key);
     const namespace = ctx.cache("namespaces").get({ name: key.namespace });
-    // The Namespace of a new ConfigMap may be a moment late; it queues the ConfigMap when it comes.
+    // The watch may deliver a ConfigMap before its Namespace, which then queues the ConfigMap.
     if (map === undefined || namespace === undefined || map.deletionTimestamp || namespace.deletionTimestamp) return;
 
     const { labels: chosen = DEFAULT_LABELS } = config();
@@ -55,8 +55,8 @@ export default definePlugin({
 });
 
 /**
- * By server-side apply, the labels belong to this plugin: one that is left out, because the Namespace has lost it, goes; one that somebody
- * else set stays, until the Namespace has it as well. The UID keeps an apply from making a ConfigMap that was deleted meanwhile.
+ * Applies the labels server-side, so that this plugin owns them: a label that is omitted, because the Namespace no longer has it, is removed; a
+ * label that another client set is kept until the Namespace has it too. The UID prevents the apply from recreating a deleted ConfigMap.
  */
 function propagate({ apiVersion, kind, key, uid }, labels) {
   client.apply({ apiVersion, kind, metadata: { ...key, uid, labels } }, { force: true });

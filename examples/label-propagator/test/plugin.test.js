@@ -1,4 +1,4 @@
-// The plugin on a cluster in memory: `npm test`.
+// Runs the plugin against an in-memory cluster: `npm test`.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -22,12 +22,12 @@ function labelsAfter(host) {
   return host.get(configMap(), KEY).metadata.labels;
 }
 
-test("the chosen labels are copied, and no others", () => {
+test("only the chosen labels are copied", () => {
   const objects = [namespace({ team: "blue", "cost-centre": "7", tier: "gold" }), configMap({ app: "web" })];
   const host = fakeHost(plugin, { objects });
   assert.deepEqual(labelsAfter(host), { app: "web", team: "blue", "cost-centre": "7" });
   labelsAfter(host);
-  assert.deepEqual(host.requests.map(({ verb }) => verb), ["patch"], "the second time there is nothing to do");
+  assert.deepEqual(host.requests.map(({ verb }) => verb), ["patch"], "the second reconcile sends no request");
 });
 
 test("the sidecar's config chooses the labels", () => {
@@ -35,7 +35,7 @@ test("the sidecar's config chooses the labels", () => {
   assert.deepEqual(labelsAfter(host), { tier: "gold" });
 });
 
-test("a config that makes no sense refuses the load", () => {
+test("an invalid config refuses the load", () => {
   for (const labels of ["team", [], [3]]) {
     assert.throws(() => fakeHost(plugin, { config: { labels } }), (refusal) => refusal.startsWith("config.labels must be"));
   }
@@ -48,10 +48,10 @@ test("an apply names the ConfigMap that was read", () => {
   assert.equal(host.get(configMap(), KEY).metadata.uid, uid);
 });
 
-test("without its Namespace, or when it goes, a ConfigMap is left alone", () => {
-  const going = configMap();
-  going.metadata.deletionTimestamp = "2026-01-01T00:00:00Z";
-  for (const objects of [[], [configMap()], [namespace({ team: "blue" })], [namespace({ team: "blue" }), going]]) {
+test("a ConfigMap that is deleted or has no Namespace is not changed", () => {
+  const deleted = configMap();
+  deleted.metadata.deletionTimestamp = "2026-01-01T00:00:00Z";
+  for (const objects of [[], [configMap()], [namespace({ team: "blue" })], [namespace({ team: "blue" }), deleted]]) {
     const host = fakeHost(plugin, { objects });
     assert.deepEqual(host.reconcile("maps", KEY), { outcome: "done" });
     assert.equal(host.requests.length, 0);

@@ -1,4 +1,4 @@
-/* Tests of the counter, run natively: make test. */
+/* Unit tests, which run natively: make test. */
 #include <testing/pilothouse_test.h>
 
 #include "../plugin.c"
@@ -8,43 +8,43 @@
 #define ON_A "\"nodeName\":\"a\""
 #define NOWHERE ""
 
-static void a_pod_is_under_its_node_and_phase(void) {
+static void a_pod_is_indexed_by_node_and_phase(void) {
   PH_CHECK_TEXT(ph_test_values("byNodeAndPhase", POD("p", ON_A, "Running")), "a Running;");
   PH_CHECK_TEXT(ph_test_values("byNodeAndPhase", POD("p", NOWHERE, "Pending")), "none Pending;");
   PH_CHECK_TEXT(ph_test_values("byNodeAndPhase", "{\"metadata\":{\"name\":\"p\"}}"), "none Unknown;");
 }
 
-static void a_new_pod_is_counted_with_those_there_are(void) {
+static void a_new_pod_is_added_to_the_count(void) {
   ph_test_cache("pods", POD("one", ON_A, "Running"));
   ph_test_cache("pods", POD("two", ON_A, "Running"));
   ph_test_change(NULL, POD("two", ON_A, "Running"));
-  const ph_notification told = {"pods", PH_ADDED, {"ns", "two"}, false, false};
-  PH_CHECK(observe(&told, 1, ph_test_batch()).kind == PH_OUTCOME_DONE);
+  const ph_notification notification = {"pods", PH_ADDED, {"ns", "two"}, false, false};
+  PH_CHECK(observe(&notification, 1, ph_test_batch()).kind == PH_OUTCOME_DONE);
   PH_CHECK_TEXT(ph_test_done(), "gauge pods{node=a,phase=Running} 2\n");
 }
 
-static void a_pod_that_moves_changes_two_counts(void) {
+static void a_changed_value_updates_two_gauges(void) {
   ph_test_cache("pods", POD("one", ON_A, "Running"));
   ph_test_change(POD("one", NOWHERE, "Pending"), POD("one", ON_A, "Running"));
-  const ph_notification told = {"pods", PH_CHANGED, {"ns", "one"}, false, false};
-  observe(&told, 1, ph_test_batch());
+  const ph_notification notification = {"pods", PH_CHANGED, {"ns", "one"}, false, false};
+  observe(&notification, 1, ph_test_batch());
   PH_CHECK_TEXT(ph_test_done(), "gauge pods{node=none,phase=Pending} 0\ngauge pods{node=a,phase=Running} 1\n");
 }
 
-static void the_last_pod_leaves_a_zero(void) {
+static void the_gauge_of_the_last_pod_becomes_zero(void) {
   ph_test_change(POD("one", ON_A, "Running"), NULL);
-  const ph_notification told = {"pods", PH_DELETED, {"ns", "one"}, false, false};
-  observe(&told, 1, ph_test_batch());
+  const ph_notification notification = {"pods", PH_DELETED, {"ns", "one"}, false, false};
+  observe(&notification, 1, ph_test_batch());
   PH_CHECK_TEXT(ph_test_done(), "gauge pods{node=a,phase=Running} 0\n");
 }
 
 static void a_batch_leaves_no_object_open(void) {
-  ph_notification told[50];
+  ph_notification notifications[50];
   for (size_t i = 0; i < 50; i++) {
     ph_test_change(NULL, POD("one", ON_A, "Running"));
-    told[i] = (ph_notification){"pods", PH_ADDED, {"ns", "one"}, true, false};
+    notifications[i] = (ph_notification){"pods", PH_ADDED, {"ns", "one"}, true, false};
   }
-  observe(told, 50, ph_test_batch());
+  observe(notifications, 50, ph_test_batch());
   PH_CHECK(ph_test_open() == 0);
 }
 
@@ -57,10 +57,10 @@ static void a_batch_leaves_no_object_open(void) {
   } while (0)
 
 int main(void) {
-  RUN(a_pod_is_under_its_node_and_phase);
-  RUN(a_new_pod_is_counted_with_those_there_are);
-  RUN(a_pod_that_moves_changes_two_counts);
-  RUN(the_last_pod_leaves_a_zero);
+  RUN(a_pod_is_indexed_by_node_and_phase);
+  RUN(a_new_pod_is_added_to_the_count);
+  RUN(a_changed_value_updates_two_gauges);
+  RUN(the_gauge_of_the_last_pod_becomes_zero);
   RUN(a_batch_leaves_no_object_open);
   return 0;
 }

@@ -1,47 +1,47 @@
-//! How old the changes are that the plugin is told of.
+//! Measures the age of changes when the plugin receives them.
 
 use std::cell::RefCell;
 
 use pilothouse_sdk::{Context, Error, clock, info};
 use serde::Deserialize;
 
-/// The annotation in which the server says when it sent an object, in nanoseconds since 1970.
+/// The annotation with the time at which the server sent an object, in nanoseconds since the Unix epoch.
 pub(crate) const SENT_AT: &str = "bench/sent-at";
 
-/// The member `latency` of the plugin's `config`: which of the changes are measured, by their resource versions.
+/// The member `latency` of the plugin's `config`: the range of resource versions whose changes are measured.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub(crate) struct Measured {
-    /// Those up to this one warm everything up.
+pub(crate) struct MeasuredRange {
+    /// Changes up to this version are for warm-up.
     after: u64,
-    /// The last one there is: when it has been seen, the percentiles are logged.
+    /// The last version; once it was received, the percentiles are logged.
     until: u64,
 }
 
-/// Ages of changes. What a reconcile or a batch asks first is `now`.
+/// The ages of changes. A reconcile or a batch calls `now` first.
 #[derive(Default)]
 pub(crate) struct Latency(RefCell<State>);
 
 #[derive(Default)]
 struct State {
-    /// The plugin's config, once it was asked for.
-    measured: Option<Option<Measured>>,
+    /// The plugin's config, once it was read.
+    measured: Option<Option<MeasuredRange>>,
     nanos: Vec<i128>,
 }
 
 impl Latency {
-    /// The time, where anything is measured. The first call reads the config, which is before all changes that are measured.
+    /// Returns the current time, or `None` when nothing is measured. The first call reads the config; it precedes all measured changes.
     pub(crate) fn now(&self, ctx: &Context<'_>) -> Result<Option<i128>, Error> {
         let mut state = self.0.borrow_mut();
         let measured = match state.measured {
             Some(measured) => measured,
-            None => *state.measured.insert(ctx.config()?.get::<Measured>("latency")?),
+            None => *state.measured.insert(ctx.config()?.get::<MeasuredRange>("latency")?),
         };
         Ok(measured.map(|_| clock::now().as_nanosecond()))
     }
 
-    /// A change in this version was seen at that time; `sent` is its annotation. The object that a reconcile reads may be newer than the
-    /// time, of an event after the one that it was queued for.
-    pub(crate) fn note(&self, now: i128, version: &str, sent: Option<String>) {
+    /// Records that a change with this version was received at `now`; `sent` is its annotation. The object that a reconcile reads may be
+    /// newer than `now`, because a later event changed it after it was queued.
+    pub(crate) fn record(&self, now: i128, version: &str, sent: Option<String>) {
         let mut state = self.0.borrow_mut();
         let Some(Some(measured)) = state.measured else { return };
         let version: u64 = version.parse().unwrap_or_default();
@@ -57,7 +57,7 @@ impl Latency {
     }
 }
 
-/// The 50th, 90th, 99th and 100th percentile of sorted values, and how many they are.
+/// Returns the 50th, 90th, 99th and 100th percentile of sorted values, and their number.
 fn summary(nanos: &[i128]) -> String {
     let Some(last) = nanos.len().checked_sub(1) else { return "0 0 0 0 0".to_owned() };
     let at = |percent: usize| nanos[last * percent / 100];
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_of_all_that_was_noted() {
+    fn percentiles_cover_all_recorded_values() {
         let nanos: Vec<_> = (0..=200).collect();
         assert_eq!(summary(&nanos), "100 180 198 200 201");
         assert_eq!(summary(&[7]), "7 7 7 7 1");

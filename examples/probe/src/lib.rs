@@ -1,6 +1,6 @@
-//! What the benchmark `guest` measures: a plugin that does next to nothing in each of its exports, so that what is left is the way to it and
-//! back. It says when it was told of objects with certain names, which the benchmark puts at the end of what it measures. With `latency` in
-//! its config it also measures how old the changes are that it is told of.
+//! The plugin of the benchmark `guest`. It does next to nothing in each of its exports, so that the cost of calling it is what remains. It
+//! logs when it receives objects with certain names, which the benchmark creates last. With `latency` in its config it also measures the
+//! age of the changes that it receives.
 
 mod latency;
 
@@ -15,17 +15,17 @@ use pilothouse_sdk::{
 use latency::{Latency, SENT_AT};
 
 const PODS: &str = "pods";
-/// The watch's name where reconciles are timed. To ask for the config instead would be a call that the others are measured without.
+/// The watch's name when reconciles are timed. Reading the config in each reconcile instead would add a call to the measurement.
 const TIMED: &str = "timed-pods";
-/// The watch's name where a reconcile reads its fields in one call, for the same reason.
+/// The watch's name when a reconcile reads its fields in one call; see `TIMED` for the reason.
 const AT_ONCE: &str = "pods-at-once";
-/// Its work is told of.
+/// The object whose work is logged.
 const MARK: &str = "mark";
-/// Its work is to queue every other object, the mark last.
+/// The object whose work is to queue every other object, the mark last.
 const FILL: &str = "fill";
-/// Its work is to read objects, as often as the annotation says.
+/// The object whose work is to read objects, as often as its annotation says.
 const READ: &str = "read";
-/// How many objects are read in turn.
+/// The number of objects that are read in turn.
 const READ_KEYS: usize = 1000;
 const FIELD: &str = "/spec/nodeName";
 const FIELDS: [&str; 3] = ["/metadata/uid", FIELD, "/status/phase"];
@@ -41,7 +41,7 @@ struct Probe {
 
 impl Describe for Probe {
     fn describe(config: &Config) -> Result<Plugin, Error> {
-        let is_timed = config.get::<latency::Measured>("latency")?.is_some();
+        let is_timed = config.get::<latency::MeasuredRange>("latency")?.is_some();
         let reads_at_once = config.get::<bool>("readsAtOnce")? == Some(true);
         let watch = match (is_timed, reads_at_once) {
             (true, _) => TIMED,
@@ -56,7 +56,7 @@ impl Describe for Probe {
             (_, None) => watch.triggers_itself(),
         };
         Ok(Plugin::new("probe", env!("CARGO_PKG_VERSION"))
-            .summary("What the benchmarks measure")
+            .summary("The plugin of the benchmarks")
             .watch(watch))
     }
 }
@@ -76,12 +76,12 @@ impl Observer for Probe {
 }
 
 impl Probe {
-    /// All of a batch are as late as its first instruction.
+    /// Records the ages of a batch's changes; all are measured at the start of the call.
     fn measure(&self, now: i128, notifications: &[Notification<'_>]) -> Result<(), Error> {
         for notification in notifications {
             let version: Option<String> = notification.field("/metadata/resourceVersion")?;
             let sent: Option<String> = notification.field("/metadata/annotations/bench~1sent-at")?;
-            self.latency.note(now, &version.unwrap_or_default(), sent);
+            self.latency.record(now, &version.unwrap_or_default(), sent);
         }
         Ok(())
     }
@@ -93,7 +93,7 @@ impl Reconciler for Probe {
             && let Some(now) = self.latency.now(ctx)?
         {
             if let Some(pod) = ctx.cache::<Object>(TIMED).get(&request.key)? {
-                self.latency.note(now, &pod.resource_version(), pod.annotation(SENT_AT));
+                self.latency.record(now, &pod.resource_version(), pod.annotation(SENT_AT));
             }
             return Ok(Outcome::Done);
         }

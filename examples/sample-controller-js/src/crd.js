@@ -1,10 +1,10 @@
-/** What a Foo may say. The host applies this before it watches Foos, where that is granted. */
+/** The CustomResourceDefinition of Foo. The host applies it before it watches Foos, if the operator grants that. */
 export const FOO_CRD = {
   apiVersion: "apiextensions.k8s.io/v1",
   kind: "CustomResourceDefinition",
   metadata: {
     name: "foos.samplecontroller.k8s.io",
-    // The group *.k8s.io asks for this line; a group of your own does not.
+    // Required for groups below k8s.io; remove this line for a group of your own.
     annotations: { "api-approved.kubernetes.io": "unapproved, experimental-only" },
   },
   spec: {
@@ -30,13 +30,13 @@ export const FOO_CRD = {
                 type: "object",
                 required: ["deploymentName"],
                 properties: {
-                  deploymentName: { type: "string", minLength: 1, description: "The Deployment's name." },
+                  deploymentName: { type: "string", minLength: 1, description: "The name of the Deployment." },
                   replicas: {
                     type: "integer",
                     format: "int32",
                     minimum: 1,
                     maximum: 10,
-                    description: "How many replicas it has; 1 when not given.",
+                    description: "The number of replicas; 1 by default.",
                   },
                 },
               },
@@ -46,7 +46,7 @@ export const FOO_CRD = {
                   availableReplicas: {
                     type: "integer",
                     format: "int32",
-                    description: "How many replicas of the Deployment are available.",
+                    description: "The number of available replicas of the Deployment.",
                   },
                 },
               },

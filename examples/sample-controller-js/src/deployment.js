@@ -1,11 +1,9 @@
 import { owner } from "@pilothouse/sdk";
 
-/**
- * What every Deployment runs. Try it: change this line, build again, and watch the new version of the plugin roll it out to every Foo.
- */
+/** The image that every Deployment runs. Change it and build again: the new version of the plugin rolls it out to every Foo. */
 const IMAGE = "nginx:1.29";
 
-/** The Deployment of a Foo that has none yet. */
+/** Returns the Deployment to create for a Foo. */
 export function newDeployment(foo) {
   const labels = { app: "nginx", controller: foo.metadata.name };
   return {
@@ -27,8 +25,8 @@ export function newDeployment(foo) {
   };
 }
 
-/** Brings what the Foo decides to what it says, and leaves the rest to others. */
-export function repair(deployment, foo) {
+/** Sets the fields that the Foo determines, and leaves the others as they are. */
+export function setDesiredState(deployment, foo) {
   if (foo.spec.replicas !== undefined) deployment.spec.replicas = foo.spec.replicas;
   for (const container of deployment.spec.template.spec.containers) {
     if (container.name === "nginx") container.image = IMAGE;

@@ -1,12 +1,16 @@
-// Foo → Deployment: the controller that Kubernetes' own documentation teaches with, as a plugin.
+// A controller that runs a Deployment for every Foo: the sample controller of the Kubernetes documentation, as a plugin.
 //
-// A Foo names a Deployment and says how many replicas it has. The plugin creates that Deployment, repairs it when somebody changes it,
-// creates it again when somebody deletes it, and reports how many replicas are available.
+// A Foo names a Deployment and its number of replicas. The plugin creates the Deployment, reverts changes to it, recreates it when it
+// is deleted, and reports the number of available replicas.
 
 import { client, definePlugin, log, owner, Retry } from "@pilothouse/sdk";
 
 import { FOO_CRD } from "./crd.js";
-import { newDeployment, repair } from "./deployment.js";
+import { newDeployment, setDesiredState } from "./deployment.js";
+
+// The names of the watches.
+const FOOS = "foos";
+const DEPLOYMENTS = "deployments";
 
 export default definePlugin({
   describe: {
@@ -15,8 +19,15 @@ export default definePlugin({
     summary: "Runs a Deployment for every Foo",
     crds: [FOO_CRD],
     watches: [
-      { name: "foos", apiVersion: "samplecontroller.k8s.io/v1alpha1", kind: "Foo", trigger: "self" },
-      { name: "deployments", apiVersion: "apps/v1", kind: "Deployment", trigger: { owner: { watch: "foos" } } },
+      {
+        name: FOOS,
+        apiVersion: "samplecontroller.k8s.io/v1alpha1",
+        kind: "Foo",
+        trigger: "self",
+        // Ignores changes of a Foo's status, which this plugin writes itself.
+        predicate: "generationChanged()",
+      },
+      { name: DEPLOYMENTS, apiVersion: "apps/v1", kind: "Deployment", trigger: { owner: { watch: FOOS } } },
     ],
     writes: [
       { apiGroups: ["apps"], resources: ["deployments"], verbs: ["create", "update"] },
@@ -25,12 +36,12 @@ export default definePlugin({
   },
 
   reconcile(ctx, request) {
-    const foo = ctx.cache("foos").get(request.key)?.json();
-    // The Deployment of a Foo that is gone goes with it, by the owner reference.
+    const foo = ctx.cache(FOOS).get(request.key)?.json();
+    // The garbage collector deletes the Deployment of a deleted Foo.
     if (foo === undefined || foo.metadata.deletionTimestamp) return;
 
     const key = request.key.sibling(foo.spec.deploymentName);
-    const present = ctx.cache("deployments").get(key)?.json();
+    const present = ctx.cache(DEPLOYMENTS).get(key)?.json();
     if (present !== undefined && !owner.isControlledBy(present, foo)) {
       const note = `Deployment ${key} already exists and is not managed by Foo ${request.key}`;
       ctx.events.warning(foo, "ErrResourceExists", "Sync", note);
@@ -39,18 +50,18 @@ export default definePlugin({
     const { object: deployment, change } = client.createOrUpdate(
       present,
       () => newDeployment(foo),
-      (deployment) => repair(deployment, foo),
+      (deployment) => setDesiredState(deployment, foo),
     );
-    const reported = report(foo, deployment);
-    if (change !== "unchanged" || reported) {
+    const statusChanged = updateStatus(foo, deployment);
+    if (change !== "unchanged" || statusChanged) {
       log.info("synced", { deployment: key, change });
       ctx.events.normal(foo, "Synced", "Sync", "Foo synced successfully");
     }
   },
 });
 
-/** Writes the status when it differs, and says whether it did. */
-function report(foo, deployment) {
+/** Updates the Foo's status if it differs, and returns whether it did. */
+function updateStatus(foo, deployment) {
   const availableReplicas = deployment.status?.availableReplicas ?? 0;
   if (foo.status?.availableReplicas === availableReplicas) return false;
   client.updateStatus({ ...foo, status: { availableReplicas } });

@@ -1,11 +1,11 @@
-// The plugin on a cluster in memory: `npm test`.
+// Runs the plugin against an in-memory cluster: `npm test`.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { fakeHost } from "@pilothouse/sdk/testing";
 
-import { newDeployment, repair } from "../src/deployment.js";
+import { newDeployment, setDesiredState } from "../src/deployment.js";
 import plugin from "../src/plugin.js";
 
 const KEY = { namespace: "default", name: "example" };
@@ -22,7 +22,7 @@ function foo(spec = {}) {
 
 const deploymentOf = (host) => host.get(DEPLOYMENT, { namespace: "default", name: "example-web" });
 
-test("a Foo gets its Deployment, once, and hears of it", () => {
+test("a Foo gets one Deployment and one Event", () => {
   const host = fakeHost(plugin, { objects: [foo({ replicas: 2 })] });
   assert.deepEqual(host.reconcile("foos", KEY), { outcome: "done" });
   const { metadata, spec } = deploymentOf(host);
@@ -33,10 +33,10 @@ test("a Foo gets its Deployment, once, and hears of it", () => {
   assert.deepEqual(host.events.map(({ reason }) => reason), ["Synced"]);
 
   host.reconcile("foos", KEY);
-  assert.deepEqual(host.requests.map(({ verb }) => verb), ["create", "update"], "the second time there is nothing to do");
+  assert.deepEqual(host.requests.map(({ verb }) => verb), ["create", "update"], "the second reconcile sends no request");
 });
 
-test("the status follows the Deployment's", () => {
+test("the status follows the Deployment's status", () => {
   const host = fakeHost(plugin, { objects: [foo()] });
   host.reconcile("foos", KEY);
   host.put({ ...deploymentOf(host), status: { availableReplicas: 1 } });
@@ -44,7 +44,7 @@ test("the status follows the Deployment's", () => {
   assert.equal(host.get(foo(), KEY).status.availableReplicas, 1);
 });
 
-test("a Deployment of somebody else is left alone", () => {
+test("a Deployment of another owner is not changed", () => {
   const taken = { ...newDeployment(foo()), metadata: { namespace: "default", name: "example-web" } };
   const host = fakeHost(plugin, { objects: [foo(), taken] });
   const { outcome, message } = host.reconcile("foos", KEY);
@@ -54,20 +54,20 @@ test("a Deployment of somebody else is left alone", () => {
   assert.equal(host.requests.length, 0);
 });
 
-test("drift of replicas and image is repaired and nothing else is touched", () => {
-  const wanted = newDeployment(foo({ replicas: 2 }));
-  const drifted = structuredClone(wanted);
+test("changed replicas and image are reverted and other fields are kept", () => {
+  const desired = newDeployment(foo({ replicas: 2 }));
+  const drifted = structuredClone(desired);
   drifted.spec.replicas = 7;
   drifted.spec.template.spec.containers[0].image = "nginx:0.1";
-  repair(drifted, foo({ replicas: 2 }));
-  assert.deepEqual(drifted, wanted);
+  setDesiredState(drifted, foo({ replicas: 2 }));
+  assert.deepEqual(drifted, desired);
 
   drifted.spec.replicas = 7;
-  repair(drifted, foo());
-  assert.equal(drifted.spec.replicas, 7, "a Foo without a number leaves it to others, an autoscaler say");
+  setDesiredState(drifted, foo());
+  assert.equal(drifted.spec.replicas, 7, "without spec.replicas another controller, such as an autoscaler, may set them");
 });
 
-test("a Foo that is gone or going asks for nothing", () => {
+test("a deleted Foo sends no request", () => {
   const going = foo();
   going.metadata.deletionTimestamp = "2026-01-01T00:00:00Z";
   for (const objects of [[], [going]]) {

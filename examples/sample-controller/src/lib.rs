@@ -1,25 +1,28 @@
-//! Foo → Deployment: the controller that Kubernetes' own documentation teaches with, as a plugin.
+//! A controller that runs a Deployment for every Foo: the sample controller of the Kubernetes documentation, as a plugin.
 //!
-//! A Foo names a Deployment and says how many replicas it has. The plugin creates that Deployment, repairs it when
-//! somebody changes it, creates it again when somebody deletes it, and reports how many replicas are available.
+//! A Foo names a Deployment and its number of replicas. The plugin creates the Deployment, reverts changes to it, recreates it when it
+//! is deleted, and reports the number of available replicas.
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::{CustomResource, CustomResourceExt};
-use pilothouse_sdk::client::{self, Change};
+use pilothouse_sdk::client::Change;
 use pilothouse_sdk::owner::{controller_owner_ref, is_controlled_by};
 use pilothouse_sdk::{
-    Config, Context, Describe, Error, Outcome, Plugin, Reconciler, Request, Watch, WriteRule, info,
+    Config, Context, Describe, Error, Outcome, Plugin, Reconciler, Request, Verb, Watch, WatchRef, WriteRule,
+    info,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What every Deployment runs. Try it: change this line, build again, and watch the new version of the plugin roll it
-/// out to every Foo.
+/// The image that every Deployment runs. Change it and build again: the new version of the plugin rolls it out to every Foo.
 const IMAGE: &str = "nginx:1.29";
 
-/// What the user asks for.
+const FOOS: WatchRef<Foo> = WatchRef::new("foos");
+const DEPLOYMENTS: WatchRef<Deployment> = WatchRef::new("deployments");
+
+/// The desired state of a Foo.
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "samplecontroller.k8s.io",
@@ -28,24 +31,25 @@ const IMAGE: &str = "nginx:1.29";
     namespaced,
     status = "FooStatus"
 )]
+// Required for groups below k8s.io; remove this line for a group of your own.
 #[kube(annotation("api-approved.kubernetes.io", "unapproved, experimental-only"))]
 #[kube(printcolumn(name = "Deployment", type_ = "string", json_path = ".spec.deploymentName"))]
 #[kube(printcolumn(name = "Available", type_ = "integer", json_path = ".status.availableReplicas"))]
 #[serde(rename_all = "camelCase")]
 pub struct FooSpec {
-    /// The Deployment's name.
+    /// The name of the Deployment.
     #[schemars(length(min = 1))]
     pub deployment_name: String,
-    /// How many replicas it has; 1 when not given.
+    /// The number of replicas; 1 by default.
     #[schemars(range(min = 1, max = 10))]
     pub replicas: Option<i32>,
 }
 
-/// What is there.
+/// The observed state of a Foo.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FooStatus {
-    /// How many replicas of the Deployment are available.
+    /// The number of available replicas of the Deployment.
     pub available_replicas: i32,
 }
 
@@ -58,35 +62,36 @@ impl Describe for SampleController {
         Ok(Plugin::new("sample-controller", env!("CARGO_PKG_VERSION"))
             .summary("Runs a Deployment for every Foo")
             .crd(Foo::crd())
-            .watch(Watch::of::<Foo>("foos").triggers_itself())
-            .watch(Watch::of::<Deployment>("deployments").triggers_owner("foos"))
-            .writes(WriteRule::of::<Deployment>(&["create", "update"]))
+            // The predicate ignores changes of a Foo's status, which this plugin writes itself.
+            .watch(Watch::of(FOOS).triggers_itself().predicate("generationChanged()"))
+            .owns(DEPLOYMENTS)
+            .writes(WriteRule::of::<Deployment>(&[Verb::Create, Verb::Update]))
             .writes(WriteRule::status_of::<Foo>()))
     }
 }
 
 impl Reconciler for SampleController {
     fn reconcile(&self, ctx: &Context<'_>, request: &Request) -> Result<Outcome, Error> {
-        let Some(foo) = ctx.cache::<Foo>("foos").get(&request.key)? else {
-            return Ok(Outcome::Done); // Its Deployment goes with it, by the owner reference.
+        let Some(foo) = ctx.cache(FOOS).get(&request.key)? else {
+            return Ok(Outcome::Done); // The garbage collector deletes its Deployment.
         };
         if foo.metadata.deletion_timestamp.is_some() {
             return Ok(Outcome::Done);
         }
         let key = request.key.sibling(&foo.spec.deployment_name);
-        let present = ctx.cache::<Deployment>("deployments").get(&key)?;
+        let present = ctx.cache(DEPLOYMENTS).get(&key)?;
         if present.as_ref().is_some_and(|deployment| !is_controlled_by(deployment, &foo)) {
             let note = format!("Deployment {key} already exists and is not managed by Foo {}", request.key);
             ctx.events().warning(&foo, "ErrResourceExists", "Sync", &note);
             return Err(Error::retry(note));
         }
-        let (deployment, change) = client::create_or_update(
+        let (deployment, change) = ctx.client().create_or_update(
             present,
             || new_deployment(&foo),
-            |deployment| repair(deployment, &foo),
+            |deployment| set_desired_state(deployment, &foo),
         )?;
-        let reported = report(&foo, &deployment)?;
-        if change != Change::Unchanged || reported {
+        let status_changed = update_status(ctx, &foo, &deployment)?;
+        if change != Change::Unchanged || status_changed {
             info!(deployment = key, change = format!("{change:?}"), "synced");
             ctx.events().normal(&foo, "Synced", "Sync", "Foo synced successfully");
         }
@@ -94,8 +99,8 @@ impl Reconciler for SampleController {
     }
 }
 
-/// Brings what the Foo decides to what it says, and leaves the rest to others.
-fn repair(deployment: &mut Deployment, foo: &Foo) {
+/// Sets the fields that the Foo determines, and leaves the others as they are.
+fn set_desired_state(deployment: &mut Deployment, foo: &Foo) {
     let spec = &mut deployment.spec;
     spec.replicas = foo.spec.replicas.or(spec.replicas);
     for container in spec.template.spec.iter_mut().flat_map(|pod| &mut pod.containers) {
@@ -105,15 +110,15 @@ fn repair(deployment: &mut Deployment, foo: &Foo) {
     }
 }
 
-/// Writes the status when it differs, and says whether it did.
-fn report(foo: &Foo, deployment: &Deployment) -> Result<bool, Error> {
+/// Updates the Foo's status if it differs, and returns whether it did.
+fn update_status(ctx: &Context<'_>, foo: &Foo, deployment: &Deployment) -> Result<bool, Error> {
     let available = deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);
     if foo.status.as_ref().is_some_and(|status| status.available_replicas == available) {
         return Ok(false);
     }
     let mut foo = foo.clone();
     foo.status = Some(FooStatus { available_replicas: available });
-    client::update_status(&foo)?;
+    ctx.client().update_status(&foo)?;
     Ok(true)
 }
 

@@ -1,3 +1,5 @@
+//! Unit tests of the parts that need no host; they run natively.
+
 use pilothouse_sdk::serde_json::{self, json};
 
 use super::*;
@@ -14,6 +16,7 @@ fn the_descriptor_declares_what_the_code_uses() {
     let plugin = SampleController::describe(&Config::default()).unwrap();
     let document = serde_json::to_value(plugin).unwrap();
     assert_eq!(document["watches"][0]["trigger"], json!("self"));
+    assert_eq!(document["watches"][0]["predicate"], json!("generationChanged()"));
     assert_eq!(document["watches"][1]["trigger"], json!({"owner": {"watch": "foos"}}));
     assert_eq!(document["writes"][1]["resources"], json!(["foos/status"]));
     let version = &document["crds"][0]["spec"]["versions"][0];
@@ -27,7 +30,7 @@ fn the_descriptor_declares_what_the_code_uses() {
 }
 
 #[test]
-fn a_new_deployment_is_controlled_by_its_foo_and_selects_its_own_pods() {
+fn a_new_deployment_is_controlled_by_its_foo_and_selects_its_pods() {
     let deployment = new_deployment(&mk_foo(None));
     assert!(is_controlled_by(&deployment, &mk_foo(None)));
     let spec = deployment.spec;
@@ -36,17 +39,21 @@ fn a_new_deployment_is_controlled_by_its_foo_and_selects_its_own_pods() {
 }
 
 #[test]
-fn drift_of_replicas_and_image_is_repaired_and_nothing_else_is_touched() {
+fn changed_replicas_and_image_are_reverted_and_other_fields_are_kept() {
     let mut deployment = new_deployment(&mk_foo(Some(2)));
-    let wanted = deployment.clone();
+    let desired = deployment.clone();
     let spec = &mut deployment.spec;
     spec.replicas = Some(7);
     spec.template.spec.as_mut().unwrap().containers[0].image = Some("nginx:0.1".into());
-    repair(&mut deployment, &mk_foo(Some(2)));
-    assert_eq!(deployment, wanted);
+    set_desired_state(&mut deployment, &mk_foo(Some(2)));
+    assert_eq!(deployment, desired);
 
     deployment.spec.replicas = Some(7);
-    repair(&mut deployment, &mk_foo(None));
+    set_desired_state(&mut deployment, &mk_foo(None));
     let replicas = deployment.spec.replicas;
-    assert_eq!(replicas, Some(7), "a Foo without a number leaves it to others, an autoscaler say");
+    assert_eq!(
+        replicas,
+        Some(7),
+        "without spec.replicas another controller, such as an autoscaler, may set them"
+    );
 }

@@ -1,4 +1,4 @@
-//! One POST by `wasi:http`.
+//! Posting JSON with `wasi:http`.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use wasip2::http::types::{
 };
 use wasip2::io::streams::StreamError;
 
-/// What one call of a stream may carry (`wasi:io`).
-const PIECE: usize = 4096;
-/// Nanoseconds until the response must have begun.
-const PATIENCE: u64 = 5_000_000_000;
+/// The maximum number of bytes per write to a stream (`wasi:io`).
+const MAX_WRITE: usize = 4096;
+/// The timeout for the first byte of the response, in nanoseconds.
+const FIRST_BYTE_TIMEOUT: u64 = 5_000_000_000;
 
-/// A URL, cut where `wasi:http` wants its parts.
+/// A URL, split into the parts that `wasi:http` takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Url<'a> {
     is_https: bool,
@@ -21,13 +21,13 @@ pub(crate) struct Url<'a> {
     path: &'a str,
 }
 
-/// Why there is no response.
+/// Why a request failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The host did not let the request pass: only the operator can change that.
+    /// The host denied the request; only the operator can change that.
     Denied,
-    /// Anything else may be better next time.
-    Passing(String),
+    /// Any other failure; a retry may succeed.
+    Transient(String),
 }
 
 impl<'a> Url<'a> {
@@ -51,9 +51,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Denied => {
-                f.write_str("the host denied the request; the line before this one says what is missing")
+                f.write_str("the host denied the request; the previous log line says which grant is missing")
             }
-            Self::Passing(text) => f.write_str(text),
+            Self::Transient(text) => f.write_str(text),
         }
     }
 }
@@ -62,37 +62,37 @@ impl From<ErrorCode> for Failure {
     fn from(code: ErrorCode) -> Self {
         match code {
             ErrorCode::HttpRequestDenied | ErrorCode::DestinationIpProhibited => Self::Denied,
-            code => Self::Passing(code.to_string()),
+            code => Self::Transient(code.to_string()),
         }
     }
 }
 
-/// Posts JSON and reads the whole response: its status and the size of its body.
+/// Posts JSON and reads the whole response. Returns its status and the size of its body.
 pub(crate) fn post(url: Url<'_>, body: &[u8]) -> Result<(u16, usize), Failure> {
-    let refused = |part: &str| Failure::Passing(format!("the URL's {part} cannot be sent"));
+    let rejected = |part: &str| Failure::Transient(format!("the URL's {part} cannot be sent"));
     let headers = Fields::from_list(&[
         ("content-type".to_owned(), b"application/json".to_vec()),
         ("content-length".to_owned(), body.len().to_string().into_bytes()),
     ])
-    .map_err(|error| Failure::Passing(error.to_string()))?;
+    .map_err(|error| Failure::Transient(error.to_string()))?;
     let request = OutgoingRequest::new(headers);
-    request.set_method(&Method::Post).map_err(|()| refused("method"))?;
+    request.set_method(&Method::Post).map_err(|()| rejected("method"))?;
     let scheme = if url.is_https { Scheme::Https } else { Scheme::Http };
-    request.set_scheme(Some(&scheme)).map_err(|()| refused("scheme"))?;
-    request.set_authority(Some(url.authority)).map_err(|()| refused("host"))?;
-    request.set_path_with_query(Some(url.path)).map_err(|()| refused("path"))?;
+    request.set_scheme(Some(&scheme)).map_err(|()| rejected("scheme"))?;
+    request.set_authority(Some(url.authority)).map_err(|()| rejected("host"))?;
+    request.set_path_with_query(Some(url.path)).map_err(|()| rejected("path"))?;
     let options = RequestOptions::new();
-    options.set_first_byte_timeout(Some(PATIENCE)).map_err(|()| refused("time-out"))?;
+    options.set_first_byte_timeout(Some(FIRST_BYTE_TIMEOUT)).map_err(|()| rejected("timeout"))?;
 
-    let outgoing = request.body().map_err(|()| refused("body"))?;
+    let outgoing = request.body().map_err(|()| rejected("body"))?;
     let response = outgoing_handler::handle(request, Some(options))?;
-    // Where writing fails, the response says why.
+    // When writing fails, the response has the reason.
     if write(&outgoing, body).is_ok() {
         drop(OutgoingBody::finish(outgoing, None));
     }
     let response = loop {
         match response.get() {
-            Some(response) => break response.map_err(|()| refused("response"))??,
+            Some(response) => break response.map_err(|()| rejected("response"))??,
             None => response.subscribe().block(),
         }
     };
@@ -101,19 +101,19 @@ pub(crate) fn post(url: Url<'_>, body: &[u8]) -> Result<(u16, usize), Failure> {
 
 fn write(outgoing: &OutgoingBody, body: &[u8]) -> Result<(), StreamError> {
     let Ok(stream) = outgoing.write() else { return Err(StreamError::Closed) };
-    body.chunks(PIECE).try_for_each(|piece| stream.blocking_write_and_flush(piece))
+    body.chunks(MAX_WRITE).try_for_each(|chunk| stream.blocking_write_and_flush(chunk))
 }
 
 fn read(response: &IncomingResponse) -> Result<usize, Failure> {
-    let body = response.consume().map_err(|()| Failure::Passing("the response has no body".to_owned()))?;
-    let stream = body.stream().map_err(|()| Failure::Passing("the body was read already".to_owned()))?;
+    let body = response.consume().map_err(|()| Failure::Transient("the response has no body".to_owned()))?;
+    let stream = body.stream().map_err(|()| Failure::Transient("the body was already read".to_owned()))?;
     let mut size = 0;
     loop {
         match stream.blocking_read(64 << 10) {
-            Ok(piece) => size += piece.len(),
+            Ok(chunk) => size += chunk.len(),
             Err(StreamError::Closed) => return Ok(size),
             Err(StreamError::LastOperationFailed(error)) => {
-                return Err(Failure::Passing(error.to_debug_string()));
+                return Err(Failure::Transient(error.to_debug_string()));
             }
         }
     }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_is_cut_into_its_parts() {
+    fn a_url_is_split_into_its_parts() {
         let url = Url::parse("https://hooks.example.com:8443/a?b").expect("a URL");
         assert_eq!(url, Url { is_https: true, authority: "hooks.example.com:8443", path: "/a?b" });
         assert_eq!(Url::parse("http://localhost").expect("a URL").path, "/");

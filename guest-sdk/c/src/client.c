@@ -7,7 +7,7 @@ static pilothouse_controller_types_object_type_t out_type(ph_type type) {
   return (pilothouse_controller_types_object_type_t){ph_out(type.api_version), ph_out(type.kind)};
 }
 
-static ph_code answered(bool ok, ph_own own, const wit_error *error, ph_object **result) {
+static ph_code finish(bool ok, ph_own own, const wit_error *error, ph_object **result) {
   if (result) *result = NULL;
   if (!ok) return ph_failed(error);
   ph_object *object = ph_opened(own);
@@ -26,7 +26,7 @@ ph_code ph_client_get(ph_type type, ph_key key, const char *subresource, ph_obje
   ph_own own = {0};
   wit_error error;
   bool ok = pilothouse_controller_client_get(&target, &out, &below, &own, &error);
-  return answered(ok, own, &error, result);
+  return finish(ok, own, &error, result);
 }
 
 ph_code ph_client_list(ph_type type, ph_list_options options, ph_page *page) {
@@ -47,7 +47,7 @@ ph_code ph_client_create(const char *manifest, const char *subresource, ph_objec
   ph_own own = {0};
   wit_error error;
   bool ok = pilothouse_controller_client_create(&out, &below, &own, &error);
-  return answered(ok, own, &error, result);
+  return finish(ok, own, &error, result);
 }
 
 ph_code ph_client_update(const char *manifest, const char *subresource, ph_object **result) {
@@ -55,21 +55,21 @@ ph_code ph_client_update(const char *manifest, const char *subresource, ph_objec
   ph_own own = {0};
   wit_error error;
   bool ok = pilothouse_controller_client_update(&out, &below, &own, &error);
-  return answered(ok, own, &error, result);
+  return finish(ok, own, &error, result);
 }
 
-ph_code ph_client_patch(ph_type type, ph_key key, ph_patch_type how, const char *body, const char *subresource, ph_object **result) {
+ph_code ph_client_patch(ph_type type, ph_key key, ph_patch_type kind, const char *body, const char *subresource, ph_object **result) {
   pilothouse_controller_types_object_type_t target = out_type(type);
   ph_wit_key out = ph_out_key(key);
-  pilothouse_controller_client_patch_type_t patch_type = {.tag = how < PH_APPLY ? (uint8_t)how : PH_APPLY};
-  /* No name of a field manager: the plugin's own. */
+  pilothouse_controller_client_patch_type_t patch_type = {.tag = kind < PH_APPLY ? (uint8_t)kind : PH_APPLY};
+  /* An empty field manager means the plugin's name. */
   patch_type.val.apply.field_manager = ph_out(NULL);
-  patch_type.val.apply.force = how == PH_APPLY_FORCED;
+  patch_type.val.apply.force = kind == PH_APPLY_FORCED;
   ph_wit_string text = ph_out(body), below = ph_out(subresource);
   ph_own own = {0};
   wit_error error;
   bool ok = pilothouse_controller_client_patch(&target, &out, &patch_type, &text, &below, &own, &error);
-  return answered(ok, own, &error, result);
+  return finish(ok, own, &error, result);
 }
 
 ph_code ph_client_delete(ph_type type, ph_key key, ph_delete_options options) {
@@ -91,8 +91,8 @@ ph_code ph_apply(const char *manifest, const char *subresource, ph_object **resu
 }
 
 ph_code ph_retry_on_conflict(ph_code (*attempt)(void *context), void *context) {
-  enum { ATTEMPTS = 5 }; /* as client-go's retry.DefaultRetry */
+  enum { ATTEMPTS = 5 }; /* the same as client-go's retry.DefaultRetry */
   ph_code code = PH_CONFLICT;
-  for (int made = 0; made < ATTEMPTS && code == PH_CONFLICT; made++) code = attempt(context);
+  for (int attempts_made = 0; attempts_made < ATTEMPTS && code == PH_CONFLICT; attempts_made++) code = attempt(context);
   return code;
 }

@@ -1,4 +1,4 @@
-/* What there is beside objects: queue, Events, log, metrics, the clock, the configuration. */
+/* Queue, Events, log, metrics, the clock and the configuration. */
 #include "internal.h"
 
 #include <time.h>

@@ -1,4 +1,4 @@
-/* Why a request failed. */
+/* The error of the last request. */
 #include "internal.h"
 
 static ph_error last;
@@ -12,9 +12,9 @@ static const char *joined(const char *const *items) {
 }
 
 static const char *denial(const ph_rule *rule) {
-  const char *place = rule->namespaces && *rule->namespaces ? ph_format(" in %s", joined(rule->namespaces)) : "";
+  const char *suffix = rule->namespaces && *rule->namespaces ? ph_format(" in %s", joined(rule->namespaces)) : "";
   return ph_format("denied by the host: the descriptor's writes and the grant need %s on %s of %s%s", joined(rule->verbs),
-                   joined(rule->resources), joined(rule->api_groups), place);
+                   joined(rule->resources), joined(rule->api_groups), suffix);
 }
 
 static void take_causes(const pilothouse_controller_types_list_cause_t *list) {

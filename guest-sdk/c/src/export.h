@@ -1,8 +1,8 @@
-/* What a plugin exports: PH_DESCRIBE(describe) and one or more of PH_RECONCILE(reconcile), PH_OBSERVE(observe), PH_INDEX(values), once each,
- * outside of any function. A plugin has the exports that it names, and no others.
+/* The macros that define a plugin's exports: PH_DESCRIBE(describe) and one or more of PH_RECONCILE(reconcile), PH_OBSERVE(observe) and
+ * PH_INDEX(values), each once and at file scope. A plugin has only the exports that it names.
  *
- * The functions have the shapes of the canonical ABI: a string is a pointer and a length, a result is the address of a record. After the
- * host has read the result it calls `cabi_post_…`, which ends the call: its memory is free again. */
+ * The exported functions have the signatures of the canonical ABI: a string is a pointer and a length, a result is the address of a record.
+ * After the host has read the result, it calls `cabi_post_…`, which ends the call and frees its memory. */
 #ifndef PILOTHOUSE_EXPORT_H
 #define PILOTHOUSE_EXPORT_H
 

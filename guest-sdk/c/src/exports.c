@@ -1,4 +1,4 @@
-/* What the host calls, and what it gets back. The records have the layout of the canonical ABI; wit/ may not change them within 0.1. */
+/* The exported functions and their results. The records have the layout of the canonical ABI, which must not change within 0.1. */
 #include "internal.h"
 
 typedef struct {
@@ -8,7 +8,7 @@ typedef struct {
 
 static wit_text answer(const char *text) { return (wit_text){text ? text : "", text ? strlen(text) : 0}; }
 
-/* result<outcome, failure>, which is also result<_, failure> where nothing follows the first byte of a success. */
+/* result<outcome, failure>, and also result<_, failure>, whose success has nothing after the first byte. */
 static struct {
   uint8_t failed;
   struct {
@@ -38,7 +38,7 @@ static void *outcome_answer(ph_outcome outcome) {
   return &outcome_result;
 }
 
-/* An argument of the host: `length` bytes at `text`. */
+/* A string argument from the host: `length` bytes at `text`. */
 static const char *argument(char *text, size_t length) { return ph_in((ph_wit_string){(uint8_t *)text, length}); }
 
 void *ph_run_describe(ph_describe_function *function, char *config, size_t length) {
@@ -70,16 +70,16 @@ void *ph_run_observe(ph_observe_function *function, void *notifications, size_t 
     uint8_t change;
     ph_wit_key key;
     bool initial, final_state_unknown;
-  } *told = notifications;
+  } *received = notifications;
   ph_notification *list = ph_alloc(count * sizeof *list);
   for (size_t i = 0; i < count; i++) {
-    list[i] = (ph_notification){ph_in(told[i].watch), (ph_change)told[i].change, ph_in_key(told[i].key), told[i].initial,
-                                told[i].final_state_unknown};
+    list[i] = (ph_notification){ph_in(received[i].watch), (ph_change)received[i].change, ph_in_key(received[i].key), received[i].initial,
+                                received[i].final_state_unknown};
   }
   ph_batch objects = {batch};
-  void *answered = outcome_answer(function(list, count, &objects));
+  void *result = outcome_answer(function(list, count, &objects));
   pilothouse_controller_changes_batch_drop_own((pilothouse_controller_changes_own_batch_t){batch});
-  return answered;
+  return result;
 }
 
 void *ph_run_index(ph_index_function *function, char *index, size_t length, int32_t object) {

@@ -1,4 +1,4 @@
-/* Reading JSON by pointers, without a tree. The text is valid JSON: it comes from the host, or from the author. */
+/* Reading JSON by JSON pointers, without building a tree. Assumes valid JSON: it comes from the host or from the plugin's source. */
 #include "internal.h"
 
 const char *ph_json_blank(const char *json) { return json + strspn(json, " \t\r\n"); }
@@ -90,7 +90,7 @@ const char *ph_json_unquote(const char *literal, const char *end) {
   return text;
 }
 
-/* One segment of a pointer, without its escapes. */
+/* Decodes one segment of a JSON pointer. */
 static const char *segment(const char **pointer) {
   const char *start = *pointer + 1;
   size_t length = strcspn(start, "/");
@@ -124,8 +124,8 @@ static const char *member(const char *json, const char *name) {
 static const char *element(const char *json, const char *position) {
   if (!*position || strspn(position, "0123456789") != strlen(position)) return NULL;
   json = ph_json_blank(json + 1);
-  for (unsigned long wanted = strtoul(position, NULL, 10); *json && *json != ']'; wanted--) {
-    if (!wanted) return json;
+  for (unsigned long remaining = strtoul(position, NULL, 10); *json && *json != ']'; remaining--) {
+    if (!remaining) return json;
     json = ph_json_skip(json);
     if (!json) return NULL;
     json = ph_json_blank(json);

@@ -61,7 +61,7 @@ void ph_json_string(ph_json *json, const char *key, const char *value) { ph_json
 
 void ph_json_integer(ph_json *json, const char *key, long long value) { ph_json_raw(json, key, ph_format("%lld", value)); }
 
-/* JSON has no infinity and no NaN. */
+/* JSON cannot represent infinity and NaN. */
 void ph_json_number(ph_json *json, const char *key, double value) {
   ph_json_raw(json, key, value - value == 0 ? ph_format("%.17g", value) : "null");
 }

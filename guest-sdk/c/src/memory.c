@@ -1,5 +1,5 @@
-/* Memory of one call: chunks in which allocation is a step forward, all freed together. The host's allocations for arguments and results
- * come here too, which is why nothing is ever freed one by one. What outlives a call is allocated with malloc. */
+/* The memory of one call: a bump allocator over chunks, which are freed together. The host's allocations for arguments and results use it too,
+ * so nothing is freed individually. Memory that outlives a call is allocated with malloc. */
 #include "internal.h"
 
 typedef struct ph_chunk {
@@ -26,7 +26,7 @@ static void *allocate(size_t size, size_t alignment) {
   size_t space = size > CHUNK ? size : CHUNK;
   ph_chunk *chunk = space + sizeof(ph_chunk) > space ? malloc(sizeof(ph_chunk) + space) : NULL;
   if (!chunk) {
-    /* Nothing that could describe it would fit: the host tells of the memory limit. */
+    /* There is no memory left for a message; the host reports the memory limit. */
     __builtin_trap();
   }
   chunk->older = newest;
@@ -41,7 +41,7 @@ void *ph_take(size_t size) { return allocate(size, _Alignof(max_align_t)); }
 void *ph_alloc(size_t size) { return memset(ph_take(size), 0, size); }
 
 void *ph_grow(void *memory, size_t size, size_t larger) {
-  /* The newest allocation grows where it is. */
+  /* The newest allocation grows in place. */
   if (memory && newest && (char *)memory + size == (char *)newest->memory + newest->used &&
       newest->size - newest->used >= larger - size) {
     newest->used += larger - size;
@@ -85,12 +85,12 @@ void ph_object_close(ph_object *object) {
   pilothouse_controller_objects_object_drop_own(own);
 }
 
-/* The objects go before the result is read: afterwards nothing of the host may be called. */
+/* Objects are closed before the host reads the result, because afterwards no import may be called. */
 void ph_close_objects_(void) {
   for (; objects; objects = objects->older) ph_object_close(objects);
 }
 
-/* Keeps the first chunk: the next call needs one. */
+/* Keeps the first chunk for the next call. */
 void ph_end_call_(void) {
   while (newest && newest->older) {
     ph_chunk *chunk = newest;
@@ -105,7 +105,7 @@ void ph_end_call_(void) {
 }
 
 #ifdef __wasm__
-/* Called by the host for what it passes in. One byte more, so that every string ends in NUL. */
+/* Called by the host to allocate values that it passes. Allocates one more byte, so that every string ends in NUL. */
 __attribute__((export_name("cabi_realloc"))) void *cabi_realloc(void *memory, size_t size, size_t alignment, size_t larger) {
   if (!larger) return (void *)alignment;
   char *grown = allocate(larger + 1, alignment);
@@ -114,8 +114,8 @@ __attribute__((export_name("cabi_realloc"))) void *cabi_realloc(void *memory, si
   return grown;
 }
 
-/* Called by the adapter of WASI preview 1, once for its state and once for its stack, within the first call that uses WASI. It keeps both for as
- * long as the instance lives, so they must not come from the memory of a call. */
+/* Called by the WASI preview 1 adapter, once for its state and once for its stack, during the first call that uses WASI. It keeps both for the
+ * lifetime of the instance, so they must not come from the memory of a call. */
 __attribute__((export_name("cabi_realloc_adapter"))) void *cabi_realloc_adapter(void *memory, size_t size, size_t alignment, size_t larger) {
   if (!larger) return (void *)alignment;
   void *grown = aligned_alloc(alignment, (larger + alignment - 1) & ~(alignment - 1));

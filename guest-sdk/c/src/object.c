@@ -1,4 +1,4 @@
-/* Objects of the cluster, and the ones behind notifications. */
+/* Objects, and the objects behind notifications. */
 #include "internal.h"
 
 #define METHOD(name) pilothouse_controller_objects_method_object_##name

@@ -1,4 +1,4 @@
-/* Owner references, finalizers and conditions: the parts of an object that controllers share. */
+/* Owner references, finalizers and conditions. */
 #include "internal.h"
 
 const char *ph_owner_reference(const ph_object *owner) {
@@ -21,7 +21,7 @@ bool ph_is_controlled_by(const ph_object *object, const ph_object *owner) {
   return *uid && ph_object_controller(object, &controller) && strcmp(controller.uid, uid) == 0;
 }
 
-/* The elements of a JSON array, one after another; `list` moves on, and is NULL at the end. */
+/* Returns the next element of a JSON array and advances `list`, which becomes NULL at the end. */
 static const char *next_element(const char **list) {
   const char *at = *list ? ph_json_blank(*list) : "";
   *list = NULL;
@@ -33,7 +33,7 @@ static const char *next_element(const char **list) {
   return ph_copy(at, (size_t)(end - at));
 }
 
-/* The finalizers but for one; says whether that one was among them. */
+/* Gets the finalizers without one of them. Returns whether that one was present. */
 static bool without(const char *finalizers, const char *name, ph_json *rest) {
   bool found = false;
   ph_json_array(rest, NULL);
@@ -47,26 +47,26 @@ static bool without(const char *finalizers, const char *name, ph_json *rest) {
 
 static ph_code put_finalizers(ph_object *object, ph_json *finalizers) {
   ph_type type = {ph_object_api_version(object), ph_object_kind(object)};
-  /* The version guards the list: another controller may have changed it meanwhile. */
+  /* The resource version protects the list: another controller may have changed it concurrently. */
   const char *body = ph_format("{\"metadata\":{\"resourceVersion\":%s,\"finalizers\":%s}}", ph_quote(ph_object_resource_version(object)),
                                ph_json_text(finalizers));
   ph_code code = ph_client_patch(type, ph_object_key(object), PH_MERGE_PATCH, body, NULL, NULL);
-  /* Gone already, so nothing holds it any more. */
+  /* The object is already gone, as intended. */
   return code == PH_NOT_FOUND && ph_object_deletion_timestamp(object) ? PH_OK : code;
 }
 
 ph_outcome ph_with_finalizer(ph_object *object, const char *name, ph_outcome (*work)(ph_phase phase, ph_object *object, void *context),
                              void *context) {
   ph_json finalizers = {0};
-  bool held = without(ph_field(object, "/metadata/finalizers"), name, &finalizers);
+  bool has_finalizer = without(ph_field(object, "/metadata/finalizers"), name, &finalizers);
   if (ph_object_deletion_timestamp(object)) {
-    /* Being deleted and not held: nothing may be started any more. */
-    if (!held) return ph_done();
+    /* The object is being deleted without this finalizer: no new work may be started. */
+    if (!has_finalizer) return ph_done();
     ph_outcome outcome = work(PH_PHASE_CLEANUP, object, context);
     if (outcome.kind != PH_OUTCOME_DONE) return outcome;
     return ph_checked(put_finalizers(object, &finalizers), ph_format("remove the finalizer %s", name));
   }
-  if (!held) {
+  if (!has_finalizer) {
     ph_json_string(&finalizers, NULL, name);
     ph_outcome added = ph_checked(put_finalizers(object, &finalizers), ph_format("add the finalizer %s", name));
     if (added.kind != PH_OUTCOME_DONE) return added;
@@ -86,9 +86,9 @@ static const char *condition_text(const ph_condition *condition, const char *sin
   return ph_json_text(&json);
 }
 
-static bool says(const char *present, const ph_condition *wanted, uint32_t observed_generation) {
+static bool is_equal(const char *present, const ph_condition *condition, uint32_t observed_generation) {
   const char *generation = ph_json_at(present, "/observedGeneration");
-  return ph_equal(ph_json_text_at(present, "/reason"), wanted->reason) && ph_equal(ph_json_text_at(present, "/message"), wanted->message) &&
+  return ph_equal(ph_json_text_at(present, "/reason"), condition->reason) && ph_equal(ph_json_text_at(present, "/message"), condition->message) &&
          strtoll(generation ? generation : "0", NULL, 10) == (long long)observed_generation;
 }
 
@@ -103,7 +103,7 @@ bool ph_conditions_set(const char **conditions, const ph_condition *condition, u
     }
     found = true;
     bool flips = !ph_equal(ph_json_text_at(present, "/status"), condition->status ? "True" : "False");
-    changed = flips || !says(present, condition, observed_generation);
+    changed = flips || !is_equal(present, condition, observed_generation);
     const char *since = flips ? NULL : ph_json_text_at(present, "/lastTransitionTime");
     ph_json_raw(&all, NULL, condition_text(condition, since ? since : ph_now(), observed_generation));
   }

@@ -1,4 +1,4 @@
-/* Text: formatting, text that grows, and panics. */
+/* Formatting, growing texts and panics. */
 #include "internal.h"
 
 const char *ph_copy(const char *text, size_t length) {

@@ -1,7 +1,7 @@
-/* Creating or updating, and no request where nothing differs. */
+/* Creating or updating an object, without a request when nothing differs. */
 #include "internal.h"
 
-static bool covers(const ph_object *present, const char *pointer, const char *wanted);
+static bool covers(const ph_object *present, const char *pointer, const char *desired);
 
 static const char *escaped(const char *name) {
   ph_buffer out = {0};
@@ -12,60 +12,60 @@ static const char *escaped(const char *name) {
   return ph_buffer_text(&out);
 }
 
-static bool covers_object(const ph_object *present, const char *pointer, const char *wanted) {
+static bool covers_object(const ph_object *present, const char *pointer, const char *desired) {
   if (!ph_field(present, pointer)) return false;
-  for (wanted = ph_json_blank(wanted + 1); *wanted == '"';) {
-    const char *end = ph_json_skip(wanted);
-    const char *name = escaped(ph_json_unquote(wanted, end));
-    wanted = ph_json_blank(ph_json_blank(end) + 1);
-    if (!covers(present, ph_format("%s/%s", pointer, name), wanted)) return false;
-    wanted = ph_json_blank(ph_json_skip(wanted));
-    if (*wanted == ',') wanted = ph_json_blank(wanted + 1);
+  for (desired = ph_json_blank(desired + 1); *desired == '"';) {
+    const char *end = ph_json_skip(desired);
+    const char *name = escaped(ph_json_unquote(desired, end));
+    desired = ph_json_blank(ph_json_blank(end) + 1);
+    if (!covers(present, ph_format("%s/%s", pointer, name), desired)) return false;
+    desired = ph_json_blank(ph_json_skip(desired));
+    if (*desired == ',') desired = ph_json_blank(desired + 1);
   }
   return true;
 }
 
-/* Element by element: the server adds defaults inside them, but no elements. */
-static bool covers_array(const ph_object *present, const char *pointer, const char *wanted) {
+/* Compares element by element: the server may add defaults inside elements, but no elements. */
+static bool covers_array(const ph_object *present, const char *pointer, const char *desired) {
   const char *there = ph_field(present, pointer);
   if (!there || *there != '[') return false;
   size_t count = 0;
-  for (wanted = ph_json_blank(wanted + 1); *wanted && *wanted != ']'; count++) {
-    if (!covers(present, ph_format("%s/%zu", pointer, count), wanted)) return false;
-    wanted = ph_json_blank(ph_json_skip(wanted));
-    if (*wanted == ',') wanted = ph_json_blank(wanted + 1);
+  for (desired = ph_json_blank(desired + 1); *desired && *desired != ']'; count++) {
+    if (!covers(present, ph_format("%s/%zu", pointer, count), desired)) return false;
+    desired = ph_json_blank(ph_json_skip(desired));
+    if (*desired == ',') desired = ph_json_blank(desired + 1);
   }
   return !ph_field(present, ph_format("%s/%zu", pointer, count));
 }
 
-/* Whether the object has every value of the JSON that `wanted` begins with. */
-static bool covers(const ph_object *present, const char *pointer, const char *wanted) {
-  if (*wanted == '{') return covers_object(present, pointer, wanted);
-  if (*wanted == '[') return covers_array(present, pointer, wanted);
-  const char *end = ph_json_skip(wanted);
+/* Returns whether the object has every value of the JSON at `desired`. */
+static bool covers(const ph_object *present, const char *pointer, const char *desired) {
+  if (*desired == '{') return covers_object(present, pointer, desired);
+  if (*desired == '[') return covers_array(present, pointer, desired);
+  const char *end = ph_json_skip(desired);
   const char *there = ph_field(present, pointer);
   if (!end) ph_panic("the manifest is no JSON at %s", pointer);
-  /* In a merge patch null means absent. */
-  if (*wanted == 'n') return !there || ph_equal(there, "null");
-  if (!there || (*wanted == '"') != (*there == '"')) return false;
-  /* One string has many spellings in JSON, so compare what they mean. */
-  if (*wanted == '"') return ph_equal(ph_json_unquote(wanted, end), ph_text(present, pointer));
-  return ph_equal(ph_copy(wanted, (size_t)(end - wanted)), there);
+  /* In a merge patch null means that the member is removed. */
+  if (*desired == 'n') return !there || ph_equal(there, "null");
+  if (!there || (*desired == '"') != (*there == '"')) return false;
+  /* JSON has several encodings of one string, so compare the decoded strings. */
+  if (*desired == '"') return ph_equal(ph_json_unquote(desired, end), ph_text(present, pointer));
+  return ph_equal(ph_copy(desired, (size_t)(end - desired)), there);
 }
 
-ph_code ph_create_or_update(ph_object *present, const char *manifest, ph_change_made *made, ph_object **result) {
+ph_code ph_create_or_update(ph_object *present, const char *manifest, ph_change_made *change, ph_object **result) {
   ph_change_made unused;
-  if (!made) made = &unused;
+  if (!change) change = &unused;
   if (!present) {
-    *made = PH_CREATED;
+    *change = PH_CREATED;
     return ph_client_create(manifest, NULL, result);
   }
   if (covers(present, "", ph_json_blank(manifest))) {
-    *made = PH_UNCHANGED;
+    *change = PH_UNCHANGED;
     if (result) *result = present;
     return PH_OK;
   }
-  *made = PH_UPDATED;
+  *change = PH_UPDATED;
   ph_type type = {ph_object_api_version(present), ph_object_kind(present)};
   return ph_client_patch(type, ph_object_key(present), PH_MERGE_PATCH, manifest, NULL, result);
 }

@@ -1,4 +1,4 @@
-/* The imports of the contract, over lists in memory. Not compiled to wasm. */
+/* A fake host for unit tests: the imports of the contract, implemented over in-memory lists. Not compiled to wasm. */
 #include "pilothouse_test.h"
 
 #include "../src/internal.h"
@@ -11,7 +11,7 @@ typedef struct {
 
 static entry cache[MOST];
 static size_t cached;
-/* By handle - 1; NULL once closed. */
+/* The objects by handle - 1; NULL once closed. */
 static char *open_objects[MOST];
 static size_t opened;
 static char *befores[MOST], *afters[MOST];
@@ -264,7 +264,7 @@ bool pilothouse_controller_cache_get(bindings_string_t *watch, pilothouse_contro
   return present != NULL;
 }
 
-/* All objects of the watch in the filter's namespace; selectors, limits and indexes are the real host's. */
+/* Returns all objects of the watch in the filter's namespace. Selectors, limits and declared indexes need the real host. */
 void pilothouse_controller_cache_list(bindings_string_t *watch, pilothouse_controller_cache_filter_t *filter,
                                       pilothouse_controller_cache_page_t *ret) {
   *ret = (pilothouse_controller_cache_page_t){{ph_alloc(MOST * sizeof(ph_own)), 0}, {NULL, 0}};
@@ -296,7 +296,7 @@ static const char *verb(const char *name, const bindings_string_t *subresource) 
   return subresource->len ? ph_format("%s/%s", name, in(subresource)) : name;
 }
 
-static bool answered(const char *line, const char *json, ph_own *ret, api_error *err) {
+static bool finish(const char *line, const char *json, ph_own *ret, api_error *err) {
   did(line);
   if (refused(err)) return false;
   *ret = open_object(json);
@@ -328,11 +328,11 @@ bool pilothouse_controller_client_list(pilothouse_controller_client_object_type_
 }
 
 bool pilothouse_controller_client_create(bindings_string_t *manifest, bindings_string_t *subresource, ph_own *ret, api_error *err) {
-  return answered(ph_format("%s %s", verb("create", subresource), in(manifest)), in(manifest), ret, err);
+  return finish(ph_format("%s %s", verb("create", subresource), in(manifest)), in(manifest), ret, err);
 }
 
 bool pilothouse_controller_client_update(bindings_string_t *manifest, bindings_string_t *subresource, ph_own *ret, api_error *err) {
-  return answered(ph_format("%s %s", verb("update", subresource), in(manifest)), in(manifest), ret, err);
+  return finish(ph_format("%s %s", verb("update", subresource), in(manifest)), in(manifest), ret, err);
 }
 
 bool pilothouse_controller_client_patch(pilothouse_controller_client_object_type_t *target, pilothouse_controller_client_object_key_t *key,
@@ -342,7 +342,7 @@ bool pilothouse_controller_client_patch(pilothouse_controller_client_object_type
   const char *type = patch_type->tag == PILOTHOUSE_CONTROLLER_CLIENT_PATCH_TYPE_APPLY && patch_type->val.apply.force ? "apply-force"
                                                                                                                  : types[patch_type->tag];
   const char *name = ph_key_text((ph_key){in(&key->namespace_), in(&key->name)});
-  return answered(ph_format("%s %s %s %s %s", verb("patch", subresource), in(&target->kind), name, type, in(body)), in(body), ret, err);
+  return finish(ph_format("%s %s %s %s %s", verb("patch", subresource), in(&target->kind), name, type, in(body)), in(body), ret, err);
 }
 
 bool pilothouse_controller_client_delete(pilothouse_controller_client_object_type_t *target, pilothouse_controller_client_object_key_t *key,
@@ -400,7 +400,7 @@ void pilothouse_controller_config_get(bindings_string_t *ret) { out(ret, config)
 
 void wasi_clocks_wall_clock_now(wasi_clocks_wall_clock_datetime_t *ret) { *ret = (wasi_clocks_wall_clock_datetime_t){(uint64_t)seconds, 0}; }
 
-/* These two need the real host. */
+/* The fake host does not support these two. */
 void pilothouse_controller_cache_list_fields(bindings_string_t *watch, pilothouse_controller_cache_filter_t *filter,
                                              bindings_list_string_t *pointers, pilothouse_controller_cache_list_row_t *ret) {
   (void)watch, (void)filter, (void)pointers;

@@ -34,7 +34,7 @@ static void json_is_read_by_pointers(void) {
   PH_CHECK(!ph_json_at("", "/a"));
 }
 
-static void what_is_written_can_be_read(void) {
+static void written_json_can_be_read(void) {
   const char *text = "\x01\x1f \"\\/\b\f\r\n\t ü😀";
   PH_CHECK_TEXT(ph_json_text_at(ph_format("{\"a\":%s}", ph_quote(text)), "/a"), text);
 }
@@ -46,7 +46,7 @@ static void text_grows(void) {
   PH_CHECK(strncmp(text.text + 39980, "0,1,2,3,4,5,6,7,8,9,", 20) == 0);
 }
 
-static void a_mark_closes_and_frees_what_came_after_it(void) {
+static void releasing_a_mark_closes_and_frees_what_followed_it(void) {
   ph_object *before = ph_test_object("{\"kind\":\"A\"}");
   ph_mark mark = ph_mark_here();
   ph_test_object("{}");
@@ -60,7 +60,7 @@ static void a_mark_closes_and_frees_what_came_after_it(void) {
   PH_CHECK(ph_test_open() == 0);
 }
 
-static void several_values_come_in_the_order_asked_for(void) {
+static void several_values_are_in_the_order_of_the_pointers(void) {
   ph_object *pod = ph_test_object("{\"kind\":\"Pod\",\"spec\":{\"nodeName\":\"n \\\"1\\\"\",\"list\":[1,2]}}");
   const char *const *texts = ph_texts(pod, PH_LIST("/spec/nodeName", "/nothing", "/spec/list/1", "/kind"));
   PH_CHECK_TEXT(texts[0], "n \"1\"");
@@ -79,7 +79,7 @@ static ph_outcome look(const ph_request *request) {
   return ph_retry("%s of %s", "none", ph_key_text(request->key));
 }
 
-static void a_call_closes_its_objects_and_answers_in_the_abi(void) {
+static void a_call_closes_its_objects_and_returns_an_abi_record(void) {
   ph_test_cache("foos", "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\"}}");
   uint8_t reasons[] = {PH_REASON_RETRY};
   const uint8_t *answer = ph_run_reconcile(look, (char *)"foos", 4, (char *)"ns", 2, (char *)"a", 1, reasons, 1, 0, NULL, 0);
@@ -104,16 +104,16 @@ static ph_outcome watch_changes(const ph_notification *notifications, size_t cou
 
 static ph_wit_string wit(const char *text) { return (ph_wit_string){(uint8_t *)text, strlen(text)}; }
 
-static void an_observer_gets_its_notifications(void) {
+static void an_observer_receives_its_notifications(void) {
   struct {
     ph_wit_string watch;
     uint8_t change;
     ph_wit_key key;
     bool initial, final_state_unknown;
-  } told[] = {{wit("pods"), 0, {wit("ns"), wit("a")}, true, false}, {wit("pods"), 2, {wit(""), wit("b")}, false, true}};
+  } notifications[] = {{wit("pods"), 0, {wit("ns"), wit("a")}, true, false}, {wit("pods"), 2, {wit(""), wit("b")}, false, true}};
   ph_test_change(NULL, "{\"x\":\"y\"}");
   ph_test_change("{}", NULL);
-  const uint8_t *answer = ph_run_observe(watch_changes, told, 2, 1);
+  const uint8_t *answer = ph_run_observe(watch_changes, notifications, 2, 1);
   PH_CHECK(answer[0] == 1 && answer[sizeof(void *)] == 1);
   PH_CHECK(ph_test_open() == 0);
 }
@@ -124,7 +124,7 @@ static void two_values(const char *index, ph_object *object, ph_values *values) 
   for (int i = 0; i < 20; i++) ph_value(values, ph_format("%d", i));
 }
 
-static void an_index_answers_all_its_values_and_closes_the_object(void) {
+static void an_index_returns_all_values_and_closes_the_object(void) {
   /* The handle passes to the call. */
   ph_object *pod = ph_test_object("{\"kind\":\"Pod\"}");
   int32_t handle = pod->handle;
@@ -151,7 +151,7 @@ static const ph_plugin plugin = {
   .limits = {.memory = "16MiB"},
 };
 
-static void the_descriptor_has_what_was_said_and_no_more(void) {
+static void the_descriptor_has_only_the_declared_fields(void) {
   PH_CHECK_TEXT(ph_describe_as(&plugin).text,
     "{\"apiVersion\":\"pilothouse.dev/v1alpha1\",\"kind\":\"Plugin\",\"name\":\"p\",\"version\":\"1\",\"watches\":["
     "{\"name\":\"a\",\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"trigger\":\"self\",\"predicate\":\"generationChanged()\"},"
@@ -163,20 +163,20 @@ static void the_descriptor_has_what_was_said_and_no_more(void) {
     "\"limits\":{\"memory\":\"16MiB\"}}");
 }
 
-static void only_a_difference_is_written(void) {
+static void create_or_update_writes_only_differences(void) {
   ph_object *present = ph_test_object(
     "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"a\",\"uid\":\"1\"},\"data\":{\"k/~\":\"\\u003c\"},\"list\":[{\"x\":1,\"y\":2}]}");
-  ph_change_made made;
+  ph_change_made change;
   ph_object *result;
-  PH_CHECK(ph_create_or_update(present, "{ \"data\": {\"k/~\": \"<\"}, \"list\" : [ {\"x\": 1} ] }", &made, &result) == PH_OK);
-  PH_CHECK(made == PH_UNCHANGED && result == present);
+  PH_CHECK(ph_create_or_update(present, "{ \"data\": {\"k/~\": \"<\"}, \"list\" : [ {\"x\": 1} ] }", &change, &result) == PH_OK);
+  PH_CHECK(change == PH_UNCHANGED && result == present);
   PH_CHECK_TEXT(ph_test_done(), "");
   const char *const differing[] = {"{\"data\":{\"k\":\"<\"}}", "{\"list\":[]}", "{\"list\":[{\"x\":1},{}]}", "{\"list\":[{\"x\":\"1\"}]}", "{\"kind\":null}"};
   for (size_t i = 0; i < sizeof differing / sizeof *differing; i++) {
-    PH_CHECK(ph_create_or_update(present, differing[i], &made, NULL) == PH_OK && made == PH_UPDATED);
+    PH_CHECK(ph_create_or_update(present, differing[i], &change, NULL) == PH_OK && change == PH_UPDATED);
   }
   PH_CHECK(strstr(ph_test_done(), "patch ConfigMap a merge {\"list\":[]}\n"));
-  PH_CHECK(ph_create_or_update(NULL, "{}", &made, NULL) == PH_OK && made == PH_CREATED);
+  PH_CHECK(ph_create_or_update(NULL, "{}", &change, NULL) == PH_OK && change == PH_CREATED);
 }
 
 static ph_outcome work(ph_phase phase, ph_object *object, void *context) {
@@ -194,7 +194,7 @@ static const char *finalized(const char *metadata, ph_code failure) {
   return ph_format("%s %d %s", worked, outcome.kind, ph_test_done());
 }
 
-static void a_finalizer_is_kept_around_the_work(void) {
+static void a_finalizer_is_added_before_the_work_and_removed_after_the_cleanup(void) {
   PH_CHECK_TEXT(finalized(",\"finalizers\":[\"other\"]", PH_OK),
                 "apply 0 patch Foo a merge {\"metadata\":{\"resourceVersion\":\"7\",\"finalizers\":[\"other\",\"x/y\"]}}\n");
   PH_CHECK_TEXT(finalized(",\"finalizers\":[\"x/y\"]", PH_OK), "apply 0 ");
@@ -205,7 +205,7 @@ static void a_finalizer_is_kept_around_the_work(void) {
   PH_CHECK(strncmp(finalized(",\"deletionTimestamp\":\"t\",\"finalizers\":[\"x/y\"]", PH_NOT_FOUND), "cleanup 0 ", 10) == 0);
 }
 
-static void a_transition_has_its_time(void) {
+static void a_transition_sets_its_time(void) {
   const char *conditions = NULL;
   ph_condition ready = {"Ready", false, "Starting", "not \"yet\""};
   ph_test_clock(1767268800);
@@ -249,7 +249,7 @@ static void conflicts_are_retried_five_times(void) {
   PH_CHECK(ph_retry_on_conflict(always_conflicting, &attempts) == PH_CONFLICT && attempts == 5);
 }
 
-static void errors_say_what_happened(void) {
+static void errors_describe_what_happened(void) {
   const char *const texts[] = {"", "not found: ", "already exists: ", "conflict: ", "", "forbidden: ",
                                "denied by the host: the descriptor's writes and the grant need  on  of ",
                                "too many requests: try again in 0 ms", "unavailable: ", "500 : "};
@@ -274,19 +274,19 @@ static void errors_say_what_happened(void) {
 int main(void) {
   RUN(json_is_written_with_escapes);
   RUN(json_is_read_by_pointers);
-  RUN(what_is_written_can_be_read);
+  RUN(written_json_can_be_read);
   RUN(text_grows);
-  RUN(a_mark_closes_and_frees_what_came_after_it);
-  RUN(several_values_come_in_the_order_asked_for);
-  RUN(a_call_closes_its_objects_and_answers_in_the_abi);
-  RUN(an_observer_gets_its_notifications);
-  RUN(an_index_answers_all_its_values_and_closes_the_object);
-  RUN(the_descriptor_has_what_was_said_and_no_more);
-  RUN(only_a_difference_is_written);
-  RUN(a_finalizer_is_kept_around_the_work);
-  RUN(a_transition_has_its_time);
+  RUN(releasing_a_mark_closes_and_frees_what_followed_it);
+  RUN(several_values_are_in_the_order_of_the_pointers);
+  RUN(a_call_closes_its_objects_and_returns_an_abi_record);
+  RUN(an_observer_receives_its_notifications);
+  RUN(an_index_returns_all_values_and_closes_the_object);
+  RUN(the_descriptor_has_only_the_declared_fields);
+  RUN(create_or_update_writes_only_differences);
+  RUN(a_finalizer_is_added_before_the_work_and_removed_after_the_cleanup);
+  RUN(a_transition_sets_its_time);
   RUN(owners_are_compared_by_uid);
   RUN(conflicts_are_retried_five_times);
-  RUN(errors_say_what_happened);
+  RUN(errors_describe_what_happened);
   return 0;
 }

@@ -7,8 +7,9 @@ import (
 	"pilothouse.dev/sdk/internal/exports/index"
 )
 
-// Export registers the function that gives the values under which an object is found in an index; none to leave it out. They must depend
-// on the object alone: the host calls the function once per state of each object and keeps the result. It may log, no more. Call it in init.
+// Export registers the function that returns the values under which an object is listed in an index; an object without values is not listed.
+// The values must depend on nothing but the object, because the host calls the function once per state of each object and keeps the result.
+// The function may only log. Call Export in init.
 func Export(values func(index string, object *sdk.Object) []string) {
 	export_pilothouse_controller_index.Handler = func(index string, handle *pilothouse_controller_objects.Object) []string {
 		return values(index, sdk.WrapObject(handle))

@@ -1,4 +1,4 @@
-// Package observe makes a plugin an observer: one that is told of every change. Importing it exports observe.observe.
+// Package observe makes a plugin an observer, which receives every change. Importing it exports observe.observe.
 package observe
 
 import (
@@ -12,30 +12,30 @@ import (
 )
 
 type (
-	notification = pilothouse_controller_observe.Notification
-	failure      = pilothouse_controller_types.Failure
-	answer       = types.Result[types.Unit, failure]
+	notification  = pilothouse_controller_observe.Notification
+	failure       = pilothouse_controller_types.Failure
+	observeResult = types.Result[types.Unit, failure]
 )
 
 // Export registers the plugin's observer. Call it in init.
 func Export(observer sdk.Observer) {
-	export_pilothouse_controller_observe.Handler = func(told []notification, batch *pilothouse_controller_changes.Batch) answer {
+	export_pilothouse_controller_observe.Handler = func(received []notification, batch *pilothouse_controller_changes.Batch) observeResult {
 		ctx := sdk.NewContext()
 		defer ctx.Close()
-		return result(observer.Observe(ctx, notifications(ctx, told, host.WrapBatch(batch))))
+		return result(observer.Observe(ctx, notifications(ctx, received, host.WrapBatch(batch))))
 	}
 }
 
-func notifications(ctx *sdk.Context, told []notification, batch host.Batch) []sdk.Notification {
-	all := make([]sdk.Notification, len(told))
-	for i, one := range told {
+func notifications(ctx *sdk.Context, received []notification, batch host.Batch) []sdk.Notification {
+	all := make([]sdk.Notification, len(received))
+	for i, one := range received {
 		all[i] = sdk.NewNotification(ctx, sdk.Notification{Watch: one.Watch, Change: sdk.ChangeType(one.Change), Key: sdk.Key(one.Key),
 			Initial: one.Initial, FinalStateUnknown: one.FinalStateUnknown}, batch, uint32(i))
 	}
 	return all
 }
 
-func result(err error) answer {
+func result(err error) observeResult {
 	switch {
 	case err == nil:
 		return types.Ok[types.Unit, failure](types.Unit{})

@@ -1,4 +1,4 @@
-// Package reconcile makes a plugin a reconciler: one that is given work per object. Importing it exports reconcile.reconcile.
+// Package reconcile makes a plugin a reconciler, which receives one work item per object. Importing it exports reconcile.reconcile.
 package reconcile
 
 import (

@@ -14,7 +14,7 @@ import (
 	"pilothouse.dev/sdk/internal/wit/types"
 )
 
-// fake answers the SDK.
+// fake implements the host's functions for the SDK.
 type fake struct{ *Host }
 
 func (f fake) CacheGet(watch string, key host.Key) host.Object {
@@ -107,7 +107,7 @@ func (f fake) values(watch, name string, manifest map[string]any) []string {
 			}
 			return uids
 		default:
-			panic(fmt.Sprintf("sdktest has no indexes by field or computed ones, and %q is one", name))
+			panic(fmt.Sprintf("sdktest does not support indexes by field and computed indexes such as %q", name))
 		}
 	}
 	panic(fmt.Sprintf("unknown index %q of the watch %q", name, watch))
@@ -126,18 +126,18 @@ func (f fake) CacheHasSynced(watch string) bool {
 }
 
 func (f fake) ClientGet(target host.Type, key host.Key, _ string) (host.Object, *host.APIError) {
-	where := idIn(target, key)
-	if manifest, ok := f.objects[where]; ok {
+	objectID := idIn(target, key)
+	if manifest, ok := f.objects[objectID]; ok {
 		return hold(manifest), nil
 	}
-	return nil, notFound(where)
+	return nil, notFound(objectID)
 }
 
 func (f fake) ClientList(target host.Type, options host.ListOptions) ([]host.Object, string, *host.APIError) {
 	var found []map[string]any
-	for where, manifest := range f.objects {
-		in := options.Namespace == "" || where.key.Namespace == options.Namespace
-		if where.kind == kindOf(target) && in && selects(options.LabelSelector, manifest) {
+	for objectID, manifest := range f.objects {
+		inNamespace := options.Namespace == "" || objectID.key.Namespace == options.Namespace
+		if objectID.kind == kindOf(target) && inNamespace && selects(options.LabelSelector, manifest) {
 			found = append(found, manifest)
 		}
 	}
@@ -154,12 +154,12 @@ func (f fake) ClientCreate(manifest, subresource string) (host.Object, *host.API
 	if err != nil {
 		return nil, invalid(err)
 	}
-	where := idOf(created)
-	if _, ok := f.objects[where]; ok && subresource == "" {
-		err := pilothouse_controller_types.MakeApiErrorAlreadyExists(fmt.Sprintf("%s %s", where.kind, where.key))
+	objectID := idOf(created)
+	if _, ok := f.objects[objectID]; ok && subresource == "" {
+		err := pilothouse_controller_types.MakeApiErrorAlreadyExists(fmt.Sprintf("%s %s", objectID.kind, objectID.key))
 		return nil, &err
 	}
-	return f.write("create", where, subresource, created)
+	return f.write("create", objectID, subresource, created)
 }
 
 func (f fake) ClientUpdate(manifest, subresource string) (host.Object, *host.APIError) {
@@ -167,13 +167,13 @@ func (f fake) ClientUpdate(manifest, subresource string) (host.Object, *host.API
 	if err != nil {
 		return nil, invalid(err)
 	}
-	where := idOf(updated)
-	stored, ok := f.objects[where]
+	objectID := idOf(updated)
+	stored, ok := f.objects[objectID]
 	if !ok {
-		return nil, notFound(where)
+		return nil, notFound(objectID)
 	}
-	if refused := guard(stored, updated); refused != nil {
-		return nil, refused
+	if apiErr := checkVersion(stored, updated); apiErr != nil {
+		return nil, apiErr
 	}
 	if subresource == "status" {
 		status := updated["status"]
@@ -182,18 +182,18 @@ func (f fake) ClientUpdate(manifest, subresource string) (host.Object, *host.API
 	} else if _, ok := stored["status"]; ok {
 		updated["status"] = stored["status"]
 	}
-	return f.write("update", where, subresource, updated)
+	return f.write("update", objectID, subresource, updated)
 }
 
 func (f fake) ClientPatch(target host.Type, key host.Key, kind host.PatchType, body, subresource string) (host.Object, *host.APIError) {
-	where := idIn(target, key)
-	stored, ok := f.objects[where]
-	applies := kind.Tag() == pilothouse_controller_client.PatchType_Apply
+	objectID := idIn(target, key)
+	stored, ok := f.objects[objectID]
+	isApply := kind.Tag() == pilothouse_controller_client.PatchType_Apply
 	switch {
-	case !applies && kind.Tag() != pilothouse_controller_client.PatchType_Merge:
-		panic("sdktest has merge patches and server-side apply, no JSON or strategic patches")
-	case !ok && !applies:
-		return nil, notFound(where)
+	case !isApply && kind.Tag() != pilothouse_controller_client.PatchType_Merge:
+		panic("sdktest supports merge patches and server-side apply, but no JSON or strategic patches")
+	case !ok && !isApply:
+		return nil, notFound(objectID)
 	case !ok:
 		stored = map[string]any{"apiVersion": target.ApiVersion, "kind": target.Kind}
 	default:
@@ -203,33 +203,33 @@ func (f fake) ClientPatch(target host.Type, key host.Key, kind host.PatchType, b
 	if err := unmarshal(body, &change); err != nil {
 		return nil, invalid(err)
 	}
-	if refused := guard(stored, change); refused != nil {
-		return nil, refused
+	if apiErr := checkVersion(stored, change); apiErr != nil {
+		return nil, apiErr
 	}
 	verb := "patch"
-	if applies {
+	if isApply {
 		verb = "apply"
 	}
-	return f.write(verb, where, subresource, merge(stored, change).(map[string]any))
+	return f.write(verb, objectID, subresource, merge(stored, change).(map[string]any))
 }
 
 func (f fake) ClientDelete(target host.Type, key host.Key, options host.DeleteOptions) *host.APIError {
-	where := idIn(target, key)
-	stored, ok := f.objects[where]
+	objectID := idIn(target, key)
+	stored, ok := f.objects[objectID]
 	if !ok {
-		return notFound(where)
+		return notFound(objectID)
 	}
 	metadata := object(stored, "metadata")
 	if options.Uid != "" && options.Uid != text(metadata, "uid") ||
 		options.ResourceVersion != "" && options.ResourceVersion != text(metadata, "resourceVersion") {
-		return conflict("it is not the object that was named")
+		return conflict("the precondition does not hold")
 	}
-	if refused := f.take(); refused != nil {
-		return refused
+	if apiErr := f.takeFailure(); apiErr != nil {
+		return apiErr
 	}
-	f.Written = append(f.Written, fmt.Sprintf("delete %s %s", where.kind, where.key))
+	f.Written = append(f.Written, fmt.Sprintf("delete %s %s", objectID.kind, objectID.key))
 	if len(list(metadata, "finalizers")) == 0 {
-		delete(f.objects, where)
+		delete(f.objects, objectID)
 		return nil
 	}
 	metadata["deletionTimestamp"] = time.Now().UTC().Format(time.RFC3339)
@@ -237,23 +237,23 @@ func (f fake) ClientDelete(target host.Type, key host.Key, options host.DeleteOp
 	return nil
 }
 
-func (f fake) write(verb string, where id, subresource string, manifest map[string]any) (host.Object, *host.APIError) {
-	if refused := f.take(); refused != nil {
-		return nil, refused
+func (f fake) write(verb string, objectID id, subresource string, manifest map[string]any) (host.Object, *host.APIError) {
+	if apiErr := f.takeFailure(); apiErr != nil {
+		return nil, apiErr
 	}
-	what := fmt.Sprintf("%s %s %s", verb, where.kind, where.key)
+	line := fmt.Sprintf("%s %s %s", verb, objectID.kind, objectID.key)
 	if subresource != "" {
-		what += " " + subresource
+		line += " " + subresource
 	}
-	f.Written = append(f.Written, what)
+	f.Written = append(f.Written, line)
 	return hold(f.store(manifest)), nil
 }
 
-// take is the failure that a test asked for.
-func (f fake) take() *host.APIError {
-	refused := f.failure
+// takeFailure returns the failure that the test requested, once.
+func (f fake) takeFailure() *host.APIError {
+	apiErr := f.failure
 	f.failure = nil
-	return refused
+	return apiErr
 }
 
 func (f fake) Config() string { return cmp.Or(f.Host.Config, "{}") }
@@ -298,17 +298,17 @@ func option(value string, ok bool) types.Option[string] {
 	return types.None[string]()
 }
 
-// guard refuses a change that was made from another version than the one that is stored.
-func guard(stored, changed map[string]any) *host.APIError {
-	wanted := text(object(changed, "metadata"), "resourceVersion")
-	if have := text(object(stored, "metadata"), "resourceVersion"); wanted != "" && wanted != have {
-		return conflict(fmt.Sprintf("version %s was changed, %s is stored", wanted, have))
+// checkVersion rejects a change that was made from another version than the stored one.
+func checkVersion(stored, changed map[string]any) *host.APIError {
+	base := text(object(changed, "metadata"), "resourceVersion")
+	if current := text(object(stored, "metadata"), "resourceVersion"); base != "" && base != current {
+		return conflict(fmt.Sprintf("the change is based on version %s, but version %s is stored", base, current))
 	}
 	return nil
 }
 
-func notFound(where id) *host.APIError {
-	err := pilothouse_controller_types.MakeApiErrorNotFound(fmt.Sprintf("%s %s", where.kind, where.key))
+func notFound(objectID id) *host.APIError {
+	err := pilothouse_controller_types.MakeApiErrorNotFound(fmt.Sprintf("%s %s", objectID.kind, objectID.key))
 	return &err
 }
 

@@ -11,7 +11,7 @@ import (
 	"pilothouse.dev/sdk/internal/wit/types"
 )
 
-// handle is a handle of an object in its state when it was read.
+// handle is a handle to the state that an object had when it was read.
 type handle struct{ manifest map[string]any }
 
 func hold(manifest map[string]any) host.Object { return handle{copyOf(manifest)} }

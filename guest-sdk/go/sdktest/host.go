@@ -1,11 +1,11 @@
-// Package sdktest has a host for tests of plugins: objects in memory in place of a cluster, and what the plugin did.
+// Package sdktest has a fake host for unit tests of plugins. It holds objects in memory and records what the plugin does.
 //
 //	h := sdktest.New(t, describe)
 //	h.Put(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}`)
 //	result, err := h.Reconcile(labeller{}, "configmaps", sdk.Key{Namespace: "default", Name: "a"})
 //
-// It is small: label selectors, indexes by label, annotation and owner, every verb of the client but JSON and strategic patches. There is no
-// validation and no defaulting, and a server-side apply is a merge. For the rest there is `pilothouse dev`.
+// It supports label selectors, indexes by label, annotation and owner, and all requests except JSON and strategic patches. It does not validate
+// or set defaults, and a server-side apply is a merge. To test what depends on a real server, use `pilothouse dev`.
 package sdktest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"pilothouse.dev/sdk/internal/host"
 )
 
-// Host is a cluster and a host in memory.
+// Host is a fake host with an in-memory cluster.
 type Host struct {
 	t       testing.TB
 	watches map[string]sdk.Watch
@@ -29,17 +29,17 @@ type Host struct {
 	version int
 	failure *host.APIError
 
-	// Config is the sidecar's config; "{}" when it is not set.
+	// Config is the sidecar's config; "{}" by default.
 	Config string
-	// Written is every write that was accepted: "create apps/v1 Deployment default/web".
+	// Written lists the accepted writes: "create apps/v1 Deployment default/web".
 	Written []string
-	// Events is every Event: "Normal Synced default/web: Foo synced".
+	// Events lists the recorded Events: "Normal Synced default/web: Foo synced".
 	Events []string
-	// Queued is every key that was added to the queue, with its delay.
+	// Queued lists the keys that were added to the queue, with their delays.
 	Queued []Queued
-	// Logged is every line of the log that was written through sdk.LogHandler.
+	// Logged lists the log lines that were written through sdk.LogHandler.
 	Logged []Line
-	// Metrics is the sum of each counter, the last value of each gauge, and the number of observations of each histogram, by name.
+	// Metrics has, by name, the sum of each counter, the last value of each gauge, and the number of observations of each histogram.
 	Metrics map[string]float64
 }
 
@@ -61,8 +61,8 @@ type id struct {
 	key  sdk.Key
 }
 
-// New makes a host with the watches of the plugin's descriptor, for as long as the test runs. Tests with hosts cannot run in parallel: a
-// plugin has one host.
+// New installs a host with the watches of the plugin's descriptor until the end of the test. Tests with hosts cannot run in parallel, because
+// the SDK has one host at a time.
 func New(t testing.TB, describe func(sdk.Config) (sdk.Plugin, error)) *Host {
 	t.Helper()
 	plugin, err := describe(sdk.Config("{}"))
@@ -79,7 +79,7 @@ func New(t testing.TB, describe func(sdk.Config) (sdk.Plugin, error)) *Host {
 	return h
 }
 
-// Put stores an object: JSON as a string, or anything that encoding/json makes a manifest of. It gets a UID and a version where it has none.
+// Put stores an object, given as a JSON string or as a value that encoding/json encodes as a manifest. Sets a UID and a resource version.
 func (h *Host) Put(object any) {
 	h.t.Helper()
 	text, ok := object.(string)
@@ -97,7 +97,7 @@ func (h *Host) Put(object any) {
 	h.store(manifest)
 }
 
-// Remove removes an object.
+// Remove removes an object, without regard to finalizers.
 func (h *Host) Remove(kind sdk.Type, key sdk.Key) { delete(h.objects, id{kind, key}) }
 
 // Get reads an object into a struct, and says whether it is there.
@@ -122,33 +122,33 @@ func (h *Host) Reconcile(reconciler sdk.Reconciler, watch string, key sdk.Key) (
 	return reconciler.Reconcile(ctx, sdk.Request{Watch: watch, Key: key, Reasons: []sdk.Reason{sdk.Updated}})
 }
 
-// Context is a context for code that is called by itself; it ends with the test.
+// Context returns a context for calling a part of the plugin directly. It is closed at the end of the test.
 func (h *Host) Context() *sdk.Context {
 	ctx := sdk.NewContext()
 	h.t.Cleanup(ctx.Close)
 	return ctx
 }
 
-// store gives the manifest what a server gives it, and keeps it.
+// store sets the metadata that a server sets, and stores the manifest.
 func (h *Host) store(manifest map[string]any) map[string]any {
 	h.version++
 	metadata := object(manifest, "metadata")
-	where := idOf(manifest)
-	if present, ok := h.objects[where]; ok {
+	objectID := idOf(manifest)
+	if present, ok := h.objects[objectID]; ok {
 		metadata["uid"] = object(present, "metadata")["uid"]
 	}
 	if text(metadata, "uid") == "" {
 		metadata["uid"] = "uid-" + strconv.Itoa(h.version)
 	}
 	metadata["resourceVersion"] = strconv.Itoa(h.version)
-	h.objects[where] = manifest
+	h.objects[objectID] = manifest
 	if text(metadata, "deletionTimestamp") != "" && len(list(metadata, "finalizers")) == 0 {
-		delete(h.objects, where)
+		delete(h.objects, objectID)
 	}
 	return manifest
 }
 
-// watched is the objects of a watch, in order.
+// watched returns the objects of a watch, sorted by key.
 func (h *Host) watched(name string) []map[string]any {
 	watch, ok := h.watches[name]
 	if !ok {
@@ -156,9 +156,9 @@ func (h *Host) watched(name string) []map[string]any {
 	}
 	kind := sdk.Type{APIVersion: watch.APIVersion, Kind: watch.Kind}
 	var found []map[string]any
-	for where, manifest := range h.objects {
-		in := len(watch.Namespaces) == 0 || slices.Contains(watch.Namespaces, where.key.Namespace)
-		if where.kind == kind && in && selects(watch.LabelSelector, manifest) {
+	for id, manifest := range h.objects {
+		inNamespace := len(watch.Namespaces) == 0 || slices.Contains(watch.Namespaces, id.key.Namespace)
+		if id.kind == kind && inNamespace && selects(watch.LabelSelector, manifest) {
 			found = append(found, manifest)
 		}
 	}

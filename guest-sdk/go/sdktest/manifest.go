@@ -9,7 +9,7 @@ import (
 	"pilothouse.dev/sdk"
 )
 
-// parse reads a manifest, which must have a kind and a name.
+// parse parses a manifest, which must have a kind and a name.
 func parse(text string) (map[string]any, error) {
 	var manifest map[string]any
 	decoder := json.NewDecoder(strings.NewReader(text))
@@ -17,8 +17,8 @@ func parse(text string) (map[string]any, error) {
 	if err := decoder.Decode(&manifest); err != nil {
 		return nil, err
 	}
-	where := idOf(manifest)
-	if where.kind.APIVersion == "" || where.kind.Kind == "" || where.key.Name == "" {
+	objectID := idOf(manifest)
+	if objectID.kind.APIVersion == "" || objectID.kind.Kind == "" || objectID.key.Name == "" {
 		return nil, errors.New("an object needs apiVersion, kind and metadata.name")
 	}
 	return manifest, nil
@@ -52,7 +52,7 @@ func copyOf(manifest map[string]any) map[string]any {
 	return copied
 }
 
-// object is a member that is an object; nil where it is absent.
+// object returns a member that is an object, or nil.
 func object(members map[string]any, name string) map[string]any {
 	value, _ := members[name].(map[string]any)
 	return value
@@ -68,7 +68,7 @@ func list(members map[string]any, name string) []any {
 	return value
 }
 
-// at is the value at an RFC 6901 pointer.
+// at returns the value at a JSON pointer (RFC 6901).
 func at(value any, pointer string) (any, bool) {
 	if pointer == "" {
 		return value, true
@@ -95,7 +95,7 @@ func at(value any, pointer string) (any, bool) {
 	return value, true
 }
 
-// merge is RFC 7386.
+// merge applies a JSON Merge Patch (RFC 7386).
 func merge(target, patch any) any {
 	members, ok := patch.(map[string]any)
 	if !ok {
@@ -115,20 +115,20 @@ func merge(target, patch any) any {
 	return merged
 }
 
-// selects understands the selectors that tests need: "a=b", "a!=b", "a" and "!a", joined by commas.
+// selects evaluates the label selectors that tests need: "a=b", "a!=b", "a" and "!a", joined by commas.
 func selects(selector string, manifest map[string]any) bool {
 	labels := object(object(manifest, "metadata"), "labels")
 	for term := range strings.SplitSeq(selector, ",") {
 		term = strings.TrimSpace(term)
-		name, wanted, equals := strings.Cut(term, "=")
+		name, value, equals := strings.Cut(term, "=")
 		negated := strings.HasPrefix(term, "!") || strings.HasSuffix(name, "!")
 		name = strings.Trim(name, "!= ")
 		_, present := labels[name]
-		holds := present
+		matches := present
 		if equals {
-			holds = present && text(labels, name) == strings.TrimLeft(wanted, "= ")
+			matches = present && text(labels, name) == strings.TrimLeft(value, "= ")
 		}
-		if name != "" && holds == negated {
+		if name != "" && matches == negated {
 			return false
 		}
 	}

@@ -1,4 +1,4 @@
-// From a project to a component: bundle it, look at what the plugin has, and put an engine around it.
+// Builds a component from a project: bundles it, determines the plugin's exports, and adds the engine.
 
 import { existsSync } from "node:fs";
 import { mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
@@ -12,13 +12,13 @@ import { exportsOf, importsOf, WORLD, writeWorld } from "./world.js";
 
 const SDK = path.resolve(fileURLToPath(import.meta.url), "../..");
 
-/** Where a plugin's code may begin, when package.json does not say. */
+/** The default entry files, when package.json has no `main`. */
 const ENTRIES = ["src/plugin.ts", "src/plugin.js", "src/index.ts", "src/index.js", "plugin.ts", "plugin.js", "index.ts", "index.js"];
 
-/** What the author has to mend; its message is enough. */
+/** An error in the project, reported by its message only. */
 export class BuildError extends Error {}
 
-/** Builds the project in `folder`; answers the component's bytes, and the interfaces that it exports. */
+/** Builds the project in `folder`. Returns the component's bytes and the interfaces that it exports. */
 export async function build(folder) {
   const project = await realpath(folder);
   const require = createRequire(path.join(project, "package.json"));
@@ -31,7 +31,7 @@ export async function build(folder) {
     const { jsSource, imported } = await bundle(esbuild, project, entry, exported);
     const wit = path.join(scratch, "wit");
     await writeWorld(wit, path.join(SDK, "wit"), { imported, exported });
-    // The engine's async variant needs a host with asynchronous components.
+    // The engine's async variant requires a host that supports asynchronous components.
     const { component } = await componentize({ witPath: wit, world: WORLD, jsSource, sync: true });
     return { component, exported };
   } finally {
@@ -48,41 +48,41 @@ async function tool(require, name) {
   }
 }
 
-/** The module whose default export is the plugin: `main` of package.json, or the first of the usual places. */
+/** Returns the module whose default export is the plugin: `main` of package.json, or the first default entry that exists. */
 async function entryOf(project) {
   const { main } = JSON.parse(await readFile(path.join(project, "package.json"), "utf8"));
   const entry = main ?? ENTRIES.find((file) => existsSync(path.join(project, file)));
   if (entry === undefined) {
-    throw new BuildError(`no ${ENTRIES.slice(0, 2).join(" or ")}: say where the plugin is with "main" in package.json`);
+    throw new BuildError(`no ${ENTRIES.slice(0, 2).join(" or ")}; set "main" in package.json to the plugin's module`);
   }
-  if (!existsSync(path.join(project, entry))) throw new BuildError(`${entry}, "main" of package.json, is not there`);
+  if (!existsSync(path.join(project, entry))) throw new BuildError(`${entry}, "main" of package.json, does not exist`);
   return path.join(project, entry);
 }
 
 const COMMON = { bundle: true, format: "esm", target: "es2023", logLevel: "silent", write: false };
 
-/** Runs the module in node, to see what the plugin has. It may not call the host before it is called itself. */
+/** Runs the module in Node to determine the plugin's exports. Module code must not call the host. */
 async function evaluate(esbuild, project, entry, scratch) {
   const options = { ...COMMON, absWorkingDir: project, entryPoints: [entry], platform: "node", banner: requireBanner() };
   const { outputFiles: [output] } = await run(esbuild, options, project);
   const file = path.join(scratch, "plugin.mjs");
   await writeFile(file, output.text);
   const module = await import(pathToFileURL(file).href).catch((error) => {
-    throw new BuildError(`the module cannot be run: ${error.stack ?? error}`);
+    throw new BuildError(`running the module failed: ${error.stack ?? error}`);
   });
   if (module.default?.[Symbol.for("pilothouse.plugin")] !== true) {
     const name = path.relative(project, entry);
-    throw new BuildError(`${name}: the default export is no plugin; write: export default definePlugin({ … })`);
+    throw new BuildError(`${name}: the default export is not a plugin; write: export default definePlugin({ … })`);
   }
   return module.default;
 }
 
-/** Bundled CommonJS packages call `require` for node's own modules. */
+/** Defines `require`, which bundled CommonJS packages call for Node's own modules. */
 function requireBanner() {
   return { js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);' };
 }
 
-/** The whole program as one module: the plugin, the SDK, and the exports of its world. */
+/** Bundles the whole program into one module: the plugin, the SDK, and the exports of its world. */
 async function bundle(esbuild, project, entry, exported) {
   const name = (text) => JSON.stringify(text);
   const contents = [
@@ -95,7 +95,7 @@ async function bundle(esbuild, project, entry, exported) {
     ...COMMON,
     absWorkingDir: project,
     stdin: { contents, resolveDir: project, sourcefile: "pilothouse-entry.js" },
-    // Paths in the map are relative to the output's folder; nothing is written there.
+    // Paths in the source map are relative to the output's folder; nothing is written there.
     outfile: path.join(project, "plugin.bundle.js"),
     sourcemap: "external",
     sourcesContent: false,
@@ -111,7 +111,7 @@ async function bundle(esbuild, project, entry, exported) {
   return { jsSource: output.text + lineStatement(table), imported: importsOf(imports) };
 }
 
-/** The entry and the plugin must mean the same SDK, through whatever link each finds it. */
+/** Resolves the SDK to one module, even when the entry and the plugin find it through different symbolic links. */
 function oneSdk() {
   return {
     name: "one-sdk",
@@ -119,7 +119,7 @@ function oneSdk() {
   };
 }
 
-/** The contract's modules are the engine's. One that nothing uses is left out, so that the component does not import it. */
+/** Leaves the contract's modules to the engine. Unused ones are dropped, so that the component does not import them. */
 function contract() {
   return {
     name: "contract",

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// `pilothouse-js PROJECT -o FILE.wasm`: what `pilothouse build` runs for a project in JavaScript.
+// `pilothouse-js PROJECT -o FILE.wasm`, which `pilothouse build` runs for a project in JavaScript.
 
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";

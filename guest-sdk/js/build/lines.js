@@ -1,11 +1,11 @@
-// Where a bundle's lines come from. The engine knows the lines of the bundle; the SDK tells errors by those of the author's files.
+// The source positions of a bundle's lines. The engine reports lines of the bundle; the SDK reports errors with lines of the plugin's files.
 
 import { SourceMap } from "node:module";
 import path from "node:path";
 
 /**
- * A table for `src/stack.js`: the files, and for each line of the bundle its file's position in that list and its line there (`0:12`);
- * nothing for a line of the SDK or of nobody. One text, which costs an instance nothing before there is an error.
+ * Returns a table for `src/stack.js`: the files, and for each line of the bundle the index of its file and the line in it (`0:12`), or nothing
+ * for a line of the SDK or a generated line. It is one string, which costs an instance nothing until there is an error.
  *
  * @param bundle the text
  * @param map its source map, parsed
@@ -17,7 +17,7 @@ export function lineTable(bundle, map, mapFolder, project, sdk) {
   const sources = new SourceMap(map);
   const files = [];
   const places = bundle.split("\n").map((text, line) => {
-    // The first thing on a line that is not blank says where the line comes from.
+    // The first segment of a line that is not blank determines where the line comes from.
     const entry = sources.findEntry(line, text.search(/\S|$/) + 1);
     if (entry.originalSource === undefined || entry.generatedLine !== line) return "";
     const file = path.resolve(mapFolder, entry.originalSource);
@@ -29,7 +29,7 @@ export function lineTable(bundle, map, mapFolder, project, sdk) {
   return { files, lines: places.join(",") };
 }
 
-/** The table as the statement that is appended to the bundle. */
+/** Returns the statement that defines the table; the build appends it to the bundle. */
 export function lineStatement(table) {
   return `\nglobalThis[Symbol.for("pilothouse.lines")] = ${JSON.stringify(table)};\n`;
 }

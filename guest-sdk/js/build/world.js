@@ -1,24 +1,24 @@
-// The world of one plugin: the imports that its code uses, and the exports that it has.
+// The WIT world of a plugin: the imports that its code uses, and its exports.
 
 import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 
-/** The exported interface behind each member of a plugin. */
+/** The exported interface for each member of a plugin. */
 export const EXPORTS = { reconcile: "reconcile", observe: "observe", indexes: "index" };
 
 /** The name of the world that `writeWorld` writes. */
 export const WORLD = "guest";
 
-/** Which interfaces a plugin exports. */
+/** Returns the interfaces that a plugin exports. */
 export function exportsOf(plugin) {
   const members = Object.keys(EXPORTS).filter((member) => plugin[member] !== undefined);
   return ["plugin", ...members.map((member) => EXPORTS[member])];
 }
 
-/** What a module of the contract is called in JavaScript. */
+/** The prefix of the contract's modules in JavaScript. */
 const INTERFACE = /^pilothouse:controller\/([a-z-]+)@/;
 
-/** The interfaces that a bundle imports, from the paths of its imports. */
+/** Returns the interfaces that a bundle imports, given the paths of its imports. */
 export function importsOf(paths) {
   return paths.map((path) => INTERFACE.exec(path)?.[1]).filter((name) => name !== undefined);
 }

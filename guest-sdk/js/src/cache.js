@@ -4,26 +4,26 @@ import { witLimit } from "./number.js";
 import { KubeObject, parsed } from "./object.js";
 
 /**
- * The objects of one watch, in the host's memory. No read here reaches the API server.
+ * Reads the objects of one watch from the host's memory. No method sends a request to the API server.
  *
- * Reads include this plugin's own writes at once; everything else is as fresh as the watch. A watch or index that the descriptor does not
- * have ends the call, with a message that lists those it has.
+ * The plugin's own writes are visible immediately; everything else is as fresh as the watch. A watch or index that the descriptor does not
+ * declare ends the call, with a message that lists the declared ones.
  */
 export class Cache {
   #watch;
 
   constructor(watch) {
-    if (typeof watch !== "string") throw new TypeError(`a watch is named by a string, not ${watch}`);
+    if (typeof watch !== "string") throw new TypeError(`the name of a watch is a string, not ${watch}`);
     this.#watch = watch;
   }
 
-  /** The object with this key; undefined when the watch does not have it. */
+  /** Returns the object with this key, or undefined when the watch does not contain it. */
   get(key) {
     const raw = wit.get(this.#watch, witKey(key));
     return raw === null || raw === undefined ? undefined : new KubeObject(raw);
   }
 
-  /** All objects that the query names, in the order of namespace and name; the next page is read when the loop gets there. */
+  /** Yields all objects that the query selects, ordered by namespace, then name. Reads the next page when the loop reaches it. */
   *list(query = {}) {
     let cursor = query.cursor;
     do {
@@ -33,34 +33,35 @@ export class Cache {
     } while (cursor !== undefined);
   }
 
-  /** One page. `next` is the cursor of the page after it; undefined after the last. */
+  /** Returns one page. Its `next` is the cursor of the next page; undefined after the last page. */
   page(query = {}) {
     const { items, next } = wit.list(this.#watch, filter(query));
     return { items: items.map((raw) => new KubeObject(raw)), next: next === "" ? undefined : next };
   }
 
-  /** Values at RFC 6901 pointers of many objects in one call, without a handle: `{ key, values }` for each object. */
+  /** Returns the values at JSON pointers (RFC 6901, at most 64) of many objects in one call, without opening handles: `{ key, values }` for each
+   * object. */
   listFields(query, ...pointers) {
     const rows = wit.listFields(this.#watch, filter(query), pointers);
     return rows.map(({ key, values }) => ({ key: ObjectKey.of(key), values: values.map(parsed) }));
   }
 
-  /** All objects with this value in a declared index. */
+  /** Returns all objects with this value in a declared index. */
   byIndex(index, value) {
     return wit.byIndex(this.#watch, index, value).map((raw) => new KubeObject(raw));
   }
 
-  /** The keys of the objects with this index value: no handle is opened. */
+  /** Returns the keys of the objects with this index value, without opening handles. */
   indexKeys(index, value) {
     return wit.indexKeys(this.#watch, index, value).map((key) => ObjectKey.of(key));
   }
 
-  /** The values that at least one object has. */
+  /** Returns all values of an index that at least one object has, sorted. */
   indexValues(index) {
     return wit.indexValues(this.#watch, index);
   }
 
-  /** Whether the watch's first list has been taken in whole. Always true in `reconcile`. */
+  /** Returns whether the watch's initial list is complete in the cache. Always true in `reconcile`; an observer may see it become true. */
   hasSynced() {
     return wit.hasSynced(this.#watch);
   }

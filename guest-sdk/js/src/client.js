@@ -1,5 +1,5 @@
-// Requests to the API server. Each is one round trip, must be covered by the descriptor's `writes` and the operator's grant, and is
-// not repeated by itself: let the error go, and the host tries again with backoff.
+// Requests to the API server. Each function sends one request and waits for the answer. The request must be covered by the descriptor's
+// `writes` and by the operator's grant. No function retries: do not catch the error, and the host retries with backoff.
 
 import { client as wit } from "#host";
 import { asking, Conflict } from "./errors.js";
@@ -7,12 +7,12 @@ import { ObjectKey, witKey, witType } from "./key.js";
 import { witLimit } from "./number.js";
 import { KubeObject } from "./object.js";
 
-/** The object as the server has it now. The cache is free by comparison. */
+/** Returns the current object from the server. Reads of the cache send no request. */
 export function get(type, key, { subresource = "" } = {}) {
   return answer(() => wit.get(witType(type), witKey(key), subresource));
 }
 
-/** All objects as the server has them now; the next page is asked for when the loop gets there. */
+/** Yields all current objects from the server. Requests the next page when the loop reaches it. */
 export function* list(type, query = {}) {
   let cursor = query.cursor;
   do {
@@ -22,31 +22,31 @@ export function* list(type, query = {}) {
   } while (cursor !== undefined);
 }
 
-/** One page. An expired cursor is an `OtherStatus` with the code 410: begin again. */
+/** Returns one page. An expired cursor throws an `OtherStatus` with code 410: start again without a cursor. */
 export function page(type, { namespace = "", labelSelector = "", fieldSelector = "", limit = 0, cursor = "" } = {}) {
   const options = { namespace, labelSelector, fieldSelector, limit: witLimit(limit), cursor };
   const { items, next } = asking(() => wit.list(witType(type), options));
   return { items: items.map((raw) => new KubeObject(raw)), next: next === "" ? undefined : next };
 }
 
-/** Creates the object of a manifest; with a subresource, posts to it (`eviction`). */
+/** Creates an object and returns it as stored. With a subresource, such as `eviction`, posts the manifest to it. */
 export function create(manifest, { subresource = "" } = {}) {
   return answer(() => wit.create(JSON.stringify(manifest), subresource));
 }
 
-/** Replaces an object by a changed copy of what was read. Its `resourceVersion` guards against changes in between. */
+/** Replaces an object with a changed copy of what was read, and returns it as stored. Its `resourceVersion` protects concurrent changes. */
 export function update(manifest, { subresource = "" } = {}) {
   return answer(() => wit.update(JSON.stringify(manifest), subresource));
 }
 
-/** As `update`, of the status alone; everything else in the manifest is ignored. */
+/** Like `update`, but replaces only the status; the server ignores the rest of the manifest. */
 export function updateStatus(manifest) {
   return update(manifest, { subresource: "status" });
 }
 
 const PATCH_TYPES = new Set(["json", "merge", "strategic", "apply"]);
 
-/** Changes an object; the body is a merge patch unless `type` says otherwise. */
+/** Patches an object and returns it as stored. The body is a merge patch unless `type` says otherwise. */
 export function patch(target, key, body, { type = "merge", subresource = "", ...applyOptions } = {}) {
   if (!PATCH_TYPES.has(type)) {
     throw new TypeError(`a patch is one of ${[...PATCH_TYPES].join(", ")}, not ${type}`);
@@ -56,16 +56,16 @@ export function patch(target, key, body, { type = "merge", subresource = "", ...
 }
 
 /**
- * Server-side apply: states what this plugin wants of the object, and creates it where it is absent. Fields that are left out are not
- * this plugin's. `force` takes fields over from other managers in place of a conflict.
+ * Applies an object server-side and returns it as stored: the plugin owns the fields that are set, and gives up those that it leaves out.
+ * Creates the object when it does not exist. `force` takes over fields that other managers own, instead of a conflict.
  */
 export function apply(manifest, { subresource = "", ...applyOptions } = {}) {
-  // A version would be a precondition, and the server refuses managed fields in an apply.
+  // A version would be a precondition, and the server rejects managed fields in an apply.
   const { resourceVersion, managedFields, ...metadata } = manifest.metadata ?? {};
   return patch(manifest, ObjectKey.of(manifest), { ...manifest, metadata }, { type: "apply", subresource, ...applyOptions });
 }
 
-/** Asks for an object's deletion; finalizers may hold it afterwards. */
+/** Requests an object's deletion; finalizers may keep it in existence afterwards. */
 function remove(type, key, { propagation = "background", uid = "", resourceVersion = "" } = {}) {
   if (!["background", "foreground", "orphan"].includes(propagation)) {
     throw new TypeError(`propagation is background, foreground or orphan, not ${propagation}`);
@@ -75,9 +75,9 @@ function remove(type, key, { propagation = "background", uid = "", resourceVersi
 export { remove as delete };
 
 /**
- * Makes an object as `mutate` wants it: `present` is what the cache has; where it has nothing, `absent()` (a manifest with a
- * name, mostly) is the start. Nothing is sent when `mutate` changes nothing. Answers `{ object, change }`, with the change
- * `created`, `updated` or `unchanged`.
+ * Creates or updates an object, as controller-runtime's `CreateOrUpdate` does. `present` is the object that the cache holds; when it is
+ * undefined, the object is created from `absent()`. `mutate` then brings the object to its desired state. Nothing is sent when `mutate`
+ * changes nothing in a present object. Returns `{ object, change }`, where `change` is `created`, `updated` or `unchanged`.
  */
 export function createOrUpdate(present, absent, mutate = () => {}) {
   if (present === undefined) {
@@ -92,12 +92,12 @@ export function createOrUpdate(present, absent, mutate = () => {}) {
   return { object: update(object).json(), change: "updated" };
 }
 
-/** As many attempts as client-go's `retry.DefaultRetry` makes. */
+/** The number of attempts of client-go's `retry.DefaultRetry`. */
 const ATTEMPTS = 5;
 
 /**
- * Repeats `attempt` while it throws a `Conflict`, at most five times in all. Each attempt must read the object anew (with `get`: the
- * cache may be as old as the state that just conflicted).
+ * Repeats `attempt` while it throws a `Conflict`, up to five attempts in total. Each attempt must read the object again with `get`, because
+ * the cache may still hold the state that conflicted.
  */
 export function retryOnConflict(attempt) {
   for (let left = ATTEMPTS; ; left -= 1) {

@@ -1,4 +1,4 @@
-// Between the contract and the author's plugin: what the component exports. The build's entry module calls `component`.
+// The glue between the contract's exports and the plugin. The build's entry module calls `component`.
 
 import "./console.js";
 import { Context } from "./context.js";
@@ -9,14 +9,14 @@ import { Notification } from "./notification.js";
 import { witDelay } from "./number.js";
 import { KubeObject } from "./object.js";
 import { isPlugin, refuseAsync } from "./plugin.js";
-import { errorText, withPlaces } from "./stack.js";
+import { errorText, withPositions } from "./stack.js";
 
 const HEADER = { apiVersion: "pilothouse.dev/v1alpha1", kind: "Plugin" };
 
-/** The implementations of the exported interfaces, by the names that the component has them under. */
+/** Returns the implementations of the exported interfaces, by their names in the component. */
 export function component(plugin) {
   if (!isPlugin(plugin)) {
-    throw new TypeError("the default export is no plugin: write `export default definePlugin({ … })`");
+    throw new TypeError("the default export is not a plugin; write `export default definePlugin({ … })`");
   }
   return {
     plugin: { describe: (config) => describe(plugin, config) },
@@ -32,41 +32,41 @@ function describe(plugin, config) {
     refuseAsync("describe", described);
     return JSON.stringify({ ...HEADER, ...described });
   } catch (error) {
-    // The contract's error is a text. A refusal is for the operator, who has no use for the place in the code.
+    // The contract's error is a text. A rejected config is reported to the operator, who does not need the location in the code.
     throw isDeliberate(error) || error?.constructor === Error ? error.message : errorText(error);
   }
 }
 
-function reconcile(plugin, request) {
-  const told = {
-    ...request,
-    key: ObjectKey.of(request.key),
-    extra: Object.fromEntries(request.extra.map(({ key, value }) => [key, value])),
+function reconcile(plugin, witRequest) {
+  const request = {
+    ...witRequest,
+    key: ObjectKey.of(witRequest.key),
+    extra: Object.fromEntries(witRequest.extra.map(({ key, value }) => [key, value])),
   };
   try {
-    return outcome(plugin.reconcile(new Context(told), told));
+    return outcome(plugin.reconcile(new Context(request), request));
   } catch (error) {
     throw failure(error);
   }
 }
 
-function outcome(answer) {
-  refuseAsync("reconcile", answer);
-  if (answer === undefined || answer === null) return { tag: "done" };
-  if (answer.requeueAfter === undefined) {
-    throw new TypeError(`reconcile answers nothing, or { requeueAfter: milliseconds }, not ${JSON.stringify(answer)}`);
+function outcome(returned) {
+  refuseAsync("reconcile", returned);
+  if (returned === undefined || returned === null) return { tag: "done" };
+  if (returned.requeueAfter === undefined) {
+    throw new TypeError(`reconcile must return nothing or { requeueAfter: milliseconds }, not ${JSON.stringify(returned)}`);
   }
-  return { tag: "requeue-after", val: witDelay(answer.requeueAfter) };
+  return { tag: "requeue-after", val: witDelay(returned.requeueAfter) };
 }
 
-function observe(plugin, notifications, batch) {
-  const told = notifications.map((notification, position) => new Notification(notification, batch, position));
+function observe(plugin, witNotifications, batch) {
+  const notifications = witNotifications.map((notification, position) => new Notification(notification, batch, position));
   try {
-    refuseAsync("observe", plugin.observe(new Context(), told));
+    refuseAsync("observe", plugin.observe(new Context(), notifications));
   } catch (error) {
     if (isDeliberate(error) || error instanceof ApiError) throw failure(error);
-    // What an observer has learnt may be half of what it was told: a new instance is told everything.
-    throw withPlaces(error);
+    // The observer's state may be inconsistent. A new instance receives all objects again.
+    throw withPositions(error);
   } finally {
     batch[Symbol.dispose]?.();
   }
@@ -76,17 +76,17 @@ function values(plugin, index, object) {
   try {
     const compute = plugin.indexes[index];
     if (compute === undefined) {
-      throw new TypeError(`the plugin computes no index ${index}; it has ${Object.keys(plugin.indexes).join(", ")}`);
+      throw new TypeError(`the plugin does not compute the index ${index}; it computes ${Object.keys(plugin.indexes).join(", ")}`);
     }
     const found = compute(new KubeObject(object));
     refuseAsync(`the index ${index}`, found);
     if (found === undefined || found === null) return [];
     if (typeof found[Symbol.iterator] !== "function") {
-      throw new TypeError(`the index ${index} answered ${typeof found}; answer the values as an array of strings, or one string`);
+      throw new TypeError(`the index ${index} returned ${typeof found}; return an array of strings, or one string`);
     }
     return typeof found === "string" ? [found] : Array.from(found, String);
   } catch (error) {
-    throw withPlaces(error);
+    throw withPositions(error);
   }
 }
 

@@ -1,8 +1,8 @@
-// Conditions in a status, as `k8s.io/apimachinery/pkg/api/meta` treats them.
+// Status conditions, with the semantics of `k8s.io/apimachinery/pkg/api/meta`.
 
 /**
- * Adds a condition to the list or brings it up to date, and says whether that changed anything (if not, there is nothing to write).
- * `lastTransitionTime` becomes `now` only when the status flips. A status of true or false is written as Kubernetes does.
+ * Adds or updates a condition, and returns whether the list changed; if not, the status need not be written. `lastTransitionTime` becomes
+ * `now` only when the condition's status changes. A boolean status is converted to `True` or `False`.
  */
 export function set(conditions, condition, now = new Date()) {
   const status = typeof condition.status === "boolean" ? (condition.status ? "True" : "False") : condition.status;
@@ -20,17 +20,17 @@ export function set(conditions, condition, now = new Date()) {
   return changed;
 }
 
-/** The condition of this type; undefined when there is none. */
+/** Returns the condition of this type, or undefined. */
 export function find(conditions, type) {
   return conditions.find((condition) => condition.type === type);
 }
 
-/** Whether the condition is there and `True`. */
+/** Returns whether the condition exists and is `True`. */
 export function isTrue(conditions, type) {
   return find(conditions, type)?.status === "True";
 }
 
-/** Removes a condition, and says whether it was there. */
+/** Removes a condition, and returns whether it existed. */
 export function remove(conditions, type) {
   const position = conditions.findIndex((condition) => condition.type === type);
   if (position >= 0) conditions.splice(position, 1);

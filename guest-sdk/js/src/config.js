@@ -3,7 +3,7 @@ import { config as wit } from "#host";
 let text;
 let value;
 
-/** The sidecar's `config`: what `describe` was given. It stays the same while an instance lives. */
+/** Returns the sidecar's `config`, which `describe` received too. It is constant for the lifetime of an instance. */
 export function config() {
   const present = wit.get();
   if (present !== text) {

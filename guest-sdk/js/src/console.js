@@ -1,4 +1,4 @@
-// QuickJS has no console; libraries, and habit, expect one. Its lines go to the plugin's log.
+// A console, which QuickJS lacks but libraries expect. Its lines go to the plugin's log.
 
 import * as log from "./log.js";
 

@@ -7,9 +7,9 @@ import * as log from "./log.js";
 import { witDelay } from "./number.js";
 import { KubeObject, originOf } from "./object.js";
 
-/** The host, as seen from one call. */
+/** Gives access to the host during one call. */
 export class Context {
-  /** Kubernetes Events, the ones that `kubectl describe` shows. */
+  /** Records Kubernetes Events, which `kubectl describe` shows. */
   events;
 
   /** @param request undefined outside of a reconcile */
@@ -17,18 +17,18 @@ export class Context {
     this.events = new Events(request);
   }
 
-  /** The objects of a declared watch, as the host has them in memory. */
+  /** Reads the objects of a declared watch from the host's memory. */
   cache(watch) {
     return new Cache(watch);
   }
 
-  /** More work, for objects of one target watch. */
+  /** Queues work for objects of one target watch. */
   queue(watch) {
     return new Queue(watch);
   }
 }
 
-/** More work, for objects of one target watch. The objects need not exist. */
+/** Queues work for objects of one target watch (one with the trigger `self`). The objects need not exist. */
 export class Queue {
   #watch;
 
@@ -36,21 +36,21 @@ export class Queue {
     this.#watch = watch;
   }
 
-  /** Queues the object now, once however often it is added. The one being reconciled runs once more afterwards. */
+  /** Queues the object now. The queue holds a key at most once; adding the key that is being reconciled runs it once more afterwards. */
   add(key) {
     witQueue.add(this.#watch, witKey(key));
   }
 
-  /** Queues the object after so many milliseconds; of two delays the earlier wins. At most about 24 days. */
+  /** Queues the object after a delay in milliseconds, at most about 24 days. Of several delays the earliest applies. */
   addAfter(key, milliseconds) {
     witQueue.addAfter(this.#watch, witKey(key), witDelay(milliseconds));
   }
 }
 
 /**
- * Records Kubernetes Events. Like ones are aggregated by the host; writing never waits and never fails.
+ * Records Kubernetes Events. The host aggregates similar Events; recording one never waits or fails.
  *
- * `reason` and `action` are UpperCamelCase words for machines (`Created`, `Scaling`), `note` a sentence for people.
+ * `reason` and `action` are UpperCamelCase identifiers (`Created`, `Scaling`); `note` is a sentence for people.
  */
 export class Events {
   #request;
@@ -59,12 +59,12 @@ export class Events {
     this.#request = request;
   }
 
-  /** Something went as it should. */
+  /** Records a normal Event. */
   normal(regarding, reason, action, note) {
     this.#publish("normal", regarding, reason, action, note);
   }
 
-  /** Something that somebody may have to look at. */
+  /** Records a warning, for what may need attention. */
   warning(regarding, reason, action, note) {
     this.#publish("warning", regarding, reason, action, note);
   }
@@ -79,7 +79,7 @@ export class Events {
     witEvents.publish(KubeObject.raw(object), type, reason, action, log.text(note));
   }
 
-  /** The handle of an object: as it was read, else as the cache has the object at hand, else from the server. */
+  /** Returns the handle of an object: the one that it was read from, else the one of the object in the cache, else one from the server. */
   #handleOf(regarding) {
     if (regarding instanceof KubeObject) return regarding;
     const origin = originOf(regarding);

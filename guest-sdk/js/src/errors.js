@@ -1,6 +1,6 @@
-// Errors of the API server as classes, and the two that an author throws.
+// The errors of the API server as classes, and the two errors that a plugin throws.
 
-/** Why a request to the API server failed. Each kind of failure is a class of its own. */
+/** Why a request to the API server failed. Each reason is a subclass. */
 export class ApiError extends Error {
   constructor(message) {
     super(message);
@@ -8,52 +8,52 @@ export class ApiError extends Error {
   }
 }
 
-/** 404: there is no such object, or no such kind. */
+/** 404: the object, or its kind, does not exist. */
 export class NotFound extends ApiError {}
 
-/** 409 on create: the name is taken. */
+/** 409: the object to create already exists. */
 export class AlreadyExists extends ApiError {}
 
-/** 409: the object changed since it was read, or a server-side apply met another field manager. */
+/** 409: the object changed since it was read, or another field manager owns a field of a server-side apply. */
 export class Conflict extends ApiError {
   constructor(message, resourceVersion) {
     super(message);
-    /** The object's present version; undefined when neither the server nor the cache knows it. */
+    /** The object's current resource version; undefined when neither the server's answer nor the cache has it. */
     this.resourceVersion = resourceVersion;
   }
 }
 
-/** 422: the server refused fields. */
+/** 422: the server rejected fields. */
 export class Invalid extends ApiError {
   constructor(causes) {
     super(causes.map(({ field, message }) => (field === "" ? message : `${field}: ${message}`)).join("; "));
-    /** `field`, `reason` and `message` of each. */
+    /** The rejected fields, each with `field`, `reason` and `message`. */
     this.causes = causes;
   }
 }
 
-/** 403: refused by RBAC or admission on the server. */
+/** 403: rejected by RBAC or by admission on the server. */
 export class Forbidden extends ApiError {}
 
-/** Refused by the host, nothing was sent: the descriptor's `writes` or the operator's grant lacks the rule. */
+/** Rejected by the host; nothing was sent. The descriptor's `writes` or the operator's grant lacks the rule. */
 export class Denied extends ApiError {
   constructor(rule) {
     super(`the descriptor's writes and the grant need ${describeRule(rule)}`);
-    /** What a grant would have to contain. */
+    /** The missing rule. */
     this.rule = rule;
   }
 }
 
-/** 429, or the host's own limit. */
+/** 429, or the host's own rate limit. */
 export class TooManyRequests extends ApiError {
   constructor(retryAfter) {
     super(`try again in ${retryAfter} ms`);
-    /** How long to wait, in milliseconds. */
+    /** The time to wait, in milliseconds. */
     this.retryAfter = retryAfter;
   }
 }
 
-/** No answer; a write may nevertheless have happened. */
+/** There was no usable answer: connection refused, timeout, 503 or 504. A write may have been applied nevertheless. */
 export class Unavailable extends ApiError {}
 
 /** Any other status. */
@@ -62,12 +62,12 @@ export class OtherStatus extends ApiError {
     super(`${code} ${reason}: ${message}`);
     /** The HTTP status. */
     this.code = code;
-    /** The `reason` of the server's Status; "" without one. */
+    /** The `reason` of the server's Status object; "" when it has none. */
     this.reason = reason;
   }
 }
 
-/** Throw it to have the object tried again with backoff: as any error, but without a stack in the log. */
+/** Throw this to have the object retried with backoff. Any other error does the same, but its stack is logged. */
 export class Retry extends Error {
   constructor(message, options) {
     super(message, options);
@@ -75,7 +75,7 @@ export class Retry extends Error {
   }
 }
 
-/** Throw it when trying again cannot help: nothing is tried before the object changes. */
+/** Throw this when a retry cannot succeed before the object changes. */
 export class Terminal extends Error {
   constructor(message, options) {
     super(message, options);
@@ -95,7 +95,7 @@ const CLASSES = {
   other: (status) => new OtherStatus(status),
 };
 
-/** Makes a request; what the host answers as an error is thrown as its class. */
+/** Sends a request. An error of the contract is thrown as the class for it. */
 export function asking(request) {
   try {
     return request();
@@ -108,6 +108,6 @@ export function asking(request) {
 
 function describeRule({ apiGroups, resources, verbs, namespaces }) {
   const groups = apiGroups.map((group) => (group === "" ? "the core group" : group)).join(", ");
-  const place = namespaces.length === 0 ? "" : ` in ${namespaces.join(", ")}`;
-  return `${verbs.join(", ")} on ${resources.join(", ")} of ${groups}${place}`;
+  const suffix = namespaces.length === 0 ? "" : ` in ${namespaces.join(", ")}`;
+  return `${verbs.join(", ")} on ${resources.join(", ")} of ${groups}${suffix}`;
 }

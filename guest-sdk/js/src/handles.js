@@ -1,26 +1,26 @@
-// Handles that are open in the host. QuickJS does not close the handle behind an object that nobody reaches any more, and each one counts
-// towards the limit `handles`. So all that a call opens are noted here, weakly, and closed at its end; in a long loop those that
-// nobody reaches any more are closed on the way.
+// The handles that are open in the host. QuickJS does not close the handle of an unreachable object, and each one counts towards the limit
+// `handles`. So this module tracks the handles that a call opens by weak references and closes them at its end; in a long loop it closes
+// the unreachable ones on the way.
 
-/** How many handles a call has open before it is worth looking for those that are not needed. */
+/** The number of open handles at which unreachable ones are first searched for. */
 const FIRST_SWEEP = 256;
 
 let open = [];
 let kept = [];
 let sweepAt = FIRST_SWEEP;
 
-/** Notes a handle. `object` is what the author holds; it has `isKept` and `close()`. */
+/** Tracks a handle. `object` is the object that the plugin holds; it has `isKept` and `close()`. */
 export function opened(object, raw) {
   open.push({ object: new WeakRef(object), raw });
   if (open.length < sweepAt) return;
   open = open.filter(isReached);
-  // With nothing to find it is not looked for again before twice as many are there: the sum of all looks stays linear.
+  // The next search happens only when twice as many handles are open, so that the total cost of all searches is linear.
   sweepAt = Math.max(FIRST_SWEEP, 2 * open.length);
 }
 
 /**
- * Runs a call, and closes what it opened and did not keep; and what earlier calls kept and nobody reaches any more. Only a fake host calls
- * again from inside: that call's handles are its own.
+ * Runs a call, and closes the handles that it opened and did not keep, and unreachable ones that earlier calls kept. Only a fake host nests
+ * calls; the inner call tracks its handles separately.
  */
 export function inCall(work) {
   const outer = open;

@@ -1,8 +1,8 @@
-// In node there is no host. Tests install one in its place (`@pilothouse/sdk/testing`).
+// The host in Node, where there is none. Tests install a fake host (`@pilothouse/sdk/testing`).
 
 let installed;
 
-/** Puts a host in place, for tests. */
+/** Installs a fake host, for tests. */
 export function install(host) {
   installed = host;
 }
@@ -30,7 +30,7 @@ export const events = stub("events");
 export const metrics = stub("metrics");
 export const queue = stub("queue");
 
-/** Logging works without a host as well, so that any function of a plugin can be tested as it is. */
+/** Logging works without a host too, so that every function of a plugin can be tested by itself. */
 export const log = {
   log(level, message, fields) {
     if (installed !== undefined) return installed.log.log(level, message, fields);

@@ -1,4 +1,4 @@
-// The host, as a component sees it. Only builds for Pilothouse use this file (the condition `pilothouse` of `#host`).
+// The host in a component. Only builds for Pilothouse use this file (the condition `pilothouse` of `#host`).
 import cache from "pilothouse:controller/cache@0.1.0";
 import client from "pilothouse:controller/client@0.1.0";
 import config from "pilothouse:controller/config@0.1.0";

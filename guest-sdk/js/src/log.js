@@ -26,7 +26,7 @@ function write(level, message, fields = {}) {
   wit.log(level, text(message), Object.entries(fields).map(([key, value]) => ({ key: text(key), value: text(value) })));
 }
 
-/** Anything as text that can leave the component: half a surrogate pair is no UTF-8, and a log must not fail. */
+/** Converts anything to valid text. A lone surrogate cannot be encoded as UTF-8, and logging must not fail. */
 export function text(value) {
   let found;
   if (typeof value === "string") found = value;

@@ -1,6 +1,6 @@
-// The plugin's own metrics, served by the host with the plugin's name as a label.
+// The plugin's own metrics, which the host serves with the label `plugin`.
 //
-// Labels must have few values: a label per object makes a series per object.
+// Use labels with few values: a label per object makes a series per object.
 
 import { metrics as wit } from "#host";
 import { witNumber } from "./number.js";
@@ -15,7 +15,7 @@ export function gauge(name, labels, value) {
   wit.gauge(name, pairs(labels), witNumber(value));
 }
 
-/** Observes a value in a histogram; durations in seconds. */
+/** Records one observation in a histogram; use seconds for durations. */
 export function histogram(name, labels, value) {
   wit.histogram(name, pairs(labels), witNumber(value));
 }

@@ -1,13 +1,13 @@
 import { opened } from "./handles.js";
 import { ObjectKey } from "./key.js";
 
-/** Which handle a parsed object came from: an Event needs the handle of what it is about. */
+/** The handles that parsed objects were read from: recording an Event requires the handle of its object. */
 const origins = new WeakMap();
 
 /**
- * One state of one object, held by the host: immutable, so what you read never changes while you hold it.
+ * A handle to one immutable state of an object that the host holds: what you read never changes while you hold the handle.
  *
- * Reading a field copies that field and nothing else. The handle closes when the call ends, unless it is kept.
+ * Reading a field copies only that field. The handle is closed when the call ends, unless you `keep()` it.
  */
 export class KubeObject {
   #raw;
@@ -20,38 +20,38 @@ export class KubeObject {
 
   get #handle() {
     if (this.#raw === undefined) {
-      throw new Error("this object's handle is closed; take what you need out of it during the call, or keep() it");
+      throw new Error("this object's handle is closed; read what you need during the call, or keep() the object");
     }
     return this.#raw;
   }
 
-  /** Its namespace and name. */
+  /** The object's namespace and name. */
   get key() {
     const { namespace, name } = this.#handle.key();
     return new ObjectKey(namespace, name);
   }
 
-  /** As in a manifest: `apps/v1`. */
+  /** The API version, spelled as in a manifest: `apps/v1`. */
   get apiVersion() {
     return this.#handle.apiVersion();
   }
 
-  /** As in a manifest: `Deployment`. */
+  /** The kind, spelled as in a manifest: `Deployment`. */
   get kind() {
     return this.#handle.kind();
   }
 
-  /** `metadata.uid`; "" for an object that has none. */
+  /** `metadata.uid`; "" when it is missing. */
   get uid() {
     return this.#handle.uid();
   }
 
-  /** `metadata.resourceVersion`: opaque. */
+  /** `metadata.resourceVersion`, an opaque string. */
   get resourceVersion() {
     return this.#handle.resourceVersion();
   }
 
-  /** `metadata.generation`; 0 for an object that has none. */
+  /** `metadata.generation`; 0 when it is missing. */
   get generation() {
     return this.#handle.generation();
   }
@@ -61,65 +61,65 @@ export class KubeObject {
     return Object.fromEntries(this.#handle.labels().map(({ key, value }) => [key, value]));
   }
 
-  /** One label. */
+  /** Returns the value of one label, or undefined. */
   label(key) {
     return this.#handle.label(key) ?? undefined;
   }
 
-  /** One annotation. */
+  /** Returns the value of one annotation, or undefined. */
   annotation(key) {
     return this.#handle.annotation(key) ?? undefined;
   }
 
-  /** Deletion was asked for at this time (RFC 3339), and finalizers hold the object. */
+  /** When deletion was requested (RFC 3339), while finalizers keep the object. */
   get deletionTimestamp() {
     return this.#handle.deletionTimestamp() ?? undefined;
   }
 
-  /** The owner that controls it: `apiVersion`, `kind`, `name` and `uid`. */
+  /** The owner that controls the object: `apiVersion`, `kind`, `name` and `uid`. */
   get controller() {
     return this.#handle.controller() ?? undefined;
   }
 
-  /** The value at an RFC 6901 pointer (`/spec/replicas`); undefined when nothing is there. */
+  /** Returns the value at a JSON pointer (RFC 6901), such as `/spec/replicas`; undefined when nothing is there. */
   field(pointer) {
     return parsed(this.#handle.field(pointer));
   }
 
-  /** The text at an RFC 6901 pointer: a string as it is, any other value as JSON; undefined when nothing is there. */
+  /** Returns the value at a JSON pointer as text: a string as it is, any other value as JSON; undefined when nothing is there. */
   text(pointer) {
     return this.#handle.text(pointer) ?? undefined;
   }
 
-  /** `field` at several pointers (at most 64), in one call in place of many: `const [replicas, paused] = web.fields("/spec/replicas", "/spec/paused")`. */
+  /** Returns the values at several JSON pointers (at most 64) in one call: `const [replicas, paused] = web.fields("/spec/replicas", "/spec/paused")`. */
   fields(...pointers) {
     return this.#handle.fields(pointers).map(parsed);
   }
 
-  /** `text` at several pointers (at most 64), in one call in place of many. */
+  /** Returns the texts at several JSON pointers (at most 64) in one call. */
   texts(...pointers) {
     return this.#handle.texts(pointers).map((text) => text ?? undefined);
   }
 
-  /** The whole object, parsed: a copy of your own. Prefer `field` for a few values. */
+  /** Returns a parsed copy of the whole object. To read a few values, prefer `field`. */
   json() {
     const value = JSON.parse(this.#handle.json());
     origins.set(value, this);
     return value;
   }
 
-  /** The whole object as the host's JSON text. */
+  /** Returns the whole object as the host's JSON text. */
   jsonText() {
     return this.#handle.json();
   }
 
-  /** Lets the handle live on after the call, as long as you hold this object. */
+  /** Keeps the handle open after the call, as long as you hold this object. */
   keep() {
     this.#kept = true;
     return this;
   }
 
-  /** Whether `keep` was called. */
+  /** Whether `keep()` was called. */
   get isKept() {
     return this.#kept;
   }
@@ -138,23 +138,23 @@ export class KubeObject {
     return this.json();
   }
 
-  /** `apps/v1 Deployment default/web` */
+  /** Returns a text such as `apps/v1 Deployment default/web`. */
   toString() {
     return `${this.apiVersion} ${this.kind} ${this.key}`;
   }
 
-  /** The handle, for the SDK's own calls. */
+  /** Returns the handle, for the SDK's own calls. */
   static raw(object) {
     return object.#handle;
   }
 }
 
-/** The handle that a parsed object was read from, if that is still open. */
+/** Returns the handle that a parsed object was read from, if it is still open. */
 export function originOf(value) {
   return origins.get(value);
 }
 
-/** JSON text of the host; none is undefined. */
+/** Parses JSON of the host; undefined for undefined. */
 export function parsed(json) {
   return json === null || json === undefined ? undefined : JSON.parse(json);
 }

@@ -1,8 +1,8 @@
-// Owner references: who created an object, and whose deletion deletes it. All of it works on parsed objects.
+// Owner references, by which the garbage collector deletes an object after its owner. The functions take parsed objects.
 
 /**
- * A controlling reference to `owner`, for `metadata.ownerReferences` of what it creates. The garbage collector deletes the object
- * after its owner.
+ * Returns a controlling reference to `owner`, for `metadata.ownerReferences` of an object that the owner creates. The garbage collector
+ * deletes the object after its owner.
  */
 export function controllerOwnerRef(owner) {
   const { apiVersion, kind, metadata: { name, uid } = {} } = owner;
@@ -12,18 +12,19 @@ export function controllerOwnerRef(owner) {
   return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true };
 }
 
-/** The reference to the object that controls this one; undefined when there is none. */
+/** Returns the reference to the object's controlling owner, or undefined. */
 export function controllerOf(object) {
   return object.metadata?.ownerReferences?.find((owner) => owner.controller === true);
 }
 
-/** Whether `owner` controls `object`: by UID, since an owner that was deleted and made again owns nothing yet. */
+/** Returns whether `owner` controls `object`. Compares UIDs, because an owner that was deleted and recreated does not own the objects of its
+ * predecessor. */
 export function isControlledBy(object, owner) {
   const uid = owner.metadata?.uid;
   return uid !== undefined && controllerOf(object)?.uid === uid;
 }
 
-/** Another object controls this one already. */
+/** Another object already controls the object. */
 export class AlreadyControlled extends Error {
   constructor(object, { kind, name }) {
     super(`${object.metadata.name ?? "the object"} is already controlled by ${kind} ${name}`);
@@ -32,8 +33,8 @@ export class AlreadyControlled extends Error {
 }
 
 /**
- * Makes `owner` the controller of `object`. Setting it again brings the reference up to date; where another object controls it,
- * throws `AlreadyControlled`: two controllers would fight.
+ * Makes `owner` the controller of `object`. An existing reference to the same owner is updated. Throws `AlreadyControlled` when another
+ * object already controls it: two controllers would fight over it.
  */
 export function setController(object, owner) {
   const reference = controllerOwnerRef(owner);

@@ -1,26 +1,26 @@
-// What an author writes: an object with `describe`, and one or more of `reconcile`, `observe` and `indexes`.
+// The definition of a plugin: an object with `describe`, and one or more of `reconcile`, `observe` and `indexes`.
 
 const MARK = Symbol.for("pilothouse.plugin");
 
 const MEMBERS = ["describe", "reconcile", "observe", "indexes"];
 
 /**
- * A plugin: export it as the module's default. `describe` is the descriptor, or a function from the sidecar's config to it. What else
- * is there decides what the component exports: `reconcile(ctx, request)`, `observe(ctx, notifications)`, and
+ * Defines a plugin; export the result as the module's default. `describe` is the descriptor, or a function from the sidecar's config to it.
+ * The other members determine what the component exports: `reconcile(ctx, request)`, `observe(ctx, notifications)` and
  * `indexes: { name: (object) => values }`.
  */
 export function definePlugin(plugin) {
   for (const member of Object.keys(plugin)) {
     if (!MEMBERS.includes(member)) {
-      throw new TypeError(`definePlugin: ${member} is not known; a plugin has ${MEMBERS.join(", ")}`);
+      throw new TypeError(`definePlugin: unknown member ${member}; the members are ${MEMBERS.join(", ")}`);
     }
   }
   const { describe, reconcile, observe, indexes } = plugin;
   if (typeof describe !== "function" && (typeof describe !== "object" || describe === null)) {
-    throw new TypeError("definePlugin: describe must be the descriptor, or a function that answers it");
+    throw new TypeError("definePlugin: describe must be the descriptor, or a function that returns it");
   }
   if (reconcile === undefined && observe === undefined && indexes === undefined) {
-    throw new TypeError("definePlugin: at least one of reconcile, observe and indexes is needed");
+    throw new TypeError("definePlugin: at least one of reconcile, observe and indexes is required");
   }
   for (const [name, value] of Object.entries({ reconcile, observe, ...indexes })) {
     if (value !== undefined && typeof value !== "function") throw new TypeError(`definePlugin: ${name} must be a function`);
@@ -29,15 +29,15 @@ export function definePlugin(plugin) {
   return Object.freeze({ [MARK]: true, describe, reconcile, observe, indexes });
 }
 
-/** Whether a value is what `definePlugin` answered. */
+/** Returns whether a value was returned by `definePlugin`. */
 export function isPlugin(value) {
   return value?.[MARK] === true;
 }
 
-/** An `await` in a plugin would never go on: its calls return when they are answered, and nothing runs after a call. */
+/** Rejects async functions. An `await` would never continue, because nothing runs after a call; calls into the host are synchronous. */
 export function refuseAsync(name, value) {
   const isAsync = Object.prototype.toString.call(value) === "[object AsyncFunction]" || typeof value?.then === "function";
   if (isAsync) {
-    throw new TypeError(`${name} is async: calls into the host return their answer, so leave out async and await`);
+    throw new TypeError(`${name} is async; calls into the host are synchronous, so remove async and await`);
   }
 }

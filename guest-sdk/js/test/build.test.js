@@ -33,7 +33,7 @@ async function project(files) {
 
 const PLUGIN = 'import { definePlugin } from "@pilothouse/sdk"; const describe = { name: "p", version: "1" };\n';
 
-test("a component exports what the plugin has and nothing else", async () => {
+test("a component exports only what the plugin has", async () => {
   const files = { "src/words.ts": "export const words = (text: string): string[] => text.split(' ');" };
   const source = `${PLUGIN}import { words } from "./words.ts";
     export default definePlugin({ describe, reconcile() {}, indexes: { byWord: (object) => words(object.text("/data/words") ?? "") } });`;
@@ -44,31 +44,31 @@ test("a component exports what the plugin has and nothing else", async () => {
   assert.ok(component.includes("pilothouse:controller/cache@") && !component.includes("pilothouse:controller/metrics@"), "imports");
 });
 
-test("the exports follow from the members", () => {
+test("the members of a plugin determine its exports", () => {
   assert.deepEqual(exportsOf({ observe() {} }), ["plugin", "observe"]);
   assert.deepEqual(exportsOf({ reconcile() {}, observe() {}, indexes: {} }), ["plugin", "reconcile", "observe", "index"]);
 });
 
-test("what the author has to mend is said with its place", async () => {
+test("an error in the project is reported with its location", async () => {
   for (const [files, text] of [
     [{ "src/plugin.js": "const a = 1;\nexport default {;" }, /Expected identifier but found ";"\n\n\s+src\/plugin\.js:2:16:/],
     [{ "src/plugin.js": 'import x from "./nowhere.js";' }, /Could not resolve "\.\/nowhere\.js"/],
-    [{ "src/plugin.js": "export default { reconcile() {} };" }, /src\/plugin\.js: the default export is no plugin/],
-    [{ "src/plugin.js": `${PLUGIN}export default definePlugin({ describe, reconcil() {} });` }, /reconcil is not known/],
+    [{ "src/plugin.js": "export default { reconcile() {} };" }, /src\/plugin\.js: the default export is not a plugin/],
+    [{ "src/plugin.js": `${PLUGIN}export default definePlugin({ describe, reconcil() {} });` }, /unknown member reconcil/],
     [{ "src/other.js": "" }, /no src\/plugin\.ts or src\/plugin\.js: say where/],
-    [{ "package.json": '{"main":"gone.js"}' }, /gone\.js, "main" of package\.json, is not there/],
+    [{ "package.json": '{"main":"gone.js"}' }, /gone\.js, "main" of package\.json, does not exist/],
   ]) {
     await assert.rejects(build(await project(files)), (error) => error instanceof BuildError && text.test(error.message), String(text));
   }
 });
 
-test("a missing tool gets its install line", async () => {
+test("a missing tool is reported with the command that installs it", async () => {
   const folder = await project({ "src/plugin.js": "" });
   await rm(path.join(folder, "node_modules/esbuild"));
   await assert.rejects(build(folder), /esbuild cannot be loaded[^]*npm install --save-dev --save-exact esbuild/);
 });
 
-test("a bundle's lines are told by the author's files, the SDK's not at all", () => {
+test("the line table has the plugin's lines and omits the SDK's", () => {
   const map = {
     version: 3,
     sources: ["src/plugin.ts", "../sdk/src/log.js"],

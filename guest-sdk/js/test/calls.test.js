@@ -1,4 +1,4 @@
-// What the component answers for what an author returns and throws.
+// How the results and errors of a plugin's functions are converted.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -12,19 +12,19 @@ function reconciled(reconcile) {
   return fakeHost(reconciler(reconcile)).reconcile("maps", WEB);
 }
 
-test("nothing returned is done, and a delay is rounded up and bounded", () => {
+test("undefined is done, and a delay is rounded up and bounded", () => {
   assert.deepEqual(reconciled(() => {}), { outcome: "done" });
   assert.deepEqual(reconciled(() => null), { outcome: "done" });
   assert.deepEqual(reconciled(() => ({ requeueAfter: 0.1 })), { outcome: "requeue-after", after: 1 });
   assert.deepEqual(reconciled(() => ({ requeueAfter: 1e12 })), { outcome: "requeue-after", after: 2147483647 });
 });
 
-test("an answer that means nothing is an error with its remedy", () => {
+test("an invalid result is an error that says what is valid", () => {
   for (const [answer, text] of [
     [{ requeueAfter: -1 }, /0 or more, not -1/],
     [{ requeueAfter: "30s" }, /a number of milliseconds/],
     [{ requeue: true }, /requeueAfter: milliseconds/],
-    [Promise.resolve(), /leave out async and await/],
+    [Promise.resolve(), /remove async and await/],
   ]) {
     const { outcome, message } = reconciled(() => answer);
     assert.equal(outcome, "retry");
@@ -32,7 +32,7 @@ test("an answer that means nothing is an error with its remedy", () => {
   }
 });
 
-test("a thrown error is retried with its text and place, a deliberate one with its text alone", () => {
+test("a thrown error is retried with its text and location, a Retry with its text only", () => {
   const { outcome, message } = reconciled(function repair() {
     throw new TypeError("no image");
   });
@@ -45,15 +45,15 @@ test("a thrown error is retried with its text and place, a deliberate one with i
   assert.equal(reconciled(() => { throw "\ud800"; }).message, "\ufffd", "half a surrogate pair is no UTF-8");
 });
 
-test("the request is told with its key and extra", () => {
-  let told;
-  const host = fakeHost(reconciler((_, request) => { told = request; }));
+test("the request has its key and extra", () => {
+  let received;
+  const host = fakeHost(reconciler((_, request) => { received = request; }));
   host.reconcile("maps", WEB, { reasons: ["created", "retry"], attempt: 3 });
-  assert.equal(`${told.key}`, "default/web");
-  assert.deepEqual([told.watch, told.attempt, told.reasons, told.extra], ["maps", 3, ["created", "retry"], {}]);
+  assert.equal(`${received.key}`, "default/web");
+  assert.deepEqual([received.watch, received.attempt, received.reasons, received.extra], ["maps", 3, ["created", "retry"], {}]);
 });
 
-test("describe gives the document, or refuses the config", () => {
+test("describe returns the document, or rejects the config", () => {
   const plugin = definePlugin({
     describe(config) {
       if (config.image === undefined) throw new Error("config.image is missing");
@@ -78,12 +78,12 @@ test("the config is the same in every call, and parsed once", () => {
   assert.equal(seen[0], seen[1]);
 });
 
-test("a plugin that cannot work is refused where it is defined", () => {
+test("an invalid definition is rejected by definePlugin", () => {
   const describe = { name: "bad", version: "1" };
   for (const [plugin, text] of [
     [{ describe }, /at least one of/],
     [{ reconcile() {} }, /describe must be/],
-    [{ describe, reconcil() {} }, /reconcil is not known/],
+    [{ describe, reconcil() {} }, /unknown member reconcil/],
     [{ describe, reconcile: 3 }, /reconcile must be a function/],
     [{ describe, async reconcile() {} }, /reconcile is async/],
     [{ describe, indexes: { byWord: async () => [] } }, /byWord is async/],
@@ -92,13 +92,13 @@ test("a plugin that cannot work is refused where it is defined", () => {
   }
 });
 
-test("an observer is told in order, and sees both states", () => {
+test("an observer receives notifications in order, with both states", () => {
   const seen = [];
   const plugin = definePlugin({
     describe: { name: "watcher", version: "1", watches: [{ ...CONFIG_MAPS, notify: true }] },
     observe(_, notifications) {
-      for (const told of notifications) {
-        seen.push(`${told}: ${told.before()?.text("/data/value")} -> ${told.field("/data/value")} ${told.initial}`);
+      for (const received of notifications) {
+        seen.push(`${received}: ${received.before()?.text("/data/value")} -> ${received.field("/data/value")} ${received.initial}`);
       }
     },
   });
@@ -114,7 +114,7 @@ test("an observer is told in order, and sees both states", () => {
   assert.equal(host.openHandles, 0);
 });
 
-test("an observer fails a batch deliberately; any other error ends the instance", () => {
+test("a Retry or Terminal fails an observer's batch; any other error ends the instance", () => {
   const observing = (error) => {
     const watches = [{ ...CONFIG_MAPS, notify: true }];
     const host = fakeHost(definePlugin({ describe: { name: "o", version: "1", watches }, observe() { throw error; } }));
@@ -125,7 +125,7 @@ test("an observer fails a batch deliberately; any other error ends the instance"
   assert.throws(() => observing(new TypeError("a fault")), TypeError);
 });
 
-test("a computed index takes whatever has values", () => {
+test("a computed index accepts any iterable of values", () => {
   const indexes = {
     byWord: (object) => object.text("/data/words")?.split(" "),
     byName: (object) => object.key.name,
@@ -138,11 +138,11 @@ test("a computed index takes whatever has values", () => {
   assert.deepEqual(host.indexValues("byWord", configMap("none")), []);
   assert.deepEqual(host.indexValues("byName", object), ["web"]);
   assert.deepEqual(host.indexValues("bySize", object), ["1"]);
-  assert.throws(() => host.indexValues("byColour", object), /computes no index byColour; it has byWord, byName, byCount, bySize/);
-  assert.throws(() => host.indexValues("byCount", object), /byCount answered number/);
+  assert.throws(() => host.indexValues("byColour", object), /does not compute the index byColour; it computes byWord, byName, byCount, bySize/);
+  assert.throws(() => host.indexValues("byCount", object), /byCount returned number/);
 });
 
-test("an error of the client that nobody catches says what and where", () => {
+test("an uncaught error of the client is reported with its location", () => {
   const host = fakeHost(reconciler((_, { key }) => { client.get({ apiVersion: "v1", kind: "Secret" }, key); }));
   const { outcome, message } = host.reconcile("maps", WEB);
   assert.equal(outcome, "retry");

@@ -15,7 +15,7 @@ function running(work, objects = []) {
   return host;
 }
 
-test("an Event is about a handle, what was read from one, or what the host can find", () => {
+test("an Event is about a handle, an object read from one, or an object that the host finds", () => {
   const host = running((ctx) => {
     const web = ctx.cache("maps").get(WEB);
     ctx.events.normal(web, "Seen", "See", "by handle");
@@ -36,7 +36,7 @@ test("an Event is about a handle, what was read from one, or what the host can f
   assert.equal(host.openHandles, 0);
 });
 
-test("a log line is text, whatever it is made of", () => {
+test("any value is logged as text", () => {
   const circle = {};
   circle.self = circle;
   const host = running(() => {
@@ -53,7 +53,7 @@ test("a log line is text, whatever it is made of", () => {
   assert.deepEqual(host.logs.map(({ level }) => level), ["info", "warn", "error", "debug"]);
 });
 
-test("metrics count one unless told otherwise, and take numbers only", () => {
+test("a counter adds 1 by default, and metrics accept only numbers", () => {
   const host = running(() => {
     metrics.counter("seen_total");
     metrics.counter("seen_total", { kind: "a" }, 2.5);
@@ -69,7 +69,7 @@ test("metrics count one unless told otherwise, and take numbers only", () => {
   ]);
 });
 
-test("more work is a key, now or later", () => {
+test("a key is queued now or after a delay", () => {
   const host = running((ctx) => {
     ctx.queue("maps").add(WEB);
     ctx.queue("maps").addAfter(configMap("b"), 10.2);

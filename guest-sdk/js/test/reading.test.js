@@ -8,7 +8,7 @@ import { fakeHost } from "@pilothouse/sdk/testing";
 
 import { configMap, CONFIG_MAPS, reconciler, WEB } from "./objects.js";
 
-/** Runs `work(ctx)` in a reconcile over `objects`; answers what it answers. */
+/** Runs `work(ctx)` in a reconcile over `objects`, and returns its result. */
 function reading(objects, work, more) {
   let answer;
   const host = fakeHost(reconciler((ctx) => { answer = work(ctx); }, more), { objects });
@@ -17,7 +17,7 @@ function reading(objects, work, more) {
   return { answer, host };
 }
 
-test("an object is read by parts, with undefined for what is not there", () => {
+test("an object is read by parts, with undefined for missing values", () => {
   const owner = { apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: "u1", controller: true };
   const object = configMap("web", {
     data: { a: 'x "y"', list: [1, { b: null }] },
@@ -41,7 +41,7 @@ test("an object is read by parts, with undefined for what is not there", () => {
   });
 });
 
-test("a list goes on page after page, and stops where the loop does", () => {
+test("a list is read page by page, until the loop ends", () => {
   const objects = ["a", "b", "c", "d", "e"].map((name) => configMap(name, { labels: { odd: String("ace".includes(name)) } }));
   reading(objects, (ctx) => {
     const maps = ctx.cache("maps");
@@ -71,7 +71,7 @@ test("fields, indexes and keys open no handle", () => {
   }, { indexes });
 });
 
-test("a computed index answers inside of a reconcile, whose handles stay open", () => {
+test("a computed index is queried in a reconcile, whose handles stay open", () => {
   const watches = [{ ...CONFIG_MAPS, indexes: [{ name: "bySize", computed: true }] }];
   const plugin = definePlugin({
     describe: { name: "sizes", version: "1", watches },
@@ -96,7 +96,7 @@ test("handles close with the call, except those that are kept", () => {
   });
   assert.equal(kept.key.name, "web");
   assert.equal(host.openHandles, 1);
-  assert.throws(() => lost.key, /handle is closed; .* keep\(\) it/);
+  assert.throws(() => lost.key, /handle is closed; .* keep\(\) the object/);
   lost.close();
   kept.close();
   assert.equal(host.openHandles, 0);
@@ -108,7 +108,7 @@ test("a call that throws leaves no handle open", () => {
   assert.equal(host.openHandles, 0);
 });
 
-test("a key is that of whatever has a name", () => {
+test("a key is read from a key, an object or a handle", () => {
   const key = new ObjectKey("default", "web");
   assert.equal(`${key}`, "default/web");
   assert.equal(`${new ObjectKey("", "node-1")}`, "node-1");

@@ -1,4 +1,4 @@
-// Compiled, not run: what an author's editor knows.
+// Checks the type declarations; compiled, not run.
 
 import type { Deployment } from "kubernetes-types/apps/v1";
 import type { ConfigMap } from "kubernetes-types/core/v1";
@@ -70,9 +70,9 @@ const plugin = definePlugin({
   },
 });
 
-// @ts-expect-error a delay has a name
+// @ts-expect-error a delay must be { requeueAfter }
 definePlugin({ describe, reconcile: () => 30 });
-// @ts-expect-error a plugin answers at once
+// @ts-expect-error reconcile must not be async
 definePlugin({ describe, reconcile: async () => ({ requeueAfter: 1 }) });
 
 fakeHost(plugin, { config: { a: 1 } }).reconcile("foos", { name: "web" }).message?.trim();

@@ -1,4 +1,4 @@
-// Requests, their errors, and what is built on them.
+// Requests, their errors, and the helpers that use them.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -44,7 +44,7 @@ test("every verb reaches the cluster", () => {
   });
 });
 
-test("an apply leaves out what the server would refuse", () => {
+test("an apply omits fields that the server would reject", () => {
   writing([configMap("web")], () => {
     const read = client.get(MAP, WEB).json();
     client.patch(MAP, WEB, { data: { other: "change" } });
@@ -52,7 +52,7 @@ test("an apply leaves out what the server would refuse", () => {
   });
 });
 
-test("each of the contract's errors is a class with what it tells", () => {
+test("each of the contract's errors is a class with its details", () => {
   const rule = { apiGroups: ["apps"], resources: ["deployments"], verbs: ["create"], namespaces: ["default"] };
   const causes = [{ field: "spec.replicas", reason: "FieldValueInvalid", message: "bad" }, { field: "", reason: "", message: "worse" }];
   for (const [tag, val, name, expected] of [
@@ -78,16 +78,16 @@ test("each of the contract's errors is a class with what it tells", () => {
   }
 });
 
-test("what is no error of the server is passed on, and a wrong argument is caught before it leaves", () => {
+test("other errors are rethrown, and invalid arguments are rejected before a request", () => {
   writing([], () => {
-    assert.throws(() => client.get({ kind: "ConfigMap" }, WEB), /apiVersion and kind, both strings/);
+    assert.throws(() => client.get({ kind: "ConfigMap" }, WEB), /apiVersion and kind must be strings/);
     assert.throws(() => client.get(MAP, {}), TypeError);
     assert.throws(() => client.patch(MAP, WEB, {}, { type: "diff" }), /json, merge, strategic, apply, not diff/);
     assert.throws(() => client.delete(MAP, WEB, { propagation: "maybe" }), /background, foreground or orphan/);
   });
 });
 
-test("create-or-update sends what differs and nothing else", () => {
+test("createOrUpdate sends a request only when something differs", () => {
   const fast = (map) => { map.data.mode = "fast"; };
   writing([], (host, ctx) => {
     const cached = () => ctx.cache("maps").get(WEB)?.json();
@@ -105,7 +105,7 @@ test("create-or-update sends what differs and nothing else", () => {
   });
 });
 
-test("a conflict is tried again up to five times, any other error not", () => {
+test("a conflict is tried up to five times, any other error once", () => {
   const attempts = (fails, error) => {
     let count = 0;
     const work = () => {
@@ -124,7 +124,7 @@ test("a conflict is tried again up to five times, any other error not", () => {
   assert.deepEqual(attempts(9, new sdk.Forbidden("no")), [1, true]);
 });
 
-test("a finalizer is there before the work and goes after the cleanup", () => {
+test("a finalizer is added before the work and removed after the cleanup", () => {
   const NAME = "example.com/cleanup";
   const ran = [];
   const run = (ctx, cleanup = () => ran.push("cleanup")) =>
@@ -149,7 +149,7 @@ test("a finalizer is there before the work and goes after the cleanup", () => {
   });
 });
 
-test("owners are told by UID", () => {
+test("owners are compared by UID", () => {
   const web = { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "web", uid: "u1" } };
   const set = { metadata: { name: "web-1" } };
   owner.setController(set, web);
@@ -163,7 +163,7 @@ test("owners are told by UID", () => {
   assert.throws(() => owner.controllerOwnerRef({ kind: "Deployment", metadata: {} }), /was it read from the server/);
 });
 
-test("a condition's time moves only when its status flips", () => {
+test("the transition time changes only with the status", () => {
   const list = [];
   const at = (second) => new Date(second * 1000);
   const ready = (status, message) => ({ type: "Ready", status, reason: "Checked", message });

@@ -1,47 +1,47 @@
-/** What a plugin watches, indexes and writes. Its schema is published with the host (`docs/plugin.schema.json`). */
+/** A plugin's descriptor: what it watches, indexes and writes. The host publishes its schema (`docs/plugin.schema.json`). */
 export interface Descriptor {
   /** Should be the name of the .wasm file. */
   name: string;
   version: string;
-  /** One sentence for `pilothouse status`. */
+  /** A one-sentence summary, which `pilothouse status` shows. */
   summary?: string;
   watches?: Watch[];
-  /** What the plugin writes or reads live. A call outside of them is denied. */
+  /** The requests that the plugin sends. The host denies requests that are not listed, or not granted by the operator. */
   writes?: Rule[];
-  /** CustomResourceDefinitions that the plugin brings; applied where granted. */
+  /** CustomResourceDefinitions, which the host applies before it starts the watches, if the operator grants that. */
   crds?: object[];
-  /** All calls go to one instance that is kept, with one worker. */
+  /** Runs all calls on a single instance with one worker, which is kept when idle. */
   stateful?: boolean;
-  /** Wishes; the operator decides. */
+  /** Requested limits; the operator's sidecar takes precedence. */
   limits?: Limits;
 }
 
-/** One kind of object that a plugin reads. */
+/** A kind of object to watch, and the work that its changes queue. */
 export interface Watch {
   name: string;
   /** The exact API version: `apps/v1`. */
   apiVersion: string;
   kind: string;
-  /** The plural name in URLs, where several resources have the kind. */
+  /** The plural name in URLs, which is needed where several resources have the kind. */
   resource?: string;
-  /** All, when empty. */
+  /** Restricts the watch to these namespaces; empty for all. */
   namespaces?: string[];
   labelSelector?: string;
   fieldSelector?: string;
-  /** `metadata` holds only apiVersion, kind and metadata. */
+  /** How much of each object the host caches; `metadata` means only apiVersion, kind and metadata. `full` by default. */
   projection?: "full" | "metadata";
-  /** Which object a change queues; absent, the watch only fills the cache. */
+  /** Which object a change queues. Without a trigger the objects are only cached. */
   trigger?: Trigger;
-  /** CEL over `object`, `old` and `event`; a change for which it is false starts no work. */
+  /** A CEL expression over `object`, `old` and `event`. Changes for which it is false are ignored. */
   predicate?: string;
-  /** Whether `observe` is told of this watch. */
+  /** Delivers every change to `observe`. */
   notify?: boolean;
-  /** Every so many milliseconds each object is queued again. */
+  /** Resync period in milliseconds: each object is queued again at this interval. No resync by default. */
   resync?: number;
   indexes?: Index[];
 }
 
-/** Work always names an object of a target watch: one whose own trigger is `self`. */
+/** Which object a change queues. Work always is for an object of a target watch, that is, a watch whose trigger is `self`. */
 export type Trigger =
   | "self"
   | { owner: { watch: string } }
@@ -50,7 +50,7 @@ export type Trigger =
   | { field: { path: string; namespacePath?: string; watch: string } }
   | { index: { watch: string; index: string } };
 
-/** By the value of a label, of an annotation, of a JSONPath, by the owners' UIDs, or by the plugin's own `indexes`. */
+/** An index over the objects of a watch: by a label, an annotation, a JSONPath, the owners' UIDs, or values that the plugin's `indexes` compute. */
 export type Index = { name: string } & (
   | { label: string }
   | { annotation: string }
@@ -59,7 +59,7 @@ export type Index = { name: string } & (
   | { computed: true }
 );
 
-/** An RBAC PolicyRule, with namespaces; an empty list of namespaces means all. */
+/** A rule with the fields of an RBAC PolicyRule, plus namespaces; an empty list of namespaces means all namespaces. */
 export interface Rule {
   apiGroups: string[];
   resources: string[];
@@ -68,17 +68,17 @@ export interface Rule {
 }
 
 export interface Limits {
-  /** Of one instance: `32Mi`. */
+  /** Memory of one instance: `32Mi`. */
   memory?: string;
-  /** `30s`, `500ms` */
+  /** The time that one reconcile may take: `30s`, `500ms`. */
   reconcileTimeout?: string;
   observeTimeout?: string;
-  /** For the index values of one object. */
+  /** The time that computing the index values of one object may take. */
   indexTimeout?: string;
-  /** Object handles that may be open. */
+  /** The number of object handles that one instance may hold. */
   handles?: number;
-  /** Elements of all tables of one instance. */
+  /** The number of elements in all wasm tables of one instance. */
   tableElements?: number;
-  /** Bytes that one call may carry either way: `16Mi`. */
+  /** The size of the arguments, and of the results, of one call: `16Mi`. */
   messageSize?: string;
 }

@@ -1,4 +1,4 @@
-// The SDK's types. Kubernetes' own come from the package `kubernetes-types`, where you want them:
+// The SDK's types. Types of Kubernetes objects are in the package `kubernetes-types`:
 // `import type { ConfigMap } from "kubernetes-types/core/v1"`, then `ctx.cache<ConfigMap>("maps")`.
 
 import type { AnyObject, KeyLike, KubeObject, ObjectKey, Regarding } from "./object.js";
@@ -12,120 +12,122 @@ export * from "./tools.js";
 /** The sidecar's `config`. */
 export type Config = { readonly [name: string]: any };
 
-/** The sidecar's `config`, as `describe` was given it. It stays the same while an instance lives. */
+/** Returns the sidecar's `config`, which `describe` received too. It is constant for the lifetime of an instance. */
 export function config(): Config;
 
-/** What an author writes. What it has decides what the component exports. */
+/** The definition of a plugin. Its members determine what the component exports. */
 export interface PluginDefinition {
   /**
-   * What the plugin watches, indexes and writes; or a function to it from the sidecar's config. It may call nothing but the log. What it
-   * throws refuses the load, and its text reaches the operator.
+   * The descriptor, or a function from the sidecar's config to it. The function may only log. An error that it throws refuses the load, and its
+   * text is shown to the operator.
    */
   describe: Descriptor | ((config: Config) => Descriptor);
   /**
-   * Brings the object that `request` names to its desired state. Level-triggered: decide from what the cache holds. The object may be gone.
-   * Never called for one object twice at a time.
+   * Brings the object of `request` to its desired state. The call is level-triggered: decide from what the cache holds now. The object may have
+   * been deleted. An object is never reconciled by two calls at the same time.
    *
-   * What it throws is tried again with backoff; a `Terminal` waits for a change of the object.
+   * After an error the host retries with backoff; after a `Terminal` it waits for a change of the object.
    */
   reconcile?(ctx: Context, request: Request): Outcome | void;
   /**
-   * Takes a batch of notifications about the watches with `notify`, in their order. All calls go to one instance, so the module's variables
-   * may hold what they teach. A new instance is first told an `added` with `initial` for each object.
+   * Handles a batch of notifications of the watches with `notify`, in order. All calls go to one instance, so the plugin may keep state in the
+   * module's variables. A new instance first receives an `added` with `initial` for each existing object.
    *
-   * A `Retry`, a `Terminal` or an `ApiError` fails the batch, which comes again or is set aside; any other error ends the instance.
+   * After a `Retry` or an `ApiError` the host delivers the batch again; after a `Terminal` it sets the batch aside. Any other error ends the
+   * instance.
    */
   observe?(ctx: Context, notifications: Notification[]): void;
-  /** The values under which an object is found in each index that the descriptor calls `computed`. May call nothing but the log. */
+  /** The functions that return the values under which an object is listed in each `computed` index of the descriptor. They may only log. */
   indexes?: { [index: string]: (object: KubeObject<any>) => Iterable<string> | string | undefined };
 }
 
 /** A plugin: the default export of the module. */
 export interface Plugin extends Readonly<PluginDefinition> {}
 
-/** Makes a plugin of its parts: `export default definePlugin({ … })`. */
+/** Defines a plugin: `export default definePlugin({ … })`. */
 export function definePlugin(plugin: PluginDefinition): Plugin;
 
-/** What a reconcile that succeeded wants next; nothing, when it returns nothing. */
+/** What a successful reconcile asks for next. A reconcile that returns nothing waits for a change. */
 export interface Outcome {
-  /** The same object again after so many milliseconds, or earlier if something changes. At most about 24 days. */
+  /** Reconcile the object again after this many milliseconds (at most about 24 days), or earlier if a change queues it. */
   requeueAfter: number;
 }
 
 export type Reason = "created" | "updated" | "deleted" | "resync" | "requeue" | "retry" | "startup" | "other";
 
-/** Work: one object of one target watch. */
+/** One item of work: an object of a target watch. */
 export interface Request {
   readonly watch: string;
   readonly key: ObjectKey;
-  /** They inform; a correct reconcile gives the same result without them. */
+  /** All reasons merged into this item. They are informational: a correct reconcile produces the same result without them. */
   readonly reasons: Reason[];
-  /** How many times in a row this object has failed. */
+  /** The number of consecutive failures of this object: 0 on the first attempt. */
   readonly attempt: number;
   readonly extra: { readonly [key: string]: string };
 }
 
-/** The host, as seen from one call. */
+/** Gives access to the host during one call. */
 export interface Context {
-  /** The objects of a declared watch, as the host has them in memory. */
+  /** Reads the objects of a declared watch from the host's memory. */
   cache<T = AnyObject>(watch: string): Cache<T>;
-  /** More work, for objects of one target watch. */
+  /** Queues work for objects of one target watch. */
   queue(watch: string): Queue;
   readonly events: Events;
 }
 
-/** Which objects of a watch: all, where nothing is said. */
+/** Selects objects of a watch; an empty query selects all of them. */
 export interface Query {
   namespace?: string;
-  /** In kubectl's syntax: `app=web,tier in (a, b)`. */
+  /** A label selector in kubectl's syntax: `app=web,tier in (a, b)`. */
   labelSelector?: string;
-  /** At most so many per page; the host never gives more than 500. */
+  /** The maximum number of objects per page: never more than 500, which is also the default. */
   limit?: number;
-  /** Those after a page: its `next`. */
+  /** Where to continue: the `next` of the previous page. */
   cursor?: string;
 }
 
-/** A part of a list. */
+/** One page of a list. */
 export interface Page<T> {
-  /** In the order of namespace and name. */
+  /** The objects, ordered by namespace, then name. */
   items: KubeObject<T>[];
-  /** Undefined after the last page. */
+  /** The cursor of the next page; undefined after the last page. */
   next?: string;
 }
 
-/** Values of one object, one per pointer asked for; undefined where nothing is. */
+/** The values that `listFields` read from one object, one per pointer; undefined where nothing is. */
 export interface Row {
   key: ObjectKey;
   values: any[];
 }
 
-/** The objects of one watch. No read here reaches the API server. Reads include this plugin's own writes at once. */
+/** Reads the objects of one watch from the host's memory. No method sends a request to the API server. The plugin's own writes are visible
+ * immediately. */
 export interface Cache<T = AnyObject> {
-  /** The object with this key; undefined when the watch does not have it. */
+  /** Returns the object with this key, or undefined when the watch does not contain it. */
   get(key: KeyLike): KubeObject<T> | undefined;
-  /** All objects that the query names; the next page is read when the loop gets there. */
+  /** Yields all objects that the query selects, ordered by namespace, then name. Reads the next page when the loop reaches it. */
   list(query?: Query): Generator<KubeObject<T>, void, undefined>;
   page(query?: Query): Page<T>;
-  /** Values at RFC 6901 pointers of many objects in one call, without a handle. */
+  /** Returns the values at JSON pointers (RFC 6901, at most 64) of many objects in one call, without opening handles. */
   listFields(query: Query, ...pointers: string[]): Row[];
-  /** All objects with this value in a declared index. */
+  /** Returns all objects with this value in a declared index. */
   byIndex(index: string, value: string): KubeObject<T>[];
   indexKeys(index: string, value: string): ObjectKey[];
-  /** The values that at least one object has. */
+  /** Returns all values of an index that at least one object has, sorted. */
   indexValues(index: string): string[];
-  /** Whether the watch's first list has been taken in whole. Always true in `reconcile`. */
+  /** Returns whether the watch's initial list is complete in the cache. Always true in `reconcile`; an observer may see it become true. */
   hasSynced(): boolean;
 }
 
-/** More work, for objects of one target watch. The objects need not exist. */
+/** Queues work for objects of one target watch (one with the trigger `self`). The objects need not exist. */
 export interface Queue {
-  /** Queues the object now, once however often it is added. */
+  /** Queues the object now. The queue holds a key at most once; adding the key that is being reconciled runs it once more afterwards. */
   add(key: KeyLike): void;
-  /** Queues the object after a time; of two delays the earlier wins. */
+  /** Queues the object after a delay in milliseconds, at most about 24 days. Of several delays the earliest applies. */
   addAfter(key: KeyLike, milliseconds: number): void;
 }
 
-/** Kubernetes Events. `reason` and `action` are UpperCamelCase words for machines, `note` a sentence for people. Never waits, never fails. */
+/** Records Kubernetes Events; never waits or fails. `reason` and `action` are UpperCamelCase identifiers; `note` is a sentence for people. */
 export interface Events {
   normal(regarding: Regarding, reason: string, action: string, note: string): void;
   warning(regarding: Regarding, reason: string, action: string, note: string): void;
@@ -138,14 +140,14 @@ export interface Notification {
   readonly watch: string;
   readonly change: Change;
   readonly key: ObjectKey;
-  /** An `added` that replays what was there before this instance saw it. */
+  /** Whether this `added` replays an object that existed before this instance started to observe. */
   readonly initial: boolean;
-  /** A `deleted` that the watch missed: the last state known may be older than the last one there was. */
+  /** Whether the watch missed this `deleted`, so that the last known state may be older than the object's final state. */
   readonly finalStateUnknown: boolean;
-  /** The state before; undefined for an addition. Of a deletion, the last state known. */
+  /** Returns the object before the change: undefined for an addition, the last known state for a deletion. */
   before<T = AnyObject>(): KubeObject<T> | undefined;
-  /** The state after; undefined for a deletion. */
+  /** Returns the object after the change; undefined for a deletion. */
   after<T = AnyObject>(): KubeObject<T> | undefined;
-  /** The value at a pointer of the state after, without taking the object: the cheapest way to one value. */
+  /** Returns the value at a JSON pointer (RFC 6901) of the object after the change. The cheapest way to read one value: opens no handle. */
   field<V = any>(pointer: string): V | undefined;
 }

@@ -1,4 +1,4 @@
-/** The metadata that the SDK itself reads. */
+/** The metadata of an object. The named members are those that the SDK reads. */
 export interface Metadata {
   name?: string;
   namespace?: string;
@@ -14,14 +14,14 @@ export interface Metadata {
   [member: string]: any;
 }
 
-/** Any object, as JSON: what a manifest has. Types of `kubernetes-types` are such. */
+/** Any object as JSON. The types of `kubernetes-types` are assignable to it. */
 export interface Manifest {
   apiVersion?: string;
   kind?: string;
   metadata?: object;
 }
 
-/** An object of which no type is given. */
+/** An object whose type is not specified. */
 export type AnyObject = any;
 
 export interface OwnerReference {
@@ -33,25 +33,25 @@ export interface OwnerReference {
   blockOwnerDeletion?: boolean;
 }
 
-/** The name of an object inside one watch. */
+/** Identifies an object within a watch. */
 export class ObjectKey {
   constructor(namespace: string, name: string);
   /** "" for a cluster-scoped object. */
   readonly namespace: string;
   readonly name: string;
-  /** The key of anything that has a name: a key, an object as JSON, a handle. */
+  /** Returns the key of a key, an object as JSON, or a handle. */
   static of(value: KeyLike): ObjectKey;
-  /** Another name in the same namespace. */
+  /** Returns the key of another name in the same namespace. */
   sibling(name: string): ObjectKey;
   equals(other: { namespace?: string; name: string }): boolean;
-  /** `namespace/name`, or `name` for cluster scope. */
+  /** Returns `namespace/name`, or `name` for a cluster-scoped object. */
   toString(): string;
 }
 
-/** Whatever has a name: a key, an object as JSON, a handle. */
+/** Anything that has a key: a key, an object as JSON, or a handle. */
 export type KeyLike = ObjectKey | { namespace?: string; name: string } | { metadata?: object } | KubeObject<any>;
 
-/** A kind in one API version, as in a manifest; an object of that kind will do. */
+/** A kind in one API version, spelled as in a manifest. An object of that kind is accepted too. */
 export interface ObjectType {
   apiVersion?: string;
   kind?: string;
@@ -61,46 +61,46 @@ export interface ObjectType {
 export type Regarding = KubeObject<any> | Manifest;
 
 /**
- * One state of one object, held by the host: immutable, so what you read never changes while you hold it. Reading a field copies that field
- * and nothing else. The handle closes when the call ends, unless it is kept.
+ * A handle to one immutable state of an object that the host holds: what you read never changes while you hold the handle. Reading a field
+ * copies only that field. The handle is closed when the call ends, unless you `keep()` it.
  */
 export class KubeObject<T = AnyObject> {
   private constructor();
   readonly key: ObjectKey;
-  /** As in a manifest: `apps/v1`. */
+  /** The API version, spelled as in a manifest: `apps/v1`. */
   readonly apiVersion: string;
-  /** As in a manifest: `Deployment`. */
+  /** The kind, spelled as in a manifest: `Deployment`. */
   readonly kind: string;
   readonly uid: string;
-  /** Opaque. */
+  /** `metadata.resourceVersion`, an opaque string. */
   readonly resourceVersion: string;
-  /** 0 for an object that has none. */
+  /** `metadata.generation`; 0 when it is missing. */
   readonly generation: number;
   readonly labels: { [key: string]: string };
   label(key: string): string | undefined;
   annotation(key: string): string | undefined;
-  /** Deletion was asked for at this time (RFC 3339), and finalizers hold the object. */
+  /** When deletion was requested (RFC 3339), while finalizers keep the object. */
   readonly deletionTimestamp: string | undefined;
-  /** The owner that controls it. */
+  /** The owner that controls the object. */
   readonly controller: { apiVersion: string; kind: string; name: string; uid: string } | undefined;
-  /** The value at an RFC 6901 pointer (`/spec/replicas`); undefined when nothing is there. */
+  /** Returns the value at a JSON pointer (RFC 6901), such as `/spec/replicas`; undefined when nothing is there. */
   field<V = any>(pointer: string): V | undefined;
-  /** The text at a pointer: a string as it is, any other value as JSON; undefined when nothing is there. */
+  /** Returns the value at a JSON pointer as text: a string as it is, any other value as JSON; undefined when nothing is there. */
   text(pointer: string): string | undefined;
-  /** `field` at several pointers (at most 64), in one call in place of many. */
+  /** Returns the values at several JSON pointers (at most 64) in one call. */
   fields<V extends any[] = any[]>(...pointers: string[]): { [Position in keyof V]: V[Position] | undefined };
-  /** `text` at several pointers (at most 64), in one call in place of many. */
+  /** Returns the texts at several JSON pointers (at most 64) in one call. */
   texts<P extends string[]>(...pointers: P): { [Position in keyof P]: string | undefined };
-  /** The whole object, parsed: a copy of your own. */
+  /** Returns a parsed copy of the whole object. To read a few values, prefer `field`. */
   json(): T;
-  /** The whole object as the host's JSON text. */
+  /** Returns the whole object as the host's JSON text. */
   jsonText(): string;
-  /** Lets the handle live on after the call, as long as you hold this object. */
+  /** Keeps the handle open after the call, as long as you hold this object. */
   keep(): this;
   readonly isKept: boolean;
   /** Closes the handle before the call ends. */
   close(): void;
   [Symbol.dispose](): void;
-  /** `apps/v1 Deployment default/web` */
+  /** Returns a text such as `apps/v1 Deployment default/web`. */
   toString(): string;
 }

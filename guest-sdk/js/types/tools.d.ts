@@ -2,82 +2,83 @@ import type { AnyObject, KeyLike, KubeObject, Manifest, ObjectType, OwnerReferen
 import type { Page, Query } from "./index.js";
 
 export interface Subresource {
-  /** `status`, `scale`, … */
+  /** A subresource such as `status` or `scale`. */
   subresource?: string;
 }
 
 export interface ApplyOptions extends Subresource {
-  /** The plugin's own name, unless given; else that name, a slash and more. Any other is invalid. */
+  /** The field manager: the plugin's name by default. Another value must be that name, a slash and a suffix. */
   fieldManager?: string;
-  /** Takes fields over from other managers in place of a conflict. */
+  /** Takes over fields that other managers own, instead of failing with a conflict. */
   force?: boolean;
 }
 
 export interface PatchOptions extends ApplyOptions {
-  /** A merge patch, unless given. */
+  /** The type of the patch; `merge` by default. */
   type?: "json" | "merge" | "strategic" | "apply";
 }
 
 export interface DeleteOptions {
   propagation?: "background" | "foreground" | "orphan";
-  /** Delete only the object with this UID, else `Conflict`. */
+  /** Delete only the object with this UID, otherwise throw `Conflict`. */
   uid?: string;
-  /** Delete only this state, else `Conflict`. */
+  /** Delete only this version of the object, otherwise throw `Conflict`. */
   resourceVersion?: string;
 }
 
 /**
- * Requests to the API server. Each is one round trip, must be covered by the descriptor's `writes` and the operator's grant, and throws an
- * `ApiError` when it fails.
+ * Sends requests to the API server. Each request must be covered by the descriptor's `writes` and by the operator's grant. A failed request
+ * throws an `ApiError`. No function retries: do not catch the error, and the host retries with backoff.
  */
 export const client: {
-  /** The object as the server has it now. The cache is free by comparison. */
+  /** Returns the current object from the server. Reads of the cache send no request. */
   get<T = AnyObject>(type: ObjectType, key: KeyLike, options?: Subresource): KubeObject<T>;
-  /** All objects as the server has them now; the next page is asked for when the loop gets there. */
+  /** Yields all current objects from the server. Requests the next page when the loop reaches it. */
   list<T = AnyObject>(type: ObjectType, query?: Query & { fieldSelector?: string }): Generator<KubeObject<T>, void, undefined>;
-  /** One page. An expired cursor is an `OtherStatus` with the code 410: begin again. */
+  /** Returns one page. An expired cursor throws an `OtherStatus` with code 410: start again without a cursor. */
   page<T = AnyObject>(type: ObjectType, query?: Query & { fieldSelector?: string }): Page<T>;
-  /** With a subresource, posts to it (`eviction`). */
+  /** Creates an object and returns it as stored. With a subresource, such as `eviction`, posts the manifest to it. */
   create<T extends Manifest>(manifest: T, options?: Subresource): KubeObject<T>;
-  /** Replaces an object by a changed copy of what was read. Its `resourceVersion` guards against changes in between. */
+  /** Replaces an object with a changed copy of what was read, and returns it as stored. Its `resourceVersion` protects concurrent changes. */
   update<T extends Manifest>(manifest: T, options?: Subresource): KubeObject<T>;
-  /** As `update`, of the status alone. */
+  /** Like `update`, but replaces only the status; the server ignores the rest of the manifest. */
   updateStatus<T extends Manifest>(manifest: T): KubeObject<T>;
   patch<T = AnyObject>(type: ObjectType, key: KeyLike, body: object, options?: PatchOptions): KubeObject<T>;
-  /** Server-side apply: creates the object where it is absent. Fields that are left out are not this plugin's. */
+  /** Applies an object server-side and returns it as stored: the plugin owns the fields that are set, and gives up those that it leaves out.
+   * Creates the object when it does not exist. */
   apply<T extends Manifest>(manifest: T, options?: ApplyOptions): KubeObject<T>;
-  /** Asks for an object's deletion; finalizers may hold it afterwards. */
+  /** Requests an object's deletion; finalizers may keep it in existence afterwards. */
   delete(type: ObjectType, key: KeyLike, options?: DeleteOptions): void;
   /**
-   * Makes an object as `mutate` wants it: `present` is what the cache has; where it has nothing, `absent()` is the start. Nothing is sent when
-   * `mutate` changes nothing.
+   * Creates or updates an object. `present` is the object that the cache holds; when it is undefined, the object is created from `absent()`.
+   * `mutate` then brings the object to its desired state. Nothing is sent when `mutate` changes nothing in a present object.
    */
   createOrUpdate<T extends Manifest>(
     present: T | KubeObject<T> | undefined,
     absent: () => T,
     mutate?: (object: T) => void,
   ): { object: T; change: "created" | "updated" | "unchanged" };
-  /** Repeats `attempt` while it throws a `Conflict`, at most five times in all. Each attempt must read the object anew. */
+  /** Repeats `attempt` while it throws a `Conflict`, up to five attempts in total. Each attempt must read the object again with `get`. */
   retryOnConflict<R>(attempt: () => R): R;
 };
 
-/** Owner references. All of it works on parsed objects. */
+/** Owner references. The functions take parsed objects. */
 export const owner: {
-  /** A controlling reference, for `metadata.ownerReferences` of what the owner creates. */
+  /** Returns a controlling reference, for `metadata.ownerReferences` of an object that the owner creates. */
   controllerOwnerRef(owner: Manifest): OwnerReference;
   controllerOf(object: Manifest): OwnerReference | undefined;
-  /** By UID: an owner that was deleted and made again owns nothing yet. */
+  /** Returns whether `owner` controls `object`, comparing UIDs: a recreated owner does not own the objects of its predecessor. */
   isControlledBy(object: Manifest, owner: Manifest): boolean;
-  /** Throws `AlreadyControlled` where another object controls it. */
+  /** Makes `owner` the controller of `object`. Throws `AlreadyControlled` when another object already controls it. */
   setController(object: Manifest, owner: Manifest): void;
   readonly AlreadyControlled: new (object: Manifest, other: OwnerReference) => Error;
 };
 
-/** Finalizers: cleaning up outside the cluster before an object goes. */
+/** Finalizers: cleanup that must happen before an object is deleted. */
 export const finalizer: {
   /**
-   * Runs `apply` while the object lives, `cleanup` when it is being deleted. The finalizer is there before the first `apply`, and goes after a
-   * `cleanup` that does not throw. The plugin must be allowed to patch the object.
+   * Calls `apply` while the object exists and `cleanup` once it is being deleted. The finalizer is added before the first `apply` and removed
+   * after a successful `cleanup`. The plugin must be allowed to patch the object.
    */
   run<R>(object: Manifest, name: string, phases: { apply(): R; cleanup(): R }): R | undefined;
 };
@@ -91,11 +92,11 @@ export interface Condition {
   observedGeneration?: number;
 }
 
-/** Conditions in a status. */
+/** Status conditions. */
 export const conditions: {
   /**
-   * Adds a condition or brings it up to date, and says whether that changed anything. `lastTransitionTime` becomes `now` only when the status
-   * flips.
+   * Adds or updates a condition, and returns whether the list changed. `lastTransitionTime` becomes `now` only when the condition's status
+   * changes.
    */
   set(
     conditions: Condition[],
@@ -104,7 +105,7 @@ export const conditions: {
   ): boolean;
   find(conditions: Condition[], type: string): Condition | undefined;
   isTrue(conditions: Condition[], type: string): boolean;
-  /** Says whether it was there. */
+  /** Removes a condition, and returns whether it existed. */
   remove(conditions: Condition[], type: string): boolean;
 };
 
@@ -115,10 +116,10 @@ export const log: { debug: Write; info: Write; warn: Write; error: Write };
 
 type Labels = { [key: string]: string | number | boolean };
 
-/** The plugin's own metrics. Labels must have few values: a label per object makes a series per object. */
+/** The plugin's own metrics. Use labels with few values: a label per object makes a series per object. */
 export const metrics: {
   counter(name: string, labels?: Labels, add?: number): void;
   gauge(name: string, labels: Labels, value: number): void;
-  /** Durations in seconds. */
+  /** Records one observation in a histogram; use seconds for durations. */
   histogram(name: string, labels: Labels, value: number): void;
 };

@@ -5,7 +5,7 @@
     plugin = Plugin("greeter", "0.1.0")
     configmaps = plugin.watch("configmaps", "v1", "ConfigMap", trigger=trigger.ITSELF)
 
-    @plugin.reconcile("configmaps")
+    @plugin.reconcile(configmaps)
     def reconcile(request):
         if configmaps.get(request.key):
             log.info(f"hello, {request.key}")
@@ -13,7 +13,7 @@
             log.info(f"goodbye, {request.key}")
 
 The host watches, caches, queues and retries; the plugin brings one object at a time to its desired state. Reads of a watch come
-from the host's memory; `client` writes to the API server, and the plugin's own reads see that at once.
+from the host's memory. `client` writes to the API server; the plugin's own reads see those writes immediately.
 """
 
 from . import client, conditions, config, events, finalizer, index, log, metrics, owner, queue, trigger

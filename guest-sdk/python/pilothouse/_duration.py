@@ -1,21 +1,21 @@
-"""Durations, as the contract has them."""
+"""Conversions of durations to the formats of the contract."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-#: The longest delay that the contract knows: 2³¹ − 1 milliseconds.
-LONGEST = 2_147_483_647
+#: The longest delay of the contract: 2³¹ − 1 milliseconds.
+MAX_DELAY_MS = 2_147_483_647
 
 
 def milliseconds(duration: timedelta) -> int:
-    """Never shorter than asked for, never 0 for one that is not, never below 0."""
+    """Converts a duration to milliseconds, rounding up, and limits it to the range from 0 to `MAX_DELAY_MS`."""
     rounded_up = -(-duration // timedelta(milliseconds=1))
-    return max(0, min(rounded_up, LONGEST))
+    return max(0, min(rounded_up, MAX_DELAY_MS))
 
 
 def text(duration: timedelta) -> str:
-    """As Kubernetes writes it: `10s`, `1500ms`."""
+    """Formats a duration as Kubernetes does: `10s`, `1500ms`."""
     in_milliseconds = milliseconds(duration)
     seconds, rest = divmod(in_milliseconds, 1000)
     return f"{in_milliseconds}ms" if rest else f"{seconds}s"

@@ -1,4 +1,4 @@
-"""The cluster of `pilothouse.testing`: objects in memory, and what a server and the host do with them."""
+"""The in-memory cluster of `pilothouse.testing`, which imitates the API server and the host's cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ABSENT: Any = object()
 
 
 class Object:
-    """A handle of the contract, over a manifest."""
+    """A handle of the contract that reads a manifest."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = copy.deepcopy(manifest)
@@ -109,7 +109,7 @@ class Batch:
 
 
 def notification(watch: str, before: Manifest | None, after: Manifest | None, initial: bool) -> Any:
-    """A notification of the contract."""
+    """Returns a notification of the contract."""
     change = "ADDED" if before is None else "DELETED" if after is None else "UPDATED"
     key = types.ObjectKey(*ObjectKey.of(after or before or {}))
     return SimpleNamespace(
@@ -118,7 +118,7 @@ def notification(watch: str, before: Manifest | None, after: Manifest | None, in
 
 
 class Cluster:
-    """Objects by kind and key."""
+    """The objects of a fake API server, by kind and key."""
 
     def __init__(self) -> None:
         self._objects: dict[tuple[str, str, ObjectKey], Manifest] = {}
@@ -134,7 +134,7 @@ class Cluster:
         return found
 
     def select(self, api_version: str, kind: str, labels: str) -> list[Manifest]:
-        of_kind = [one for place, one in self._objects.items() if place[:2] == (api_version, kind)]
+        of_kind = [one for slot, one in self._objects.items() if slot[:2] == (api_version, kind)]
         return narrowed(sorted(of_kind, key=ObjectKey.of), "", labels)
 
     def put(self, manifest: Manifest) -> Manifest:
@@ -144,11 +144,11 @@ class Cluster:
             metadata["name"] = f"{metadata.get('generateName', 'object-')}{self._version}"
         metadata.setdefault("uid", f"uid-{self._version}")
         metadata["resourceVersion"] = str(self._version)
-        place = (manifest["apiVersion"], manifest["kind"], ObjectKey.of(manifest))
+        slot = (manifest["apiVersion"], manifest["kind"], ObjectKey.of(manifest))
         if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):
-            self._objects.pop(place, None)
+            self._objects.pop(slot, None)
         else:
-            self._objects[place] = manifest
+            self._objects[slot] = manifest
         return manifest
 
     def create(self, manifest: Manifest) -> Manifest:
@@ -160,24 +160,24 @@ class Cluster:
     def update(self, manifest: Manifest, subresource: str) -> Manifest:
         present = self.require(manifest["apiVersion"], manifest["kind"], ObjectKey.of(manifest))
         version = manifest["metadata"].get("resourceVersion")
-        known = present["metadata"]["resourceVersion"]
-        if version and version != known:
+        current = present["metadata"]["resourceVersion"]
+        if version and version != current:
             message = "the object has been modified; apply your changes to the latest version and try again"
-            raise _standin.Err(types.ApiError_Conflict(types.ConflictInfo(message, known)))
+            raise _standin.Err(types.ApiError_Conflict(types.ConflictInfo(message, current)))
         if subresource:
             manifest = {**copy.deepcopy(present), subresource: manifest.get(subresource)}
         manifest["metadata"]["uid"] = present["metadata"]["uid"]
         return self.put(manifest)
 
-    def patch(self, named: Manifest, how: Any, body: Any, subresource: str) -> Manifest:
+    def patch(self, named: Manifest, patch_type: Any, body: Any, subresource: str) -> Manifest:
         key = ObjectKey.of(named)
-        applies = isinstance(how, client.PatchType_Apply)
+        is_apply = isinstance(patch_type, client.PatchType_Apply)
         present = self.find(named["apiVersion"], named["kind"], key)
-        if present is None and applies:
+        if present is None and is_apply:
             return self.put(body)
         present = copy.deepcopy(self.require(named["apiVersion"], named["kind"], key))
-        if isinstance(how, client.PatchType_Json):
-            raise NotImplementedError("the host of pilothouse.testing knows no JSON Patch: use form=\"merge\", or `pilothouse dev`")
+        if isinstance(patch_type, client.PatchType_Json):
+            raise NotImplementedError("pilothouse.testing does not support JSON Patch: use form=\"merge\", or test with `pilothouse dev`")
         return self.update(merged(present, body), subresource)
 
     def delete(self, api_version: str, kind: str, key: ObjectKey, uid: str, version: str) -> None:
@@ -191,7 +191,7 @@ class Cluster:
 
 
 def merged(present: Any, change: Any) -> Any:
-    """JSON Merge Patch, RFC 7386."""
+    """Applies a JSON Merge Patch (RFC 7386)."""
     if not isinstance(change, dict):
         return change
     result = dict(present) if isinstance(present, dict) else {}
@@ -204,7 +204,7 @@ def merged(present: Any, change: Any) -> Any:
 
 
 def at(value: Any, pointer: str) -> Any:
-    """The value at an RFC 6901 pointer, or what stands for none."""
+    """Returns the value at a JSON pointer (RFC 6901), or `_ABSENT`."""
     for token in pointer.split("/")[1:]:
         token = token.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict) and token in value:
@@ -261,7 +261,7 @@ def page(found: list[Manifest], limit: int, cursor: str) -> tuple[list[Manifest]
 
 
 def index_values(index: dict[str, Any], manifest: Manifest) -> list[str]:
-    """The values of a declared index."""
+    """Returns the values of a declared index."""
     metadata = manifest["metadata"]
     if "label" in index:
         values = [(metadata.get("labels") or {}).get(index["label"])]
@@ -275,7 +275,7 @@ def index_values(index: dict[str, Any], manifest: Manifest) -> list[str]:
 
 
 def json_path(value: Any, path: str) -> list[Any]:
-    """The values at a JSONPath of names, `[*]` and numbers."""
+    """Returns the values at a JSONPath. Supports names, `[*]` and numeric indexes."""
     found = [value]
     for name, item in re.findall(r"\.([A-Za-z0-9_-]+)|\[(\*|\d+)\]", path.strip("{}")):
         if name:
@@ -288,7 +288,7 @@ def json_path(value: Any, path: str) -> list[Any]:
 
 
 def plural(kind: str) -> str:
-    """The resource of a built-in kind."""
+    """Returns the resource name of a built-in kind."""
     lower = kind.lower()
     if lower == "endpoints":
         return lower

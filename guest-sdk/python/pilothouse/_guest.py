@@ -1,4 +1,4 @@
-"""Between the contract's exports and a plugin's functions."""
+"""The glue between the contract's exports and a plugin's functions."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .object import Object
 from .plugin import Outcome, Plugin
 from .request import Notification, Request
 
-#: The tool mounts each folder under a number: `/0/controller.py`.
+#: componentize-py mounts each folder under a number: `/0/controller.py`.
 _MOUNT = re.compile(r"^/\d+/")
 _SDK = PurePath(__file__).parent.name
-#: Python's own modules.
+#: The folder of Python's standard library.
 _LIBRARY = PurePath(json.__file__).parent.parent
 
 
 def exports(plugin: Plugin) -> dict[str, Any]:
-    """The classes that componentize-py looks for, by name: those that the plugin needs."""
+    """Returns the classes that componentize-py looks up by name, one per interface that the plugin exports."""
     guest = Guest(plugin)
 
     class Exported:
-        """Each interface has one function, and no two have the same name."""
+        """Implements all interfaces, because each has one function and no two have the same name."""
 
         describe = guest.describe
         reconcile = guest.reconcile
@@ -45,20 +45,20 @@ class Guest:
 
     def __init__(self, plugin: Plugin) -> None:
         self._plugin = plugin
-        self._begun = False
+        self._is_initialized = False
 
     def describe(self, _config: str) -> str:
-        """`plugin.describe`. What it is given is what `config.get` answers in every call."""
+        """The export `plugin.describe`. Its argument is unused, because `config.get` returns the same text in every call."""
         try:
-            self._begin()
+            self._initialize()
             return json.dumps(self._plugin.descriptor())
         except Exception as error:
-            raise Err(told(error)) from None
+            raise Err(error_text(error)) from None
 
     def reconcile(self, request: types.Request) -> types.Outcome:
-        """`reconcile.reconcile`"""
+        """The export `reconcile.reconcile`."""
         try:
-            self._begin()
+            self._initialize()
             work = Request.from_wit(request)
             return outcome(self._plugin.reconcile_function(work.watch)(work))
         except Exception as error:
@@ -67,38 +67,39 @@ class Guest:
             objects.close_all()
 
     def observe(self, notifications: list[Any], batch: changes.Batch) -> None:
-        """`observe.observe`"""
+        """The export `observe.observe`."""
         with batch:
             try:
-                self._begin()
-                told_of = [Notification(one, batch, at) for at, one in enumerate(notifications)]
-                self._plugin.observe_function()(told_of)
+                self._initialize()
+                self._plugin.observe_function()(
+                    [Notification(one, batch, position) for position, one in enumerate(notifications)]
+                )
             except (Retry, Terminal) as error:
                 raise Err(failure(error)) from None
             finally:
-                # Anything else leaves this function, and ends the instance: what the observer holds may be half changed.
+                # Any other exception propagates and ends the instance, because the observer's state may be inconsistent.
                 objects.close_all()
 
     def values(self, index: str, handle: wit_objects.Object) -> list[str]:
-        """`index.values`"""
+        """The export `index.values`."""
         try:
-            self._begin()
+            self._initialize()
             return list(self._plugin.index_function(index)(Object(handle)))
         finally:
             objects.close_all()
 
-    def _begin(self) -> None:
-        """What an instance does first. Every instance starts from the memory that the build left."""
-        if self._begun:
+    def _initialize(self) -> None:
+        """Initializes the instance at its first call. Every instance starts from the memory image that the build made."""
+        if self._is_initialized:
             return
-        # Else every instance would draw the same numbers.
+        # Otherwise every instance would generate the same random numbers.
         random.seed()
         self._plugin.run_configure(config.get())
-        self._begun = True
+        self._is_initialized = True
 
 
 def outcome(returned: Outcome) -> types.Outcome:
-    """What a reconcile returned, in the contract's form."""
+    """Converts what a reconcile returned to the contract's type."""
     if returned is None:
         return types.Outcome_Done()
     if isinstance(returned, timedelta):
@@ -107,29 +108,29 @@ def outcome(returned: Outcome) -> types.Outcome:
 
 
 def failure(error: Exception) -> types.Failure:
-    """What a reconcile raised, in the contract's form."""
-    text = told(error)
+    """Converts what a reconcile raised to the contract's type."""
+    text = error_text(error)
     return types.Failure_Terminal(text) if isinstance(error, Terminal) else types.Failure_Retry(text)
 
 
-def told(error: Exception) -> str:
-    """An exception as one line for people. Where it does not tell all by itself, the traceback goes to the log."""
+def error_text(error: Exception) -> str:
+    """Returns an exception as one line for people, and logs its traceback unless the line is sufficient."""
     if isinstance(error, (Retry, Terminal, PluginError)):
         return str(error) or type(error).__name__
-    begin = error.__traceback__
-    while begin is not None and begin.tb_next is not None and _is_ours(begin.tb_frame.f_code.co_filename):
-        begin = begin.tb_next
-    frames = traceback.extract_tb(begin)
-    last = [frame for frame in frames if not _is_ours(frame.filename) and not _is_library(frame.filename)] or frames
+    start = error.__traceback__
+    while start is not None and start.tb_next is not None and _is_sdk(start.tb_frame.f_code.co_filename):
+        start = start.tb_next
+    frames = traceback.extract_tb(start)
+    own = [frame for frame in frames if not _is_sdk(frame.filename) and not _is_library(frame.filename)] or frames
     text = str(error) if isinstance(error, ApiError) else traceback.format_exception_only(error)[-1].strip()
     if not isinstance(error, ApiError):
-        for lines in traceback.format_exception(type(error), error, begin):
+        for lines in traceback.format_exception(type(error), error, start):
             for line in lines.rstrip().splitlines():
                 log.error(re.sub(r'File "/\d+/', 'File "', line))
-    return f"{text} ({_MOUNT.sub('', last[-1].filename)}:{last[-1].lineno} in {last[-1].name})"
+    return f"{text} ({_MOUNT.sub('', own[-1].filename)}:{own[-1].lineno} in {own[-1].name})"
 
 
-def _is_ours(file: str) -> bool:
+def _is_sdk(file: str) -> bool:
     return PurePath(file).parent.name == _SDK
 
 
@@ -138,6 +139,6 @@ def _is_library(file: str) -> bool:
 
 
 def prepare() -> None:
-    """What is done once, when the plugin is built."""
+    """Prepares the module once, when the plugin is built."""
     if in_plugin:
         log.install()

@@ -1,10 +1,10 @@
-"""What componentize-py makes of `wit/`, in the same shape, for code that runs outside of a plugin: unit tests.
+"""A stand-in for the bindings that componentize-py generates from `wit/`, for code that runs outside of a plugin: unit tests.
 
-The data is the contract's; the functions go to the host that a test plays (`pilothouse.testing`), and without one they say so.
-`tests/test_standin.py` compares it with what the tool makes.
+It has the same types. Its functions call the fake host of the running test (`pilothouse.testing`), and raise without one.
+`tests/test_standin.py` compares it with the generated bindings.
 """
 
-# Names here are those that the tool makes of the contract.
+# The names are those that componentize-py generates.
 # ruff: noqa: N801, A001, A003, D101, D102, D106
 from __future__ import annotations
 
@@ -186,21 +186,21 @@ class changes:
         ) -> bool | None: ...
 
 
-#: The host that a test plays. Its methods are called `INTERFACE_FUNCTION`.
+#: The fake host of the running test. Its methods are named `INTERFACE_FUNCTION`.
 _host: Any = None
 
 
-def play(host: Any) -> Any:
-    """Makes `host` answer from now on, and returns the one that did before."""
+def set_host(host: Any) -> Any:
+    """Sets the fake host, and returns the previous one."""
     global _host
-    before, _host = _host, host
-    return before
+    previous, _host = _host, host
+    return previous
 
 
-def _ask(function: str, *arguments: Any) -> Any:
+def _call(function: str, *arguments: Any) -> Any:
     if _host is None:
-        called = function.replace("_", ".", 1)
-        raise RuntimeError(f"{called}: there is no host outside of a plugin; in a test, play one: pilothouse.testing.Host")
+        name = function.replace("_", ".", 1)
+        raise RuntimeError(f"{name}: there is no host outside of a plugin; in a unit test, use pilothouse.testing.Host")
     return getattr(_host, function)(*arguments)
 
 
@@ -224,31 +224,31 @@ class cache:
 
     @staticmethod
     def get(watch: str, key: types.ObjectKey) -> objects.Object | None:
-        return _ask("cache_get", watch, key)  # type: ignore[no-any-return]
+        return _call("cache_get", watch, key)  # type: ignore[no-any-return]
 
     @staticmethod
     def list(watch: str, filter: cache.Filter) -> cache.Page:
-        return _ask("cache_list", watch, filter)  # type: ignore[no-any-return]
+        return _call("cache_list", watch, filter)  # type: ignore[no-any-return]
 
     @staticmethod
     def list_fields(watch: str, filter: cache.Filter, pointers: Any) -> Any:
-        return _ask("cache_list_fields", watch, filter, pointers)
+        return _call("cache_list_fields", watch, filter, pointers)
 
     @staticmethod
     def by_index(watch: str, index: str, value: str) -> Any:
-        return _ask("cache_by_index", watch, index, value)
+        return _call("cache_by_index", watch, index, value)
 
     @staticmethod
     def index_keys(watch: str, index: str, value: str) -> Any:
-        return _ask("cache_index_keys", watch, index, value)
+        return _call("cache_index_keys", watch, index, value)
 
     @staticmethod
     def index_values(watch: str, index: str) -> Any:
-        return _ask("cache_index_values", watch, index)
+        return _call("cache_index_values", watch, index)
 
     @staticmethod
     def has_synced(watch: str) -> bool:
-        return bool(_ask("cache_has_synced", watch))
+        return bool(_call("cache_has_synced", watch))
 
 
 class client:
@@ -296,37 +296,37 @@ class client:
 
     @staticmethod
     def get(target: types.ObjectType, key: types.ObjectKey, subresource: str) -> objects.Object:
-        return _ask("client_get", target, key, subresource)  # type: ignore[no-any-return]
+        return _call("client_get", target, key, subresource)  # type: ignore[no-any-return]
 
     @staticmethod
     def list(target: types.ObjectType, options: client.ListOptions) -> client.Page:
-        return _ask("client_list", target, options)  # type: ignore[no-any-return]
+        return _call("client_list", target, options)  # type: ignore[no-any-return]
 
     @staticmethod
     def create(manifest: str, subresource: str) -> objects.Object:
-        return _ask("client_create", manifest, subresource)  # type: ignore[no-any-return]
+        return _call("client_create", manifest, subresource)  # type: ignore[no-any-return]
 
     @staticmethod
     def update(manifest: str, subresource: str) -> objects.Object:
-        return _ask("client_update", manifest, subresource)  # type: ignore[no-any-return]
+        return _call("client_update", manifest, subresource)  # type: ignore[no-any-return]
 
     @staticmethod
     def patch(target: types.ObjectType, key: types.ObjectKey, patch_type: Any, body: str, subresource: str) -> Any:
-        return _ask("client_patch", target, key, patch_type, body, subresource)
+        return _call("client_patch", target, key, patch_type, body, subresource)
 
     @staticmethod
     def delete(target: types.ObjectType, key: types.ObjectKey, options: client.DeleteOptions) -> None:
-        _ask("client_delete", target, key, options)
+        _call("client_delete", target, key, options)
 
 
 class queue:
     @staticmethod
     def add(watch: str, key: types.ObjectKey) -> None:
-        _ask("queue_add", watch, key)
+        _call("queue_add", watch, key)
 
     @staticmethod
     def add_after(watch: str, key: types.ObjectKey, milliseconds: int) -> None:
-        _ask("queue_add_after", watch, key, milliseconds)
+        _call("queue_add_after", watch, key, milliseconds)
 
 
 class events:
@@ -334,7 +334,7 @@ class events:
 
     @staticmethod
     def publish(regarding: objects.Object, event_type: events.EventType, reason: str, action: str, note: str) -> None:
-        _ask("events_publish", regarding, event_type, reason, action, note)
+        _call("events_publish", regarding, event_type, reason, action, note)
 
 
 class log:
@@ -345,24 +345,24 @@ class log:
         if _host is None:
             print(level.name, message, *(f"{pair.key}={pair.value}" for pair in fields), file=sys.stderr)
         else:
-            _ask("log_log", level, message, fields)
+            _call("log_log", level, message, fields)
 
 
 class metrics:
     @staticmethod
     def counter(name: str, labels: list[types.Pair], add: float) -> None:
-        _ask("metrics_counter", name, labels, add)
+        _call("metrics_counter", name, labels, add)
 
     @staticmethod
     def gauge(name: str, labels: list[types.Pair], value: float) -> None:
-        _ask("metrics_gauge", name, labels, value)
+        _call("metrics_gauge", name, labels, value)
 
     @staticmethod
     def histogram(name: str, labels: list[types.Pair], value: float) -> None:
-        _ask("metrics_histogram", name, labels, value)
+        _call("metrics_histogram", name, labels, value)
 
 
 class config:
     @staticmethod
     def get() -> str:
-        return str(_ask("config_get"))
+        return str(_call("config_get"))

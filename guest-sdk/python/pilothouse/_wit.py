@@ -1,7 +1,7 @@
-"""The contract, as componentize-py makes it from `wit/`: the one place that knows where it comes from.
+"""The bindings of the contract. No other module knows where they come from.
 
-In a plugin it is the module `wit_world`. Outside of one, in a unit test, it is a stand-in of the same shape, whose functions
-talk to the host that `pilothouse.testing` plays.
+In a plugin they are the module `wit_world`, which componentize-py generates from `wit/`. In a unit test they are `_standin`, which has
+the same types and forwards the functions to the fake host of `pilothouse.testing`.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ __all__ = [
 
 
 def key(of: tuple[str, str]) -> types.ObjectKey:
-    """A key in the contract's form."""
+    """Converts a key to the contract's type."""
     namespace, name = of
     return types.ObjectKey(namespace, name)
 
 
 def pairs(of: dict[str, str] | None) -> list[types.Pair]:
-    """Keys and values in the contract's form."""
+    """Converts keys and values to the contract's type."""
     return [types.Pair(key, str(value)) for key, value in (of or {}).items()]

@@ -1,7 +1,7 @@
 """Builds a plugin: `python -m pilothouse.build -o FILE.wasm`, in the project's folder. `pilothouse build` calls it.
 
-`pyproject.toml` says what there is to build: `[project] name`, and `[tool.pilothouse] module`, the module with the `Plugin`
-("controller" when it says nothing).
+`pyproject.toml` configures the build: `[project] name`, and `[tool.pilothouse] module`, the module with the `Plugin` ("controller" by
+default).
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from typing import Any
 
 from .plugin import Plugin
 
-#: Where the SDK's package is, beside `wit/`.
+#: The folder with the SDK's package and `wit/`.
 SDK = Path(__file__).resolve().parent.parent
 
-#: What the standard library imports only when it is needed. In a plugin there are no files to import from.
+#: Modules that the standard library imports lazily. A plugin has no files to import them from later.
 LAZY = ["_strptime", "encodings.ascii", "encodings.latin_1", "encodings.utf_8", "linecache", "traceback"]
 
 
 class Problem(Exception):
-    """The project cannot be built; the text says why and what to do."""
+    """The project cannot be built. The text says why, and what to do."""
 
 
 def main() -> None:
-    """Builds, and prints the project's name."""
+    """Builds the plugin, and prints the project's name."""
     parser = argparse.ArgumentParser(prog="python -m pilothouse.build", description="Builds the plugin in this folder.")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.wasm")
     output = parser.parse_args().output.resolve()
@@ -49,8 +49,8 @@ def build(project: Path, output: Path) -> str:
     """Builds the plugin of a project into a file, and returns the project's name."""
     name, module = settings(project)
     plugin = load(project, module)
-    with tempfile.TemporaryDirectory(prefix="pilothouse-build-") as made:
-        scratch = Path(made)
+    with tempfile.TemporaryDirectory(prefix="pilothouse-build-") as folder:
+        scratch = Path(folder)
         (scratch / "wit").mkdir()
         (scratch / "wit" / "world.wit").write_text(world(plugin.exports), encoding="utf-8")
         (scratch / "pilothouse_entry.py").write_text(entry(module, lazy_imports(project)), encoding="utf-8")
@@ -59,12 +59,12 @@ def build(project: Path, output: Path) -> str:
 
 
 def settings(project: Path) -> tuple[str, str]:
-    """The project's name and module."""
+    """Returns the project's name and module."""
     manifest = project / "pyproject.toml"
     try:
         document = tomllib.loads(manifest.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise Problem(f"{manifest}: there is no such file; it needs at least\n[project]\nname = \"NAME\"") from None
+        raise Problem(f"{manifest} does not exist; it needs at least\n[project]\nname = \"NAME\"") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Problem(f"{manifest}: {error}") from None
     name = document.get("project", {}).get("name")
@@ -77,7 +77,7 @@ def settings(project: Path) -> tuple[str, str]:
 
 
 def load(project: Path, module: str) -> Plugin:
-    """Imports the module here, outside of wasm: what is wrong with it shows with file and line, and the plugin tells what it exports."""
+    """Imports the module natively and returns its plugin. Errors in the module are reported with file and line."""
     sys.path.insert(0, str(project))
     sys.dont_write_bytecode = True
     try:
@@ -85,7 +85,7 @@ def load(project: Path, module: str) -> Plugin:
     except ModuleNotFoundError as error:
         if error.name == module:
             raise Problem(
-                f"{project}: there is no module {module!r}; write {module}.py, or name another in pyproject.toml: "
+                f"{project} has no module {module!r}; create {module}.py, or name another module in pyproject.toml: "
                 "[tool.pilothouse] module = \"NAME\""
             ) from None
         raise Problem(f"{where(error)}\n{error.name} is not installed: add it to requirements.txt") from None
@@ -93,14 +93,14 @@ def load(project: Path, module: str) -> Plugin:
         raise Problem(where(error)) from None
     found = [value for value in vars(imported).values() if isinstance(value, Plugin)]
     if len(found) != 1:
-        raise Problem(f"{imported.__file__}: it has {len(found)} plugins and must have one: plugin = pilothouse.Plugin(\"NAME\", \"0.1.0\")")
+        raise Problem(f"{imported.__file__}: expected one plugin, found {len(found)}; write: plugin = pilothouse.Plugin(\"NAME\", \"0.1.0\")")
     if len(found[0].exports) < 2:
-        raise Problem(f"{imported.__file__}: the plugin has no function: decorate one with @plugin.reconcile(\"WATCH\")")
+        raise Problem(f"{imported.__file__}: the plugin has no functions; decorate one with @plugin.reconcile(\"WATCH\")")
     return found[0]
 
 
 def where(error: Exception) -> str:
-    """The traceback, from the project's own code on."""
+    """Returns the traceback, starting at the project's own code."""
     own = error.__traceback__
     while own is not None and own.tb_frame.f_code.co_filename.startswith((__file__, "<frozen ", importlib.__path__[0])):
         own = own.tb_next
@@ -109,23 +109,24 @@ def where(error: Exception) -> str:
 
 
 def lazy_imports(project: Path) -> list[str]:
-    """Modules that the project's code imports inside of functions: they must be there before, since a plugin has no files."""
+    """Returns the modules that the project's code imports inside functions. They must be imported at build time, because a plugin has
+    no files."""
     names = {name for module in own_modules(project) for name in imports_in_functions(module)}
     return sorted({*LAZY, *names})
 
 
 def own_modules(project: Path) -> Iterator[ModuleType]:
-    """What was imported from the project's folder, without its virtual environment."""
+    """Yields the modules that were imported from the project's folder, except those of its virtual environment."""
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if file and file.endswith(".py") and Path(file).is_relative_to(project):
-            inside = Path(file).relative_to(project)
-            if not inside.parts[0].startswith(".") and not Path(file).is_relative_to(SDK):
+            relative = Path(file).relative_to(project)
+            if not relative.parts[0].startswith(".") and not Path(file).is_relative_to(SDK):
                 yield module
 
 
 def imports_in_functions(module: ModuleType) -> Iterator[str]:
-    """The modules that a module's functions import."""
+    """Yields the modules that a module's functions import."""
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
     functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     for node in (inner for function in functions for inner in ast.walk(function)):
@@ -136,7 +137,7 @@ def imports_in_functions(module: ModuleType) -> Iterator[str]:
 
 
 def world(exports: list[str]) -> str:
-    """A world with these exports and no other: the host calls what a plugin exports."""
+    """Returns a WIT world with only these exports, because the host calls everything that a plugin exports."""
     lines = "\n".join(f"    export pilothouse:controller/{name}@0.1.0;" for name in exports)
     return (
         "package pilothouse:build;\n\n"
@@ -145,7 +146,8 @@ def world(exports: list[str]) -> str:
 
 
 def entry(module: str, lazy: list[str]) -> str:
-    """The module that the tool looks into. A plugin's own may use the names that the tool looks for otherwise."""
+    """Returns the source of the module that componentize-py inspects. It is separate from the plugin's own module, which may use the same
+    names for other things."""
     return f"""\
 import importlib
 
@@ -153,7 +155,7 @@ for name in {lazy!r}:
     try:
         importlib.import_module(name)
     except ImportError:
-        pass  # The function that asks for it gets the error.
+        pass  # The function that imports it will get the error.
 
 from pilothouse import Plugin, _guest
 
@@ -166,23 +168,23 @@ globals().update(_guest.exports(plugin))
 
 
 def componentize(project: Path, scratch: Path, output: Path) -> None:
-    """Runs the tool."""
+    """Runs componentize-py."""
     tool = Path(sysconfig.get_path("scripts")) / "componentize-py"
     wit = SDK / "wit"
     if not tool.is_file():
-        raise Problem(f"{tool} is not there; install it: {sys.executable} -m pip install -r requirements.txt")
+        raise Problem(f"{tool} does not exist; install it: {sys.executable} -m pip install -r requirements.txt")
     if not wit.is_dir():
-        raise Problem(f"{wit} is not there; the SDK is its whole folder, with wit/ beside pilothouse/")
+        raise Problem(f"{wit} does not exist; the SDK needs its whole folder, with wit/ beside pilothouse/")
     command: list[Any] = [tool, "-q", "-d", wit, "-d", scratch / "wit", "-w", "pilothouse:build/plugin-world"]
     command += ["componentize", "pilothouse_entry", "-o", output]
-    # The first that has a module wins.
+    # The first folder that has a module takes precedence.
     for folder in (scratch, project, SDK, sysconfig.get_path("purelib")):
         command += ["-p", folder]
     environment = {**os.environ, "VIRTUAL_ENV": sys.prefix}
     done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
     if done.returncode:
-        said = (done.stdout + done.stderr).strip()
-        raise Problem(f"componentize-py failed:\n{said}")
+        output_text = (done.stdout + done.stderr).strip()
+        raise Problem(f"componentize-py failed:\n{output_text}")
 
 
 if __name__ == "__main__":

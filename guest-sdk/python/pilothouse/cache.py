@@ -1,4 +1,4 @@
-"""The watched objects, as the host holds them in memory."""
+"""Reads of the watched objects from the host's cache."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ from .object import Object, opened
 
 @dataclass(frozen=True)
 class Page:
-    """A part of a list."""
+    """One page of a list."""
 
-    #: In the order of namespace and name.
+    #: The objects, ordered by namespace, then name.
     items: list[Object]
-    #: Where to go on: the `cursor` of the next page. None after the last one.
+    #: The `cursor` of the next page; None after the last page.
     next: str | None
 
 
 class Row(NamedTuple):
-    """Values of one object, one per pointer asked for."""
+    """The values that `Cache.list_fields` read from one object, one per pointer."""
 
     key: ObjectKey
-    #: As Python has them; None when nothing is there.
+    #: The values as Python objects; None when nothing is at the pointer.
     values: list[Any]
 
 
 class Cache:
-    """The objects of one watch. No read here reaches the API server or waits.
+    """Reads the objects of one watch. No method sends a request to the API server or waits.
 
-    Reads include this plugin's own writes at once; everything else is as fresh as the watch. A name that the descriptor
-    does not have ends the call, with a message that lists those it has.
+    The plugin's own writes are visible immediately; everything else is as fresh as the watch. A name that the descriptor does not
+    declare ends the call, with a message that lists the declared ones.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def get(self, key: tuple[str, str]) -> Object | None:
-        """The object with this key; None when the watch does not have it."""
+        """Returns the object with this key, or None when the watch does not contain it."""
         return opened(wit.get(self.name, wit_key(key)))
 
     def list(self, *, namespace: str = "", labels: str = "", page_size: int = 0) -> Iterator[Object]:
-        """All objects, page by page behind the scenes, in the order of namespace and name.
+        """Yields all objects, ordered by namespace, then name, reading page by page.
 
-        `labels` is a selector in kubectl's syntax: `app=web,tier in (a, b)`. Costs a pass over the watch's objects: with an
-        index, `by_index` is cheaper.
+        `labels` is a selector in kubectl's syntax: `app=web,tier in (a, b)`. Scans all objects of the watch: with an index,
+        `by_index` is cheaper.
         """
         cursor: str | None = ""
         while cursor is not None:
             page = self.page(namespace=namespace, labels=labels, limit=page_size, cursor=cursor)
             cursor = page.next
-            # Taken out one by one, so that an object that the caller drops gives its handle back.
+            # The list gives up its references one by one, so that the handle of an object that the caller drops is closed.
             items = page.items
             del page
             items.reverse()
@@ -65,7 +65,7 @@ class Cache:
                 yield items.pop()
 
     def page(self, *, namespace: str = "", labels: str = "", limit: int = 0, cursor: str = "") -> Page:
-        """One page of at most `limit` objects, and never more than 500."""
+        """Returns one page of at most `limit` objects, never more than 500. A limit of 0 means 500."""
         page = wit.list(self.name, wit.Filter(namespace, labels, limit, cursor))
         return Page([Object(item) for item in page.items], page.next or None)
 
@@ -78,7 +78,8 @@ class Cache:
         limit: int = 0,
         cursor: str = "",
     ) -> Sequence[Row]:
-        """Values at RFC 6901 pointers (at most 64) of many objects in one call: no object is copied, no handle is opened."""
+        """Returns the values at JSON pointers (RFC 6901, at most 64) of many objects in one call, without copying objects or opening
+        handles. A limit of 0 means all objects."""
         rows = wit.list_fields(self.name, wit.Filter(namespace, labels, limit, cursor), list(pointers))
         return [
             Row(
@@ -89,23 +90,23 @@ class Cache:
         ]
 
     def by_index(self, index: str, value: str) -> Sequence[Object]:
-        """All objects with this value in a declared index."""
+        """Returns all objects with this value in a declared index."""
         return [Object(handle) for handle in wit.by_index(self.name, index, value)]
 
     def index_keys(self, index: str, value: str) -> Sequence[ObjectKey]:
-        """The keys of the objects with this index value: no object is read."""
+        """Returns the keys of the objects with this index value, without reading the objects."""
         return [ObjectKey(key.namespace, key.name) for key in wit.index_keys(self.name, index, value)]
 
     def index_values(self, index: str) -> Sequence[str]:
-        """The values that at least one object has, in order."""
+        """Returns all values of an index that at least one object has, sorted."""
         values: Sequence[str] = wit.index_values(self.name, index)
         return values
 
     @property
     def has_synced(self) -> bool:
-        """Whether the first list has been taken in whole. Always so inside a reconcile; an observer may see it turn."""
+        """Whether the initial list is complete in the cache. Always True in a reconcile; an observer may see it become True."""
         return wit.has_synced(self.name)
 
     def enqueue(self, key: tuple[str, str], *, after: timedelta | None = None) -> None:
-        """Queues an object of this watch, which must be a target: one with the trigger `self`. See `queue.add`."""
+        """Queues an object of this watch, which must be a target watch (one with the trigger `self`). See `queue.add`."""
         queue.add(self.name, key, after=after)

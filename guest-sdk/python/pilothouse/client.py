@@ -1,8 +1,10 @@
-"""Requests to the API server. Each is one round trip, must be covered by what the plugin declares with `writes` and by the
-operator's grant, and is not repeated by itself: leave its exception uncaught, and the host tries again with backoff.
+"""Requests to the API server.
 
-Objects are written as manifests, dicts with `apiVersion` and `kind`, and come back as `Object`. What this plugin writes is in
-its own reads of the watches at once.
+Each function sends one request and waits for the answer. The request must be covered by what the plugin declares with `writes` and by
+the operator's grant. No function retries: leave the exception uncaught, and the host retries with backoff.
+
+Arguments are manifests, that is, dicts with `apiVersion` and `kind`; results are `Object`s. What the plugin writes is visible in its
+reads of the watches immediately.
 """
 
 from __future__ import annotations
@@ -27,19 +29,19 @@ class Change(StrEnum):
 
     CREATED = "created"
     UPDATED = "updated"
-    #: It was there as wanted: no request was made.
+    #: The object was already as desired; no request was sent.
     UNCHANGED = "unchanged"
 
 
 def get(api_version: str, kind: str, key: tuple[str, str], *, subresource: str = "") -> Object:
-    """The object as the server has it now. The watches are free by comparison."""
+    """Returns the current object from the server. Reads of a watch send no request."""
     return Object(_send(wit.get, types.ObjectType(api_version, kind), wit_key(key), subresource))
 
 
 def list(
     api_version: str, kind: str, *, namespace: str = "", labels: str = "", fields: str = "", page_size: int = 0
 ) -> Iterator[Object]:
-    """All objects as the server has them now, page by page behind the scenes. The selectors are in kubectl's syntax."""
+    """Yields all current objects from the server, reading page by page. The selectors are in kubectl's syntax."""
     cursor: str | None = ""
     while cursor is not None:
         found = page(
@@ -59,24 +61,26 @@ def page(
     limit: int = 0,
     cursor: str = "",
 ) -> Page:
-    """One page of at most `limit` objects, and never more than 500. An expired cursor is `OtherApiError` with code 410: begin again."""
+    """Returns one page of at most `limit` objects, never more than 500. An expired cursor raises `OtherApiError` with code 410: start
+    again without a cursor."""
     options = wit.ListOptions(namespace, labels, fields, limit, cursor)
     answer = _send(wit.list, types.ObjectType(api_version, kind), options)
     return Page([Object(item) for item in answer.items], answer.next or None)
 
 
 def create(manifest: Mapping[str, Any], *, subresource: str = "") -> Object:
-    """Creates an object and returns it as stored. With a subresource, posts to it ("eviction", "token")."""
+    """Creates an object and returns it as stored. With a subresource ("eviction", "token"), posts the manifest to it."""
     return Object(_send(wit.create, _json(manifest), subresource))
 
 
 def update(manifest: Mapping[str, Any], *, subresource: str = "") -> Object:
-    """Replaces an object by a changed copy of what was read. Its `resourceVersion` guards against changes in between."""
+    """Replaces an object with a changed copy of what was read, and returns it as stored. Its `resourceVersion` protects concurrent
+    changes."""
     return Object(_send(wit.update, _json(manifest), subresource))
 
 
 def update_status(manifest: Mapping[str, Any]) -> Object:
-    """As `update`, of the status alone; everything else in the manifest is ignored."""
+    """Like `update`, but replaces only the status; the server ignores the rest of the manifest."""
     return update(manifest, subresource="status")
 
 
@@ -89,7 +93,8 @@ def patch(
     form: Literal["merge", "json", "strategic"] = "merge",
     subresource: str = "",
 ) -> Object:
-    """Changes an object: by JSON Merge Patch (RFC 7386), JSON Patch (RFC 6902), or the strategic merge of the built-in kinds."""
+    """Patches an object and returns it as stored. `form` selects JSON Merge Patch (RFC 7386), JSON Patch (RFC 6902), or the strategic
+    merge patch of built-in kinds."""
     forms = {"merge": wit.PatchType_Merge, "json": wit.PatchType_Json, "strategic": wit.PatchType_Strategic}
     if form not in forms:
         raise ValueError(f"form={form!r}: a patch is one of {', '.join(forms)}; server-side apply is `apply`")
@@ -101,25 +106,25 @@ def patch(
 def apply(
     manifest: Mapping[str, Any], *, force: bool = False, field_manager: str = "", subresource: str = ""
 ) -> Object:
-    """Server-side apply: states what this plugin wants of an object, and creates it where it is absent. Fields that are left
-    out are not this plugin's.
+    """Applies an object server-side and returns it as stored: the plugin owns the fields that are set, and gives up those that it
+    leaves out. Creates the object when it does not exist.
 
-    A field that another manager owns is a `Conflict`; `force` takes it over, which is what Kubernetes recommends to controllers.
-    A `field_manager` must be the plugin's own name, or that and a slash and more.
+    A field that another manager owns raises `Conflict`; `force` takes it over, which Kubernetes recommends for controllers.
+    `field_manager` defaults to the plugin's name; another value must be that name, a slash and a suffix.
     """
     metadata = {key: value for key, value in manifest["metadata"].items() if key not in _NOT_APPLIED}
     body = _json({**manifest, "metadata": metadata})
-    how = wit.PatchType_Apply(wit.ApplyOptions(field_manager, force))
+    patch_type = wit.PatchType_Apply(wit.ApplyOptions(field_manager, force))
     target = types.ObjectType(*type_of(manifest))
-    return Object(_send(wit.patch, target, wit_key(key_of(manifest)), how, body, subresource))
+    return Object(_send(wit.patch, target, wit_key(key_of(manifest)), patch_type, body, subresource))
 
 
-#: A version would be a precondition, and the server refuses managed fields in an apply.
+#: A version would be a precondition, and the server rejects managed fields in an apply.
 _NOT_APPLIED = ("managedFields", "resourceVersion")
 
 
 def apply_status(manifest: Mapping[str, Any], *, force: bool = False, field_manager: str = "") -> Object:
-    """As `apply`, of the status alone."""
+    """Like `apply`, but applies only the status."""
     return apply(manifest, force=force, field_manager=field_manager, subresource="status")
 
 
@@ -132,9 +137,10 @@ def delete(
     uid: str = "",
     resource_version: str = "",
 ) -> None:
-    """Asks for an object's deletion; finalizers may hold it afterwards. What it owns is deleted afterwards, before it, or not.
+    """Requests an object's deletion; finalizers may keep it in existence afterwards. `propagation` says whether its dependents are
+    deleted after it, before it, or not at all.
 
-    With a UID or a version, an object that has another is a `Conflict` and stays.
+    `uid` and `resource_version` are preconditions: if the object has others, this raises `Conflict` and deletes nothing.
     """
     options = wit.DeleteOptions(wit.Propagation[propagation.upper()], uid, resource_version)
     _send(wit.delete, types.ObjectType(api_version, kind), wit_key(key), options)
@@ -145,8 +151,11 @@ def create_or_update(
     absent: Callable[[], Manifest],
     mutate: Callable[[Manifest], object],
 ) -> tuple[Manifest, Change]:
-    """Makes an object as `mutate` wants it: `present` is what the watch has; where it has nothing, `absent()` (a name and a
-    namespace, mostly) is the start. Nothing is sent when `mutate` changes nothing."""
+    """Creates or updates an object, as controller-runtime's `CreateOrUpdate` does, and returns it as stored.
+
+    `present` is the object that the watch holds; when it is None, the object is created from `absent()`. `mutate` then brings the
+    object to its desired state. Nothing is sent when `mutate` changes nothing in a present object.
+    """
     if present is None:
         manifest = absent()
         mutate(manifest)
@@ -160,10 +169,10 @@ def create_or_update(
 
 
 def retry_on_conflict(attempt: Callable[[], T]) -> T:
-    """Repeats `attempt` while it raises `Conflict`, at most five times in all. Each attempt must read the object anew (with `get`:
-    the watch may be as old as the state that just conflicted).
+    """Repeats `attempt` while it raises `Conflict`, up to five attempts in total. Each attempt must read the object again with `get`,
+    because the watch may still hold the state that conflicted.
 
-    Leaving the conflict uncaught is as good where one object is changed: the host runs the reconcile again.
+    When a reconcile changes a single object, leaving the conflict uncaught serves as well: the host runs the reconcile again.
     """
     for _ in range(_ATTEMPTS - 1):
         try:
@@ -173,7 +182,7 @@ def retry_on_conflict(attempt: Callable[[], T]) -> T:
     return attempt()
 
 
-#: As many attempts as client-go's `retry.DefaultRetry` makes.
+#: The number of attempts of client-go's `retry.DefaultRetry`.
 _ATTEMPTS = 5
 
 

@@ -1,4 +1,4 @@
-"""Conditions in a status, as Kubernetes' own controllers treat them."""
+"""Status conditions, with the semantics of `k8s.io/apimachinery/pkg/api/meta`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Condition = dict[str, Any]
 def condition(
     condition_type: str, status: bool, reason: str, message: str = "", *, observed_generation: int | None = None
 ) -> Condition:
-    """A condition that holds or does not. The time of the transition is set by `set_condition`."""
+    """Returns a condition whose status is `True` or `False`. `set_condition` fills in its transition time."""
     made: Condition = {
         "type": condition_type,
         "status": "True" if status else "False",
@@ -25,13 +25,13 @@ def condition(
 
 
 def set_condition(conditions: list[Condition], wanted: Condition, *, now: datetime | None = None) -> bool:
-    """Adds a condition or brings it up to date, and says whether that changed anything (if not, there is nothing to write).
-    `lastTransitionTime` becomes `now` only when the status flips."""
+    """Adds or updates a condition, and returns whether the list changed; if not, the status need not be written.
+    `lastTransitionTime` becomes `now` only when the condition's status changes."""
     moment = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     for position, present in enumerate(conditions):
         if present["type"] == wanted["type"]:
-            flips = present["status"] != wanted["status"]
-            time = moment if flips else present.get("lastTransitionTime", moment)
+            status_changed = present["status"] != wanted["status"]
+            time = moment if status_changed else present.get("lastTransitionTime", moment)
             conditions[position] = {**wanted, "lastTransitionTime": time}
             return conditions[position] != present
     conditions.append({**wanted, "lastTransitionTime": moment})
@@ -39,18 +39,18 @@ def set_condition(conditions: list[Condition], wanted: Condition, *, now: dateti
 
 
 def find(conditions: list[Condition], condition_type: str) -> Condition | None:
-    """The condition of this type."""
+    """Returns the condition of this type."""
     return next((condition for condition in conditions if condition["type"] == condition_type), None)
 
 
 def is_true(conditions: list[Condition], condition_type: str) -> bool:
-    """Whether the condition is there and `True`."""
+    """Returns whether the condition exists and is `True`."""
     found = find(conditions, condition_type)
     return found is not None and found["status"] == "True"
 
 
 def remove(conditions: list[Condition], condition_type: str) -> bool:
-    """Removes a condition, and says whether it was there."""
+    """Removes a condition, and returns whether it existed."""
     before = len(conditions)
     conditions[:] = [condition for condition in conditions if condition["type"] != condition_type]
     return len(conditions) != before

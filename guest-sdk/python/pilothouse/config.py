@@ -9,6 +9,7 @@ from ._wit import config as wit
 
 
 def get() -> dict[str, Any]:
-    """All of it; empty without one. It stays the same while an instance lives; `@plugin.configure` is given it once."""
+    """Returns the configuration; empty when the sidecar has none. It is constant for the lifetime of an instance, and
+    `@plugin.configure` receives it once."""
     config: dict[str, Any] = json.loads(wit.get())
     return config

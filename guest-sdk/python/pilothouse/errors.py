@@ -1,4 +1,4 @@
-"""What may go wrong: answers of the API server, and the two ways in which a call of a plugin fails."""
+"""The errors of requests to the API server, and the two ways in which a call of a plugin fails."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from ._wit import types as wit
 
 
 class Retry(Exception):
-    """Raised in a reconcile: try again with exponential backoff. Any other exception does the same, with a traceback in the log."""
+    """Raise this in a reconcile to have it retried with exponential backoff. Any other exception does the same and logs a traceback."""
 
 
 class Terminal(Exception):
-    """Raised in a reconcile: trying again cannot help, not before the object changes."""
+    """Raise this in a reconcile when a retry cannot succeed before the object changes."""
 
 
 class PluginError(Exception):
-    """The plugin declares something that cannot be. It shows when the plugin is built or loaded."""
+    """The plugin's declarations are invalid. Raised when the plugin is built or loaded."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """One field that the API server refused."""
+    """One field that the API server rejected."""
 
     field: str
     reason: str
@@ -34,7 +34,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Rule:
-    """What the descriptor's `writes` or the operator's grant would have to contain. No namespaces means all."""
+    """The rule that the descriptor's `writes` or the operator's grant lacks. An empty list of namespaces means all namespaces."""
 
     api_groups: list[str]
     resources: list[str]
@@ -48,28 +48,28 @@ class Rule:
 
 
 class ApiError(Exception):
-    """A request to the API server failed. The subclasses say how; uncaught, it makes the host try again with backoff."""
+    """A request to the API server failed. The subclasses say why. When it is not caught, the host retries with backoff."""
 
 
 class NotFound(ApiError):
-    """404: there is no such object, or no such kind."""
+    """404: the object, or its kind, does not exist."""
 
 
 class AlreadyExists(ApiError):
-    """409 on create: the name is taken."""
+    """409: the object to create already exists."""
 
 
 class Conflict(ApiError):
-    """409: the object changed since it was read, or a server-side apply met another field manager."""
+    """409: the object changed since it was read, or another field manager owns a field of a server-side apply."""
 
     def __init__(self, message: str, resource_version: str | None = None) -> None:
         super().__init__(message)
-        #: The object's present version; None when neither the server nor the cache knows it.
+        #: The object's current resource version; None when neither the server's answer nor the cache has it.
         self.resource_version = resource_version
 
 
 class Invalid(ApiError):
-    """422: the server refused fields."""
+    """422: the server rejected fields."""
 
     def __init__(self, causes: list[Cause]) -> None:
         super().__init__("invalid: " + "; ".join(map(str, causes)))
@@ -77,11 +77,11 @@ class Invalid(ApiError):
 
 
 class Forbidden(ApiError):
-    """403: refused by RBAC or admission on the server."""
+    """403: rejected by RBAC or by admission on the server."""
 
 
 class Denied(ApiError):
-    """Refused by the host, nothing was sent: the descriptor's `writes` or the operator's grant lacks this rule."""
+    """Rejected by the host; nothing was sent. The descriptor's `writes` or the operator's grant lacks this rule."""
 
     def __init__(self, rule: Rule) -> None:
         super().__init__(f"denied by the host: the descriptor's `writes` and the grant need {rule}")
@@ -89,7 +89,7 @@ class Denied(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """429, or the host's own limit."""
+    """429, or the host's own rate limit."""
 
     def __init__(self, retry_after: timedelta) -> None:
         super().__init__(f"too many requests: try again in {retry_after.total_seconds():g} s")
@@ -97,7 +97,7 @@ class TooManyRequests(ApiError):
 
 
 class Unavailable(ApiError):
-    """No answer; a write may nevertheless have happened."""
+    """There was no usable answer: connection refused, timeout, 503 or 504. A write may have been applied nevertheless."""
 
 
 class OtherApiError(ApiError):
@@ -107,12 +107,12 @@ class OtherApiError(ApiError):
         super().__init__(f"{code} {reason}: {message}")
         #: The HTTP status.
         self.code = code
-        #: The `reason` of the server's Status, "" without one.
+        #: The `reason` of the server's Status object; "" when it has none.
         self.reason = reason
 
 
 def from_wit(error: wit.ApiError) -> ApiError:
-    """The exception for an error of the contract."""
+    """Converts an error of the contract to an exception."""
     match error:
         case wit.ApiError_NotFound(message):
             return NotFound(f"not found: {message}")

@@ -1,7 +1,7 @@
-"""Kubernetes Events, the ones that `kubectl describe` shows.
+"""Recording Kubernetes Events, which `kubectl describe` shows.
 
-Like ones are aggregated by the host; writing never waits and never fails. `reason` and `action` are UpperCamelCase words for
-machines (`Created`, `Scaling`), `note` a sentence for people.
+The host aggregates similar Events; recording one never waits or fails. `reason` and `action` are UpperCamelCase identifiers (`Created`,
+`Scaling`); `note` is a sentence for people.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from .object import Object, key_of, type_of
 
 
 def normal(regarding: Object | Mapping[str, Any], reason: str, action: str, note: str) -> None:
-    """Something went as it should."""
+    """Records a normal Event."""
     _publish(regarding, wit.EventType.NORMAL, reason, action, note)
 
 
 def warning(regarding: Object | Mapping[str, Any], reason: str, action: str, note: str) -> None:
-    """Something that somebody may have to look at."""
+    """Records a warning, for what may need attention."""
     _publish(regarding, wit.EventType.WARNING, reason, action, note)
 
 
 def _publish(
     regarding: Object | Mapping[str, Any], event_type: wit.EventType, reason: str, action: str, note: str
 ) -> None:
-    known = regarding if isinstance(regarding, Object) else _live(regarding)
-    if known is None:
+    live = regarding if isinstance(regarding, Object) else _live(regarding)
+    if live is None:
         described = f"{' '.join(type_of(regarding))} {key_of(regarding)}"
         log.warn(f"no Event: {described} is not known to the host; it would have said: {note}", reason=reason)
         return
-    wit.publish(known.handle, event_type, reason, action, note)
+    wit.publish(live.handle, event_type, reason, action, note)
 
 
 def _live(manifest: Mapping[str, Any]) -> Object | None:
-    """The handle of a manifest: an Event needs one, and the server has it."""
+    """Returns the handle of a manifest's object from the server; recording an Event requires one."""
     try:
         return client.get(*type_of(manifest), key_of(manifest))
     except ApiError:

@@ -1,4 +1,4 @@
-"""Finalizers: cleaning up outside the cluster before an object goes."""
+"""Finalizers: cleanup that must happen before an object is deleted."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ def run(
     apply: Callable[[], Outcome],
     cleanup: Callable[[], Outcome],
 ) -> Outcome:
-    """Calls `apply` while the object lives, with the finalizer `name` on it before the first time, and `cleanup` when it is being
-    deleted, after which the finalizer goes and lets it go. `name` looks like a qualified label key: `example.com/cleanup`.
+    """Calls `apply` while the object exists and `cleanup` once it is being deleted, and maintains the finalizer `name`: it is added
+    before the first `apply` and removed after a successful `cleanup`. `name` has the form of a qualified label key:
+    `example.com/cleanup`.
 
-    The plugin must declare `patch` on the object. A `Conflict` means that it changed meanwhile; the retry sees it.
+    The plugin must declare `patch` on the object. A `Conflict` means that the object changed in the meantime; the retry sees the change.
     """
     metadata = metadata_of(thing)
     present: list[str] = metadata.get("finalizers") or []
@@ -30,19 +31,19 @@ def run(
             _set(thing, metadata, [*present, name])
         return apply()
     if name not in present:
-        # Being deleted, and not held by this finalizer: nothing may be started any more.
+        # The object is being deleted without this finalizer: no new work may be started.
         return None
     outcome = cleanup()
     try:
         _set(thing, metadata, [other for other in present if other != name])
     except NotFound:
-        # Somebody else removed the last finalizer: it is gone, as intended.
+        # Another client removed the last finalizer, and the object is gone, as intended.
         pass
     return outcome
 
 
 def _set(thing: Object | Mapping[str, Any], metadata: Mapping[str, Any], finalizers: list[str]) -> None:
-    """A merge patch replaces the list whole, so it names the version that the list was read from: a change by somebody else in
-    between is a conflict, not lost."""
+    """Replaces the finalizers by a merge patch. It includes the resource version that the list was read at, so that a concurrent
+    change causes a conflict instead of being lost."""
     body = {"metadata": {"finalizers": finalizers, "resourceVersion": metadata.get("resourceVersion")}}
     client.patch(*type_of(thing), key_of(thing), body)

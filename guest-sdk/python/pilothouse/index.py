@@ -1,33 +1,33 @@
-"""Ways to find objects by a value: `watch.by_index(name, value)`."""
+"""Indexes of a watch, for lookups by `watch.by_index(name, value)`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-#: What these functions make.
+#: The declaration of an index.
 Index = dict[str, Any]
 
 
 def label(key: str) -> Index:
-    """By the value of a label."""
+    """Indexes objects by the value of a label."""
     return {"label": key}
 
 
 def annotation(key: str) -> Index:
-    """By the value of an annotation."""
+    """Indexes objects by the value of an annotation."""
     return {"annotation": key}
 
 
 def field(path: str) -> Index:
-    """By a field, in JSONPath: `{.spec.containers[*].image}`. Several values index the object under each."""
+    """Indexes objects by a field, given as JSONPath: `{.spec.containers[*].image}`. An object with several values is listed under each."""
     return {"field": path}
 
 
 def owner() -> Index:
-    """By the UIDs of the owners."""
+    """Indexes objects by the UIDs of their owners."""
     return {"owner": True}
 
 
 def computed() -> Index:
-    """By what the plugin's own function says: `@plugin.index(name)`."""
+    """Indexes objects by values that a function of the plugin computes: `@plugin.index(name)`."""
     return {"computed": True}

@@ -2,7 +2,7 @@
 
     log.info("scaled", deployment=name, replicas=3)
 
-The standard library's `logging` ends here too, with what is given as `extra` as fields.
+Records of the standard library's `logging` go to this log too, with their `extra` as fields.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def _write(level: wit.Level, message: str, fields: dict[str, object]) -> None:
 
 
 class Handler(logging.Handler):
-    """Sends records of `logging` to the host. In a plugin the root logger has one."""
+    """Sends records of `logging` to the host. In a plugin the root logger has this handler."""
 
-    #: What every record has: the rest was given as `extra`.
+    #: The attributes that every record has; all others were given as `extra`.
     _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -63,7 +63,7 @@ def _level(number: int) -> wit.Level:
 
 
 def install() -> None:
-    """Makes `logging` write to the host. Lines below info are left to the plugin to ask for: `logging.getLogger().setLevel(…)`."""
+    """Makes `logging` write to the host, from level info up. A plugin can change the level: `logging.getLogger().setLevel(…)`."""
     root = logging.getLogger()
     if not any(isinstance(handler, Handler) for handler in root.handlers):
         root.addHandler(Handler())

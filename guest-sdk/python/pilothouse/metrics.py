@@ -1,6 +1,6 @@
-"""The plugin's own metrics, served by the host with the plugin's name as a label.
+"""The plugin's own metrics, which the host serves with the label `plugin`.
 
-Labels must have few values: a label per object makes a series per object.
+Use labels with few values: a label per object makes a series per object.
 """
 
 from __future__ import annotations
@@ -20,5 +20,5 @@ def gauge(name: str, value: float, labels: dict[str, str] | None = None) -> None
 
 
 def histogram(name: str, value: float, labels: dict[str, str] | None = None) -> None:
-    """Records a value in a histogram; durations in seconds."""
+    """Records one observation in a histogram; use seconds for durations."""
     wit.histogram(name, pairs(labels), float(value))

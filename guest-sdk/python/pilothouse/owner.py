@@ -1,4 +1,4 @@
-"""Owner references: who created an object, and whose deletion deletes it."""
+"""Owner references, by which the garbage collector deletes an object after its owner."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .object import Manifest, Object, key_of, metadata_of, type_of
 
 
 class AlreadyControlled(Retry):
-    """Another object controls this one already."""
+    """Another object already controls the object."""
 
 
 def controller_owner_ref(owner: Object | Mapping[str, Any]) -> dict[str, Any]:
-    """A controlling reference to `owner`, for `metadata.ownerReferences` of what it creates. The garbage collector deletes the
-    object after its owner, and, with foreground deletion, the owner waits for it."""
+    """Returns a controlling reference to `owner`, for `metadata.ownerReferences` of an object that the owner creates. The garbage
+    collector deletes the object after its owner; with foreground deletion the owner waits for the object."""
     api_version, kind = type_of(owner)
     metadata = metadata_of(owner)
     name, uid = metadata.get("name"), metadata.get("uid")
@@ -32,20 +32,21 @@ def controller_owner_ref(owner: Object | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def controller_of(thing: Object | Mapping[str, Any]) -> dict[str, Any] | None:
-    """The reference to the object that controls this one."""
+    """Returns the reference to the object's controlling owner."""
     references: list[dict[str, Any]] = metadata_of(thing).get("ownerReferences") or []
     return next((reference for reference in references if reference.get("controller")), None)
 
 
 def is_controlled_by(thing: Object | Mapping[str, Any], owner: Object | Mapping[str, Any]) -> bool:
-    """Whether `owner` controls `thing`: by UID, since an owner that was deleted and made again owns nothing yet."""
+    """Returns whether `owner` controls `thing`. Compares UIDs, because an owner that was deleted and recreated does not own the objects
+    of its predecessor."""
     uid = metadata_of(owner).get("uid")
     controller = controller_of(thing)
     return bool(uid) and controller is not None and controller.get("uid") == uid
 
 
 def set_controller(manifest: Manifest, owner: Object | Mapping[str, Any]) -> None:
-    """Makes `owner` the controller of what `manifest` describes. Setting it again brings the reference up to date."""
+    """Makes `owner` the controller of the object in `manifest`. An existing reference to the same owner is updated."""
     reference = controller_owner_ref(owner)
     other = controller_of(manifest)
     if other is not None and other["uid"] != reference["uid"]:

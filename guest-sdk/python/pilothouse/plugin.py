@@ -1,4 +1,4 @@
-"""The plugin: what it watches, indexes and writes, and its functions."""
+"""The plugin's declarations and its functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .object import Manifest, Object
 from .request import Notification, Request
 from .trigger import ITSELF, Trigger, name_of
 
-#: What a reconcile returns: None when it is done until something changes, a duration to be called again after.
+#: What a reconcile returns: None when it is done until a change, or a duration after which it is called again.
 Outcome = timedelta | None
 Reconcile = Callable[[Request], Outcome]
 Observe = Callable[[list[Notification]], None]
@@ -23,7 +23,7 @@ Configure = Callable[[dict[str, Any]], None]
 
 
 class Watch(Cache):
-    """A declared watch: also the way to read its objects."""
+    """A declared watch, by which its objects are read."""
 
     def __init__(self, name: str, declaration: dict[str, Any]) -> None:
         super().__init__(name)
@@ -31,7 +31,8 @@ class Watch(Cache):
 
 
 class Plugin:
-    """A plugin; the name should be that of its .wasm file. One per module, made when the module is imported."""
+    """A plugin. `name` should be the name of the .wasm file. A module has one plugin, created when the module is imported. `stateful` runs
+    all calls on a single instance with one worker."""
 
     def __init__(self, name: str, version: str, *, summary: str = "", stateful: bool = False) -> None:
         self._header: dict[str, Any] = {"name": name, "version": version}
@@ -44,7 +45,7 @@ class Plugin:
         self._crds: list[Manifest] = []
         self._limits: dict[str, Any] = {}
         self._reconcilers: dict[str, Reconcile] = {}
-        self._reconcile_rest: Reconcile | None = None
+        self._default_reconciler: Reconcile | None = None
         self._observer: Observe | None = None
         self._indexes: dict[str, IndexValues] = {}
         self._configure: list[Configure] = []
@@ -68,14 +69,18 @@ class Plugin:
     ) -> Watch:
         """Declares a watch and returns it.
 
-        `trigger` is one of `pilothouse.trigger`. A change for which the CEL expression `predicate` over `object`, `old` and
-        `event` is false starts no work. `labels` and `fields` are selectors in kubectl's syntax, `namespaces` none for all.
-        `indexes` are those of `pilothouse.index`, by name. `notify` tells the observer, `metadata_only` holds no more of each
-        object, `resync` starts the work of every object again after that time, and `resource` is the plural name in URLs
-        where several have the kind.
+        - `trigger`: which object a change queues; one of `pilothouse.trigger`. By default the objects are only cached.
+        - `predicate`: a CEL expression over `object`, `old` and `event`. Changes for which it is false are ignored.
+        - `labels`, `fields`: selectors in kubectl's syntax that restrict the watch.
+        - `namespaces`: restricts the watch to these namespaces; empty for all.
+        - `indexes`: the indexes by name; values are made by `pilothouse.index`.
+        - `notify`: delivers every change to the plugin's observer.
+        - `metadata_only`: caches only `apiVersion`, `kind` and `metadata`.
+        - `resync`: queues every object again at this interval. By default there is no resync.
+        - `resource`: the plural name in URLs, which is needed where several resources have the kind.
         """
         if name in self.watches:
-            raise PluginError(f"two watches are called {name!r}; give one of them another name")
+            raise PluginError(f"there are two watches named {name!r}; rename one of them")
         declaration: dict[str, Any] = {"name": name, "apiVersion": api_version, "kind": kind}
         optional = {
             "resource": resource,
@@ -94,8 +99,8 @@ class Plugin:
         return watch
 
     def writes(self, group: str, resources: str, *verbs: str, namespaces: Sequence[str] = ()) -> None:
-        """Declares requests to the API server: a group ("" for core), resources as in URLs ("deployments deployments/scale") and
-        verbs. What is not declared, or not granted by the operator, is refused by the host."""
+        """Declares requests to the API server: an API group ("" for the core group), plural names as in URLs separated by spaces
+        ("deployments deployments/scale"), and verbs. The host denies requests that are not declared, or not granted by the operator."""
         rule = {"apiGroups": [group], "resources": resources.split(), "verbs": list(verbs)}
         self._writes.append({**rule, "namespaces": list(namespaces)} if namespaces else rule)
 
@@ -111,25 +116,25 @@ class Plugin:
         observe_timeout: timedelta | None = None,
         handles: int | None = None,
     ) -> None:
-        """Wishes for limits; the operator decides. `memory` is a quantity such as "128Mi"."""
-        wishes = {
+        """Requests limits other than the defaults; the operator's sidecar takes precedence. `memory` is a quantity such as "128Mi"."""
+        requested = {
             "memory": memory,
             "reconcileTimeout": reconcile_timeout and _duration.text(reconcile_timeout),
             "observeTimeout": observe_timeout and _duration.text(observe_timeout),
             "handles": handles,
         }
-        self._limits.update({key: value for key, value in wishes.items() if value is not None})
+        self._limits.update({key: value for key, value in requested.items() if value is not None})
 
     def reconcile(self, *watches: str | Watch) -> Callable[[Reconcile], Reconcile]:
-        """Makes a function the reconcile of these target watches; without any, of all that have no other.
+        """Registers a function as the reconcile of these target watches; without arguments, of all that have no other.
 
-        It brings the object that `request.key` names to its desired state, deciding from what the watches hold now; the object
-        may be gone. It returns None, or the time after which it wants to be called again.
+        The function brings the object of `request.key` to its desired state, deciding from what the watches hold now; the object may
+        have been deleted. It returns None, or the time after which it is called again.
         """
 
         def register(function: Reconcile) -> Reconcile:
             if not watches:
-                self._reconcile_rest = function
+                self._default_reconciler = function
             for watch in watches:
                 self._reconcilers[name_of(watch)] = function
             return function
@@ -137,18 +142,18 @@ class Plugin:
         return register
 
     def observe(self, function: Observe) -> Observe:
-        """Makes a function the observer of the watches with `notify`: it takes every change, in order, a list at a time.
+        """Registers a function as the observer of the watches with `notify`. It receives every change, in order, in lists.
 
-        All calls go to one instance, so what it learns it may keep in memory. `Retry` brings the list again; any other exception
-        ends the instance, and the next one is first told of everything that is there.
+        All calls go to one instance, so the plugin may keep state in memory. After `Retry` the host delivers the list again. Any other
+        exception ends the instance, and the next instance first receives all existing objects.
         """
         self._observer = function
         return function
 
     def index(self, name: str) -> Callable[[IndexValues], IndexValues]:
-        """Makes a function compute the values of an index that a watch declares with `index.computed()`.
+        """Registers a function that computes the values of an index, which a watch declares with `index.computed()`.
 
-        They must depend on the object alone. An exception leaves the object out of the index until it changes.
+        The values must depend on nothing but the object. After an exception the object is missing from the index until it changes.
         """
 
         def register(function: IndexValues) -> IndexValues:
@@ -158,27 +163,27 @@ class Plugin:
         return register
 
     def configure(self, function: Configure) -> Configure:
-        """Makes a function take the sidecar's `config`, before anything else, once in every instance.
+        """Registers a function that receives the sidecar's `config`, once in every instance, before any other function is called.
 
-        It may declare watches and writes, and set variables of the module. An exception refuses the load; its text reaches
-        the operator.
+        The function may declare watches and writes, and set variables of the module. An exception refuses the load; its text is shown
+        to the operator.
         """
         self._configure.append(function)
         return function
 
     @property
     def exports(self) -> list[str]:
-        """The interfaces of the contract that the plugin's functions need."""
+        """The interfaces of the contract that the plugin exports."""
         used = {
             "plugin": True,
-            "reconcile": self._reconcilers or self._reconcile_rest,
+            "reconcile": self._reconcilers or self._default_reconciler,
             "observe": self._observer,
             "index": self._indexes,
         }
         return [name for name, functions in used.items() if functions]
 
     def descriptor(self) -> dict[str, Any]:
-        """The document that the host reads once per load."""
+        """Returns the descriptor, which the host reads once per load."""
         self._check()
         document: dict[str, Any] = {"apiVersion": "pilothouse.dev/v1alpha1", "kind": "Plugin", **self._header}
         document["watches"] = [watch.declaration for watch in self.watches.values()]
@@ -187,14 +192,17 @@ class Plugin:
         return document
 
     def _check(self) -> None:
-        """Finds functions without declarations and declarations without functions."""
+        """Checks that every function has a declaration and every declaration its function.
+
+        Raises `PluginError` otherwise.
+        """
         targets = {name for name, watch in self.watches.items() if watch.declaration.get("trigger") == ITSELF}
         for name in self._reconcilers.keys() - targets:
             known = ", ".join(sorted(targets)) or "none"
             raise PluginError(
                 f"reconcile({name!r}): no watch of this name has trigger=trigger.ITSELF (those that have: {known})"
             )
-        for name in () if self._reconcile_rest else targets - self._reconcilers.keys():
+        for name in () if self._default_reconciler else targets - self._reconcilers.keys():
             raise PluginError(f"the watch {name!r} triggers itself, and there is no @plugin.reconcile({name!r})")
         notifies = any(watch.declaration.get("notify") for watch in self.watches.values())
         if notifies and not self._observer:
@@ -208,25 +216,25 @@ class Plugin:
             raise PluginError(f"the computed index {name!r}: {missing}")
 
     def reconcile_function(self, watch: str) -> Reconcile:
-        """What was registered for the watch."""
-        function = self._reconcilers.get(watch, self._reconcile_rest)
+        """Returns the function that was registered for the watch."""
+        function = self._reconcilers.get(watch, self._default_reconciler)
         if function is None:
             raise PluginError(f"there is no @plugin.reconcile for the watch {watch!r}")
         return function
 
     def observe_function(self) -> Observe:
-        """The observer."""
+        """Returns the observer."""
         if self._observer is None:
             raise PluginError("there is no @plugin.observe")
         return self._observer
 
     def index_function(self, name: str) -> IndexValues:
-        """What was registered for the index."""
+        """Returns the function that was registered for the index."""
         if name not in self._indexes:
             raise PluginError(f"there is no @plugin.index({name!r})")
         return self._indexes[name]
 
     def run_configure(self, config: dict[str, Any]) -> None:
-        """Calls what takes the config."""
+        """Calls the functions that receive the config."""
         for function in self._configure:
             function(config)

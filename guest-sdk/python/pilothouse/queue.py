@@ -1,4 +1,4 @@
-"""More work, beyond what the triggers of the watches make."""
+"""Queueing work in addition to what the triggers of the watches queue."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ._wit import queue as wit
 
 
 def add(watch: str, key: tuple[str, str], *, after: timedelta | None = None) -> None:
-    """Queues an object of a target watch, now or after a time. The object need not exist.
+    """Queues an object of a target watch, now or after a delay. The object need not exist.
 
-    It is in the queue once, however often it is added; of two delays the earlier wins. The one being reconciled runs once more
-    afterwards. A watch that is no target ends the call, with a message that lists the targets.
+    The queue holds a key at most once, and of several delays the earliest applies. Adding the key that is being reconciled runs it once
+    more afterwards. A watch that is not a target watch ends the call, with a message that lists the target watches.
     """
     if after is None:
         wit.add(watch, wit_key(key))

@@ -1,4 +1,4 @@
-"""What the host asks of a plugin."""
+"""The work items and notifications that a plugin receives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .object import Object, opened
 
 
 class Reason(StrEnum):
-    """Why a key is in the queue."""
+    """Why a key was queued."""
 
     CREATED = "created"
     UPDATED = "updated"
@@ -27,7 +27,7 @@ class Reason(StrEnum):
 
 
 class Change(StrEnum):
-    """What happened to an object in a watch."""
+    """What happened to an object of a watch."""
 
     ADDED = "added"
     UPDATED = "updated"
@@ -37,21 +37,21 @@ class Change(StrEnum):
 
 @dataclass(frozen=True)
 class Request:
-    """Work: one object of one target watch. The object itself is read from the watch; it may be gone by now."""
+    """One item of work: an object of a target watch. Read the object from the watch; it may have been deleted since it was queued."""
 
     #: The name of the target watch.
     watch: str
     key: ObjectKey
-    #: Every reason merged into this item. They inform; a correct reconcile gives the same result without them.
+    #: All reasons merged into this item. They are informational: a correct reconcile produces the same result without them.
     reasons: frozenset[Reason] = frozenset()
-    #: How many times in a row this key has failed: 0 the first time.
+    #: The number of consecutive failures of this key: 0 on the first attempt.
     attempt: int = 0
-    #: What later versions of the host tell; ignore what you don't know.
+    #: Reserved for additions by later versions of the host; ignore keys that you don't know.
     extra: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def from_wit(cls, request: wit.Request) -> Request:
-        """The request in the SDK's form."""
+        """Converts a request of the contract."""
         return cls(
             request.watch,
             ObjectKey(request.key.namespace, request.key.name),
@@ -62,7 +62,7 @@ class Request:
 
 
 class Notification:
-    """One change, as an observer is told of it. The objects are read while the call lasts."""
+    """One change of one object. Its objects can be read until the call returns."""
 
     def __init__(self, notification: Any, batch: wit_changes.Batch, position: int) -> None:
         self._batch = batch
@@ -71,28 +71,28 @@ class Notification:
         self.watch: str = notification.watch
         self.change = Change[notification.change.name]
         self.key = ObjectKey(notification.key.namespace, notification.key.name)
-        #: An addition that replays what was there before this instance saw it.
+        #: Whether this addition replays an object that existed before this instance started to observe.
         self.initial: bool = notification.initial
-        #: A deletion that the watch missed: the last state known may be older than the last one there was.
+        #: Whether the watch missed this deletion, so that the last known state may be older than the object's final state.
         self.final_state_unknown: bool = notification.final_state_unknown
 
     @property
     def before(self) -> Object | None:
-        """The state before: None for an addition. Of a deletion, the last state known."""
+        """The object before the change: None for an addition, the last known state for a deletion."""
         return opened(self._batch.before(self._position))
 
     @property
     def after(self) -> Object | None:
-        """The state after: None for a deletion."""
+        """The object after the change; None for a deletion."""
         return opened(self._batch.after(self._position))
 
     def after_field(self, pointer: str, default: Any = None) -> Any:
-        """`after.field(pointer, default)` in one call, without a handle; `default` too when there is no state after."""
+        """Returns `after.field(pointer, default)` in one call, without opening a handle; `default` for a deletion."""
         text = self._batch.after_field(self._position, pointer)
         return default if text is None else json.loads(text)
 
     def after_raw(self, pointer: str) -> str | None:
-        """`after.raw(pointer)` in one call, without a handle."""
+        """Returns `after.raw(pointer)` in one call, without opening a handle."""
         return self._batch.after_field(self._position, pointer)
 
     def __repr__(self) -> str:

@@ -1,13 +1,13 @@
-"""A host for unit tests: a plugin's functions run as they are, against objects in memory.
+"""A fake host for unit tests, which runs a plugin's functions against objects in memory.
 
     host = testing.Host(controller.plugin)
     host.add({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "web"}})
     host.reconcile("configmaps", ("default", "web"))
     assert host.get("v1", "ConfigMap", ("default", "web"))["metadata"]["labels"] == {"seen": "yes"}
 
-It keeps what is written, numbers versions, refuses stale updates and what the plugin does not declare, and answers the watches with
-their selectors and indexes. It does not validate, default, or apply by field managers, and it triggers nothing: what only a
-server can answer is for `pilothouse dev`.
+It stores what is written, assigns resource versions, rejects stale updates and undeclared writes, and evaluates the selectors and
+indexes of the watches. It does not validate, set defaults or track field managers, and changes queue no work. To test what depends on a
+real server, use `pilothouse dev`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from .request import Reason
 
 
 class Event(NamedTuple):
-    """An Event that the plugin has published."""
+    """An Event that the plugin recorded."""
 
-    #: Of the object that it is about.
+    #: The key of the object that the Event is about.
     key: ObjectKey
     #: "normal" or "warning".
     type: str
@@ -50,15 +50,15 @@ class Line(NamedTuple):
 
 @dataclass
 class Host:
-    """The host and the API server, as a plugin sees them. Tests of several may be run one after another, not at once."""
+    """A fake host with a fake API server. Several hosts may be used one after another, but not concurrently."""
 
     plugin: Plugin
     config: dict[str, Any] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     log: list[Line] = field(default_factory=list)
-    #: What `queue.add` was asked for: watch, key, and after which time.
+    #: The arguments of each `queue.add`: watch, key and delay.
     queued: list[tuple[str, ObjectKey, timedelta | None]] = field(default_factory=list)
-    #: Name, labels and value of every call.
+    #: The name, labels and value of each metrics call.
     metrics: list[tuple[str, dict[str, str], float]] = field(default_factory=list)
     #: The writes that succeeded: "create v1 ConfigMap default/web".
     writes: list[str] = field(default_factory=list)
@@ -67,30 +67,30 @@ class Host:
         self._cluster = _fake.Cluster()
         self._guest = _guest.Guest(self.plugin)
         self.descriptor: dict[str, Any] = {}
-        with _Playing(self):
+        with _Active(self):
             self._guest.describe(json.dumps(self.config))
             self.descriptor = self.plugin.descriptor()
 
     def add(self, manifest: Manifest) -> Manifest:
-        """Puts an object into the cluster, or in the place of what has its name; returns it as stored."""
+        """Adds an object to the cluster, or replaces the one with the same key; returns it as stored."""
         return copy.deepcopy(self._cluster.put(copy.deepcopy(manifest)))
 
     def get(self, api_version: str, kind: str, key: tuple[str, str]) -> Manifest | None:
-        """An object of the cluster."""
+        """Returns an object of the cluster, or None when it does not exist."""
         return copy.deepcopy(self._cluster.find(api_version, kind, ObjectKey(*key)))
 
     def remove(self, api_version: str, kind: str, key: tuple[str, str]) -> None:
-        """Deletes an object as `kubectl delete` does: one with finalizers is only marked."""
+        """Deletes an object as `kubectl delete` does: an object with finalizers only gets a deletion timestamp."""
         self._cluster.delete(api_version, kind, ObjectKey(*key), "", "")
 
     def reconcile(
         self, watch: str, key: tuple[str, str], *, reasons: Iterable[Reason] = (Reason.UPDATED,), attempt: int = 0
     ) -> Outcome:
-        """Runs the plugin's reconcile. What it raised comes as `Retry` or `Terminal`, with the text that the host would get."""
+        """Runs the plugin's reconcile. Raises its failure as `Retry` or `Terminal`, with the text that the host would receive."""
         request = types.Request(
             watch, types.ObjectKey(*key), [types.Reason[reason.name] for reason in reasons], attempt, []
         )
-        with _Playing(self):
+        with _Active(self):
             try:
                 outcome = self._guest.reconcile(request)
             except _standin.Err as error:
@@ -98,20 +98,20 @@ class Host:
         return timedelta(milliseconds=outcome.value) if isinstance(outcome, types.Outcome_RequeueAfter) else None
 
     def observe(self, watch: str, *changes: tuple[Manifest | None, Manifest | None], initial: bool = False) -> None:
-        """Tells the plugin's observer of changes: the state before and the state after of each, None for an addition or a deletion."""
+        """Delivers changes to the plugin's observer. Each is the object before (None for an addition) and after (None for a deletion)."""
         notifications = [_fake.notification(watch, before, after, initial) for before, after in changes]
-        with _Playing(self):
+        with _Active(self):
             try:
                 self._guest.observe(notifications, _fake.Batch(list(changes)))
             except _standin.Err as error:
                 raise _failed(error.value) from None
 
     def index_values(self, index: str, manifest: Manifest) -> list[str]:
-        """What the plugin's function answers for a computed index."""
-        with _Playing(self):
+        """Returns what the plugin's function computes for an index."""
+        with _Active(self):
             return self._guest.values(index, _fake.Object(manifest))
 
-    # What the contract's functions ask for.
+    # The functions of the contract, called by `_standin`.
 
     def _watched(self, watch: str, cache_filter: cache.Filter | None = None) -> list[Manifest]:
         if watch not in self.plugin.watches:
@@ -130,12 +130,12 @@ class Host:
         wanted = ObjectKey(key.namespace, key.name)
         return next((_fake.Object(one) for one in self._watched(watch) if ObjectKey.of(one) == wanted), None)
 
-    def cache_list(self, watch: str, wanted: cache.Filter) -> cache.Page:
-        found, after = _fake.page(self._watched(watch, wanted), wanted.limit or 500, wanted.cursor)
-        return cache.Page([_fake.Object(one) for one in found], after)
+    def cache_list(self, watch: str, cache_filter: cache.Filter) -> cache.Page:
+        found, cursor = _fake.page(self._watched(watch, cache_filter), cache_filter.limit or 500, cache_filter.cursor)
+        return cache.Page([_fake.Object(one) for one in found], cursor)
 
-    def cache_list_fields(self, watch: str, wanted: cache.Filter, pointers: list[str]) -> list[cache.Row]:
-        found, _ = _fake.page(self._watched(watch, wanted), wanted.limit or 1_000_000, wanted.cursor)
+    def cache_list_fields(self, watch: str, cache_filter: cache.Filter, pointers: list[str]) -> list[cache.Row]:
+        found, _ = _fake.page(self._watched(watch, cache_filter), cache_filter.limit or 1_000_000, cache_filter.cursor)
         rows = [_fake.Object(one) for one in found]
         return [cache.Row(one.key(), [one.field(pointer) for pointer in pointers]) for one in rows]
 
@@ -156,7 +156,7 @@ class Host:
         if index not in declared:
             raise LookupError(f"no index {index!r} of the watch {watch!r}; it has {', '.join(declared) or 'none'}")
         if declared[index].get("computed"):
-            # Not by the export, which closes all handles at its end.
+            # Not through the export, because that closes all handles at its end.
             from .object import Object
 
             return list(self.plugin.index_function(index)(Object(_fake.Object(manifest))))
@@ -170,8 +170,8 @@ class Host:
         self._allow("list", target.api_version, target.kind, options.namespace, "")
         found = self._cluster.select(target.api_version, target.kind, options.label_selector)
         found = _fake.narrowed(found, options.namespace, "", options.field_selector)
-        found, after = _fake.page(found, options.limit or 500, options.cursor)
-        return client.Page([_fake.Object(one) for one in found], after)
+        found, cursor = _fake.page(found, options.limit or 500, options.cursor)
+        return client.Page([_fake.Object(one) for one in found], cursor)
 
     def client_create(self, text: str, subresource: str) -> objects.Object:
         manifest = json.loads(text)
@@ -184,12 +184,12 @@ class Host:
         return _fake.Object(self._cluster.update(manifest, subresource))
 
     def client_patch(
-        self, target: types.ObjectType, key: types.ObjectKey, how: Any, body: str, subresource: str
+        self, target: types.ObjectType, key: types.ObjectKey, patch_type: Any, body: str, subresource: str
     ) -> objects.Object:
         metadata = {"namespace": key.namespace, "name": key.name}
         named = {"apiVersion": target.api_version, "kind": target.kind, "metadata": metadata}
         self._write("patch", named, subresource)
-        return _fake.Object(self._cluster.patch(named, how, json.loads(body), subresource))
+        return _fake.Object(self._cluster.patch(named, patch_type, json.loads(body), subresource))
 
     def client_delete(self, target: types.ObjectType, key: types.ObjectKey, options: client.DeleteOptions) -> None:
         metadata = {"namespace": key.namespace, "name": key.name}
@@ -212,8 +212,8 @@ class Host:
         group = api_version.rpartition("/")[0]
         plural = self._plural(kind) + (f"/{subresource}" if subresource else "")
         for rule in self.descriptor.get("writes", []):
-            places = rule.get("namespaces") or [namespace]
-            if group in rule["apiGroups"] and plural in rule["resources"] and verb in rule["verbs"] and namespace in places:
+            namespaces = rule.get("namespaces") or [namespace]
+            if group in rule["apiGroups"] and plural in rule["resources"] and verb in rule["verbs"] and namespace in namespaces:
                 return
         raise _standin.Err(types.ApiError_Denied(types.Rule([group], [plural], [verb], [])))
 
@@ -245,17 +245,17 @@ class Host:
         return json.dumps(self.config)
 
 
-class _Playing:
-    """The host is there while one of the plugin's functions runs."""
+class _Active:
+    """Installs the host while one of the plugin's functions runs."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
 
     def __enter__(self) -> None:
-        self._before = _standin.play(self._host)
+        self._previous = _standin.set_host(self._host)
 
     def __exit__(self, *_: object) -> None:
-        _standin.play(self._before)
+        _standin.set_host(self._previous)
 
 
 def _failed(failure: types.Failure) -> Retry | Terminal:

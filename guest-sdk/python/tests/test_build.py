@@ -1,4 +1,4 @@
-"""What is wrong with a project shows before the tool runs, with file and line."""
+"""Errors in a project are reported before componentize-py runs, with file and line."""
 
 import os
 import subprocess
@@ -39,49 +39,49 @@ class BuildTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout)
         return done.stderr
 
-    def assert_tells(self, *texts):
-        told = self.build()
+    def assert_reports(self, *texts):
+        output = self.build()
         for text in texts:
-            self.assertIn(text, told)
+            self.assertIn(text, output)
 
     def test_a_syntax_error(self):
         self.write("controller.py", "x = 1\ndef f(:\n    pass\n")
-        self.assert_tells(f'File "{self.project}/controller.py", line 2', "def f(:", "SyntaxError")
+        self.assert_reports(f'File "{self.project}/controller.py", line 2', "def f(:", "SyntaxError")
 
-    def test_an_import_that_does_not_exist(self):
+    def test_a_missing_import(self):
         self.write("controller.py", "import pilothouse\n\nimport nonesuch\n")
-        self.assert_tells(
+        self.assert_reports(
             f'File "{self.project}/controller.py", line 3', "import nonesuch", "nonesuch is not installed: add it to requirements.txt"
         )
 
-    def test_a_name_that_a_module_does_not_have(self):
+    def test_a_missing_name_in_a_module(self):
         self.write("controller.py", "from pilothouse import Plugins\n")
-        self.assert_tells(f'File "{self.project}/controller.py", line 1', "ImportError: cannot import name 'Plugins'")
+        self.assert_reports(f'File "{self.project}/controller.py", line 1', "ImportError: cannot import name 'Plugins'")
 
     def test_an_exception_of_the_module(self):
         self.write("helper.py", "def f():\n    return 1 / 0\n")
         self.write("controller.py", "import helper\nhelper.f()\n")
-        told = self.build()
-        self.assertIn(f'File "{self.project}/helper.py", line 2, in f', told)
-        self.assertNotIn("pilothouse/build.py", told)
-        self.assertNotIn("importlib", told)
+        output = self.build()
+        self.assertIn(f'File "{self.project}/helper.py", line 2, in f', output)
+        self.assertNotIn("pilothouse/build.py", output)
+        self.assertNotIn("importlib", output)
 
     def test_no_module(self):
-        self.assert_tells("there is no module 'controller'; write controller.py", "[tool.pilothouse] module")
+        self.assert_reports("has no module 'controller'; create controller.py", "[tool.pilothouse] module")
 
     def test_no_plugin_and_no_function(self):
         self.write("controller.py", "import pilothouse\n")
-        self.assert_tells("controller.py: it has 0 plugins")
+        self.assert_reports("controller.py: expected one plugin, found 0")
         self.write("controller.py", 'import pilothouse\nplugin = pilothouse.Plugin("greeter", "1")\n')
-        self.assert_tells("the plugin has no function", "@plugin.reconcile")
+        self.assert_reports("the plugin has no function", "@plugin.reconcile")
 
-    def test_a_manifest_that_will_not_do(self):
+    def test_an_invalid_manifest(self):
         self.write("pyproject.toml", "[project]\nversion = \"1\"\n")
-        self.assert_tells("pyproject.toml: [project] has no name")
+        self.assert_reports("pyproject.toml: [project] has no name")
         self.write("pyproject.toml", "[project\n")
-        self.assert_tells("pyproject.toml", "line 1")
+        self.assert_reports("pyproject.toml", "line 1")
         (self.project / "pyproject.toml").unlink()
-        self.assert_tells("pyproject.toml: there is no such file")
+        self.assert_reports("pyproject.toml does not exist")
 
     def test_the_tool_is_missing(self):
         self.write("controller.py", GOOD)
@@ -89,7 +89,7 @@ class BuildTest(unittest.TestCase):
         done = subprocess.run(
             command, cwd=self.project, env={"PYTHONPATH": str(SDK)}, capture_output=True, text=True, check=False
         )
-        self.assertIn("componentize-py is not there; install it:", done.stderr)
+        self.assertIn("componentize-py does not exist; install it:", done.stderr)
 
 
 _WITHOUT_TOOL = """
@@ -102,14 +102,14 @@ build.main()
 
 
 class PartsTest(unittest.TestCase):
-    def test_the_world_has_the_exports_and_no_other(self):
+    def test_the_world_has_only_the_plugins_exports(self):
         text = build.world(["plugin", "index"])
         exported = [line.strip() for line in text.splitlines() if "export" in line]
         self.assertEqual(
             exported, ["export pilothouse:controller/plugin@0.1.0;", "export pilothouse:controller/index@0.1.0;"]
         )
 
-    def test_imports_inside_of_functions_are_found_by_module(self):
+    def test_imports_inside_functions_are_found(self):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "module.py"
             file.write_text(GOOD + "async def f():\n    import json.decoder\nclass C:\n    import ast\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What reaches a plugin's functions, and what the host is answered."""
+"""The calls of a plugin's functions and their results."""
 
 import gc
 import json
@@ -48,23 +48,23 @@ class PluginCase(unittest.TestCase):
 
 
 class ReconcileTest(PluginCase):
-    def test_the_request_is_told_in_the_terms_of_python(self):
+    def test_the_request_is_converted_to_python_types(self):
         seen = []
         host = self.host(seen.append)
         host.reconcile("maps", KEY, reasons=[Reason.CREATED, Reason.RETRY], attempt=3)
         self.assertEqual(seen, [Request("maps", ObjectKey(*KEY), frozenset({"created", "retry"}), 3)])
         self.assertEqual((str(seen[0].key), seen[0].key.sibling("db")), ("default/web", ("default", "db")))
 
-    def test_nothing_is_done_and_a_duration_is_a_requeue(self):
+    def test_none_is_done_and_a_duration_is_a_requeue(self):
         self.assertIsNone(self.host().reconcile("maps", KEY))
         host = self.host(lambda request: timedelta(microseconds=1))
         self.assertEqual(host.reconcile("maps", KEY), timedelta(milliseconds=1), "rounded up, never 0")
 
-    def test_anything_else_is_a_mistake_that_names_itself(self):
+    def test_any_other_result_is_reported_as_a_mistake(self):
         with self.assertRaisesRegex(Retry, "returns None or a timedelta, not 5"):
             self.host(lambda request: 5).reconcile("maps", KEY)
 
-    def test_an_exception_is_a_retry_with_its_place_and_its_traceback_in_the_log(self):
+    def test_an_exception_is_a_retry_with_its_location_and_a_traceback_in_the_log(self):
         def breaks(request):
             {}["missing"]
 
@@ -75,7 +75,7 @@ class ReconcileTest(PluginCase):
         self.assertIn("in breaks", host.log[1].message, "the SDK's own frames are left out")
         self.assertEqual(host.log[-1].message, "KeyError: 'missing'")
 
-    def test_the_place_is_the_plugins_also_when_a_library_raised(self):
+    def test_the_location_is_in_the_plugin_even_when_a_library_raised(self):
         host = self.host(lambda request: int("seven"))
         with self.assertRaisesRegex(Retry, r"ValueError: .*test_calls.py:\d+ in <lambda>\)$"):
             host.reconcile("maps", KEY)
@@ -83,7 +83,7 @@ class ReconcileTest(PluginCase):
         with self.assertRaisesRegex(Retry, r"JSONDecodeError: .*test_calls.py:\d+ in <lambda>\)$"):
             host.reconcile("maps", KEY)
 
-    def test_failures_that_are_meant_have_their_text_alone(self):
+    def test_retry_and_terminal_have_only_their_text(self):
         for kind in (Retry, Terminal):
             def fails(request, kind=kind):
                 raise kind("no image")
@@ -93,7 +93,7 @@ class ReconcileTest(PluginCase):
                 host.reconcile("maps", KEY)
             self.assertEqual(host.log, [])
 
-    def test_an_error_of_the_server_has_its_place_and_no_traceback(self):
+    def test_an_api_error_has_its_location_and_no_traceback(self):
         def conflicts(request):
             raise Conflict("conflict: changed")
 
@@ -102,7 +102,7 @@ class ReconcileTest(PluginCase):
             host.reconcile("maps", KEY)
         self.assertEqual(host.log, [])
 
-    def test_the_rest_goes_to_the_function_without_names(self):
+    def test_a_reconcile_without_names_serves_the_remaining_watches(self):
         plugin = Plugin("two", "1")
         plugin.watch("foos", "v1", "ConfigMap", trigger=trigger.ITSELF)
         plugin.watch("bars", "v1", "Secret", trigger=trigger.ITSELF)
@@ -116,7 +116,7 @@ class ReconcileTest(PluginCase):
 
 
 class HandlesTest(PluginCase):
-    def test_a_handle_that_is_kept_is_closed_at_the_end_of_the_call(self):
+    def test_a_retained_handle_is_closed_at_the_end_of_the_call(self):
         kept = []
         host = self.host(lambda request: kept.append(self.maps.get(request.key)))
         host.add(config_map())
@@ -125,7 +125,7 @@ class HandlesTest(PluginCase):
             kept[0].text("/data")
         self.assertEqual(repr(kept[0]), "Object(closed)")
 
-    def test_a_loop_gives_its_handles_back_as_it_goes(self):
+    def test_a_loop_closes_its_handles_as_it_goes(self):
         most = []
 
         def loops(request):
@@ -143,7 +143,7 @@ class HandlesTest(PluginCase):
         self.assertEqual(len(most), 20)
         self.assertLessEqual(max(most), 3)
 
-    def test_several_values_come_in_the_order_asked_for(self):
+    def test_several_values_are_in_the_order_of_the_pointers(self):
         def reads(request):
             found = self.maps.get(request.key)
             self.assertEqual(found.texts("/data/a", "/data/no", "/kind"), ['say "hi"', None, "ConfigMap"])
@@ -153,7 +153,7 @@ class HandlesTest(PluginCase):
         host.add(config_map(data={"a": 'say "hi"'}))
         self.assertIsNone(host.reconcile("maps", KEY))
 
-    def test_a_with_block_closes(self):
+    def test_a_with_block_closes_the_handle(self):
         def reads(request):
             with self.maps.get(request.key) as found:
                 self.assertEqual(found.text("/data/a"), "1")
@@ -165,20 +165,20 @@ class HandlesTest(PluginCase):
         host.reconcile("maps", KEY)
 
 
-class BeginTest(PluginCase):
-    def test_the_config_is_given_once_per_instance_before_anything_else(self):
+class InitializationTest(PluginCase):
+    def test_configure_is_called_once_per_instance_before_any_other_function(self):
         seen = []
         host = self.host(lambda request: seen.append(config.get()["mode"]), mode="fast")
         self.plugin.configure(lambda given: seen.append(given))
         instance = testing.Host(self.plugin, config={"mode": "fast"})
         seen.clear()
-        instance._guest._begun = False
+        instance._guest._is_initialized = False
         instance.reconcile("maps", KEY)
         instance.reconcile("maps", KEY)
         self.assertEqual(seen, [{"mode": "fast"}, "fast", "fast"])
         self.assertEqual(host.config, {"mode": "fast"})
 
-    def test_a_config_that_is_refused_refuses_the_load_with_its_text(self):
+    def test_an_exception_in_configure_refuses_the_load_with_its_text(self):
         plugin = Plugin("strict", "1")
 
         @plugin.configure
@@ -189,11 +189,11 @@ class BeginTest(PluginCase):
             testing.Host(plugin)
         self.assertEqual(refused.exception.value, "config.image is missing in {}")
 
-    def test_two_instances_do_not_draw_the_same_numbers(self):
+    def test_two_instances_generate_different_random_numbers(self):
         drawn = []
         for _ in range(2):
             host = self.host(lambda request: drawn.append(random.random()))
-            host._guest._begun = False
+            host._guest._is_initialized = False
             random.seed(1)
             host.reconcile("maps", KEY)
         self.assertNotEqual(drawn[0], drawn[1])
@@ -204,14 +204,14 @@ class ObserveTest(unittest.TestCase):
         self.plugin = Plugin("observer", "1")
         self.plugin.watch("maps", "v1", "ConfigMap", notify=True)
 
-    def test_each_change_with_what_was_and_what_is(self):
+    def test_each_change_has_the_object_before_and_after(self):
         seen = []
 
         @self.plugin.observe
         def observe(notifications):
-            for told in notifications:
-                before = told.before and told.before.text("/data/a")
-                seen.append((told.change, told.key, told.initial, before, told.after_field("/data/a", "nothing")))
+            for notification in notifications:
+                before = notification.before and notification.before.text("/data/a")
+                seen.append((notification.change, notification.key, notification.initial, before, notification.after_field("/data/a", "nothing")))
 
         one, two = config_map(data={"a": "1"}), config_map(data={"a": "2"})
         testing.Host(self.plugin).observe("maps", (None, one), (one, two), (two, None), initial=True)
@@ -224,7 +224,7 @@ class ObserveTest(unittest.TestCase):
             ],
         )
 
-    def test_only_a_failure_that_is_meant_leaves_the_instance_alive(self):
+    def test_only_retry_and_terminal_keep_the_instance(self):
         errors = iter([Retry("later"), ZeroDivisionError("half done")])
 
         @self.plugin.observe
@@ -239,7 +239,7 @@ class ObserveTest(unittest.TestCase):
 
 
 class IndexTest(unittest.TestCase):
-    def test_the_values_of_an_index_are_the_functions_own(self):
+    def test_the_values_of_an_index_come_from_the_function(self):
         plugin = Plugin("indexed", "1")
         maps = plugin.watch("maps", "v1", "ConfigMap", trigger=trigger.ITSELF, indexes={"byWord": index.computed()})
         found = []
@@ -284,26 +284,26 @@ class EffectsTest(PluginCase):
         self.assertEqual(host.metrics, [("synced", {"kind": "map"}, 1.0), ("level", {}, 2.5)])
         self.assertEqual(host.log, [("warn", "odd", {"replicas": "3", "message_of": "somebody"})])
 
-    def test_an_event_about_an_unknown_object_is_a_line_in_the_log(self):
+    def test_an_event_about_an_unknown_object_is_logged(self):
         host = self.host(lambda request: events.normal(config_map("ghost"), "Seen", "See", "boo"))
         host.reconcile("maps", KEY)
         self.assertEqual(host.events, [])
         self.assertIn("v1 ConfigMap default/ghost is not known to the host", host.log[0].message)
 
-    def test_the_logging_of_the_standard_library_ends_in_the_log(self):
+    def test_the_standard_librarys_logging_goes_to_the_log(self):
         logger = logging.Logger("library")
         logger.addHandler(log.Handler())
         host = self.host(lambda request: logger.error("cannot %s", "sync", extra={"name_of": "web"}))
         host.reconcile("maps", KEY)
         self.assertEqual(host.log, [("error", "cannot sync", {"name_of": "web", "logger": "library"})])
 
-    def test_outside_of_a_call_there_is_no_host(self):
+    def test_a_call_without_a_host_raises(self):
         with self.assertRaisesRegex(RuntimeError, "cache.get: there is no host outside of a plugin.*testing.Host"):
             Cache("maps").get(KEY)
 
 
 class ExportedTest(unittest.TestCase):
-    def test_the_classes_that_the_tool_looks_for_are_those_of_the_exports(self):
+    def test_the_generated_classes_match_the_exports(self):
         plugin = Plugin("exported", "1")
         plugin.watch("maps", "v1", "ConfigMap", notify=True)
         plugin.observe(lambda notifications: None)

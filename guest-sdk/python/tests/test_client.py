@@ -1,4 +1,4 @@
-"""Requests and their errors, and the helpers that make several of one."""
+"""Requests, their errors, and the helpers that combine requests."""
 
 import json
 import unittest
@@ -61,7 +61,7 @@ class ClientCase(unittest.TestCase):
 
 
 class VerbsTest(ClientCase):
-    def test_what_is_written_is_read_at_once(self):
+    def test_a_write_is_visible_immediately(self):
         def work(request):
             made = client.create(config_map())
             self.assertEqual((made.key, made.text("/data/value")), (KEY, "1"))
@@ -77,7 +77,7 @@ class VerbsTest(ClientCase):
         self.assertIsNone(self.run_in_plugin(work))
         self.assertEqual([write.split()[0] for write in self.host.writes], ["create", "patch", "update", "delete"])
 
-    def test_apply_creates_states_and_leaves_out_what_an_apply_must_not_have(self):
+    def test_apply_creates_the_object_and_omits_forbidden_metadata(self):
         def work(request):
             client.apply(config_map(resourceVersion="999", managedFields=[{}]), force=True)
             found = client.apply({**config_map(value="2")})
@@ -87,14 +87,14 @@ class VerbsTest(ClientCase):
         self.assertEqual(applied["data"], {"value": "2"})
         self.assertNotIn("managedFields", applied["metadata"])
 
-    def test_a_status_is_written_alone(self):
+    def test_update_status_writes_only_the_status(self):
         self.host.add(config_map())
         status = {"ready": True}
         self.run_in_plugin(lambda request: client.update_status({**config_map(value="other"), "status": status}))
         stored = self.host.get("v1", "ConfigMap", KEY)
         self.assertEqual((stored["data"], stored["status"]), ({"value": "1"}, status))
 
-    def test_lists_come_page_by_page(self):
+    def test_lists_are_read_page_by_page(self):
         for number in range(5):
             self.host.add(config_map(f"m{number}", labels={"even": str(number % 2 == 0)}))
 
@@ -109,13 +109,13 @@ class VerbsTest(ClientCase):
         self.assertEqual((cached, live), (["m0", "m1", "m2", "m3"], ["m0", "m2", "m4"]))
         self.assertEqual(rows, [(("default", "m1"), ["1", None]), (("default", "m3"), ["1", None])])
 
-    def test_a_patch_of_an_unknown_form_is_refused_here(self):
+    def test_a_patch_of_an_unknown_form_raises(self):
         error = self.run_in_plugin(lambda request: client.patch("v1", "ConfigMap", KEY, {}, form="apply"))
         self.assertIn("merge, json, strategic", str(error))
 
 
 class ErrorsTest(ClientCase):
-    def test_the_fake_server_refuses_what_a_server_refuses(self):
+    def test_the_fake_server_rejects_what_a_server_rejects(self):
         self.host.add(config_map())
         stale = config_map(resourceVersion="0")
         for work, kind in [
@@ -130,7 +130,7 @@ class ErrorsTest(ClientCase):
     def test_every_error_of_the_contract_has_its_exception(self):
         rule = types.Rule([""], ["configmaps"], ["delete"], ["default"])
         causes = [types.Cause("spec.replicas", "Invalid", "too many"), types.Cause("", "Invalid", "bad")]
-        for error, kind, told in [
+        for error, kind, text in [
             (types.ApiError_NotFound("x"), NotFound, "not found: x"),
             (types.ApiError_AlreadyExists("x"), AlreadyExists, "already exists: x"),
             (types.ApiError_Conflict(types.ConflictInfo("changed", "")), Conflict, "conflict: changed"),
@@ -143,7 +143,7 @@ class ErrorsTest(ClientCase):
         ]:
             made = from_wit(error)
             self.assertIs(type(made), kind)
-            self.assertIn(told, str(made))
+            self.assertIn(text, str(made))
         self.assertIsNone(from_wit(types.ApiError_Conflict(types.ConflictInfo("changed", ""))).resource_version)
         self.assertEqual(from_wit(types.ApiError_TooManyRequests(1500)).retry_after, timedelta(seconds=1.5))
 
@@ -158,7 +158,7 @@ class UpsertTest(ClientCase):
 
         return self.run_in_plugin(work)
 
-    def test_absent_different_and_as_wanted(self):
+    def test_absent_is_created_different_is_updated_equal_is_unchanged(self):
         self.assertEqual(self.wants("fast")[1], client.Change.CREATED)
         self.host.writes.clear()
         self.assertEqual(self.wants("fast")[1], client.Change.UNCHANGED)
@@ -166,7 +166,7 @@ class UpsertTest(ClientCase):
         manifest, change = self.wants("slow")
         self.assertEqual((manifest["data"], change), ({"value": "slow"}, client.Change.UPDATED))
 
-    def test_a_manifest_that_the_caller_gave_is_not_changed(self):
+    def test_the_callers_manifest_is_not_changed(self):
         present = self.host.add(config_map())
         given = json.loads(json.dumps(present))
         self.run_in_plugin(
@@ -176,7 +176,7 @@ class UpsertTest(ClientCase):
 
 
 class RetryTest(unittest.TestCase):
-    def test_a_conflict_is_tried_five_times_and_anything_else_once(self):
+    def test_a_conflict_is_tried_five_times_and_any_other_error_once(self):
         for error, attempts in [(Conflict("changed"), 5), (NotFound("gone"), 1)]:
             made = []
 
@@ -188,7 +188,7 @@ class RetryTest(unittest.TestCase):
                 client.retry_on_conflict(attempt)
             self.assertEqual(len(made), attempts)
 
-    def test_the_first_success_ends_it(self):
+    def test_the_first_success_ends_the_retries(self):
         answers = iter([Conflict("changed"), Conflict("changed"), None])
         made = []
 
@@ -202,7 +202,7 @@ class RetryTest(unittest.TestCase):
 
 
 class OwnerTest(unittest.TestCase):
-    def test_a_reference_names_kind_name_and_uid_and_controls(self):
+    def test_a_controller_reference_has_kind_name_uid_and_controller(self):
         self.assertEqual(
             owner.controller_owner_ref(config_map(uid="u1")),
             {"apiVersion": "v1", "kind": "ConfigMap", "name": "web", "uid": "u1", "controller": True, "blockOwnerDeletion": True},
@@ -210,7 +210,7 @@ class OwnerTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "was it read from the server"):
             owner.controller_owner_ref(config_map())
 
-    def test_control_goes_by_uid_and_an_object_has_one_controller(self):
+    def test_control_is_determined_by_uid_and_a_second_controller_is_rejected(self):
         owned = config_map("owned")
         self.assertFalse(owner.is_controlled_by(owned, config_map()))
         owner.set_controller(owned, config_map(uid="u1"))
@@ -240,7 +240,7 @@ class FinalizerTest(ClientCase):
         found = self.host.get("v1", "ConfigMap", KEY)
         return found and found["metadata"].get("finalizers")
 
-    def test_it_is_there_before_the_work_and_goes_after_the_cleanup(self):
+    def test_the_finalizer_is_added_before_the_work_and_removed_after_the_cleanup(self):
         self.host.add(config_map(finalizers=["other"]))
         self.assertEqual(self.run_finalizer(), ["apply"])
         self.assertEqual(self.finalizers(), ["other", self.NAME])
@@ -249,14 +249,14 @@ class FinalizerTest(ClientCase):
         self.assertEqual(self.finalizers(), ["other"])
         self.assertEqual(self.run_finalizer(), [], "nothing may be started any more")
 
-    def test_the_last_finalizer_lets_the_object_go(self):
+    def test_removing_the_last_finalizer_deletes_the_object(self):
         self.host.add(config_map())
         self.run_finalizer()
         self.host.remove("v1", "ConfigMap", KEY)
         self.run_finalizer()
         self.assertIsNone(self.host.get("v1", "ConfigMap", KEY))
 
-    def test_the_version_guards_the_finalizers_of_others(self):
+    def test_the_resource_version_protects_other_finalizers(self):
         self.host.add(config_map())
 
         def work(request):
@@ -269,7 +269,7 @@ class FinalizerTest(ClientCase):
 
 
 class ConditionsTest(unittest.TestCase):
-    def test_the_transition_time_moves_only_when_the_status_flips(self):
+    def test_the_transition_time_changes_only_with_the_status(self):
         def ready(status, message):
             return conditions.condition("Ready", status, "Checked", message, observed_generation=1)
 
@@ -298,17 +298,17 @@ class UnitsTest(unittest.TestCase):
         self.assertEqual(milliseconds(timedelta(days=1000)), 2_147_483_647)
         self.assertEqual((text(timedelta(seconds=10)), text(timedelta(milliseconds=1500))), ("10s", "1500ms"))
 
-    def test_keys_print_as_kubernetes_keys(self):
+    def test_keys_are_displayed_as_in_kubernetes(self):
         self.assertEqual((str(ObjectKey("default", "web")), str(ObjectKey("", "node"))), ("default/web", "node"))
         self.assertEqual(ObjectKey.parse("default/web"), ("default", "web"))
         self.assertEqual(ObjectKey.parse("node"), ("", "node"))
         self.assertEqual(ObjectKey.of({"metadata": {"generateName": "x-"}}), ("", ""))
 
-    def test_a_deletion_names_how_and_which(self):
+    def test_delete_options_are_converted(self):
         sent = []
         host = testing.Host(Plugin("empty", "1"))
         host.client_delete = lambda target, key, options: sent.append(options)
-        with testing._Playing(host):
+        with testing._Active(host):
             client.delete("v1", "ConfigMap", KEY, propagation="foreground", resource_version="7")
         self.assertEqual(sent, [wit.DeleteOptions(wit.Propagation.FOREGROUND, "", "7")])
 

@@ -1,4 +1,4 @@
-"""Descriptors, and what a plugin is made of."""
+"""Descriptors and exports of plugins."""
 
 import unittest
 from datetime import timedelta
@@ -7,7 +7,7 @@ from pilothouse import Plugin, PluginError, index, trigger
 
 
 class DescriptorTest(unittest.TestCase):
-    def test_the_smallest_plugin_has_only_what_was_said(self):
+    def test_the_smallest_descriptor_has_no_optional_fields(self):
         plugin = Plugin("tiny", "0.1.0")
         plugin.watch("configmaps", "v1", "ConfigMap")
         self.assertEqual(
@@ -21,7 +21,7 @@ class DescriptorTest(unittest.TestCase):
             },
         )
 
-    def test_everything_that_can_be_said_is_written(self):
+    def test_every_option_is_in_the_descriptor(self):
         plugin = Plugin("full", "1.2.3", summary="Says all", stateful=True)
         foos = plugin.watch(
             "foos",
@@ -112,7 +112,7 @@ class DescriptorTest(unittest.TestCase):
 
 
 class ExportsTest(unittest.TestCase):
-    def test_a_plugin_exports_what_it_has_functions_for(self):
+    def test_a_plugin_exports_only_interfaces_with_functions(self):
         plugin = Plugin("grows", "1")
         self.assertEqual(plugin.exports, ["plugin"])
         plugin.index("byWord")(lambda thing: [])
@@ -129,13 +129,13 @@ class MistakesTest(unittest.TestCase):
         with self.assertRaisesRegex(PluginError, text):
             plugin.descriptor()
 
-    def test_two_watches_of_one_name(self):
+    def test_two_watches_with_the_same_name(self):
         plugin = Plugin("wrong", "1")
         plugin.watch("foos", "v1", "ConfigMap")
-        with self.assertRaisesRegex(PluginError, "two watches are called 'foos'"):
+        with self.assertRaisesRegex(PluginError, "there are two watches named 'foos'"):
             plugin.watch("foos", "v1", "Secret")
 
-    def test_a_reconcile_of_no_target(self):
+    def test_a_reconcile_of_a_watch_that_is_not_a_target(self):
         def build(plugin):
             plugin.watch("foos", "v1", "ConfigMap", trigger=trigger.ITSELF)
             plugin.reconcile()(lambda request: None)
@@ -149,11 +149,11 @@ class MistakesTest(unittest.TestCase):
             r"no @plugin.reconcile\('foos'\)",
         )
 
-    def test_notifications_for_nobody_and_an_observer_of_nothing(self):
+    def test_notify_without_observer_and_observer_without_notify(self):
         self.refused(lambda plugin: plugin.watch("foos", "v1", "ConfigMap", notify=True), "no @plugin.observe")
         self.refused(lambda plugin: plugin.observe(lambda notifications: None), "no watch has notify=True")
 
-    def test_a_computed_index_needs_both_halves(self):
+    def test_a_computed_index_needs_a_declaration_and_a_function(self):
         indexes = {"byWord": index.computed()}
         self.refused(lambda plugin: plugin.watch("foos", "v1", "ConfigMap", indexes=indexes), r"no @plugin.index\('byWord'\)")
         self.refused(lambda plugin: plugin.index("byWord")(lambda thing: []), "no watch declares it")

@@ -1,13 +1,12 @@
-//! What wit-bindgen makes of the WIT package. Not a part of the SDK's promise: everything an author needs is in the
-//! modules beside this one.
+//! The bindings that wit-bindgen generates from the WIT package. They are not part of the SDK's public API.
 //!
-//! The imports are generated once, with `plugin` that every guest exports; each further export has a world of its own, over the
-//! same imports, so that a guest exports what `export!` names and nothing else. The linker merges the worlds' descriptions.
+//! The imports are generated once, together with `plugin`, which every guest exports. Each further export has its own world over the
+//! same imports, so that a guest exports only what `export!` names. The linker merges the descriptions of the worlds.
 #![allow(missing_docs, unreachable_pub, unsafe_op_in_unsafe_fn, clippy::all)]
 
 wit_bindgen::generate!({
-    // `../../wit` is the one source of the contract; docs/decisions/0002-building-guests.md says how the published crate
-    // gets its copy.
+    // `../../wit` is the single source of the contract; docs/decisions/0002-building-guests.md explains how a copy gets into a
+    // published crate.
     path: ["../../wit", "wit/wasi-clocks"],
     inline: r#"
         package pilothouse:sdk;

@@ -1,3 +1,6 @@
+//! Reads of the watched objects from the host's cache.
+
+use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use serde::de::DeserializeOwned;
@@ -6,17 +9,17 @@ use crate::bindings::pilothouse::controller::cache as wit;
 use crate::object::decode;
 use crate::{Context, DecodeError, FromObject, Object, ObjectKey};
 
-/// The objects of one watch, in the host's memory. No read here reaches the API server.
+/// Reads the objects of one watch from the host's memory: see [`Context::cache`]. No method sends a request to the API server.
 ///
-/// Reads include this plugin's own writes at once; everything else is as fresh as the watch. `T` is a type of
-/// `k8s_openapi`, a derived custom resource, or [`Object`] to read single fields without copying the object.
+/// The plugin's own writes are visible immediately; everything else is as fresh as the watch. `T` is a type of `k8s_openapi`, a
+/// derived custom resource, or [`Object`] to read single fields without copying the object.
 pub struct Cache<'c, T> {
     ctx: &'c Context<'c>,
-    watch: &'c str,
+    watch: Cow<'c, str>,
     as_type: PhantomData<fn() -> T>,
 }
 
-/// Which objects of a watch: all of them, until narrowed.
+/// Selects objects of a watch: all of them unless restricted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
     namespace: String,
@@ -26,34 +29,35 @@ pub struct Query {
 }
 
 impl Query {
-    /// All objects of the watch.
+    /// Selects all objects of the watch.
     #[must_use]
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// Those in one namespace.
+    /// Selects only objects in this namespace.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
     }
 
-    /// Those with these labels, in kubectl's syntax: `app=web,tier in (a, b)`.
+    /// Selects only objects that match a label selector in kubectl's syntax: `app=web,tier in (a, b)`. A selector that does not parse
+    /// traps.
     #[must_use]
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.label_selector = selector.into();
         self
     }
 
-    /// At most so many per page; the host never gives more than 500.
+    /// Limits the number of objects per page. The default and the maximum are 500.
     #[must_use]
     pub fn page_size(mut self, limit: u32) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Those after a page: its [`next`](Page::next).
+    /// Selects the objects that follow a page, given its [`next`](Page::next).
     #[must_use]
     pub fn after(mut self, cursor: impl Into<String>) -> Self {
         self.cursor = cursor.into();
@@ -70,31 +74,31 @@ impl Query {
     }
 }
 
-/// A part of a list.
+/// One page of a list.
 #[derive(Clone, Debug)]
 pub struct Page<T> {
-    /// In the order of namespace and name.
+    /// The objects, ordered by namespace, then name.
     pub items: Vec<T>,
-    /// Where to go on; `None` after the last page.
+    /// The cursor of the next page; `None` after the last page.
     pub next: Option<String>,
 }
 
-/// Values of one object, one per pointer asked for.
+/// The values that [`Cache::fields`] read from one object, one per pointer.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Whose values.
+    /// The object's key.
     pub key: ObjectKey,
     values: Vec<Option<String>>,
 }
 
 impl Row {
-    /// The value at the pointer that was given at `position`, read as `V`; `None` when nothing is there.
+    /// Returns the value at the pointer with this index, read as `V`; `None` when nothing is at the pointer.
     ///
     /// # Errors
-    /// When something of another type is there.
+    /// When the value cannot be read as `V`.
     ///
     /// # Panics
-    /// When fewer pointers were given.
+    /// When `position` is not less than the number of pointers.
     pub fn value<V: DeserializeOwned>(&self, position: usize) -> Result<Option<V>, DecodeError> {
         let what = || format!("value {position} of {}", self.key);
         self.values[position].as_deref().map(|json| decode(json, what)).transpose()
@@ -106,16 +110,16 @@ pub(crate) fn get_handle(watch: &str, key: &ObjectKey) -> Option<Object> {
 }
 
 impl<'c, T: FromObject> Cache<'c, T> {
-    pub(crate) fn new(ctx: &'c Context<'c>, watch: &'c str) -> Self {
+    pub(crate) fn new(ctx: &'c Context<'c>, watch: Cow<'c, str>) -> Self {
         Self { ctx, watch, as_type: PhantomData }
     }
 
-    /// The object with this key; `None` when the watch does not have it.
+    /// Returns the object with this key, or `None` when the watch does not contain it.
     ///
     /// # Errors
-    /// When it is of another shape than `T`.
+    /// When the object cannot be read as `T`.
     pub fn get(&self, key: &ObjectKey) -> Result<Option<T>, DecodeError> {
-        let Some(object) = get_handle(self.watch, key) else { return Ok(None) };
+        let Some(object) = get_handle(&self.watch, key) else { return Ok(None) };
         let value = T::from_object(&object)?;
         if T::PARSES {
             self.ctx.remember(object);
@@ -123,10 +127,10 @@ impl<'c, T: FromObject> Cache<'c, T> {
         Ok(Some(value))
     }
 
-    /// All objects that the query names, page by page behind the scenes.
+    /// Returns all objects that the query selects, reading page by page.
     ///
     /// # Errors
-    /// When one is of another shape than `T`.
+    /// When an object cannot be read as `T`.
     pub fn list(&self, query: &Query) -> Result<Vec<T>, DecodeError> {
         let mut query = query.clone();
         let mut items = Vec::new();
@@ -140,47 +144,48 @@ impl<'c, T: FromObject> Cache<'c, T> {
         }
     }
 
-    /// One page: for watches too large to hold at once.
+    /// Returns one page of objects, for watches that are too large to read at once.
     ///
     /// # Errors
-    /// When one object is of another shape than `T`.
+    /// When an object cannot be read as `T`.
     pub fn page(&self, query: &Query) -> Result<Page<T>, DecodeError> {
-        let page = wit::list(self.watch, &query.filter());
+        let page = wit::list(&self.watch, &query.filter());
         Ok(Page { items: read_all(page.items)?, next: Some(page.next).filter(|next| !next.is_empty()) })
     }
 
-    /// All objects with this value in a declared index.
+    /// Returns all objects with this value in a declared index.
     ///
     /// # Errors
-    /// When one is of another shape than `T`.
+    /// When an object cannot be read as `T`.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<T>, DecodeError> {
-        read_all(wit::by_index(self.watch, index, value))
+        read_all(wit::by_index(&self.watch, index, value))
     }
 
-    /// The keys of the objects with this index value: no object is read.
+    /// Returns the keys of the objects with this index value, without reading the objects.
     #[must_use]
     pub fn index_keys(&self, index: &str, value: &str) -> Vec<ObjectKey> {
-        wit::index_keys(self.watch, index, value)
+        wit::index_keys(&self.watch, index, value)
     }
 
-    /// The values that at least one object has.
+    /// Returns all values of an index that at least one object has.
     #[must_use]
     pub fn index_values(&self, index: &str) -> Vec<String> {
-        wit::index_values(self.watch, index)
+        wit::index_values(&self.watch, index)
     }
 
-    /// Values at RFC 6901 pointers of many objects in one call: no object is copied.
+    /// Returns the values at JSON pointers (RFC 6901, at most 64) of many objects in one call, without copying the objects.
     #[must_use]
     pub fn fields(&self, query: &Query, pointers: &[&str]) -> Vec<Row> {
         let pointers: Vec<_> = pointers.iter().map(|pointer| (*pointer).to_owned()).collect();
-        let rows = wit::list_fields(self.watch, &query.filter(), &pointers);
+        let rows = wit::list_fields(&self.watch, &query.filter(), &pointers);
         rows.into_iter().map(|row| Row { key: row.key, values: row.values }).collect()
     }
 
-    /// Whether the watch's first list has been taken in whole: always true in a reconcile, while an observer may see it turn.
+    /// Returns whether the watch's initial list is complete in the cache. Always true in a reconcile; an observer may see it become
+    /// true.
     #[must_use]
     pub fn has_synced(&self) -> bool {
-        wit::has_synced(self.watch)
+        wit::has_synced(&self.watch)
     }
 }
 
@@ -195,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_narrows_step_by_step() {
+    fn a_query_becomes_the_filter_of_the_contract() {
         let filter =
             Query::all().namespace("default").labels("app=web").page_size(10).after("default/a").filter();
         assert_eq!(
@@ -210,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_reads_its_values_by_position() {
+    fn a_row_returns_its_values_by_position() {
         let row = Row { key: ObjectKey::new("default", "web"), values: vec![Some("3".into()), None] };
         assert_eq!(row.value::<i32>(0).unwrap(), Some(3));
         assert_eq!(row.value::<String>(1).unwrap(), None);

@@ -1,10 +1,11 @@
-//! The time of day, as the host tells it. `std::time::SystemTime::now` does not work on wasm32-unknown-unknown.
+//! The current time, from the host's clock. `std::time::SystemTime::now` does not work on wasm32-unknown-unknown.
 
 use jiff::Timestamp;
 
 use crate::bindings::wasi::clocks::wall_clock;
 
-/// The time now, in whole nanoseconds; the Unix epoch if the host's clock is beyond what a [`Timestamp`] can hold.
+/// Returns the current time with nanosecond precision, or the Unix epoch when the host's clock is outside the range of a
+/// [`Timestamp`].
 #[must_use]
 pub fn now() -> Timestamp {
     let now = wall_clock::now();

@@ -1,9 +1,9 @@
-//! Conditions in a status, as `k8s.io/apimachinery/pkg/api/meta` treats them.
+//! Status conditions, with the semantics of `k8s.io/apimachinery/pkg/api/meta`.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// A condition that holds or does not. The time of the transition is set by [`set`].
+/// Returns a condition whose status is `True` or `False`. [`set`] fills in its transition time.
 #[must_use]
 pub fn condition(
     condition_type: &str,
@@ -22,34 +22,35 @@ pub fn condition(
     }
 }
 
-/// Adds a condition or brings it up to date, and says whether that changed anything (if not, there is nothing to
-/// write). `lastTransitionTime` becomes `now` (see [`clock::now`](crate::clock::now)) only when the status flips.
+/// Adds or updates a condition, and returns whether the list changed; if not, the status need not be written.
+/// `lastTransitionTime` becomes `now` (see [`clock::now`](crate::clock::now)) only when the condition's status changes.
 pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition, now: Timestamp) -> bool {
     let Some(present) = conditions.iter_mut().find(|present| present.type_ == condition.type_) else {
         condition.last_transition_time = Time(now);
         conditions.push(condition);
         return true;
     };
-    let flips = present.status != condition.status;
-    condition.last_transition_time = if flips { Time(now) } else { present.last_transition_time.clone() };
+    let status_changed = present.status != condition.status;
+    condition.last_transition_time =
+        if status_changed { Time(now) } else { present.last_transition_time.clone() };
     let changed = *present != condition;
     *present = condition;
     changed
 }
 
-/// The condition of this type.
+/// Returns the condition of this type.
 #[must_use]
 pub fn find<'a>(conditions: &'a [Condition], condition_type: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == condition_type)
 }
 
-/// Whether the condition is there and `True`.
+/// Returns whether the condition exists and is `True`.
 #[must_use]
 pub fn is_true(conditions: &[Condition], condition_type: &str) -> bool {
     find(conditions, condition_type).is_some_and(|condition| condition.status == "True")
 }
 
-/// Removes a condition, and says whether it was there.
+/// Removes a condition, and returns whether it existed.
 pub fn remove(conditions: &mut Vec<Condition>, condition_type: &str) -> bool {
     let before = conditions.len();
     conditions.retain(|condition| condition.type_ != condition_type);
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_transition_time_moves_only_when_the_status_flips() {
+    fn the_transition_time_changes_only_with_the_status() {
         let mut conditions = Vec::new();
         assert!(set(&mut conditions, ready(false, "starting"), at(10)));
         assert!(set(&mut conditions, ready(false, "still starting"), at(20)));
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_condition_again_is_no_change() {
+    fn setting_an_equal_condition_is_no_change() {
         let mut conditions = Vec::new();
         assert!(set(&mut conditions, ready(true, "up"), at(10)));
         assert!(!set(&mut conditions, ready(true, "up"), at(20)));

@@ -1,65 +1,82 @@
+//! Access to the host during a call.
+
+use std::borrow::Cow;
 use std::cell::RefCell;
 
-use crate::{Cache, Config, Error, Events, FromObject, Object, ObjectKey, Queue, Request, Resource};
+use crate::client::Client;
+use crate::{
+    Cache, Config, Error, Events, FromObject, Object, ObjectKey, ObjectType, Queue, Request, Resource,
+    WatchName,
+};
 
-/// The host, as seen from one call.
+/// The host, during one call: cache, client, queue, events and configuration.
+///
+/// Log lines and metrics need no context: see [`log`](crate::log) and [`metrics`](crate::metrics).
 pub struct Context<'a> {
-    /// None outside of a reconcile.
+    /// `None` outside of a reconcile.
     request: Option<&'a Request>,
-    /// Handles behind the typed objects that were read, by UID: an Event needs the handle of what it is about.
+    /// Handles of the typed objects that were read, by UID: recording an Event requires the handle of its object.
     read: RefCell<Vec<(String, Object)>>,
 }
 
-/// A reconcile that reads more typed objects one by one than this gives up the oldest handles, so that a long loop
-/// does not meet the host's limit.
-const HANDLES_KEPT: usize = 64;
+/// The number of handles that a context retains. A reconcile that reads more typed objects one by one drops the oldest handles, so
+/// that a long loop stays below the host's limit.
+const MAX_RETAINED_HANDLES: usize = 64;
 
 impl<'a> Context<'a> {
     pub(crate) fn new(request: &'a Request) -> Self {
         Self { request: Some(request), read: RefCell::default() }
     }
 
-    pub(crate) fn outside_of_reconcile() -> Self {
+    pub(crate) fn without_request() -> Self {
         Self { request: None, read: RefCell::default() }
     }
 
-    /// The objects of a declared watch, as the host has them in memory: typed, or as handles with `Object`.
+    /// Reads the objects of a declared watch from the host's memory: `ctx.cache(FOOS)` with a [`WatchRef`](crate::WatchRef), or
+    /// `ctx.cache::<Foo>(name)` where the name is known only at run time.
     ///
-    /// A name that the descriptor does not have traps at the first read, with a message that lists those it has.
+    /// A name that the descriptor does not declare traps at the first read, with a message that lists the declared ones.
     #[must_use]
-    pub fn cache<'c, T: FromObject>(&'c self, watch: &'c str) -> Cache<'c, T> {
-        Cache::new(self, watch)
+    pub fn cache<'c, T: FromObject>(&'c self, watch: impl WatchName<'c, T>) -> Cache<'c, T> {
+        Cache::new(self, watch.into())
     }
 
-    /// The `config` of the plugin's sidecar, as `describe` was given it. It is read anew at each call.
+    /// Sends requests to the API server.
+    #[must_use]
+    pub fn client(&self) -> Client<'_> {
+        Client::new()
+    }
+
+    /// The `config` of the plugin's sidecar, as `describe` received it. Each call parses it again.
     ///
     /// # Errors
-    /// None with a host of the contract: the text is JSON.
+    /// When the host's text is not JSON, which would be a bug of the host.
     pub fn config(&self) -> Result<Config, Error> {
         Config::parse(&crate::bindings::pilothouse::controller::config::get())
     }
 
-    /// Kubernetes Events, the ones that `kubectl describe` shows.
+    /// Records Kubernetes Events, which `kubectl describe` shows.
     #[must_use]
     pub fn events(&self) -> Events<'_> {
         Events::new(self)
     }
 
-    /// The plugin's queue: more work for a target watch.
+    /// Queues more work for a target watch: `ctx.queue(FOOS)`.
     #[must_use]
-    pub fn queue<'c>(&'c self, watch: &'c str) -> Queue<'c> {
-        Queue::new(watch)
+    pub fn queue<'c>(&'c self, watch: impl Into<Cow<'c, str>>) -> Queue<'c> {
+        Queue::new(watch.into())
     }
 
     pub(crate) fn remember(&self, object: Object) {
         let mut read = self.read.borrow_mut();
-        if read.len() == HANDLES_KEPT {
+        if read.len() == MAX_RETAINED_HANDLES {
             read.remove(0);
         }
         read.push((object.uid(), object));
     }
 
-    /// The handle of a typed object: as it was read, else as the cache has the object at hand, else from the server.
+    /// Returns the handle of a typed object: the one that it was read from, else the one of the object in the cache, else one from the
+    /// server.
     pub(crate) fn handle_of<K: Resource>(&self, object: &K) -> Option<Object> {
         let uid = object.meta().uid.as_deref()?;
         let read = self.read.borrow();
@@ -67,11 +84,11 @@ impl<'a> Context<'a> {
             return Some(handle.clone());
         }
         let key = ObjectKey::of(object);
-        let at_hand = || {
+        let from_cache = || {
             let request = self.request.filter(|request| request.key == key)?;
             crate::cache::get_handle(&request.watch, &key)
         };
-        let from_server = || crate::client::untyped::get(&crate::ObjectType::of::<K>(), &key, "").ok();
-        at_hand().filter(|handle| handle.uid() == uid).or_else(from_server)
+        let from_server = || self.client().untyped().get(&ObjectType::of::<K>(), &key, "").ok();
+        from_cache().filter(|handle| handle.uid() == uid).or_else(from_server)
     }
 }

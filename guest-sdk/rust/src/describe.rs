@@ -1,11 +1,13 @@
+//! The trait that every plugin implements.
+
 use crate::{Config, Error, Plugin};
 
-/// Every plugin says what it is.
+/// Declares a plugin to the host. Every plugin implements this trait.
 pub trait Describe {
-    /// What this plugin watches, indexes and writes. Called once per load, on an instance of its own, where nothing but
-    /// the log may be used.
+    /// Returns the plugin's descriptor: what it watches, indexes and writes. The host calls this once per load, on a separate instance
+    /// on which only the log may be used.
     ///
     /// # Errors
-    /// The text refuses the load and reaches the operator: for a `config` that makes no sense.
+    /// An error refuses the load, and its text is shown to the operator. Return one for an invalid `config`.
     fn describe(config: &Config) -> Result<Plugin, Error>;
 }

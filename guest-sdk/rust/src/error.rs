@@ -1,3 +1,5 @@
+//! The errors of requests, of decoding and of a call as a whole.
+
 use std::any::Any;
 use std::fmt;
 
@@ -10,36 +12,36 @@ use crate::{Cause, Rule};
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum ApiError {
-    /// 404: there is no such object, or no such kind.
+    /// 404: the object, or its kind, does not exist.
     #[error("not found: {0}")]
     NotFound(String),
-    /// 409 on create: the name is taken.
+    /// 409: the object to create already exists.
     #[error("already exists: {0}")]
     AlreadyExists(String),
-    /// 409: the object changed since it was read, or a server-side apply met another field manager.
+    /// 409: the object changed since it was read, or another field manager owns a field of a server-side apply.
     #[error("conflict: {message}")]
     Conflict {
         /// The server's explanation.
         message: String,
-        /// The object's present version; `None` when neither the server nor the cache knows it.
+        /// The object's current resource version; `None` when neither the server's answer nor the cache has it.
         resource_version: Option<String>,
     },
-    /// 422: the server refused fields.
+    /// 422: the server rejected fields.
     #[error("invalid: {}", join_causes(.0))]
     Invalid(Vec<Cause>),
-    /// 403: refused by RBAC or admission on the server.
+    /// 403: rejected by RBAC or by admission on the server.
     #[error("forbidden: {0}")]
     Forbidden(String),
-    /// Refused by the host, nothing was sent: the descriptor or the operator's grant lacks this rule.
+    /// Rejected by the host; nothing was sent. The descriptor or the operator's grant lacks this rule.
     #[error("denied by the host: the descriptor's `writes` and the grant need {}", describe_rule(.0))]
     Denied(Rule),
-    /// 429, or the host's own limit.
+    /// 429, or the host's own rate limit.
     #[error("too many requests: try again in {retry_after_ms} ms")]
     TooManyRequests {
-        /// How long to wait, in milliseconds.
+        /// The time to wait, in milliseconds.
         retry_after_ms: u32,
     },
-    /// No answer; a write may nevertheless have happened.
+    /// There was no usable answer: connection refused, timeout, 503 or 504. A write may have been applied nevertheless.
     #[error("unavailable: {0}")]
     Unavailable(String),
     /// Any other status.
@@ -47,33 +49,33 @@ pub enum ApiError {
     Other {
         /// The HTTP status.
         code: u16,
-        /// The `reason` of the server's Status; empty without one.
+        /// The `reason` of the server's Status object; empty when it has none.
         reason: String,
-        /// The `message` of the server's Status.
+        /// The `message` of the server's Status object.
         message: String,
     },
-    /// The server answered, but the answer does not fit the Rust type.
+    /// The server's answer cannot be read as the Rust type.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// The object to send cannot be written as JSON, so nothing was sent.
+    /// The object cannot be serialized as JSON; nothing was sent.
     #[error("the object cannot be written as JSON: {0}")]
     Encode(#[source] serde_json::Error),
 }
 
 impl ApiError {
-    /// The object, or its kind, does not exist.
+    /// Returns whether the object, or its kind, does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound(_))
     }
 
-    /// The name was taken.
+    /// Returns whether the object to create already exists.
     #[must_use]
     pub fn is_already_exists(&self) -> bool {
         matches!(self, Self::AlreadyExists(_))
     }
 
-    /// The object changed since it was read: read again and repeat.
+    /// Returns whether the object changed since it was read. Read it again and repeat the change.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Conflict { .. })
@@ -128,7 +130,7 @@ fn describe_rule(rule: &Rule) -> String {
     format!("{} on {} of {}{place}", rule.verbs.join(", "), rule.resources.join(", "), groups.join(", "))
 }
 
-/// An object, or a value in it, is of another shape than the Rust type that it was read as.
+/// An object, or a value in it, cannot be read as the requested Rust type.
 #[derive(Debug, ThisError)]
 #[error("{what} cannot be read as {as_type}: {source}")]
 pub struct DecodeError {
@@ -136,14 +138,14 @@ pub struct DecodeError {
     pub(crate) what: String,
     /// The Rust type.
     pub(crate) as_type: &'static str,
-    /// Where in the JSON, and what was expected there.
+    /// Where in the JSON the mismatch is, and what was expected there.
     pub(crate) source: serde_json::Error,
 }
 
-/// Why a reconcile failed, and whether trying again can help.
+/// Why a reconcile failed, and whether the host retries it.
 ///
-/// `?` makes one of any error: retried with backoff, except a [`DecodeError`], which stays until the object changes.
-/// Like `anyhow::Error` it is no `std::error::Error` itself.
+/// `?` converts any error into one that is retried with backoff. A [`DecodeError`] becomes a terminal one instead, because the object
+/// stays unreadable until it changes. Like `anyhow::Error`, this type does not implement `std::error::Error`.
 #[derive(Debug)]
 pub struct Error {
     message: String,
@@ -151,26 +153,26 @@ pub struct Error {
 }
 
 impl Error {
-    /// A failure to try again, with exponential backoff per key.
+    /// An error after which the host retries the key with exponential backoff.
     #[must_use]
     pub fn retry(message: impl fmt::Display) -> Self {
         Self { message: message.to_string(), terminal: false }
     }
 
-    /// A failure that stays until the object changes: nothing is tried before.
+    /// An error that is not retried until the object changes, because a retry cannot succeed before.
     #[must_use]
     pub fn terminal(message: impl fmt::Display) -> Self {
         Self { message: message.to_string(), terminal: true }
     }
 
-    /// Says first what was being done.
+    /// Prepends what was being done to the message.
     #[must_use]
     pub fn context(mut self, what: impl fmt::Display) -> Self {
         self.message = format!("{what}: {}", self.message);
         self
     }
 
-    /// Whether it stays until the object changes.
+    /// Returns whether the error is not retried until the object changes.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         self.terminal
@@ -191,7 +193,7 @@ impl<E: std::error::Error + 'static> From<E> for Error {
     }
 }
 
-/// The error and what caused it, leaving out causes that the text has already.
+/// Joins an error and its sources into one text, without sources that the text already contains.
 fn with_sources(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -216,14 +218,14 @@ mod tests {
     }
 
     #[test]
-    fn a_question_mark_makes_errors_that_are_retried() {
+    fn the_question_mark_operator_makes_an_error_that_is_retried() {
         let error = Error::from(ApiError::Unavailable("connection refused".into()));
         assert_eq!(error.to_string(), "unavailable: connection refused");
         assert!(!error.is_terminal());
     }
 
     #[test]
-    fn an_object_of_the_wrong_shape_stays_wrong_until_it_changes() {
+    fn a_decode_error_is_terminal() {
         assert!(Error::from(decode_error()).is_terminal());
         let error = Error::from(ApiError::from(decode_error()));
         assert!(error.is_terminal());
@@ -233,14 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn context_comes_first() {
+    fn context_precedes_the_message() {
         let error = Error::terminal("no image").context("create deployment web");
         assert_eq!(error.to_string(), "create deployment web: no image");
         assert!(error.is_terminal());
     }
 
     #[test]
-    fn a_conflict_without_a_known_version_has_none() {
+    fn a_conflict_with_an_empty_version_has_no_version() {
         let info = wit::ConflictInfo { message: "changed".into(), resource_version: String::new() };
         let error = ApiError::from(wit::ApiError::Conflict(info));
         assert!(error.is_conflict());
@@ -248,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denied_write_says_what_the_grant_lacks() {
+    fn a_denied_write_names_the_missing_rule() {
         let rule = Rule {
             api_groups: vec![String::new()],
             resources: vec!["configmaps".into()],

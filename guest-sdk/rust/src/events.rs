@@ -1,15 +1,17 @@
+//! Recording Kubernetes Events.
+
 use crate::bindings::pilothouse::controller::events::{self as wit, EventType};
 use crate::{Context, Object, Resource};
 
-/// Records Kubernetes Events. Like ones are aggregated by the host; writing never waits and never fails.
+/// Records Kubernetes Events: see [`Context::events`]. The host aggregates similar Events; recording one never waits or fails.
 ///
-/// `reason` and `action` are UpperCamelCase words for machines (`Created`, `Scaling`), `note` a sentence for people.
+/// `reason` and `action` are UpperCamelCase identifiers (`Created`, `Scaling`); `note` is a sentence for people.
 #[derive(Clone, Copy)]
 pub struct Events<'c> {
     ctx: &'c Context<'c>,
 }
 
-/// What an Event can be about: a typed object or an [`Object`].
+/// What an Event can be about: a typed object or an [`Object`]. Implemented for these types only.
 pub trait Regarding {
     #[doc(hidden)]
     fn handle(&self, ctx: &Context<'_>) -> Option<Object>;
@@ -42,12 +44,12 @@ impl<'c> Events<'c> {
         Self { ctx }
     }
 
-    /// Something went as it should.
+    /// Records a normal Event.
     pub fn normal(&self, regarding: &impl Regarding, reason: &str, action: &str, note: impl AsRef<str>) {
         self.publish(regarding, EventType::Normal, reason, action, note.as_ref());
     }
 
-    /// Something that somebody may have to look at.
+    /// Records a warning, for what may need attention.
     pub fn warning(&self, regarding: &impl Regarding, reason: &str, action: &str, note: impl AsRef<str>) {
         self.publish(regarding, EventType::Warning, reason, action, note.as_ref());
     }

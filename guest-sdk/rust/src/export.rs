@@ -1,4 +1,4 @@
-//! What [`export!`](crate::export!) calls: between the generated bindings and the traits.
+//! The glue between the generated bindings and the traits; [`export!`](crate::export!) expands to calls of it.
 
 use crate::bindings::observe::exports::pilothouse::controller::observe as wit_observe;
 use crate::bindings::pilothouse::controller::changes::Batch;
@@ -8,7 +8,7 @@ use crate::observer::Notification;
 use crate::reconciler::milliseconds;
 use crate::{Config, Context, Describe, Error, Indexer, Object, Observer, Outcome, Reconciler, Request};
 
-/// `plugin.describe`
+/// The export `plugin.describe`.
 pub fn describe<P: Describe>(config: &str) -> Result<String, String> {
     crate::panic::install_hook();
     let plugin =
@@ -17,7 +17,7 @@ pub fn describe<P: Describe>(config: &str) -> Result<String, String> {
         .map_err(|error| format!("the descriptor cannot be written as JSON: {error}"))
 }
 
-/// `reconcile.reconcile`
+/// The export `reconcile.reconcile`.
 pub fn reconcile<R: Reconciler>(reconciler: &R, request: &Request) -> Result<WitOutcome, Failure> {
     crate::panic::install_hook();
     let ctx = Context::new(request);
@@ -35,30 +35,32 @@ fn failure(error: &Error) -> Failure {
     if error.is_terminal() { Failure::Terminal(error.to_string()) } else { Failure::Retry(error.to_string()) }
 }
 
-/// `observe.observe`
+/// The export `observe.observe`.
 pub fn observe<O: Observer>(
     observer: &mut O,
     notifications: &[wit_observe::Notification],
     batch: &Batch,
 ) -> Result<(), Failure> {
     crate::panic::install_hook();
-    let ctx = Context::outside_of_reconcile();
-    let notifications: Vec<_> =
-        (0..).zip(notifications).map(|(position, told)| Notification::new(told, batch, position)).collect();
+    let ctx = Context::without_request();
+    let notifications: Vec<_> = (0..)
+        .zip(notifications)
+        .map(|(position, notification)| Notification::new(notification, batch, position))
+        .collect();
     observer.observe(&ctx, &notifications).map_err(|error| failure(&error))
 }
 
-/// `index.values`
+/// The export `index.values`.
 pub fn index_values<I: Indexer>(indexer: &I, index: &str, object: objects::Object) -> Vec<String> {
     crate::panic::install_hook();
     indexer.values(index, &Object::new(object))
 }
 
-/// Makes a plugin of a type that implements [`Describe`](crate::Describe) and at least one of
-/// [`Reconciler`](crate::Reconciler), [`Observer`](crate::Observer) and [`Indexer`](crate::Indexer). Once per crate, whose
-/// `crate-type` is `["cdylib"]`.
+/// Exports a type as the plugin. The type implements [`Describe`](crate::Describe) and at least one of
+/// [`Reconciler`](crate::Reconciler), [`Observer`](crate::Observer) and [`Indexer`](crate::Indexer). Call this once per crate; the
+/// crate's `crate-type` is `["cdylib"]`.
 ///
-/// `export!(Greeter)` exports a reconciler; else name what the type is: `export!(Counter: Observer + Indexer)`.
+/// `export!(Greeter)` exports a reconciler. For other combinations name the traits: `export!(Counter: Observer + Indexer)`.
 #[macro_export]
 macro_rules! export {
     ($plugin:ty) => {
@@ -69,7 +71,7 @@ macro_rules! export {
             struct Guest;
 
             ::std::thread_local! {
-                // The guest has one thread, and the host never enters it while it is inside.
+                // The guest has one thread, and the host never re-enters it during a call.
                 static PLUGIN: ::std::cell::RefCell<$plugin> = ::std::default::Default::default();
             }
 
@@ -129,7 +131,7 @@ macro_rules! export {
     };
     (@$role:ident $plugin:ty) => {
         ::std::compile_error!(::std::concat!(
-            "a plugin is made of Reconciler, Observer and Indexer, not of ",
+            "a plugin can export Reconciler, Observer and Indexer, but not ",
             ::std::stringify!($role)
         ));
     };
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn describe_gives_the_document_or_refuses_the_config() {
+    fn describe_returns_the_document_or_rejects_the_config() {
         let document = describe::<Strict>(r#"{"image":"nginx"}"#).unwrap();
         assert!(document.contains(r#""summary":"runs nginx""#), "{document}");
         assert_eq!(describe::<Strict>("{}").unwrap_err(), "config.image is missing");
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_and_errors_keep_their_meaning() {
+    fn outcomes_and_errors_become_those_of_the_contract() {
         assert_eq!(reconcile(&Strict, &request(0)), Ok(WitOutcome::RequeueAfter(2000)));
         assert_eq!(reconcile(&Strict, &request(1)), Err(Failure::Retry("busy".into())));
         assert_eq!(reconcile(&Strict, &request(2)), Err(Failure::Terminal("hopeless".into())));

@@ -1,28 +1,28 @@
-//! Finalizers: cleaning up outside the cluster before an object goes.
+//! Finalizers: cleanup that must happen before an object is deleted, in the style of kube-rs' `finalizer` module.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
-use crate::client::{self, Patch};
+use crate::client::{Client, Patch};
 use crate::{Error, ObjectKey, Outcome, Resource};
 
-/// What is asked of a reconciler that holds a finalizer.
+/// What a reconciler that holds a finalizer has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The object lives and has the finalizer: bring the world to the desired state.
+    /// The object exists and has the finalizer: bring the world to the desired state.
     Apply,
-    /// The object is being deleted: undo what was done. Success lets it go.
+    /// The object is being deleted: undo what was done. After a success the finalizer is removed.
     Cleanup,
 }
 
-/// Runs `work` in the phase that the object is in, and keeps the finalizer `name` accordingly: it is there before the
-/// first [`Phase::Apply`], and goes after a successful [`Phase::Cleanup`]. `name` looks like a qualified label key:
+/// Runs `work` in the phase that the object is in, and maintains the finalizer `name`: it is added before the first
+/// [`Phase::Apply`] and removed after a successful [`Phase::Cleanup`]. `name` has the form of a qualified label key:
 /// `example.com/cleanup`.
 ///
 /// The plugin must be allowed to patch the object.
 ///
 /// # Errors
-/// What `work` returns, and failed writes. A conflict means that the object changed meanwhile; the retry sees it.
+/// Errors of `work`, and failed writes. A conflict means that the object changed in the meantime; the retry sees the change.
 pub fn run<K: Resource>(
     object: &K,
     name: &str,
@@ -48,13 +48,13 @@ enum Next {
     Add,
     Apply,
     Cleanup,
-    /// Being deleted, and not held by this finalizer: nothing may be started any more.
+    /// The object is being deleted without this finalizer: no new work may be started.
     Nothing,
 }
 
 fn next(meta: &ObjectMeta, name: &str) -> Next {
-    let held = names(meta).iter().any(|present| present == name);
-    match (meta.deletion_timestamp.is_some(), held) {
+    let has_finalizer = names(meta).iter().any(|present| present == name);
+    match (meta.deletion_timestamp.is_some(), has_finalizer) {
         (false, false) => Next::Add,
         (false, true) => Next::Apply,
         (true, true) => Next::Cleanup,
@@ -77,16 +77,16 @@ fn removed(meta: &ObjectMeta, name: &str) -> Value {
     merge_patch(meta, &finalizers)
 }
 
-/// A merge patch replaces the list whole, so it names the version that the list was read from: a change by somebody else
-/// in between is a conflict, not lost.
+/// A merge patch replaces the whole list. It includes the resource version that the list was read at, so that a concurrent change
+/// causes a conflict instead of being lost.
 fn merge_patch(meta: &ObjectMeta, finalizers: &[String]) -> Value {
     json!({"metadata": {"finalizers": finalizers, "resourceVersion": meta.resource_version}})
 }
 
 fn patch<K: Resource>(object: &K, body: &Value) -> Result<(), Error> {
-    match client::patch::<K>(&ObjectKey::of(object), &Patch::Merge(body)) {
+    match Client::new().patch::<K>(&ObjectKey::of(object), &Patch::Merge(body)) {
         Ok(_) => Ok(()),
-        // Somebody else removed the last finalizer: it is gone, as intended.
+        // Another client removed the last finalizer, and the object is gone, as intended.
         Err(error) if error.is_not_found() && object.meta().deletion_timestamp.is_some() => Ok(()),
         Err(error) => {
             Err(Error::from(error).context(format!("change the finalizers of {}", ObjectKey::of(object))))
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_phase_follows_from_deletion_and_finalizer() {
+    fn the_phase_depends_on_deletion_and_finalizer() {
         assert_eq!(next(&ObjectMeta::default(), NAME), Next::Add);
         assert_eq!(next(&mk_meta(&["other"], false), NAME), Next::Add);
         assert_eq!(next(&mk_meta(&["other", NAME], false), NAME), Next::Apply);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn other_finalizers_stay_and_the_version_guards_them() {
+    fn other_finalizers_are_kept_and_protected_by_the_resource_version() {
         assert_eq!(
             added(&mk_meta(&["other"], false), NAME),
             json!({"metadata": {"finalizers": ["other", NAME], "resourceVersion": "7"}})

@@ -1,25 +1,27 @@
 //! Write Kubernetes controllers as WebAssembly plugins for Pilothouse.
 //!
-//! A plugin is a type that implements [`Describe`], which says what objects it watches, and [`Reconciler`], which brings one of
-//! them to its desired state. [`export!`] makes a plugin of it. One that wants every change is an [`Observer`]; one that computes
-//! the values of an index is an [`Indexer`].
+//! A plugin is a type that implements [`Describe`], which declares the objects that it watches, and [`Reconciler`], which brings one of
+//! them to its desired state. [`export!`] exports it. A plugin that receives every change implements [`Observer`]; one that computes
+//! the values of an index implements [`Indexer`].
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;
-//! use pilothouse_sdk::{Config, Context, Describe, Error, Outcome, Plugin, Reconciler, Request, Watch, info};
+//! use pilothouse_sdk::{Config, Context, Describe, Error, Outcome, Plugin, Reconciler, Request, Watch, WatchRef, info};
+//!
+//! const CONFIG_MAPS: WatchRef<ConfigMap> = WatchRef::new("configmaps");
 //!
 //! #[derive(Default)]
 //! struct Greeter;
 //!
 //! impl Describe for Greeter {
 //!     fn describe(_config: &Config) -> Result<Plugin, Error> {
-//!         Ok(Plugin::new("greeter", "0.1.0").watch(Watch::of::<ConfigMap>("configmaps").triggers_itself()))
+//!         Ok(Plugin::new("greeter", "0.1.0").watch(Watch::of(CONFIG_MAPS).triggers_itself()))
 //!     }
 //! }
 //!
 //! impl Reconciler for Greeter {
 //!     fn reconcile(&self, ctx: &Context<'_>, request: &Request) -> Result<Outcome, Error> {
-//!         match ctx.cache::<ConfigMap>("configmaps").get(&request.key)? {
+//!         match ctx.cache(CONFIG_MAPS).get(&request.key)? {
 //!             Some(_) => info!("hello, {}", request.key),
 //!             None => info!("goodbye, {}", request.key),
 //!         }
@@ -30,10 +32,12 @@
 //! pilothouse_sdk::export!(Greeter);
 //! ```
 //!
-//! Reads come from the host's cache and cost no request ([`Context::cache`]); writes go to the API server
-//! ([`client`]) and are visible to this plugin's own reads at once. Everything typed works with the types of
-//! `k8s_openapi` and with those that `kube::CustomResource` derives; everything works without types too
-//! ([`Object`], [`client::untyped`]).
+//! [`Context`] gives access to the host. Reads come from the host's cache and send no request ([`Context::cache`]). Writes go to the API
+//! server ([`Context::client`]) and are visible to the plugin's own reads immediately. [`Context::queue`] queues more work and
+//! [`Context::events`] records Events. The log ([`info!`]) and [`metrics`] need no context.
+//!
+//! Typed calls work with the types of `k8s_openapi` and with those that `kube::CustomResource` derives. Every call also works without
+//! types ([`Object`], [`client::UntypedClient`]).
 
 #[doc(hidden)]
 pub mod bindings;
@@ -61,6 +65,7 @@ mod queue;
 mod reconciler;
 mod typed;
 mod watch;
+mod watch_ref;
 
 pub use cache::{Cache, Page, Query, Row};
 pub use context::Context;
@@ -71,18 +76,19 @@ pub use indexer::Indexer;
 pub use key::{ObjectKey, ObjectType};
 pub use object::{Object, Owner};
 pub use observer::{Change, Notification, Observer};
-pub use plugin::{Config, Limits, Plugin, WriteRule};
+pub use plugin::{Config, Limits, Plugin, Verb, WriteRule};
 pub use queue::Queue;
 pub use reconciler::{Outcome, Reason, Reconciler, Request};
 pub use typed::{FromObject, Resource};
 pub use watch::{Index, Projection, Watch};
+pub use watch_ref::{WatchName, WatchRef};
 
 pub use bindings::pilothouse::controller::types::{Cause, Rule};
 
-// Their types are part of this crate's interface.
+// Types of these crates are part of this crate's API.
 pub use {jiff, k8s_openapi, kube_core, serde_json};
 
-// The README's example compiles.
+// Compiles the README's example.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

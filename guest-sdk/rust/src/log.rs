@@ -1,4 +1,4 @@
-//! The plugin's log. The host adds plugin, watch, key and attempt to every line.
+//! The plugin's log. The host adds plugin, watch, key and attempt to every line. As with `tracing`, the macros need no context.
 //!
 //! ```
 //! # let (name, replicas) = ("web", 3);
@@ -12,8 +12,8 @@ pub use crate::bindings::pilothouse::controller::log::Level;
 use crate::bindings::pilothouse::controller::log::log as write_line;
 use crate::bindings::pilothouse::controller::types::Pair;
 
-/// Writes one line with fields. The macros read better. In a native test, where there is no host, the line goes to
-/// standard error.
+/// Writes one line with fields; the macros are more convenient. In a native test, where there is no host, the line goes to standard
+/// error.
 pub fn log(level: Level, message: &str, fields: &[(&str, &dyn Display)]) {
     if cfg!(not(target_family = "wasm")) {
         let fields: String = fields.iter().map(|(key, value)| format!(" {key}={value}")).collect();

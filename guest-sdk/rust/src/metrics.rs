@@ -1,21 +1,21 @@
-//! The plugin's own metrics, served by the host with the plugin's name as a label.
+//! The plugin's own metrics, which the host serves with the label `plugin`.
 //!
-//! Labels must have few values: a label per object makes a series per object.
+//! Use labels with few values: a label per object makes a series per object.
 
 use crate::bindings::pilothouse::controller::metrics as wit;
 use crate::bindings::pilothouse::controller::types::Pair;
 
-/// Adds to a counter.
+/// Adds to a counter. `add` must be finite and not negative.
 pub fn counter(name: &str, labels: &[(&str, &str)], add: f64) {
     wit::counter(name, &pairs(labels), add);
 }
 
-/// Sets a gauge.
+/// Sets a gauge. `value` must be finite.
 pub fn gauge(name: &str, labels: &[(&str, &str)], value: f64) {
     wit::gauge(name, &pairs(labels), value);
 }
 
-/// Observes a value in a histogram.
+/// Records one observation in a histogram. `value` must be finite; use seconds for durations.
 pub fn histogram(name: &str, labels: &[(&str, &str)], value: f64) {
     wit::histogram(name, &pairs(labels), value);
 }

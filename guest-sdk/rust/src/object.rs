@@ -1,3 +1,5 @@
+//! Objects as handles.
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,23 +10,23 @@ use serde::de::DeserializeOwned;
 use crate::bindings::pilothouse::controller::objects as wit;
 use crate::{DecodeError, ObjectKey, Resource};
 
-/// One state of one object, held by the host: immutable, so what you read never changes while you hold it.
+/// A handle to one immutable state of an object that the host holds: what you read never changes while you hold the handle.
 ///
-/// Reading a field copies that field and nothing else. Cloning shares the handle, which closes with the last clone; a
-/// plugin that holds too many handles is stopped (the limit `handles`).
+/// Reading a field copies only that field. Clones share the handle, which is closed with the last clone. An instance that holds more
+/// handles than the limit `handles` allows is stopped.
 #[derive(Clone)]
 pub struct Object(Rc<wit::Object>);
 
-/// A controlling owner: `metadata.ownerReferences` with `controller: true`.
+/// The controlling owner of an object: the entry of `metadata.ownerReferences` with `controller: true`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// As in a manifest: `apps/v1`.
+    /// The API version, spelled as in a manifest: `apps/v1`.
     pub api_version: String,
-    /// As in a manifest: `Deployment`.
+    /// The kind, spelled as in a manifest: `Deployment`.
     pub kind: String,
-    /// The owner's name; it lives in the same namespace, or in none.
+    /// The owner's name. The owner is in the same namespace, or cluster-scoped.
     pub name: String,
-    /// Tells it from another object that had the name before.
+    /// The owner's UID, which distinguishes it from earlier and later objects of the same name.
     pub uid: String,
 }
 
@@ -37,37 +39,37 @@ impl Object {
         &self.0
     }
 
-    /// Its namespace and name.
+    /// The object's namespace and name.
     #[must_use]
     pub fn key(&self) -> ObjectKey {
         self.0.key()
     }
 
-    /// As in a manifest: `apps/v1`.
+    /// The API version, spelled as in a manifest: `apps/v1`.
     #[must_use]
     pub fn api_version(&self) -> String {
         self.0.api_version()
     }
 
-    /// As in a manifest: `Deployment`.
+    /// The kind, spelled as in a manifest: `Deployment`.
     #[must_use]
     pub fn kind(&self) -> String {
         self.0.kind()
     }
 
-    /// `metadata.uid`; empty for an object that has none.
+    /// `metadata.uid`; empty when it is missing.
     #[must_use]
     pub fn uid(&self) -> String {
         self.0.uid()
     }
 
-    /// `metadata.resourceVersion`: opaque.
+    /// `metadata.resourceVersion`, an opaque string.
     #[must_use]
     pub fn resource_version(&self) -> String {
         self.0.resource_version()
     }
 
-    /// `metadata.generation`; 0 for an object that has none.
+    /// `metadata.generation`; 0 when it is missing.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.0.generation()
@@ -79,49 +81,49 @@ impl Object {
         self.0.labels().into_iter().map(|pair| (pair.key, pair.value)).collect()
     }
 
-    /// One label.
+    /// The value of one label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<String> {
         self.0.label(key)
     }
 
-    /// One annotation.
+    /// The value of one annotation.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<String> {
         self.0.annotation(key)
     }
 
-    /// Deletion was asked for, and finalizers hold the object.
+    /// Returns whether deletion was requested while finalizers keep the object.
     #[must_use]
     pub fn is_being_deleted(&self) -> bool {
         self.0.deletion_timestamp().is_some()
     }
 
-    /// The owner that controls it.
+    /// The owner that controls the object.
     #[must_use]
     pub fn controller(&self) -> Option<Owner> {
         let wit::Owner { api_version, kind, name, uid } = self.0.controller()?;
         Some(Owner { api_version, kind, name, uid })
     }
 
-    /// The value at an RFC 6901 pointer (`/spec/replicas`), read as `T`; `None` when nothing is there.
+    /// Returns the value at a JSON pointer (RFC 6901), such as `/spec/replicas`, read as `T`; `None` when nothing is at the pointer.
     ///
     /// # Errors
-    /// When something of another type is there.
+    /// When the value cannot be read as `T`.
     pub fn field<T: DeserializeOwned>(&self, pointer: &str) -> Result<Option<T>, DecodeError> {
         let Some(json) = self.0.field(pointer) else { return Ok(None) };
         let what = || format!("{pointer} of {self}");
         decode(&json, what).map(Some)
     }
 
-    /// The text at an RFC 6901 pointer: a string without quotes, any other value as JSON; `None` when nothing is
-    /// there.
+    /// Returns the value at a JSON pointer (RFC 6901) as text: a string without quotes, any other value as JSON; `None` when nothing is
+    /// at the pointer.
     #[must_use]
     pub fn text(&self, pointer: &str) -> Option<String> {
         self.0.text(pointer)
     }
 
-    /// [`field`](Self::field) at several pointers (at most 64), in one call in place of many.
+    /// Returns the values at several JSON pointers (at most 64) in one call. See [`field`](Self::field).
     ///
     /// ```no_run
     /// # fn read(foo: &pilothouse_sdk::Object) -> Result<(), pilothouse_sdk::DecodeError> {
@@ -131,7 +133,7 @@ impl Object {
     /// ```
     ///
     /// # Errors
-    /// When something of another type is at one of them.
+    /// When one of the values cannot be read as `T`.
     pub fn fields<T: DeserializeOwned, const N: usize>(
         &self,
         pointers: [&str; N],
@@ -143,42 +145,42 @@ impl Object {
         read.collect::<Result<Vec<_>, _>>().map(in_order)
     }
 
-    /// [`text`](Self::text) at several pointers (at most 64), in one call in place of many:
+    /// Returns the texts at several JSON pointers (at most 64) in one call; see [`text`](Self::text):
     /// `let [node, phase] = pod.texts(["/spec/nodeName", "/status/phase"]);`
     #[must_use]
     pub fn texts<const N: usize>(&self, pointers: [&str; N]) -> [Option<String>; N] {
         with_owned(pointers, |pointers| in_order(self.0.texts(pointers)))
     }
 
-    /// The whole object as JSON. Copies it all: prefer [`field`](Self::field) for a few values.
+    /// Returns the whole object as JSON. Copies all of it; to read a few values, prefer [`field`](Self::field).
     #[must_use]
     pub fn json(&self) -> String {
         self.0.json()
     }
 
-    /// The whole object as a Rust type.
+    /// Returns the whole object as a Rust type.
     ///
     /// # Errors
-    /// When it is of another kind or shape.
+    /// When the object cannot be read as `K`.
     pub fn parse<K: Resource>(&self) -> Result<K, DecodeError> {
         decode(&self.0.json(), || self.to_string())
     }
 
-    /// The whole object as a tree.
+    /// Returns the whole object as a JSON tree.
     ///
     /// # Errors
-    /// When the host's JSON does not parse, which would be a fault of the host.
+    /// When the host's JSON does not parse, which would be a bug of the host.
     pub fn value(&self) -> Result<serde_json::Value, DecodeError> {
         decode(&self.0.json(), || self.to_string())
     }
 }
 
 thread_local! {
-    /// The pointers of the last call for several values: mostly the next one asks for the same, and then nothing is copied.
+    /// The pointers of the last call for several values. Usually the next call has the same ones, and then they are not copied again.
     static POINTERS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The bindings take owned texts.
+/// Calls with owned strings, which the bindings require.
 fn with_owned<T, const N: usize>(pointers: [&str; N], call: impl FnOnce(&[String]) -> T) -> T {
     POINTERS.with_borrow_mut(|owned| {
         owned.resize_with(pointers.len().max(owned.len()), String::new);
@@ -191,13 +193,13 @@ fn with_owned<T, const N: usize>(pointers: [&str; N], call: impl FnOnce(&[String
     })
 }
 
-/// The host answers one value for each pointer.
+/// Converts the host's answer, which has one value per pointer, to an array.
 fn in_order<T, const N: usize>(values: Vec<T>) -> [T; N] {
-    let given = values.len();
-    values.try_into().unwrap_or_else(|_| panic!("the host answered {given} values for {N} pointers"))
+    let count = values.len();
+    values.try_into().unwrap_or_else(|_| panic!("the host answered {count} values for {N} pointers"))
 }
 
-/// Parses JSON text, naming what it was on failure.
+/// Parses JSON; `what` names the text in the error.
 pub(crate) fn decode<T: DeserializeOwned>(
     json: &str,
     what: impl FnOnce() -> String,

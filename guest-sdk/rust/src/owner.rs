@@ -1,15 +1,15 @@
-//! Owner references: who created an object, and whose deletion deletes it.
+//! Owner references, by which the garbage collector deletes an object after its owner.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use thiserror::Error;
 
 use crate::Resource;
 
-/// A controlling reference to `owner`, for `metadata.ownerReferences` of what it creates. The garbage collector deletes
-/// the object after its owner, and, with foreground deletion, the owner waits for it.
+/// Returns a controlling reference to `owner`, for `metadata.ownerReferences` of an object that the owner creates. The garbage
+/// collector deletes the object after its owner; with foreground deletion the owner waits for the object (`blockOwnerDeletion`).
 ///
 /// # Panics
-/// When `owner` was never stored by the server: without name and UID nothing can refer to it.
+/// When `owner` has no name or UID, because it was never stored by the server.
 #[must_use]
 pub fn controller_owner_ref<K: Resource>(owner: &K) -> OwnerReference {
     let Some(reference) = owner.controller_owner_ref(&()) else {
@@ -18,20 +18,21 @@ pub fn controller_owner_ref<K: Resource>(owner: &K) -> OwnerReference {
     OwnerReference { block_owner_deletion: Some(true), ..reference }
 }
 
-/// The reference to the object that controls this one.
+/// Returns the reference to the object's controlling owner.
 #[must_use]
 pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references.as_deref().unwrap_or_default().iter().find(|owner| owner.controller == Some(true))
 }
 
-/// Whether `owner` controls `object`: by UID, since an owner that was deleted and made again owns nothing yet.
+/// Returns whether `owner` controls `object`. Compares UIDs, because an owner that was deleted and recreated does not own the
+/// objects of its predecessor.
 #[must_use]
 pub fn is_controlled_by<K: Resource, O: Resource>(object: &K, owner: &O) -> bool {
     let uid = owner.meta().uid.as_deref();
     uid.is_some() && controller_of(object.meta()).map(|controller| controller.uid.as_str()) == uid
 }
 
-/// Another object controls this one already.
+/// The error that another object already controls the object.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{object} is already controlled by {kind} {name}")]
 pub struct AlreadyControlled {
@@ -43,11 +44,11 @@ pub struct AlreadyControlled {
     pub name: String,
 }
 
-/// Makes `owner` the controller of `object`, as controller-runtime's `SetControllerReference` does. Setting it again
-/// brings the reference up to date.
+/// Makes `owner` the controller of `object`, as controller-runtime's `SetControllerReference` does. An existing reference to the same
+/// owner is updated.
 ///
 /// # Errors
-/// When another object controls it: two controllers would fight.
+/// When another object already controls it: two controllers would fight over it.
 ///
 /// # Panics
 /// As [`controller_owner_ref`].
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_names_kind_name_and_uid_and_controls() {
+    fn a_controller_reference_has_kind_name_uid_and_controller() {
         assert_eq!(
             controller_owner_ref(&mk_deployment("web", "u1")),
             OwnerReference {
@@ -95,12 +96,12 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "Deployment without name and UID")]
-    fn an_owner_that_was_never_stored_is_a_programming_error() {
+    fn a_reference_to_an_owner_that_was_never_stored_panics() {
         let _ = controller_owner_ref(&Deployment::default());
     }
 
     #[test]
-    fn control_goes_by_uid_not_by_name() {
+    fn control_is_determined_by_uid_not_by_name() {
         let mut set = ReplicaSet::default();
         set_controller(&mut set, &mk_deployment("web", "u1")).unwrap();
         assert!(is_controlled_by(&set, &mk_deployment("web", "u1")));
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_has_one_controller() {
+    fn a_second_controller_is_rejected() {
         let mut set = ReplicaSet::default();
         set.metadata.name = Some("web-1".into());
         set_controller(&mut set, &mk_deployment("web", "u1")).unwrap();

@@ -1,12 +1,14 @@
+//! Logging of panics.
+
 use std::panic::PanicHookInfo;
 use std::sync::Once;
 
-/// Makes a panic reach the host's log with file and line, before the trap that ends the instance: the target has no
+/// Installs a panic hook that writes message and location to the host's log, before the trap that ends the instance. The target has no
 /// standard error.
 pub(crate) fn install_hook() {
     static INSTALLED: Once = Once::new();
     if cfg!(not(target_family = "wasm")) {
-        return; // In a native test the usual hook prints, and there is no host to log to.
+        return; // In a native test there is no host to log to, and the default hook prints.
     }
     INSTALLED.call_once(|| {
         std::panic::set_hook(Box::new(|panic| {
@@ -29,21 +31,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_described_with_its_place() {
-        static SEEN: Mutex<Option<(String, String)>> = Mutex::new(None);
-        // Other tests panic on threads of their own at the same time.
+    fn a_panic_is_described_with_its_location() {
+        static DESCRIBED: Mutex<Option<(String, String)>> = Mutex::new(None);
+        // Other tests may panic on their threads at the same time.
         let this_thread = std::thread::current().id();
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             if std::thread::current().id() == this_thread {
-                *SEEN.lock().unwrap() = Some(describe(panic));
+                *DESCRIBED.lock().unwrap() = Some(describe(panic));
             }
         }));
         let line = line!() + 1;
         let result = std::panic::catch_unwind(|| panic!("no {}", "image"));
         std::panic::set_hook(before);
         assert!(result.is_err());
-        let (message, location) = SEEN.lock().unwrap().take().unwrap();
+        let (message, location) = DESCRIBED.lock().unwrap().take().unwrap();
         assert_eq!(message, "no image");
         assert!(location.contains(&format!("panic.rs:{line}:")), "{location}");
     }

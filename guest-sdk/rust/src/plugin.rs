@@ -1,10 +1,12 @@
+//! The plugin's descriptor and its configuration.
+
 use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::{DecodeError, Error, Resource, Watch};
+use crate::{DecodeError, Error, Resource, Watch, WatchRef};
 
-/// What a plugin watches, indexes and writes: the document that the host reads once per load.
+/// The plugin's descriptor: what it watches, indexes and writes. The host reads it once per load.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plugin {
@@ -35,7 +37,7 @@ struct Header {
 }
 
 impl Plugin {
-    /// A plugin; the name should be that of its .wasm file.
+    /// A descriptor without watches. `name` should be the name of the .wasm file.
     #[must_use]
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self {
@@ -52,7 +54,7 @@ impl Plugin {
         }
     }
 
-    /// One sentence for `pilothouse status`.
+    /// Sets a one-sentence summary, which `pilothouse status` shows.
     #[must_use]
     pub fn summary(mut self, summary: impl Into<String>) -> Self {
         self.summary = summary.into();
@@ -66,15 +68,30 @@ impl Plugin {
         self
     }
 
-    /// Adds a kind of write. What is not listed here, or not granted by the operator, is refused by the host.
+    /// Adds a watch of objects that the plugin's main objects own: a change queues the controlling owner, an object of the most recently
+    /// added target watch. `Plugin::owns` corresponds to `Controller::owns` of kube-rs and `Owns` of controller-runtime; it is short for
+    /// `.watch(Watch::of(DEPLOYMENTS).triggers_owner(FOOS))`.
+    ///
+    /// # Panics
+    /// When no target watch was added before (one with [`triggers_itself`](Watch::triggers_itself)).
+    #[must_use]
+    pub fn owns<K: Resource>(self, watch: WatchRef<K>) -> Self {
+        let Some(owner) = self.watches.iter().rev().find(|watch| watch.is_target()) else {
+            panic!("owns({watch}) needs an owner: add a watch with triggers_itself() before");
+        };
+        let owner = owner.name().to_owned();
+        self.watch(Watch::of(watch).triggers_owner(owner))
+    }
+
+    /// Adds a rule for writes. The host rejects writes that no rule covers, or that the operator does not grant.
     #[must_use]
     pub fn writes(mut self, rule: WriteRule) -> Self {
         self.writes.push(rule);
         self
     }
 
-    /// Adds a host to which the plugin sends HTTP requests by `wasi:http`: `api.example.com`, `*.example.com`, `http://10.0.0.7:8080`. Only
-    /// what the operator grants, too, is reached.
+    /// Adds a host to which the plugin sends HTTP requests with `wasi:http`: `api.example.com`, `*.example.com`, `http://10.0.0.7:8080`.
+    /// The operator must grant the host too.
     #[must_use]
     pub fn http(mut self, host: impl Into<String>) -> Self {
         self.http.push(host.into());
@@ -88,14 +105,14 @@ impl Plugin {
         self
     }
 
-    /// Puts everything on one instance with one worker, so that memory is shared between calls.
+    /// Runs all calls on a single instance with one worker, so that they share memory.
     #[must_use]
     pub fn stateful(mut self) -> Self {
         self.stateful = true;
         self
     }
 
-    /// Wishes for limits; the operator decides.
+    /// Requests limits other than the defaults; the operator's sidecar takes precedence.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -103,8 +120,8 @@ impl Plugin {
     }
 }
 
-/// A manifest, or why it could not be made: told when the whole document is written, so that the builder stays free of
-/// results.
+/// A manifest, or why it could not be serialized. The error is reported when the whole descriptor is serialized, so that the builder's
+/// methods need not return a `Result`.
 #[derive(Clone, Debug)]
 struct Manifest(Result<Value, String>);
 
@@ -117,7 +134,39 @@ impl Serialize for Manifest {
     }
 }
 
-/// Writes that a plugin will make: an RBAC PolicyRule, with namespaces.
+/// A verb of a request to the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Verb {
+    /// Read one object.
+    Get,
+    /// Read objects page by page.
+    List,
+    /// Create an object, or post to a subresource.
+    Create,
+    /// Replace an object.
+    Update,
+    /// Patch an object; also server-side apply.
+    Patch,
+    /// Delete an object.
+    Delete,
+}
+
+impl AsRef<str> for Verb {
+    /// The name in an RBAC rule, such as `create`.
+    fn as_ref(&self) -> &str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// A rule for requests that a plugin sends, with the fields of an RBAC PolicyRule plus namespaces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WriteRule {
@@ -129,30 +178,32 @@ pub struct WriteRule {
 }
 
 impl WriteRule {
-    /// These verbs (`create`, `update`, `patch`, `delete`, `get`, `list`) on a kind.
+    /// Allows these verbs on a kind: `WriteRule::of::<Deployment>(&[Verb::Create, Verb::Update])`. The names of verbs as strings are
+    /// accepted too, but misspelt ones are found only when the host loads the plugin.
     #[must_use]
-    pub fn of<K: Resource>(verbs: &[&str]) -> Self {
+    pub fn of<K: Resource>(verbs: &[impl AsRef<str>]) -> Self {
         Self::untyped(&K::group(&()), &K::plural(&()), verbs)
     }
 
-    /// `update` and `patch` on the status of a kind.
+    /// Allows `update` and `patch` on the status of a kind.
     #[must_use]
     pub fn status_of<K: Resource>() -> Self {
-        Self::untyped(&K::group(&()), &format!("{}/status", K::plural(&())), &["update", "patch"])
+        Self::untyped(&K::group(&()), &format!("{}/status", K::plural(&())), &[Verb::Update, Verb::Patch])
     }
 
-    /// The same by names: a group ("" for core), a resource in URLs (`deployments`, `deployments/scale`), verbs.
+    /// Allows these verbs on a resource by its names: the API group ("" for the core group), and the plural name in URLs, with a
+    /// subresource if any (`deployments`, `deployments/scale`).
     #[must_use]
-    pub fn untyped(group: &str, resource: &str, verbs: &[&str]) -> Self {
+    pub fn untyped(group: &str, resource: &str, verbs: &[impl AsRef<str>]) -> Self {
         Self {
             api_groups: vec![group.to_owned()],
             resources: vec![resource.to_owned()],
-            verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+            verbs: verbs.iter().map(|verb| verb.as_ref().to_owned()).collect(),
             namespaces: Vec::new(),
         }
     }
 
-    /// A subresource of the kind in its place: `status`, `scale`, `eviction`.
+    /// Applies the rule to a subresource instead of the object: `status`, `scale`, `eviction`.
     #[must_use]
     pub fn subresource(mut self, name: &str) -> Self {
         for resource in &mut self.resources {
@@ -161,7 +212,7 @@ impl WriteRule {
         self
     }
 
-    /// Only in these namespaces; without a call, in all.
+    /// Restricts the rule to these namespaces. The default is all namespaces.
     #[must_use]
     pub fn in_namespaces(mut self, namespaces: &[&str]) -> Self {
         self.namespaces = namespaces.iter().map(|namespace| (*namespace).to_owned()).collect();
@@ -169,7 +220,7 @@ impl WriteRule {
     }
 }
 
-/// Limits that a plugin wishes for. What is not set keeps the host's default.
+/// The limits that a plugin requests. A limit that is not set keeps the host's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {
@@ -184,34 +235,34 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Nothing but the host's defaults.
+    /// The host's defaults.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Memory of one instance, in MiB.
+    /// Sets the memory of one instance, in MiB.
     #[must_use]
     pub fn memory_mebibytes(mut self, mebibytes: u32) -> Self {
         self.memory = Some(format!("{mebibytes}Mi"));
         self
     }
 
-    /// How long one reconcile may take, its requests included.
+    /// Sets the time that one reconcile may take, including its requests.
     #[must_use]
     pub fn reconcile_timeout(mut self, timeout: std::time::Duration) -> Self {
         self.reconcile_timeout = Some(crate::watch::duration_text(timeout));
         self
     }
 
-    /// How long one call of `observe` may take.
+    /// Sets the time that one call of `observe` may take.
     #[must_use]
     pub fn observe_timeout(mut self, timeout: std::time::Duration) -> Self {
         self.observe_timeout = Some(crate::watch::duration_text(timeout));
         self
     }
 
-    /// How many object handles one instance may hold.
+    /// Sets the number of object handles that one instance may hold.
     #[must_use]
     pub fn handles(mut self, handles: u32) -> Self {
         self.handles = Some(handles);
@@ -228,16 +279,16 @@ impl Limits {
 pub struct Config(Value);
 
 impl Config {
-    /// Reads the JSON document that the host gives.
+    /// Parses the JSON document that the host passes.
     pub(crate) fn parse(json: &str) -> Result<Self, Error> {
         let value = crate::object::decode(json, || "config".to_owned())?;
         Ok(Self(value))
     }
 
-    /// One entry at the top; `None` when it is absent or null.
+    /// Returns one top-level entry; `None` when it is missing or null.
     ///
     /// # Errors
-    /// When it is of another type.
+    /// When the entry cannot be read as `T`.
     pub fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, DecodeError> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
@@ -245,10 +296,10 @@ impl Config {
         }
     }
 
-    /// All of it.
+    /// Returns the whole configuration.
     ///
     /// # Errors
-    /// When it is of another shape.
+    /// When the configuration cannot be read as `T`.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
         read(&self.0, "config".to_owned())
     }
@@ -269,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_smallest_plugin_has_only_what_was_said() {
+    fn the_smallest_descriptor_has_no_optional_fields() {
         let plugin = Plugin::new("tiny", "0.1.0").watch(Watch::of::<ConfigMap>("configmaps"));
         assert_eq!(
             serde_json::to_value(plugin).unwrap(),
@@ -284,15 +335,15 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_can_be_said_is_written() {
+    fn every_option_is_serialized() {
         let limits = Limits::new()
             .memory_mebibytes(32)
             .reconcile_timeout(Duration::from_secs(10))
             .observe_timeout(Duration::from_millis(1500))
             .handles(500);
         let plugin = Plugin::new("full", "1.2.3")
-            .summary("Says all")
-            .writes(WriteRule::of::<Deployment>(&["create", "patch"]).in_namespaces(&["default"]))
+            .summary("Sets every option")
+            .writes(WriteRule::of::<Deployment>(&[Verb::Create, Verb::Patch]).in_namespaces(&["default"]))
             .writes(WriteRule::status_of::<Deployment>())
             .writes(WriteRule::untyped("", "pods/eviction", &["create"]))
             .http("api.example.com")
@@ -306,7 +357,7 @@ mod tests {
                 "kind": "Plugin",
                 "name": "full",
                 "version": "1.2.3",
-                "summary": "Says all",
+                "summary": "Sets every option",
                 "watches": [],
                 "writes": [
                     {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create", "patch"], "namespaces": ["default"]},
@@ -322,14 +373,31 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_that_is_no_json_refuses_the_document() {
+    fn a_manifest_that_cannot_be_serialized_fails_the_descriptor() {
         let not_json = std::collections::BTreeMap::from([((1, 2), 3)]);
         let error = serde_json::to_string(&Plugin::new("bad", "1").crd(not_json)).unwrap_err();
         assert!(error.to_string().contains("key must be a string"), "{error}");
     }
 
     #[test]
-    fn config_entries_are_read_by_type_and_null_is_absent() {
+    fn an_owned_watch_queues_the_owner_in_the_last_target_watch() {
+        const MAPS: WatchRef<ConfigMap> = WatchRef::new("maps");
+        const DEPLOYMENTS: WatchRef<Deployment> = WatchRef::new("deployments");
+        let plugin = Plugin::new("owner", "1").watch(Watch::of(MAPS).triggers_itself()).owns(DEPLOYMENTS);
+        let watches = serde_json::to_value(plugin).unwrap()["watches"].clone();
+        assert_eq!(watches[1]["name"], json!("deployments"));
+        assert_eq!(watches[1]["trigger"], json!({"owner": {"watch": "maps"}}));
+    }
+
+    #[test]
+    #[should_panic(expected = "owns(maps) needs an owner")]
+    fn an_owned_watch_without_a_target_watch_panics() {
+        const MAPS: WatchRef<ConfigMap> = WatchRef::new("maps");
+        let _ = Plugin::new("owner", "1").owns(MAPS);
+    }
+
+    #[test]
+    fn config_entries_are_typed_and_null_counts_as_missing() {
         let config = Config::parse(r#"{"replicas": 3, "image": null}"#).unwrap();
         assert_eq!(config.get::<u32>("replicas").unwrap(), Some(3));
         assert_eq!(config.get::<String>("image").unwrap(), None);

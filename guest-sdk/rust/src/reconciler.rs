@@ -1,37 +1,38 @@
+//! The trait of plugins that reconcile objects.
+
 use std::fmt;
 use std::time::Duration;
 
 pub use crate::bindings::pilothouse::controller::types::{Reason, Request};
 use crate::{Context, Describe, Error};
 
-/// A plugin that is given one object at a time to bring to its desired state.
+/// A plugin that brings one object at a time to its desired state.
 ///
-/// The host makes one value per instance of the plugin with [`Default`], the first time that it is called, and keeps it
-/// as long as the instance lives. Any instance may be thrown away between two calls, so the value may cache but must
-/// not hold what cannot be read again.
+/// Each instance of the plugin has one value, created with [`Default`] at the first call. The host may discard an instance between two
+/// calls, so the value may cache, but must not hold what cannot be read again.
 pub trait Reconciler: Describe + Default + 'static {
-    /// Brings the object named by `request` to its desired state.
+    /// Brings the object of `request` to its desired state.
     ///
-    /// It is level-triggered: the reasons inform, the decision comes from what the cache holds now. The object may be
-    /// gone. Never called for one object twice at a time.
+    /// The call is level-triggered: decide from what the cache holds now; the reasons in `request` are informational. The object may
+    /// have been deleted. An object is never reconciled by two calls at the same time.
     ///
     /// # Errors
-    /// [`Error::retry`] (also by `?`) tries again with backoff; [`Error::terminal`] waits for a change of the object.
-    /// A panic is logged with its place and counts as a retry.
+    /// After [`Error::retry`] (also by `?`) the host retries with backoff; after [`Error::terminal`] it waits for a change of the object.
+    /// A panic is logged with its location and counts as a retry.
     fn reconcile(&self, ctx: &Context<'_>, request: &Request) -> Result<Outcome, Error>;
 }
 
-/// What a reconcile that succeeded wants next.
+/// What a successful reconcile asks for next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing until something changes.
+    /// Nothing, until a change queues the object again.
     Done,
-    /// The same object again after this time, or earlier if something changes. At most about 24 days.
+    /// Reconcile the object again after this time (at most about 24 days), or earlier if a change queues it.
     RequeueAfter(Duration),
 }
 
 impl fmt::Display for Reason {
-    /// As in the contract: `created`.
+    /// The name in the contract, such as `created`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Created => "created",
@@ -46,13 +47,14 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The longest delay that the contract knows: 2³¹ − 1 milliseconds.
-const LONGEST_DELAY: u32 = i32::MAX.unsigned_abs();
+/// The longest delay of the contract: 2³¹ − 1 milliseconds.
+const MAX_DELAY_MS: u32 = i32::MAX.unsigned_abs();
 
-/// A delay in the contract's unit: never shorter than asked for, and never 0 for one that is not.
+/// Converts a delay to milliseconds, rounding up, so that a non-zero delay never becomes 0. Delays above the maximum become the
+/// maximum.
 pub(crate) fn milliseconds(delay: Duration) -> u32 {
     let rounded_up = delay.as_nanos().div_ceil(1_000_000);
-    u32::try_from(rounded_up).unwrap_or(LONGEST_DELAY).min(LONGEST_DELAY)
+    u32::try_from(rounded_up).unwrap_or(MAX_DELAY_MS).min(MAX_DELAY_MS)
 }
 
 #[cfg(test)]

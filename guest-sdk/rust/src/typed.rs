@@ -1,3 +1,5 @@
+//! The traits of the types that objects are read as.
+
 use std::fmt::Debug;
 
 use serde::Serialize;
@@ -5,8 +7,8 @@ use serde::de::DeserializeOwned;
 
 use crate::{DecodeError, Object};
 
-/// A Rust type for one kind of object: every type of `k8s_openapi` that has metadata, and every type that
-/// `kube::CustomResource` derives. Never implemented by hand.
+/// A Rust type for one kind of object. Implemented for every type of `k8s_openapi` that has metadata, and for every type that
+/// `kube::CustomResource` derives.
 pub trait Resource:
     kube_core::Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug + 'static
 {
@@ -17,19 +19,19 @@ impl<K> Resource for K where
 {
 }
 
-/// What a cached object can be read as: [`Object`] (a handle, nothing is copied) or any [`Resource`] (parsed whole).
+/// A type that a cached object can be read as: [`Object`] (a handle; copies nothing) or any [`Resource`] (parses the whole object).
 pub trait FromObject: Sized {
-    /// Whether reading takes the whole object out of the host.
+    /// Whether reading copies the whole object out of the host.
     #[doc(hidden)]
     const PARSES: bool;
 
-    /// Reads it.
+    /// Reads the object.
     ///
     /// # Errors
-    /// When the object is of another shape than the type.
+    /// When the object cannot be read as this type.
     fn from_object(object: &Object) -> Result<Self, DecodeError>;
 
-    /// `from_object` for callers that give the handle away.
+    /// Like `from_object`, for callers that own the handle.
     #[doc(hidden)]
     fn from_owned(object: Object) -> Result<Self, DecodeError> {
         Self::from_object(&object)

@@ -1,14 +1,17 @@
+//! Declaring watches: which objects the host caches, and which work their changes queue.
+
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::reconciler::milliseconds;
-use crate::{ObjectType, Resource};
+use crate::{ObjectType, Resource, WatchName};
 
-/// One kind of object to watch, and which work its changes start.
+/// A kind of object to watch, and the work that its changes queue.
 ///
-/// Without one of the `triggers_…` methods it is only cached. Work always names an object of a *target* watch, one with
-/// [`triggers_itself`](Self::triggers_itself).
+/// Without one of the `triggers_…` methods the objects are only cached. Work always is for an object of a *target watch*, that is, a
+/// watch with [`triggers_itself`](Self::triggers_itself). Arguments named `watch` are a [`WatchRef`](crate::WatchRef) or a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Watch {
@@ -45,11 +48,11 @@ struct Type {
     kind: String,
 }
 
-/// How much of each object is held.
+/// How much of each object the host caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Projection {
-    /// All of it.
+    /// The whole object.
     Full,
     /// `apiVersion`, `kind` and `metadata`.
     Metadata,
@@ -82,7 +85,7 @@ enum Trigger {
     },
 }
 
-/// A way to find objects by a value: `cache.by_index(name, value)`.
+/// An index over the objects of a watch, for lookups by `cache.by_index(name, value)`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Index {
@@ -102,31 +105,31 @@ enum IndexSource {
 }
 
 impl Index {
-    /// By the value of a label.
+    /// Indexes objects by the value of a label.
     #[must_use]
     pub fn by_label(name: impl Into<String>, key: impl Into<String>) -> Self {
         Self { name: name.into(), source: IndexSource::Label(key.into()) }
     }
 
-    /// By the value of an annotation.
+    /// Indexes objects by the value of an annotation.
     #[must_use]
     pub fn by_annotation(name: impl Into<String>, key: impl Into<String>) -> Self {
         Self { name: name.into(), source: IndexSource::Annotation(key.into()) }
     }
 
-    /// By a field, in JSONPath: `{.spec.containers[*].image}`. Several values index the object under each.
+    /// Indexes objects by a field, given as JSONPath: `{.spec.containers[*].image}`. An object with several values is listed under each.
     #[must_use]
     pub fn by_field(name: impl Into<String>, path: impl Into<String>) -> Self {
         Self { name: name.into(), source: IndexSource::Field(path.into()) }
     }
 
-    /// By the UIDs of the owners.
+    /// Indexes objects by the UIDs of their owners.
     #[must_use]
     pub fn by_owner(name: impl Into<String>) -> Self {
         Self { name: name.into(), source: IndexSource::Owner(true) }
     }
 
-    /// By the values that the plugin computes: it is an [`Indexer`](crate::Indexer).
+    /// Indexes objects by values that the plugin computes as an [`Indexer`](crate::Indexer).
     #[must_use]
     pub fn computed(name: impl Into<String>) -> Self {
         Self { name: name.into(), source: IndexSource::Computed(true) }
@@ -134,13 +137,15 @@ impl Index {
 }
 
 impl Watch {
-    /// Watches a kind by its Rust type, in all namespaces.
+    /// Watches a kind by its Rust type, in all namespaces: `Watch::of(FOOS)` with a [`WatchRef`](crate::WatchRef), or
+    /// `Watch::of::<Foo>(name)`.
     #[must_use]
-    pub fn of<K: Resource>(name: impl Into<String>) -> Self {
+    pub fn of<'n, K: Resource>(watch: impl WatchName<'n, K>) -> Self {
+        let name: Cow<'n, str> = watch.into();
         Self::untyped(name, ObjectType::of::<K>())
     }
 
-    /// Watches a kind by its names; the host finds its URL by discovery.
+    /// Watches a kind by its names, in all namespaces; the host finds its URL by discovery.
     #[must_use]
     pub fn untyped(name: impl Into<String>, object_type: ObjectType) -> Self {
         let ObjectType { api_version, kind } = object_type;
@@ -160,49 +165,58 @@ impl Watch {
         }
     }
 
-    /// The plural name in URLs, where several resources have the kind; else the host finds it by discovery.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns whether this is a target watch, whose changes queue the changed object itself.
+    pub(crate) fn is_target(&self) -> bool {
+        self.trigger == Some(Trigger::Itself)
+    }
+
+    /// Sets the plural name in URLs, which is needed where several resources have the kind. By default the host finds it by discovery.
     #[must_use]
     pub fn resource(mut self, plural: impl Into<String>) -> Self {
         self.resource = Some(plural.into());
         self
     }
 
-    /// Only these namespaces.
+    /// Restricts the watch to these namespaces.
     #[must_use]
     pub fn namespaces(mut self, namespaces: &[&str]) -> Self {
         self.namespaces = namespaces.iter().map(|namespace| (*namespace).to_owned()).collect();
         self
     }
 
-    /// Only objects with these labels, in kubectl's syntax.
+    /// Restricts the watch to objects that match a label selector in kubectl's syntax.
     #[must_use]
     pub fn label_selector(mut self, selector: impl Into<String>) -> Self {
         self.label_selector = Some(selector.into());
         self
     }
 
-    /// Only objects with these fields, in kubectl's syntax; which ones can be named is up to the server.
+    /// Restricts the watch to objects that match a field selector in kubectl's syntax. The server decides which fields it supports.
     #[must_use]
     pub fn field_selector(mut self, selector: impl Into<String>) -> Self {
         self.field_selector = Some(selector.into());
         self
     }
 
-    /// Holds only metadata.
+    /// Caches only `apiVersion`, `kind` and `metadata`.
     #[must_use]
     pub fn metadata_only(mut self) -> Self {
         self.projection = Some(Projection::Metadata);
         self
     }
 
-    /// A change queues the object itself: this is a target watch.
+    /// A change queues the object itself, which makes this a target watch.
     #[must_use]
     pub fn triggers_itself(mut self) -> Self {
         self.trigger = Some(Trigger::Itself);
         self
     }
 
-    /// A change queues the controlling owner, an object of the target watch `watch`.
+    /// A change queues the controlling owner, an object of the target watch `watch`. [`Plugin::owns`](crate::Plugin::owns) is shorter.
     #[must_use]
     pub fn triggers_owner(mut self, watch: impl Into<String>) -> Self {
         self.trigger = Some(Trigger::Owner { watch: watch.into() });
@@ -216,21 +230,21 @@ impl Watch {
         self
     }
 
-    /// A change queues the object of `watch` that the label's value names.
+    /// A change queues the object of `watch` that the label's value names, in the same namespace.
     #[must_use]
     pub fn triggers_label(mut self, key: impl Into<String>, watch: impl Into<String>) -> Self {
         self.trigger = Some(Trigger::Label { key: key.into(), watch: watch.into() });
         self
     }
 
-    /// A change queues the objects of `watch` that the field's value or values name, in the same namespace.
+    /// A change queues the objects of `watch` that the field's values name, in the same namespace. `path` is a JSONPath.
     #[must_use]
     pub fn triggers_field(mut self, path: impl Into<String>, watch: impl Into<String>) -> Self {
         self.trigger = Some(Trigger::Field { path: path.into(), namespace_path: None, watch: watch.into() });
         self
     }
 
-    /// As [`triggers_field`](Self::triggers_field), with the namespace in another field.
+    /// Like [`triggers_field`](Self::triggers_field), with the namespace in another field.
     #[must_use]
     pub fn triggers_namespaced_field(
         mut self,
@@ -243,15 +257,15 @@ impl Watch {
         self
     }
 
-    /// A change queues every object of `watch` that has this object's key as a value of `index`: a Secret, and the
-    /// Ingresses that use it.
+    /// A change queues every object of `watch` that has this object's key as a value of `index`: for a Secret, the Ingresses that use
+    /// it.
     #[must_use]
     pub fn triggers_index(mut self, watch: impl Into<String>, index: impl Into<String>) -> Self {
         self.trigger = Some(Trigger::Index { watch: watch.into(), index: index.into() });
         self
     }
 
-    /// Changes for which this CEL expression over `object`, `old` and `event` is false start no work:
+    /// Ignores changes for which this CEL expression over `object`, `old` and `event` is false:
     /// `generationChanged() || labelsChanged()`.
     #[must_use]
     pub fn predicate(mut self, cel: impl Into<String>) -> Self {
@@ -259,14 +273,14 @@ impl Watch {
         self
     }
 
-    /// Tells every change to the plugin's `observe`.
+    /// Delivers every change to the plugin's [`Observer`](crate::Observer).
     #[must_use]
     pub fn notify(mut self) -> Self {
         self.notify = true;
         self
     }
 
-    /// Starts the work of every object again after this time, changed or not.
+    /// Queues every object again at this interval, whether it changed or not. By default there is no resync.
     #[must_use]
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(milliseconds(period));
@@ -281,7 +295,7 @@ impl Watch {
     }
 }
 
-/// A duration as Kubernetes writes it (Go's `time.Duration`): `10s`, `1500ms`.
+/// Formats a duration as Kubernetes does (Go's `time.Duration`): `10s`, `1500ms`. Rounds up to milliseconds.
 pub(crate) fn duration_text(duration: Duration) -> String {
     if duration.subsec_nanos() == 0 {
         format!("{}s", duration.as_secs())
@@ -298,26 +312,26 @@ mod tests {
 
     use super::*;
 
-    fn written(watch: Watch) -> Value {
+    fn serialized(watch: Watch) -> Value {
         serde_json::to_value(watch).unwrap()
     }
 
     fn trigger(watch: Watch) -> Value {
-        written(watch)["trigger"].clone()
+        serialized(watch)["trigger"].clone()
     }
 
     #[test]
-    fn a_typed_watch_names_its_kind_and_a_resource_only_when_told() {
+    fn a_typed_watch_has_a_kind_and_only_on_request_a_resource() {
         assert_eq!(
-            written(Watch::of::<Deployment>("deployments")),
+            serialized(Watch::of::<Deployment>("deployments")),
             json!({"name": "deployments", "apiVersion": "apps/v1", "kind": "Deployment"})
         );
         let watch = Watch::untyped("scales", ObjectType::new("example.com/v1", "Scale")).resource("scales");
-        assert_eq!(written(watch)["resource"], json!("scales"));
+        assert_eq!(serialized(watch)["resource"], json!("scales"));
     }
 
     #[test]
-    fn a_watch_can_be_narrowed_in_every_way() {
+    fn every_restriction_of_a_watch_is_serialized() {
         let watch = Watch::untyped("pods", ObjectType::new("v1", "Pod"))
             .namespaces(&["default", "kube-system"])
             .label_selector("app=web")
@@ -327,7 +341,7 @@ mod tests {
             .notify()
             .resync(Duration::from_secs(600));
         assert_eq!(
-            written(watch),
+            serialized(watch),
             json!({
                 "name": "pods",
                 "apiVersion": "v1",
@@ -344,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn triggers_have_the_shapes_of_the_contract() {
+    fn triggers_are_serialized_as_in_the_schema() {
         let watch = || Watch::of::<Secret>("secrets");
         assert_eq!(trigger(watch()), Value::Null);
         assert_eq!(trigger(watch().triggers_itself()), json!("self"));
@@ -369,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn indexes_have_the_shapes_of_the_contract() {
+    fn indexes_are_serialized_as_in_the_schema() {
         let watch = Watch::of::<Pod>("pods")
             .index(Index::by_label("byApp", "app"))
             .index(Index::by_annotation("byTeam", "example.com/team"))
@@ -377,7 +391,7 @@ mod tests {
             .index(Index::by_owner("byOwner"))
             .index(Index::computed("byPhase"));
         assert_eq!(
-            written(watch)["indexes"],
+            serialized(watch)["indexes"],
             json!([
                 {"name": "byApp", "label": "app"},
                 {"name": "byTeam", "annotation": "example.com/team"},
@@ -389,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_written_as_kubernetes_does() {
+    fn durations_are_formatted_as_in_kubernetes() {
         assert_eq!(duration_text(Duration::from_secs(90)), "90s");
         assert_eq!(duration_text(Duration::from_millis(1500)), "1500ms");
         assert_eq!(duration_text(Duration::from_micros(1)), "1ms");

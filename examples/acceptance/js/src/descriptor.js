@@ -1,11 +1,11 @@
-/** What the plugin watches and writes; refused when the sidecar's config asks for it. */
+/** Returns the descriptor, or throws when the sidecar's config asks for it. */
 export function describe({ fail }) {
   if (fail !== undefined) throw new Error(fail);
   const verbs = ["get", "list", "create", "update", "patch", "delete"];
   return {
     name: "acceptance-js",
     version: "0.1.0",
-    summary: "Does what ConfigMaps tell it",
+    summary: "Performs the operations of ConfigMaps",
     watches: [
       { name: "scripts", apiVersion: "v1", kind: "ConfigMap", labelSelector: "test=acceptance", trigger: "self" },
       {

@@ -10,7 +10,7 @@ import {
   Unavailable,
 } from "@pilothouse/sdk";
 
-/** An error of the client as a result. Any other error is the reconcile's own. */
+/** Converts an error of the client to a value. Other errors are rethrown. */
 export function errorValue(error) {
   if (error instanceof NotFound) return "not-found";
   if (error instanceof AlreadyExists) return "already-exists";

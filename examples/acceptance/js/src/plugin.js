@@ -13,7 +13,7 @@ export default definePlugin({
     const { op, ...data } = script.field("/data");
     const operation = operations.get(op);
     if (operation === undefined) throw new Terminal(`no operation ${op}`);
-    // An argument that is absent is "".
+    // A missing argument is "".
     const args = { a: "", b: "", c: "", d: "", e: "", f: "", g: "", body: "", ...data };
     const result = (value) => log.info("result", { op, value });
     try {
@@ -24,16 +24,16 @@ export default definePlugin({
   },
 
   observe(_, notifications) {
-    for (const told of notifications) {
-      const after = told.field("/data/value");
+    for (const notification of notifications) {
+      const after = notification.field("/data/value");
       if (after === "trap") throw new Error("a trap in observe");
       log.info("observed", {
-        watch: told.watch,
-        key: told.key,
-        change: told.change,
-        initial: told.initial,
-        unknown: told.finalStateUnknown,
-        before: told.before()?.text("/data/value") ?? "-",
+        watch: notification.watch,
+        key: notification.key,
+        change: notification.change,
+        initial: notification.initial,
+        unknown: notification.finalStateUnknown,
+        before: notification.before()?.text("/data/value") ?? "-",
         after: JSON.stringify(after) ?? "-",
       });
     }

@@ -1,6 +1,6 @@
 //! Every query of the cache.
 
-use pilothouse_sdk::client::{self, Patch};
+use pilothouse_sdk::client::Patch;
 use pilothouse_sdk::{Context, Error, Object, ObjectKey, ObjectType, Query, Request, serde_json};
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(crate) fn json_length(ctx: &Context<'_>, script: &Script) -> Result<String, 
     Ok(object(ctx, script)?.map_or_else(|| "none".into(), |object| object.json().len().to_string()))
 }
 
-/// Every method of an object.
+/// Calls every method of an object.
 pub(crate) fn describe(ctx: &Context<'_>, script: &Script) -> Result<String, Error> {
     let Some(object) = object(ctx, script)? else { return Ok("none".into()) };
     let set = |text: String| if text.is_empty() { "" } else { "set" };
@@ -89,12 +89,12 @@ pub(crate) fn index_keys(ctx: &Context<'_>, script: &Script) -> String {
     joined(ctx.cache::<Object>(&script.text("a")).index_keys(&script.text("b"), &script.text("c")))
 }
 
-/// Writes an item, and reads it back within the same call.
+/// Writes an item and reads it within the same call.
 pub(crate) fn own_write(ctx: &Context<'_>, request: &Request, script: &Script) -> Result<String, Error> {
     let key = request.key.sibling(script.text("a"));
     let change = json!({"data": {"value": script.text("b")}});
-    client::untyped::patch(&ObjectType::new("v1", "ConfigMap"), &key, &Patch::Merge(&change), "")?;
-    let read = ctx.cache::<Object>(crate::ITEMS).get(&key)?;
+    ctx.client().untyped().patch(&ObjectType::new("v1", "ConfigMap"), &key, &Patch::Merge(&change), "")?;
+    let read = ctx.cache(crate::ITEMS.untyped()).get(&key)?;
     Ok(read.and_then(|item| item.text("/data/value")).unwrap_or_else(|| "none".into()))
 }
 

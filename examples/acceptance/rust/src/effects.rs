@@ -1,4 +1,4 @@
-//! What a plugin does beside writing objects.
+//! Queue, Events, metrics, log and finalizers.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use pilothouse_sdk::log::{Level, log};
@@ -49,15 +49,15 @@ pub(crate) fn line(script: &Script) -> Result<String, Error> {
     Ok("logged".into())
 }
 
-/// Holds the script by a finalizer while it lives.
+/// Adds a finalizer to the script, and removes it when the script is deleted.
 pub(crate) fn hold(ctx: &Context<'_>, request: &Request) -> Result<Outcome, Error> {
-    let Some(map) = ctx.cache::<ConfigMap>(crate::SCRIPTS).get(&request.key)? else {
+    let Some(map) = ctx.cache(crate::SCRIPTS).get(&request.key)? else {
         return Ok(Outcome::Done);
     };
     finalizer::run(&map, "acceptance.pilothouse.dev/cleanup", |phase| {
         match phase {
-            finalizer::Phase::Apply => crate::tell("finalizer", "held"),
-            finalizer::Phase::Cleanup => crate::tell("finalizer", "cleaned"),
+            finalizer::Phase::Apply => crate::log_result("finalizer", "held"),
+            finalizer::Phase::Cleanup => crate::log_result("finalizer", "cleaned"),
         }
         Ok(Outcome::Done)
     })

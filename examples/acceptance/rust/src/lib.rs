@@ -1,4 +1,4 @@
-//! The acceptance plugin in Rust. `../README.md` says what it does.
+//! The acceptance plugin in Rust. `../README.md` specifies it.
 
 mod cache;
 mod effects;
@@ -12,14 +12,16 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use pilothouse_sdk::log::{Level, log};
 use pilothouse_sdk::{
     Config, Context, Describe, Error, Index, Indexer, Notification, Object, Observer, Outcome, Plugin,
-    Reason, Reconciler, Request, Watch, WriteRule, serde_json,
+    Reason, Reconciler, Request, Verb, Watch, WatchRef, WriteRule, serde_json,
 };
 use script::Script;
 
-pub(crate) const SCRIPTS: &str = "scripts";
-pub(crate) const ITEMS: &str = "items";
+pub(crate) const SCRIPTS: WatchRef<ConfigMap> = WatchRef::new("scripts");
+pub(crate) const ITEMS: WatchRef<ConfigMap> = WatchRef::new("items");
+const NAMESPACES: WatchRef<Namespace> = WatchRef::new("namespaces");
+const DEPLOYMENTS: WatchRef<Deployment> = WatchRef::new("deployments");
 
-const ALL_VERBS: &[&str] = &["get", "list", "create", "update", "patch", "delete"];
+const ALL_VERBS: &[Verb] = &[Verb::Get, Verb::List, Verb::Create, Verb::Update, Verb::Patch, Verb::Delete];
 
 #[derive(Default)]
 struct Acceptance;
@@ -30,17 +32,17 @@ impl Describe for Acceptance {
             return Err(Error::terminal(text));
         }
         Ok(Plugin::new("acceptance-rust", env!("CARGO_PKG_VERSION"))
-            .summary("Does what ConfigMaps tell it")
-            .watch(Watch::of::<ConfigMap>(SCRIPTS).label_selector("test=acceptance").triggers_itself())
+            .summary("Performs the operations of ConfigMaps")
+            .watch(Watch::of(SCRIPTS).label_selector("test=acceptance").triggers_itself())
             .watch(
-                Watch::of::<ConfigMap>(ITEMS)
+                Watch::of(ITEMS)
                     .label_selector("test=acceptance-item")
                     .notify()
                     .index(Index::by_field("byGroup", "{.data.group}"))
                     .index(Index::computed("byWord")),
             )
-            .watch(Watch::of::<Namespace>("namespaces"))
-            .watch(Watch::of::<Deployment>("deployments").label_selector("test=acceptance-item"))
+            .watch(Watch::of(NAMESPACES))
+            .watch(Watch::of(DEPLOYMENTS).label_selector("test=acceptance-item"))
             .writes(WriteRule::of::<ConfigMap>(ALL_VERBS))
             .writes(WriteRule::of::<Deployment>(ALL_VERBS))
             .writes(WriteRule::of::<Deployment>(ALL_VERBS).subresource("status"))
@@ -63,19 +65,19 @@ impl Indexer for Acceptance {
 
 impl Observer for Acceptance {
     fn observe(&mut self, _: &Context<'_>, notifications: &[Notification<'_>]) -> Result<(), Error> {
-        for told in notifications {
-            let before = told.before::<Object>()?.and_then(|object| object.text("/data/value"));
-            let after = told.field::<serde_json::Value>("/data/value")?;
+        for notification in notifications {
+            let before = notification.before::<Object>()?.and_then(|object| object.text("/data/value"));
+            let after = notification.field::<serde_json::Value>("/data/value")?;
             assert_ne!(after.as_ref().and_then(serde_json::Value::as_str), Some("trap"));
             log(
                 Level::Info,
                 "observed",
                 &[
-                    ("watch", &told.watch()),
-                    ("key", told.key()),
-                    ("change", &told.change()),
-                    ("initial", &told.is_initial()),
-                    ("unknown", &told.is_final_state_unknown()),
+                    ("watch", &notification.watch()),
+                    ("key", notification.key()),
+                    ("change", &notification.change()),
+                    ("initial", &notification.is_initial()),
+                    ("unknown", &notification.is_final_state_unknown()),
                     ("before", &before.unwrap_or_else(|| "-".into())),
                     ("after", &after.map_or_else(|| "-".into(), |value| value.to_string())),
                 ],
@@ -87,7 +89,7 @@ impl Observer for Acceptance {
 
 impl Reconciler for Acceptance {
     fn reconcile(&self, ctx: &Context<'_>, request: &Request) -> Result<Outcome, Error> {
-        let Some(script) = ctx.cache::<Object>(SCRIPTS).get(&request.key)? else { return Ok(Outcome::Done) };
+        let Some(script) = ctx.cache(SCRIPTS.untyped()).get(&request.key)? else { return Ok(Outcome::Done) };
         let script = Script(script);
         let op = script.text("op");
         let outcome = match op.as_str() {
@@ -104,12 +106,12 @@ impl Reconciler for Acceptance {
             }
             _ => perform(ctx, request, &op, &script),
         };
-        tell(&op, &outcome?);
+        log_result(&op, &outcome?);
         Ok(Outcome::Done)
     }
 }
 
-/// An operation that ends, and its value.
+/// Performs an operation that ends, and returns its value.
 fn perform(ctx: &Context<'_>, request: &Request, op: &str, script: &Script) -> Result<String, Error> {
     match op {
         "info" => Ok(describe(request)),
@@ -128,13 +130,13 @@ fn perform(ctx: &Context<'_>, request: &Request, op: &str, script: &Script) -> R
         }
         "has-synced" => Ok(ctx.cache::<Object>(&script.text("a")).has_synced().to_string()),
         "own-write" => cache::own_write(ctx, request, script),
-        "client-get" => requests::get(script),
-        "client-list" => requests::list(script),
-        "create" => requests::create(script),
-        "update" => requests::update(script),
-        "patch" => requests::patch(script),
-        "delete" => requests::delete(script),
-        "denied" => requests::denied(request),
+        "client-get" => requests::get(ctx, script),
+        "client-list" => requests::list(ctx, script),
+        "create" => requests::create(ctx, script),
+        "update" => requests::update(ctx, script),
+        "patch" => requests::patch(ctx, script),
+        "delete" => requests::delete(ctx, script),
+        "denied" => requests::denied(ctx, request),
         "add" => Ok(effects::add(ctx, script)),
         "add-after" => effects::add_after(ctx, script),
         "event" => Ok(effects::event(ctx, script)),
@@ -144,7 +146,7 @@ fn perform(ctx: &Context<'_>, request: &Request, op: &str, script: &Script) -> R
     }
 }
 
-/// What no plugin should do.
+/// Performs an operation that faults.
 fn fault(ctx: &Context<'_>, request: &Request, op: &str, script: &Script) -> Result<String, Error> {
     match op {
         "loop" => loop {
@@ -158,7 +160,7 @@ fn fault(ctx: &Context<'_>, request: &Request, op: &str, script: &Script) -> Res
         }
         "unknown-watch" => {
             let _ = ctx.cache::<Object>("nonesuch").get(&request.key)?;
-            Ok("the host let an unknown watch pass".into())
+            Ok("the host accepted an unknown watch".into())
         }
         _ => panic!("{}", script.text("a")),
     }
@@ -170,8 +172,8 @@ fn describe(request: &Request) -> String {
     format!("{} {} attempt={} reasons={}", request.watch, request.key, request.attempt, reasons.join(","))
 }
 
-/// Logs what came of an operation.
-pub(crate) fn tell(op: &str, value: &str) {
+/// Logs the result of an operation.
+pub(crate) fn log_result(op: &str, value: &str) {
     log(Level::Info, "result", &[("op", &op), ("value", &value)]);
 }
 

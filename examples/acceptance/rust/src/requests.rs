@@ -1,19 +1,19 @@
-//! Every verb of the client.
+//! Every request of the client.
 
-use pilothouse_sdk::client::untyped::{self, ListOptions};
+use pilothouse_sdk::client::untyped::ListOptions;
 use pilothouse_sdk::client::{Apply, Delete, Patch, Propagation};
-use pilothouse_sdk::{ApiError, Error, Object, Request, serde_json};
+use pilothouse_sdk::{ApiError, Context, Error, Object, Request, serde_json};
 use serde_json::{Value, json};
 
 use crate::cache::joined;
 use crate::script::Script;
 
-pub(crate) fn get(script: &Script) -> Result<String, Error> {
-    let object = untyped::get(&script.object_type(), &script.key("c", "d"), &script.text("e"));
+pub(crate) fn get(ctx: &Context<'_>, script: &Script) -> Result<String, Error> {
+    let object = ctx.client().untyped().get(&script.object_type(), &script.key("c", "d"), &script.text("e"));
     value(object.map(|object| object.text(&script.text("f")).unwrap_or_else(|| "absent".into())))
 }
 
-pub(crate) fn list(script: &Script) -> Result<String, Error> {
+pub(crate) fn list(ctx: &Context<'_>, script: &Script) -> Result<String, Error> {
     let mut options = ListOptions {
         namespace: script.text("c"),
         label_selector: script.text("d"),
@@ -23,7 +23,7 @@ pub(crate) fn list(script: &Script) -> Result<String, Error> {
     };
     let mut pages = Vec::new();
     loop {
-        let page = match untyped::list(&script.object_type(), &options) {
+        let page = match ctx.client().untyped().list(&script.object_type(), &options) {
             Ok(page) => page,
             Err(error) => return value(Err(error)),
         };
@@ -35,15 +35,15 @@ pub(crate) fn list(script: &Script) -> Result<String, Error> {
     }
 }
 
-pub(crate) fn create(script: &Script) -> Result<String, Error> {
-    name(untyped::create(&body(script)?, &script.text("a")))
+pub(crate) fn create(ctx: &Context<'_>, script: &Script) -> Result<String, Error> {
+    name(ctx.client().untyped().create(&body(script)?, &script.text("a")))
 }
 
-pub(crate) fn update(script: &Script) -> Result<String, Error> {
-    name(untyped::update(&body(script)?, &script.text("a")))
+pub(crate) fn update(ctx: &Context<'_>, script: &Script) -> Result<String, Error> {
+    name(ctx.client().untyped().update(&body(script)?, &script.text("a")))
 }
 
-pub(crate) fn patch(script: &Script) -> Result<String, Error> {
+pub(crate) fn patch(ctx: &Context<'_>, script: &Script) -> Result<String, Error> {
     let body = body(script)?;
     let patch = match script.text("e").as_str() {
         "json" => Patch::Json(&body),
@@ -53,10 +53,15 @@ pub(crate) fn patch(script: &Script) -> Result<String, Error> {
         "apply-force" => Patch::Apply(&body, Apply::forced()),
         other => return Err(Error::terminal(format!("no patch type {other}"))),
     };
-    name(untyped::patch(&script.object_type(), &script.key("c", "d"), &patch, &script.text("f")))
+    name(ctx.client().untyped().patch(
+        &script.object_type(),
+        &script.key("c", "d"),
+        &patch,
+        &script.text("f"),
+    ))
 }
 
-pub(crate) fn delete(script: &Script) -> Result<String, Error> {
+pub(crate) fn delete(ctx: &Context<'_>, script: &Script) -> Result<String, Error> {
     let propagation = match script.text("e").as_str() {
         "foreground" => Propagation::Foreground,
         "orphan" => Propagation::Orphan,
@@ -64,14 +69,18 @@ pub(crate) fn delete(script: &Script) -> Result<String, Error> {
     };
     let options =
         Delete::propagating(propagation).only_uid(script.text("f")).only_resource_version(script.text("g"));
-    let deleted = untyped::delete(&script.object_type(), &script.key("c", "d"), &options);
+    let deleted = ctx.client().untyped().delete(&script.object_type(), &script.key("c", "d"), &options);
     value(deleted.map(|()| "deleted".into()))
 }
 
-/// A write that the descriptor does not declare.
-pub(crate) fn denied(request: &Request) -> Result<String, Error> {
+/// Sends a write that the descriptor does not declare.
+pub(crate) fn denied(ctx: &Context<'_>, request: &Request) -> Result<String, Error> {
     let metadata = json!({"name": "denied", "namespace": request.key.namespace});
-    name(untyped::create(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata}), ""))
+    name(
+        ctx.client()
+            .untyped()
+            .create(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata}), ""),
+    )
 }
 
 fn body(script: &Script) -> Result<Value, Error> {
@@ -82,7 +91,7 @@ fn name(result: Result<Object, ApiError>) -> Result<String, Error> {
     value(result.map(|object| object.key().name))
 }
 
-/// An error of the client is a value too.
+/// Converts an error of the client to a value.
 pub(crate) fn value(result: Result<String, ApiError>) -> Result<String, Error> {
     let error = match result {
         Err(error) => error,

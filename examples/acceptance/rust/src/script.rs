@@ -1,23 +1,25 @@
-//! What a script ConfigMap says.
+//! The arguments of a script.
 
 use std::time::Duration;
 
 use pilothouse_sdk::{Error, Object, ObjectKey, ObjectType};
 
-/// A script: an operation with its arguments.
+/// A ConfigMap with an operation and its arguments.
 pub(crate) struct Script(pub(crate) Object);
 
 impl Script {
-    /// An argument; "" when it is absent.
+    /// Returns an argument; "" when it is missing.
     pub(crate) fn text(&self, name: &str) -> String {
         self.0.text(&format!("/data/{name}")).unwrap_or_default()
     }
 
-    /// An argument that is a number; absent is 0.
+    /// Returns a numeric argument; 0 when it is missing.
     pub(crate) fn number<T: std::str::FromStr + Default>(&self, name: &str) -> Result<T, Error> {
         match self.text(name).as_str() {
             "" => Ok(T::default()),
-            text => text.parse().map_err(|_| Error::terminal(format!("data.{name} is no number: {text:?}"))),
+            text => {
+                text.parse().map_err(|_| Error::terminal(format!("data.{name} is not a number: {text:?}")))
+            }
         }
     }
 
@@ -29,7 +31,7 @@ impl Script {
         ObjectKey::new(self.text(namespace), self.text(name))
     }
 
-    /// The kind in the arguments `a` and `b`.
+    /// Returns the type in the arguments `a` and `b`.
     pub(crate) fn object_type(&self) -> ObjectType {
         ObjectType::new(self.text("a"), self.text("b"))
     }

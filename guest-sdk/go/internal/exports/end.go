@@ -1,4 +1,4 @@
-// Package exports is what every exported function does at its end. The packages in its folder are the exported functions.
+// Package exports ends the calls of exported functions. The packages in its folder are the exported functions.
 package exports
 
 import (
@@ -10,10 +10,10 @@ import (
 	wit "pilothouse.dev/sdk/internal/wit/runtime"
 )
 
-// The contract's level of errors.
+// levelError is the contract's log level for errors.
 const levelError = 3
 
-// End ends a call of the plugin. A panic is told to the host's log, with its stack, and ends the instance. To be deferred.
+// End ends a call of the plugin; exported functions defer it. A panic is logged with its stack and ends the instance.
 func End() {
 	if cause := recover(); cause != nil {
 		host.Current.Log(levelError, fmt.Sprintf("panic: %v", cause), []host.Pair{{Key: "stack", Value: stack()}})
@@ -22,8 +22,8 @@ func End() {
 	wit.EndCall()
 }
 
-// stack is the plugin's own functions, innermost first: neither those of Go's runtime and of this package, which raised and caught the
-// panic, nor those of the SDK that called the plugin.
+// stack returns the plugin's own functions on the stack, innermost first. It omits those of Go's runtime and of this package, which raised and
+// caught the panic, and those of the SDK, which called the plugin.
 func stack() string {
 	var counters [64]uintptr
 	frames := runtime.CallersFrames(counters[:runtime.Callers(1, counters[:])])

@@ -16,7 +16,7 @@ func describe(sdk.Config) (sdk.Plugin, error) { return sdk.Plugin{}, nil }
 
 func breaks(*sdk.Context, sdk.Request) (sdk.Result, error) { panic("no image") }
 
-func TestAPanicIsToldWithThePluginsOwnStackAndEndsTheInstance(t *testing.T) {
+func TestPanicIsLoggedWithThePluginsStackAndEndsTheInstance(t *testing.T) {
 	h := sdktest.New(t, describe)
 	reconcile.Export(sdk.ReconcilerFunc(breaks))
 	ended := func() (ended any) {
@@ -33,7 +33,7 @@ func TestAPanicIsToldWithThePluginsOwnStackAndEndsTheInstance(t *testing.T) {
 	}
 }
 
-func TestErrorsKeepTheirMeaning(t *testing.T) {
+func TestErrorsAreConvertedToTheContract(t *testing.T) {
 	sdktest.New(t, describe)
 	for attempt, wanted := range []string{"ok 2000", "retry busy", "terminal hopeless"} {
 		reconcile.Export(sdk.ReconcilerFunc(func(_ *sdk.Context, req sdk.Request) (sdk.Result, error) {

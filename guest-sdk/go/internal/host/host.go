@@ -1,4 +1,4 @@
-// Package host is the seam between the SDK and the bindings: what a plugin may call. The host is behind it in a plugin, a fake in a test.
+// Package host is the interface between the SDK and the host's functions. In a plugin the bindings implement it, in a test a fake.
 package host
 
 import (
@@ -13,7 +13,7 @@ import (
 	"pilothouse.dev/sdk/internal/wit/types"
 )
 
-// The types of the contract, by shorter names.
+// Shorter names for the types of the contract.
 type (
 	Key           = pilothouse_controller_types.ObjectKey
 	Type          = pilothouse_controller_types.ObjectType
@@ -55,7 +55,7 @@ type Batch interface {
 	AfterField(position uint32, pointer string) types.Option[string]
 }
 
-// Host is every function of the contract. An absent object is nil.
+// Host has every function of the contract. A missing object is nil.
 type Host interface {
 	CacheGet(watch string, key Key) Object
 	CacheList(watch string, filter Filter) ([]Object, string)
@@ -82,19 +82,20 @@ type Host interface {
 	Histogram(name string, labels []Pair, value float64)
 }
 
-// Current is whom the SDK calls.
+// Current is the implementation that the SDK calls.
 var Current Host = absent{}
 
-// absent stands where there is no host: every call says so, by the panic of a nil interface.
+// absent is the implementation without a host. Every call but Log panics, because the embedded interface is nil.
 type absent struct{ Host }
 
-// Log is the one call that works without a host: it says nothing.
+// Log does nothing. It is the only call that works without a host.
 func (absent) Log(uint8, string, []Pair) {}
 
-// The longest delay that the contract knows, in milliseconds.
+// The longest delay of the contract, in milliseconds.
 const longestDelay = 1<<31 - 1
 
-// Milliseconds is a delay in the contract's unit: never shorter than asked for, and never 0 for one that is not.
+// Milliseconds converts a delay to milliseconds, rounding up, so that a non-zero delay never becomes 0. Delays above the maximum become the
+// maximum.
 func Milliseconds(delay time.Duration) uint32 {
 	if delay <= 0 {
 		return 0
@@ -110,7 +111,7 @@ type wasmBatch struct {
 	*pilothouse_controller_changes.Batch
 }
 
-// WrapBatch makes a Batch of the bindings' one.
+// WrapBatch converts a batch of the bindings to a Batch.
 func WrapBatch(batch *pilothouse_controller_changes.Batch) Batch { return wasmBatch{batch} }
 
 func (b wasmBatch) Before(position uint32) Object { return optional(b.Batch.Before(position)) }

@@ -15,8 +15,8 @@ import (
 
 func init() { Current = wasm{} }
 
-// wasm is the real host. After each call that brings something in, it lets go of the memory that the host wrote to: the bindings alone
-// would hold it until the next export is called.
+// wasm calls the real host. After each call with a result it releases the memory that the host wrote the result to; the bindings by themselves
+// would pin it until the next export is called.
 type wasm struct{}
 
 type object = pilothouse_controller_objects.Object

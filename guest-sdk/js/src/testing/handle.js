@@ -1,9 +1,9 @@
-// A fake handle: what the contract's `object` resource is to a component.
+// A fake of the contract's resource `object`.
 
 import { ObjectKey } from "../key.js";
 import { at } from "./store.js";
 
-/** Counts handles, and says whether they were closed. */
+/** Counts handles, and records whether they were closed. */
 export class Handles {
   open = 0;
 

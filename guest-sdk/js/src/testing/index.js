@@ -1,4 +1,4 @@
-// A host for tests in node: a small cluster in memory, which calls the plugin as the real host does.
+// A fake host for unit tests in Node. It calls the plugin as the real host does, with an in-memory cluster.
 
 import { component } from "../component.js";
 import { install } from "../host-in-node.js";
@@ -9,25 +9,25 @@ import { at, atPath, merge, refusal, Store } from "./store.js";
 const PAGE = 500;
 
 /**
- * A host with one plugin, in place until the next one is made. `objects` are in the cluster; `config` is the sidecar's. It keeps to the
- * descriptor: a watch that is not declared ends the call, a write that is not declared is denied.
+ * Installs a fake host with one plugin, until the next one is created. `objects` are in its cluster; `config` is the sidecar's. As with a real
+ * host, an undeclared watch ends the call, and an undeclared write is denied.
  */
 export function fakeHost(plugin, options = {}) {
   return new FakeHost(plugin, options);
 }
 
 class FakeHost {
-  /** The descriptor, as the plugin described itself. */
+  /** The plugin's descriptor. */
   descriptor;
-  /** `{ level, message, fields }` */
+  /** The log lines: `{ level, message, fields }`. */
   logs = [];
-  /** `{ type, reason, action, note, regarding }` */
+  /** The recorded Events: `{ type, reason, action, note, regarding }`. */
   events = [];
-  /** `{ watch, key, after }`; `after` is undefined for `add`. */
+  /** The keys that were added to the queue: `{ watch, key, after }`; `after` is undefined for `add`. */
   queued = [];
-  /** `{ type, name, labels, value }` */
+  /** The metrics calls: `{ type, name, labels, value }`. */
   metrics = [];
-  /** Requests, `{ verb, type, key }`, the denied ones too. */
+  /** The requests, including denied ones: `{ verb, type, key }`. */
   requests = [];
   #store = new Store();
   #handles = new Handles();
@@ -45,29 +45,29 @@ class FakeHost {
     this.descriptor = JSON.parse(this.#component.plugin.describe(this.#config));
   }
 
-  /** The object as the cluster has it; undefined when it does not. */
+  /** Returns the object in the cluster, or undefined. */
   get(type, key) {
     const found = this.#store.find(type, key);
     return found === undefined ? undefined : structuredClone(found);
   }
 
-  /** Puts an object there, or replaces it, as somebody else would. */
+  /** Creates or replaces an object in the cluster, as another client would. */
   put(object) {
     return structuredClone(this.#store.put(object));
   }
 
-  /** Handles that the plugin has open. */
+  /** The number of handles that the plugin has open. */
   get openHandles() {
     return this.#handles.open;
   }
 
-  /** The next request fails: `failNext("conflict", { message: "changed", resourceVersion: "" })`. */
+  /** Makes the next request fail: `failNext("conflict", { message: "changed", resourceVersion: "" })`. */
   failNext(tag, val) {
     this.#failures.push(refusal(tag, val));
   }
 
   /**
-   * Reconciles one object. Answers `{ outcome: "done" }`, `{ outcome: "requeue-after", after }`, or, for an error,
+   * Reconciles one object. Returns `{ outcome: "done" }`, `{ outcome: "requeue-after", after }`, or, for an error,
    * `{ outcome: "retry" | "terminal", message }`.
    */
   reconcile(watch, key, { reasons = ["updated"], attempt = 0 } = {}) {
@@ -81,22 +81,22 @@ class FakeHost {
     }
   }
 
-  /** Tells an observer: each notification has `watch`, and the object `before`, `after`, or both. */
-  observe(...told) {
-    const notifications = told.map(({ watch, before, after, initial = false, finalStateUnknown = false }) => {
+  /** Delivers notifications to the observer. Each has `watch`, and the object `before`, `after`, or both. */
+  observe(...changes) {
+    const notifications = changes.map(({ watch, before, after, initial = false, finalStateUnknown = false }) => {
       const change = before === undefined ? "added" : after === undefined ? "deleted" : "updated";
       const { namespace, name } = ObjectKey.of(after ?? before);
       return { watch, change, key: { namespace, name }, initial, finalStateUnknown };
     });
     const batch = {
-      before: (position) => this.#handles.of(told[position]?.before),
-      after: (position) => this.#handles.of(told[position]?.after),
-      afterField: (position, pointer) => json(at(told[position]?.after, pointer)),
+      before: (position) => this.#handles.of(changes[position]?.before),
+      after: (position) => this.#handles.of(changes[position]?.after),
+      afterField: (position, pointer) => json(at(changes[position]?.after, pointer)),
     };
     this.#component.observe.observe(notifications, batch);
   }
 
-  /** The values of a computed index for an object. */
+  /** Returns the values of a computed index for an object. */
   indexValues(index, object) {
     return this.#component.index.values(index, this.#handles.of(object));
   }
@@ -181,7 +181,7 @@ class FakeHost {
     return {
       get: (type, key) => this.#request("get", type, key, () => this.#handles.of(this.#store.expect(type, key))),
       list: (type, options) => {
-        if (options.fieldSelector !== "") throw new Error("the fake host knows no field selectors");
+        if (options.fieldSelector !== "") throw new Error("the fake host does not support field selectors");
         return this.#request("list", type, options, () => this.#page(this.#store.ofKind(type, options), options));
       },
       create: (text) => this.#write("create", JSON.parse(text), (manifest) => this.#store.create(manifest)),
@@ -193,9 +193,9 @@ class FakeHost {
     };
   }
 
-  /** Apply is a merge here: nobody else manages fields. */
+  /** Patches an object. A server-side apply is a merge, because the fake host does not track field managers. */
   #patch(type, key, { tag }, body) {
-    if (tag === "json" || tag === "strategic") throw new Error(`the fake host knows merge and apply patches, not ${tag}`);
+    if (tag === "json" || tag === "strategic") throw new Error(`the fake host supports merge and apply patches, not ${tag}`);
     const present = tag === "apply" ? this.#store.find(type, key) : this.#store.expect(type, key);
     if (present === undefined) return this.#store.create({ ...body, ...type, metadata: { ...body.metadata, ...key } });
     return this.#store.update(merge(present, body), "");

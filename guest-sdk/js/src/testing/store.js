@@ -1,40 +1,40 @@
-// The objects of a fake cluster, and what a test may ask of them.
+// The objects of the fake cluster.
 
 import { ObjectKey } from "../key.js";
 
-/** An error as imports throw it. */
+/** Returns an error as the contract's imports throw it. */
 export function refusal(tag, val) {
   return Object.assign(new Error(`${tag} (see error.payload)`), { payload: { tag, val } });
 }
 
-/** Objects by kind and key. Every write makes a new version. */
+/** The objects by kind and key. Every write assigns a new resource version. */
 export class Store {
   #objects = new Map();
   #version = 1;
 
-  /** Puts an object there as it is, with the metadata that a server would add. */
+  /** Stores an object, with the metadata that a server would add. */
   put(object) {
     const stored = structuredClone(object);
     stored.metadata = { ...stored.metadata };
     stored.metadata.uid ??= `uid-${this.#version}`;
     this.#version += 1;
     stored.metadata.resourceVersion = `${this.#version}`;
-    this.#objects.set(place(stored, ObjectKey.of(stored)), stored);
+    this.#objects.set(slot(stored, ObjectKey.of(stored)), stored);
     return stored;
   }
 
   find(type, key) {
-    return this.#objects.get(place(type, key));
+    return this.#objects.get(slot(type, key));
   }
 
-  /** As `find`, for a request. */
+  /** Like `find`, but throws `not-found`. */
   expect(type, key) {
     const found = this.find(type, key);
     if (found === undefined) throw refusal("not-found", `${type.kind} "${ObjectKey.of(key)}" not found`);
     return found;
   }
 
-  /** In the order of namespace and name. */
+  /** Returns objects, ordered by namespace, then name. */
   ofKind({ apiVersion, kind }, { namespace = "", labelSelector = "" } = {}) {
     const fits = selector(labelSelector);
     const found = [...this.#objects.values()].filter(
@@ -64,10 +64,10 @@ export class Store {
     return this.put({ ...present, [subresource]: manifest[subresource] });
   }
 
-  /** An object whose deletion was asked for goes with its last finalizer. */
+  /** Removes an object whose deletion was requested, once it has no finalizers. */
   #replace(object) {
     if (object.metadata.deletionTimestamp === undefined || object.metadata.finalizers?.length > 0) return this.put(object);
-    this.#objects.delete(place(object, ObjectKey.of(object)));
+    this.#objects.delete(slot(object, ObjectKey.of(object)));
     return object;
   }
 
@@ -77,11 +77,11 @@ export class Store {
       throw refusal("conflict", { message: "a precondition does not hold", resourceVersion: metadata.resourceVersion });
     }
     if (metadata.finalizers?.length > 0) metadata.deletionTimestamp = "2026-01-01T00:00:00Z";
-    else this.#objects.delete(place(type, key));
+    else this.#objects.delete(slot(type, key));
   }
 }
 
-function place({ apiVersion, kind }, key) {
+function slot({ apiVersion, kind }, key) {
   return `${apiVersion} ${kind} ${ObjectKey.of(key)}`;
 }
 
@@ -89,7 +89,7 @@ function compare(a, b) {
   return a < b ? -1 : Number(a > b);
 }
 
-/** JSON Merge Patch, RFC 7386. */
+/** Applies a JSON Merge Patch (RFC 7386). */
 export function merge(target, patch) {
   if (typeof patch !== "object" || patch === null || Array.isArray(patch)) return patch;
   const merged = typeof target === "object" && target !== null && !Array.isArray(target) ? { ...target } : {};
@@ -100,27 +100,27 @@ export function merge(target, patch) {
   return merged;
 }
 
-/** The value at an RFC 6901 pointer. */
+/** Returns the value at a JSON pointer (RFC 6901). */
 export function at(object, pointer) {
   let value = object;
   for (const step of pointer.split("/").slice(1)) value = value?.[step.replaceAll("~1", "/").replaceAll("~0", "~")];
   return value;
 }
 
-/** The values at a simple JSONPath: `{.spec.containers[*].image}`. */
+/** Returns the values at a simple JSONPath: `{.spec.containers[*].image}`. */
 export function atPath(object, path) {
   const steps = path.replace(/^\{\.?|\}$/g, "").split(".");
   let values = [object];
   for (const step of steps) {
     const [, name, every] = /^([^[\]]*)(\[\*\])?$/.exec(step) ?? [];
-    if (name === undefined) throw new Error(`the fake host knows {.a.b} and {.a[*].b}, not ${path}`);
+    if (name === undefined) throw new Error(`the fake host supports {.a.b} and {.a[*].b}, not ${path}`);
     values = values.map((value) => value?.[name]).filter((value) => value !== undefined && value !== null);
     if (every) values = values.flat();
   }
   return values.map(String);
 }
 
-/** A label selector as a function: equality, `in` and presence. */
+/** Compiles a label selector (equality, `in` and presence) to a function. */
 function selector(text) {
   const requirements = text.split(/,(?![^(]*\))/).filter((part) => part.trim() !== "");
   const tests = requirements.map((part) => {

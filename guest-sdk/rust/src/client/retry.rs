@@ -1,15 +1,18 @@
+//! Repeating a read-modify-write that met a conflict.
+
 use crate::ApiError;
 
-/// As many attempts as client-go's `retry.DefaultRetry` makes.
+/// The number of attempts of client-go's `retry.DefaultRetry`.
 const ATTEMPTS: u32 = 5;
 
-/// Repeats `attempt` while it answers [`ApiError::Conflict`], at most five times in all. Each attempt must read the object
-/// anew (with [`get`](super::get): the cache may be as old as the state that just conflicted).
+/// Repeats `attempt` while it returns [`ApiError::Conflict`], up to five attempts in total, as client-go's `retry.RetryOnConflict`
+/// does. Each attempt must read the object again with [`Client::get`](super::Client::get), because the cache may still hold the state
+/// that conflicted.
 ///
-/// Returning the conflict is as good where one object is changed: the host runs the reconcile again.
+/// When a reconcile changes a single object, returning the conflict serves as well: the host runs the reconcile again.
 ///
 /// # Errors
-/// The last conflict, or any other error at once.
+/// The last conflict, or any other error immediately.
 pub fn retry_on_conflict<T>(mut attempt: impl FnMut() -> Result<T, ApiError>) -> Result<T, ApiError> {
     for _ in 1..ATTEMPTS {
         match attempt() {
@@ -29,7 +32,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conflict_is_tried_again_until_it_succeeds() {
+    fn a_conflict_is_retried_until_an_attempt_succeeds() {
         let mut attempts = 0;
         let result = retry_on_conflict(|| {
             attempts += 1;
@@ -39,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conflict_that_stays_is_returned_after_five_attempts() {
+    fn a_persistent_conflict_is_returned_after_five_attempts() {
         let mut attempts = 0;
         let result: Result<(), _> = retry_on_conflict(|| {
             attempts += 1;
@@ -50,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_error_is_returned_at_once() {
+    fn any_other_error_is_returned_immediately() {
         let mut attempts = 0;
         let result: Result<(), _> = retry_on_conflict(|| {
             attempts += 1;

@@ -1,88 +1,154 @@
-//! The same requests without Rust types: manifests are JSON, answers are handles.
+//! Requests without Rust types: manifests are JSON, and answers are handles.
+
+use std::marker::PhantomData;
 
 use serde_json::Value;
 
 use super::{Delete, Patch};
 use crate::bindings::pilothouse::controller::client as wit;
-use crate::{ApiError, Object, ObjectKey, ObjectType, Page};
+use crate::{ApiError, Context, Object, ObjectKey, ObjectType, Page};
 
-/// Which objects [`list`] asks for: all of a kind, until narrowed. Judged by the server.
+/// Selects the objects that [`UntypedClient::list`] returns; the server evaluates the selectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
-    /// Empty for all namespaces.
+    /// Only objects in this namespace; empty for all namespaces.
     pub namespace: String,
-    /// In kubectl's syntax; empty for all.
+    /// A label selector in kubectl's syntax; empty for all.
     pub label_selector: String,
-    /// In kubectl's syntax; empty for all.
+    /// A field selector in kubectl's syntax; empty for all.
     pub field_selector: String,
-    /// At most so many; never more than 500 (also for 0).
+    /// The maximum number of objects in the page: never more than 500, which is also what 0 means.
     pub limit: u32,
-    /// Empty to begin, then the `next` of the page before.
+    /// Where to continue: empty for the start, otherwise the `next` of the previous page.
     pub cursor: String,
 }
 
-/// The object as the server has it now. `subresource` is empty, or `status`, `scale`, …
+/// Sends requests to the API server without Rust types: see [`Client::untyped`](super::Client::untyped).
+#[derive(Clone, Copy)]
+pub struct UntypedClient<'c> {
+    context: PhantomData<&'c Context<'c>>,
+}
+
+impl UntypedClient<'_> {
+    pub(super) fn new() -> Self {
+        Self { context: PhantomData }
+    }
+
+    /// Returns the current object from the server. `subresource` is empty, or a name such as `status` or `scale`.
+    ///
+    /// # Errors
+    /// As [`Client::get`](super::Client::get).
+    pub fn get(&self, target: &ObjectType, key: &ObjectKey, subresource: &str) -> Result<Object, ApiError> {
+        Ok(Object::new(wit::get(target, key, subresource)?))
+    }
+
+    /// Returns one page of the current objects from the server.
+    ///
+    /// # Errors
+    /// [`ApiError::Other`] with code 410 when the cursor has expired: start again without one. Otherwise any [`ApiError`].
+    pub fn list(&self, target: &ObjectType, options: &ListOptions) -> Result<Page<Object>, ApiError> {
+        let ListOptions { namespace, label_selector, field_selector, limit, cursor } = options.clone();
+        let options = wit::ListOptions { namespace, label_selector, field_selector, limit, cursor };
+        let page = wit::list(target, &options)?;
+        let items = page.items.into_iter().map(Object::new).collect();
+        Ok(Page { items, next: Some(page.next).filter(|next| !next.is_empty()) })
+    }
+
+    /// Creates the object of a manifest and returns it as stored. With a subresource, such as `eviction`, posts the manifest to it.
+    ///
+    /// # Errors
+    /// As [`Client::create`](super::Client::create).
+    pub fn create(&self, manifest: &Value, subresource: &str) -> Result<Object, ApiError> {
+        Ok(Object::new(wit::create(&manifest.to_string(), subresource)?))
+    }
+
+    /// Replaces an object with a manifest that has the `resourceVersion` that was read, and returns it as stored.
+    ///
+    /// # Errors
+    /// As [`Client::update`](super::Client::update).
+    pub fn update(&self, manifest: &Value, subresource: &str) -> Result<Object, ApiError> {
+        Ok(Object::new(wit::update(&manifest.to_string(), subresource)?))
+    }
+
+    /// Patches an object and returns it as stored.
+    ///
+    /// # Errors
+    /// As [`Client::patch`](super::Client::patch).
+    pub fn patch(
+        &self,
+        target: &ObjectType,
+        key: &ObjectKey,
+        patch: &Patch<'_>,
+        subresource: &str,
+    ) -> Result<Object, ApiError> {
+        let (body, patch_type) = patch.body_and_type()?;
+        Ok(Object::new(wit::patch(target, key, &patch_type, &body, subresource)?))
+    }
+
+    /// Requests an object's deletion.
+    ///
+    /// # Errors
+    /// As [`Client::delete`](super::Client::delete).
+    pub fn delete(&self, target: &ObjectType, key: &ObjectKey, options: &Delete) -> Result<(), ApiError> {
+        Ok(wit::delete(target, key, &options.options())?)
+    }
+}
+
+/// See [`UntypedClient::get`].
 ///
 /// # Errors
-/// See [`super::get`].
+/// As [`UntypedClient::get`].
+#[deprecated(note = "use `ctx.client().untyped().get(target, key, subresource)`")]
 pub fn get(target: &ObjectType, key: &ObjectKey, subresource: &str) -> Result<Object, ApiError> {
-    Ok(Object::new(wit::get(target, key, subresource)?))
+    UntypedClient::new().get(target, key, subresource)
 }
 
-/// One page of objects as the server has them now.
+/// See [`UntypedClient::list`].
 ///
 /// # Errors
-/// An expired cursor is [`ApiError::Other`] with code 410: begin again.
+/// As [`UntypedClient::list`].
+#[deprecated(note = "use `ctx.client().untyped().list(target, options)`")]
 pub fn list(target: &ObjectType, options: &ListOptions) -> Result<Page<Object>, ApiError> {
-    let ListOptions { namespace, label_selector, field_selector, limit, cursor } = options.clone();
-    let options = wit::ListOptions { namespace, label_selector, field_selector, limit, cursor };
-    let page = wit::list(target, &options)?;
-    let items = page.items.into_iter().map(Object::new).collect();
-    Ok(Page { items, next: Some(page.next).filter(|next| !next.is_empty()) })
+    UntypedClient::new().list(target, options)
 }
 
-/// Creates the object of a manifest; with a subresource, posts to it (`eviction`).
+/// See [`UntypedClient::create`].
 ///
 /// # Errors
-/// See [`super::create`].
+/// As [`UntypedClient::create`].
+#[deprecated(note = "use `ctx.client().untyped().create(manifest, subresource)`")]
 pub fn create(manifest: &Value, subresource: &str) -> Result<Object, ApiError> {
-    Ok(Object::new(wit::create(&manifest.to_string(), subresource)?))
+    UntypedClient::new().create(manifest, subresource)
 }
 
-/// Replaces an object by a manifest with the `resourceVersion` that was read.
+/// See [`UntypedClient::update`].
 ///
 /// # Errors
-/// See [`super::update`].
+/// As [`UntypedClient::update`].
+#[deprecated(note = "use `ctx.client().untyped().update(manifest, subresource)`")]
 pub fn update(manifest: &Value, subresource: &str) -> Result<Object, ApiError> {
-    Ok(Object::new(wit::update(&manifest.to_string(), subresource)?))
+    UntypedClient::new().update(manifest, subresource)
 }
 
-/// Changes an object.
+/// See [`UntypedClient::patch`].
 ///
 /// # Errors
-/// See [`super::patch`].
+/// As [`UntypedClient::patch`].
+#[deprecated(note = "use `ctx.client().untyped().patch(target, key, patch, subresource)`")]
 pub fn patch(
     target: &ObjectType,
     key: &ObjectKey,
     patch: &Patch<'_>,
     subresource: &str,
 ) -> Result<Object, ApiError> {
-    send_patch(target, key, patch.body_and_type()?, subresource)
+    UntypedClient::new().patch(target, key, patch, subresource)
 }
 
-/// Asks for an object's deletion.
+/// See [`UntypedClient::delete`].
 ///
 /// # Errors
-/// See [`super::delete`].
+/// As [`UntypedClient::delete`].
+#[deprecated(note = "use `ctx.client().untyped().delete(target, key, options)`")]
 pub fn delete(target: &ObjectType, key: &ObjectKey, options: &Delete) -> Result<(), ApiError> {
-    Ok(wit::delete(target, key, &options.options())?)
-}
-
-pub(super) fn send_patch(
-    target: &ObjectType,
-    key: &ObjectKey,
-    (body, patch_type): (String, wit::PatchType),
-    subresource: &str,
-) -> Result<Object, ApiError> {
-    Ok(Object::new(wit::patch(target, key, &patch_type, &body, subresource)?))
+    UntypedClient::new().delete(target, key, options)
 }

@@ -1,34 +1,44 @@
+//! Creating or updating an object from its desired state.
+
 use serde_json::Value;
 
-use super::{manifest, parsed, untyped};
+use super::{Client, manifest, parsed};
 use crate::{ApiError, Resource};
 
-/// What [`create_or_update`] did.
+/// What [`Client::create_or_update`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The object was not there.
+    /// The object did not exist and was created.
     Created,
-    /// It was there and different.
+    /// The object existed, differed and was updated.
     Updated,
-    /// It was there as wanted: no request was made.
+    /// The object was already as desired; no request was sent.
     Unchanged,
 }
 
-/// Makes an object as `mutate` wants it, as controller-runtime's `CreateOrUpdate` does: `present` is what the cache has;
-/// where it has nothing, `absent` (a name and a namespace, mostly) is the start. Nothing is sent when `mutate` changes
-/// nothing.
-///
-/// # Errors
-/// As [`create`](super::create) or [`update`](super::update).
-pub fn create_or_update<K: Resource>(
-    present: Option<K>,
-    absent: impl FnOnce() -> K,
-    mutate: impl FnOnce(&mut K),
-) -> Result<(K, Change), ApiError> {
-    match plan(present, absent, mutate)? {
-        (object, Plan::Nothing) => Ok((object, Change::Unchanged)),
-        (_, Plan::Create(manifest)) => Ok((parsed(&untyped::create(&manifest, "")?)?, Change::Created)),
-        (_, Plan::Update(manifest)) => Ok((parsed(&untyped::update(&manifest, "")?)?, Change::Updated)),
+impl Client<'_> {
+    /// Creates or updates an object, as controller-runtime's `CreateOrUpdate` does, and returns it as stored.
+    ///
+    /// `present` is the object that the cache holds; when it is `None`, the object is created from `absent`. `mutate` then brings the
+    /// object to its desired state. Nothing is sent when `mutate` changes nothing in a present object.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create) or [`update`](Self::update).
+    pub fn create_or_update<K: Resource>(
+        &self,
+        present: Option<K>,
+        absent: impl FnOnce() -> K,
+        mutate: impl FnOnce(&mut K),
+    ) -> Result<(K, Change), ApiError> {
+        match plan(present, absent, mutate)? {
+            (object, Plan::Nothing) => Ok((object, Change::Unchanged)),
+            (_, Plan::Create(manifest)) => {
+                Ok((parsed(&self.untyped().create(&manifest, "")?)?, Change::Created))
+            }
+            (_, Plan::Update(manifest)) => {
+                Ok((parsed(&self.untyped().update(&manifest, "")?)?, Change::Updated))
+            }
+        }
     }
 }
 
@@ -69,27 +79,27 @@ mod tests {
         map
     }
 
-    fn wants_fast(map: &mut ConfigMap) {
+    fn set_fast(map: &mut ConfigMap) {
         map.data = Some([("mode".to_owned(), "fast".to_owned())].into());
     }
 
     #[test]
-    fn what_is_absent_is_created_from_the_start_value() {
-        let (_, plan) = plan(None, || mk_config_map("none"), wants_fast).unwrap();
+    fn an_absent_object_is_created_from_the_initial_value() {
+        let (_, plan) = plan(None, || mk_config_map("none"), set_fast).unwrap();
         assert_eq!(plan, Plan::Create(manifest(&mk_config_map("fast")).unwrap()));
     }
 
     #[test]
-    fn what_differs_is_updated() {
-        let never = || unreachable!("there is an object");
-        let (_, plan) = plan(Some(mk_config_map("slow")), never, wants_fast).unwrap();
+    fn a_different_object_is_updated() {
+        let never = || unreachable!("the object exists");
+        let (_, plan) = plan(Some(mk_config_map("slow")), never, set_fast).unwrap();
         assert_eq!(plan, Plan::Update(manifest(&mk_config_map("fast")).unwrap()));
     }
 
     #[test]
-    fn what_is_as_wanted_costs_no_request() {
-        let never = || unreachable!("there is an object");
-        let (object, plan) = plan(Some(mk_config_map("fast")), never, wants_fast).unwrap();
+    fn an_object_in_the_desired_state_costs_no_request() {
+        let never = || unreachable!("the object exists");
+        let (object, plan) = plan(Some(mk_config_map("fast")), never, set_fast).unwrap();
         assert_eq!(plan, Plan::Nothing);
         assert_eq!(object, mk_config_map("fast"));
     }

@@ -1,4 +1,7 @@
-/* For every Foo, a Deployment. */
+/* A controller that runs a Deployment for every Foo.
+
+   A Foo names a Deployment and its number of replicas. The plugin creates the Deployment, reverts changes to it, recreates it when it
+   is deleted, and reports the number of available replicas. */
 #include <pilothouse.h>
 
 static const char foo_crd[] = PH_JSON({
@@ -25,8 +28,8 @@ static const char foo_crd[] = PH_JSON({
             "type": "object",
             "required": ["deploymentName"],
             "properties": {
-              "deploymentName": {"type": "string", "minLength": 1, "description": "The Deployment's name."},
-              "replicas": {"type": "integer", "format": "int32", "minimum": 1, "maximum": 10, "description": "1 when not given."}
+              "deploymentName": {"type": "string", "minLength": 1, "description": "The name of the Deployment."},
+              "replicas": {"type": "integer", "format": "int32", "minimum": 1, "maximum": 10, "description": "The number of replicas; 1 by default."}
             }
           },
           "status": {
@@ -45,7 +48,7 @@ static const ph_plugin plugin = {
   .summary = "Runs a Deployment for every Foo",
   .crds = PH_LIST(foo_crd),
   .watches = (const ph_watch[]){
-    /* A Foo's own status, which this plugin writes, is no news to it. */
+    /* The predicate ignores changes of a Foo's status, which this plugin writes itself. */
     {.name = "foos", .api_version = "samplecontroller.k8s.io/v1alpha1", .kind = "Foo", .trigger = PH_TRIGGERS_ITSELF, .predicate = "generationChanged()"},
     {.name = "deployments", .api_version = "apps/v1", .kind = "Deployment", .trigger = PH_TRIGGERS_OWNER("foos")},
     {0}},
@@ -60,10 +63,10 @@ static ph_description describe(const char *config) {
   return ph_describe_as(&plugin);
 }
 
-/* What the Foo asks for. Without a number of replicas it leaves that of a present Deployment alone. */
+/* Returns the desired Deployment of a Foo. Without spec.replicas an existing Deployment keeps its number of replicas. */
 static const char *deployment_for(const ph_object *foo, ph_key key, const ph_object *present) {
-  const char *asked = ph_field(foo, "/spec/replicas");
-  const char *replicas = asked ? asked : present ? ph_field(present, "/spec/replicas") : NULL;
+  const char *requested = ph_field(foo, "/spec/replicas");
+  const char *replicas = requested ? requested : present ? ph_field(present, "/spec/replicas") : NULL;
   const char *labels = ph_format(PH_JSON({"app": "nginx", "controller": %s}), ph_quote(ph_object_key(foo).name));
   return ph_format(PH_JSON({
     "apiVersion": "apps/v1",
@@ -80,8 +83,8 @@ static const char *deployment_for(const ph_object *foo, ph_key key, const ph_obj
   }), ph_quote(key.name), ph_quote(key.ns), ph_owner_reference(foo), replicas ? replicas : "1", labels, labels);
 }
 
-/* Writes the status when it differs. */
-static ph_code report(const ph_object *foo, const ph_object *deployment) {
+/* Updates the Foo's status if it differs. */
+static ph_code update_status(const ph_object *foo, const ph_object *deployment) {
   long long available = ph_integer(deployment, "/status/availableReplicas", 0);
   if (ph_integer(foo, "/status/availableReplicas", -1) == available) return PH_OK;
   ph_type type = {"samplecontroller.k8s.io/v1alpha1", "Foo"};
@@ -91,7 +94,7 @@ static ph_code report(const ph_object *foo, const ph_object *deployment) {
 
 static ph_outcome reconcile(const ph_request *request) {
   ph_object *foo = ph_cache_get("foos", request->key);
-  /* A Foo's Deployment goes with it, by the owner reference. */
+  /* The garbage collector deletes the Deployment of a deleted Foo. */
   if (!foo || ph_object_deletion_timestamp(foo)) return ph_done();
 
   ph_key key = {request->key.ns, ph_text(foo, "/spec/deploymentName")};
@@ -102,12 +105,12 @@ static ph_outcome reconcile(const ph_request *request) {
     return ph_retry("%s", note);
   }
 
-  ph_change_made made;
+  ph_change_made change;
   ph_object *deployment;
-  ph_code code = ph_create_or_update(present, deployment_for(foo, key, present), &made, &deployment);
+  ph_code code = ph_create_or_update(present, deployment_for(foo, key, present), &change, &deployment);
   if (code) return ph_checked(code, "write the Deployment");
-  if (made != PH_UNCHANGED) ph_info("Deployment %s %s", ph_key_text(key), made == PH_CREATED ? "created" : "updated");
-  return ph_checked(report(foo, deployment), "report the status");
+  if (change != PH_UNCHANGED) ph_info("Deployment %s %s", ph_key_text(key), change == PH_CREATED ? "created" : "updated");
+  return ph_checked(update_status(foo, deployment), "update the status");
 }
 
 PH_DESCRIBE(describe)

@@ -2,7 +2,7 @@ import { client, ObjectKey } from "@pilothouse/sdk";
 
 import { keys, pages } from "./text.js";
 
-/** Every query of the cache, and every method of an object. */
+/** The operations that read the cache and objects. */
 export const cache = {
   get({ ctx, result, a, b, c, d }) {
     const object = ctx.cache(a).get(new ObjectKey(b, c));
@@ -75,7 +75,7 @@ function everyMethod(object) {
   ].join("\n");
 }
 
-/** QuickJS has no TextEncoder. */
+/** Returns the length in UTF-8; QuickJS has no TextEncoder. */
 function utf8Length(text) {
   let length = 0;
   for (const character of text) {

@@ -2,7 +2,7 @@ import { client as api, ObjectKey } from "@pilothouse/sdk";
 
 import { pages } from "./text.js";
 
-/** Every verb of the client. */
+/** The operations that send requests. */
 export const client = {
   "client-get"({ result, a, b, c, d, e, f }) {
     const object = api.get({ apiVersion: a, kind: b }, new ObjectKey(c, d), { subresource: e });

@@ -1,6 +1,6 @@
 import { log, metrics, ObjectKey } from "@pilothouse/sdk";
 
-/** What a plugin does beside writing objects. */
+/** The operations on queue, Events, metrics, log and finalizers. */
 export const effects = {
   add({ ctx, result, a, b, c }) {
     ctx.queue(a).add(new ObjectKey(b, c));

@@ -3,5 +3,5 @@ import { cache } from "./cache.js";
 import { effects } from "./effects.js";
 import { outcomes } from "./outcomes.js";
 
-/** The operations by name. Each is given the call, the script's arguments, and `result` to log its value with. */
+/** The operations by name. Each receives the call, the script's arguments, and the function `result`, which logs its value. */
 export const operations = new Map(Object.entries({ ...outcomes, ...cache, ...client, ...effects }));

@@ -2,7 +2,7 @@ import { finalizer, Retry, Terminal } from "@pilothouse/sdk";
 
 const FINALIZER = "acceptance.pilothouse.dev/cleanup";
 
-/** What a reconcile may come to. */
+/** The operations with different outcomes of a reconcile. */
 export const outcomes = {
   info({ request: { watch, key, attempt, reasons }, result }) {
     result(`${watch} ${key} attempt=${attempt} reasons=${reasons.toSorted()}`);
@@ -44,7 +44,7 @@ export const outcomes = {
   },
 };
 
-/** An operation that fails the first time, in whatever way. */
+/** An operation that faults on the first attempt. */
 function atFirst(fail) {
   return (call) => {
     if (call.request.attempt === 0) fail(call);

@@ -1,9 +1,9 @@
-/** Keys of objects, separated by one space. */
+/** Joins the keys of objects with spaces. */
 export function keys(objects) {
   return objects.map(({ key }) => key).join(" ");
 }
 
-/** All pages of keys, from a function that reads the page after a cursor. */
+/** Returns all pages of keys, given a function that reads the page after a cursor. */
 export function pages(read) {
   const found = [];
   let cursor;

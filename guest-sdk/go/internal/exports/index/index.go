@@ -1,4 +1,4 @@
-// Package export_pilothouse_controller_index is what the bindings of index.values call, by the name that they give it.
+// Package export_pilothouse_controller_index implements the export index.values. The generated bindings determine its name.
 package export_pilothouse_controller_index
 
 import (
@@ -9,7 +9,7 @@ import (
 // Handler is set by index.Export.
 var Handler func(string, *pilothouse_controller_objects.Object) []string
 
-// Values answers the host.
+// Values is called by the bindings.
 func Values(index string, object *pilothouse_controller_objects.Object) []string {
 	defer exports.End()
 	defer object.Drop()

@@ -1,4 +1,4 @@
-// Package export_pilothouse_controller_observe is what the bindings of observe.observe call, by the name that they give it.
+// Package export_pilothouse_controller_observe implements the export observe.observe. The generated bindings determine its name.
 package export_pilothouse_controller_observe
 
 import (
@@ -18,7 +18,7 @@ type (
 // Handler is set by observe.Export.
 var Handler func([]notification, *pilothouse_controller_changes.Batch) answer
 
-// Observe answers the host.
+// Observe is called by the bindings.
 func Observe(notifications []notification, batch *pilothouse_controller_changes.Batch) answer {
 	defer exports.End()
 	defer batch.Drop()

@@ -1,4 +1,4 @@
-// Package export_pilothouse_controller_plugin is what the bindings of plugin.describe call, by the name that they give it.
+// Package export_pilothouse_controller_plugin implements the export plugin.describe. The generated bindings determine its name.
 package export_pilothouse_controller_plugin
 
 import (
@@ -9,7 +9,7 @@ import (
 // Handler is set by sdk.Describe.
 var Handler func(config string) (string, error)
 
-// Describe answers the host.
+// Describe is called by the bindings.
 func Describe(config string) types.Result[string, string] {
 	defer exports.End()
 	if Handler == nil {

@@ -1,4 +1,4 @@
-// Package export_pilothouse_controller_reconcile is what the bindings of reconcile.reconcile call, by the name that they give it.
+// Package export_pilothouse_controller_reconcile implements the export reconcile.reconcile. The generated bindings determine its name.
 package export_pilothouse_controller_reconcile
 
 import (
@@ -16,7 +16,7 @@ type (
 // Handler is set by reconcile.Export.
 var Handler func(request) types.Result[outcome, failure]
 
-// Reconcile answers the host.
+// Reconcile is called by the bindings.
 func Reconcile(work request) types.Result[outcome, failure] {
 	defer exports.End()
 	if Handler == nil {

@@ -2,5 +2,5 @@
 
 package runtime
 
-// Abort ends a test, where there is no instance to end.
+// Abort panics: in a test there is no instance to end.
 func Abort() { panic("the plugin panicked") }

@@ -2,15 +2,15 @@ package runtime
 
 import "runtime"
 
-// After so many calls other goroutines get their turn.
+// The number of calls after which other goroutines may run.
 const callsPerTurn = 32
 
 var calls int
 
 // EndCall ends a call of the plugin.
 //
-// Go's runtime has goroutines of its own: they end garbage collections, and run the clean-ups of what was collected. Calls are too short for
-// the scheduler to run them by itself, so that without a turn now and then memory would only grow.
+// Go's runtime has goroutines that finish garbage collections and run cleanups. Calls are too short for the scheduler to switch to them, so
+// memory would only grow unless EndCall yields now and then.
 func EndCall() {
 	Unpin()
 	if calls++; calls%callsPerTurn == 0 {

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// Allocate gives memory to write arguments or results to, which stays where it is until the pinner lets go of it.
+// Allocate returns memory for arguments or results, which does not move until the pinner unpins it.
 func Allocate(pinner *runtime.Pinner, size, align uintptr) unsafe.Pointer {
 	if size == 0 {
 		return nil
@@ -16,17 +16,18 @@ func Allocate(pinner *runtime.Pinner, size, align uintptr) unsafe.Pointer {
 }
 
 func allocate(size, align uintptr) unsafe.Pointer {
-	// A slice of words is aligned to 8, whatever its length. Garbage collection must not look for pointers in it: they are numbers there.
+	// A slice of words is aligned to 8, whatever its length. The garbage collector must not scan it, because it holds pointers as
+	// integers.
 	if align > 1 {
 		return unsafe.Pointer(unsafe.SliceData(make([]uint64, (size+7)/8)))
 	}
 	return unsafe.Pointer(unsafe.SliceData(make([]byte, size)))
 }
 
-// What the host wrote, and nobody has read yet.
+// Pins the memory that the host wrote to until it was read.
 var received []unsafe.Pointer
 
-// Unpin lets go of what the host wrote: its strings have been read, so they are reachable by themselves.
+// Unpin releases the memory that the host wrote to. Its strings were read by then and keep themselves reachable.
 func Unpin() {
 	clear(received)
 	received = received[:0]

@@ -5,8 +5,7 @@ import (
 	_ "unsafe" // for go:linkname
 )
 
-// Before the Go runtime is up, the preview 1 adapter asks for its own memory, once: 64 KiB. It must come from somewhere that needs no
-// runtime.
+// Memory for the preview 1 adapter, which allocates 64 KiB once, before the Go runtime is initialized. It must not come from Go's allocator.
 var (
 	early     [132 << 10]byte
 	earlyUsed uintptr
@@ -21,16 +20,16 @@ func procPin() int
 //go:linkname procUnpin runtime.procUnpin
 func procUnpin()
 
-// The preview 1 adapter answers with the time that it last knew while it is paused.
+// While it is paused, the preview 1 adapter returns the last time that it read from the clock.
 //
 //go:wasmimport wasi_snapshot_preview1 adapter_monotonic_clock_set_paused
 func pauseClock(paused bool)
 
-// cabiRealloc gives the host memory for what it passes.
+// cabiRealloc allocates memory for the values that the host passes.
 //
-// While it runs, the component may not call out, and Go's allocator does. A garbage collection that it starts reads the clock and may run
-// other goroutines; and memory that was given back to the system is taken again by the clock. So the goroutine is pinned to its processor,
-// where it starts and assists no collection (the next allocation outside does), and the clock stands still.
+// While it runs, the component must not call imports, but Go's allocator does: a garbage collection that it starts reads the clock and may run
+// other goroutines, and the scavenger reads the clock before it reuses memory that was returned to the system. Therefore the goroutine is
+// pinned to its processor, where it neither starts nor assists a collection (the next allocation outside does), and the clock is paused.
 //
 //go:wasmexport cabi_realloc
 func cabiRealloc(old unsafe.Pointer, oldSize, align, size uintptr) unsafe.Pointer {
@@ -62,7 +61,7 @@ func allocateEarly(align, size uintptr) unsafe.Pointer {
 	return unsafe.Pointer(&early[start])
 }
 
-// Abort ends the instance: the host sees a trap.
+// Abort ends the instance with a trap.
 func Abort() { abort() }
 
 func abort()

@@ -1,5 +1,5 @@
-// Package types has the types that the generated bindings take from wit-bindgen's runtime module. They are here so that the SDK depends on
-// no other module, and on no newer Go than it needs.
+// Package types has the types that the generated bindings expect from wit-bindgen's runtime module. They are copied here so that the SDK depends
+// on no other module and does not require a newer version of Go.
 package types
 
 // The tags of an Option.
@@ -14,13 +14,13 @@ type Option[T any] struct {
 	value T
 }
 
-// None is an Option without a value.
+// None returns an Option without a value.
 func None[T any]() Option[T] { return Option[T]{} }
 
-// Some is an Option with a value.
+// Some returns an Option with a value.
 func Some[T any](value T) Option[T] { return Option[T]{some: true, value: value} }
 
-// Tag says which of the two it is.
+// Tag returns which of the two cases it is.
 func (o Option[T]) Tag() uint8 {
 	if o.some {
 		return OptionSome
@@ -28,7 +28,7 @@ func (o Option[T]) Tag() uint8 {
 	return OptionNone
 }
 
-// Some is the value; without one it panics.
+// Some returns the value. It panics without one.
 func (o Option[T]) Some() T {
 	if !o.some {
 		panic("an option without a value was asked for it")
@@ -36,7 +36,7 @@ func (o Option[T]) Some() T {
 	return o.value
 }
 
-// Get is the value as Go spells it.
+// Get returns the value and whether there is one.
 func (o Option[T]) Get() (T, bool) { return o.value, o.some }
 
 // The tags of a Result.
@@ -52,13 +52,13 @@ type Result[T, E any] struct {
 	err    E
 }
 
-// Ok is a success.
+// Ok returns a success.
 func Ok[T, E any](value T) Result[T, E] { return Result[T, E]{ok: value} }
 
-// Err is a failure.
+// Err returns a failure.
 func Err[T, E any](err E) Result[T, E] { return Result[T, E]{failed: true, err: err} }
 
-// Tag says which of the two it is.
+// Tag returns which of the two cases it is.
 func (r Result[T, E]) Tag() uint8 {
 	if r.failed {
 		return ResultErr
@@ -66,7 +66,7 @@ func (r Result[T, E]) Tag() uint8 {
 	return ResultOk
 }
 
-// Ok is the value of a success; for a failure it panics.
+// Ok returns the value of a success. It panics for a failure.
 func (r Result[T, E]) Ok() T {
 	if r.failed {
 		panic("a failure was asked for its value")
@@ -74,7 +74,7 @@ func (r Result[T, E]) Ok() T {
 	return r.ok
 }
 
-// Err is the error of a failure; for a success it panics.
+// Err returns the error of a failure. It panics for a success.
 func (r Result[T, E]) Err() E {
 	if !r.failed {
 		panic("a success was asked for its error")
@@ -82,5 +82,5 @@ func (r Result[T, E]) Err() E {
 	return r.err
 }
 
-// Unit is a value without content.
+// Unit is a type without a value.
 type Unit struct{}

@@ -11,10 +11,10 @@ fn pointers_reach_through_deep_values_and_escaped_names() {
     let deep = format!("{}7{}", "[".repeat(100), "]".repeat(100));
     let json = format!(r#"{{"first":{deep},"\u0061b":{{"x\ny":[{deep},1]}},"z":2}}"#);
     let inside = "/0".repeat(100);
-    assert_eq!(pointer::find(&json, "/z"), Some("2"));
-    assert_eq!(pointer::find(&json, "/ab/x\ny/1"), Some("1"));
-    assert_eq!(pointer::find(&json, &format!("/ab/x\ny/0{inside}")), Some("7"));
-    assert_eq!(pointer::find(&json, &format!("/ab{inside}")), None);
+    assert_eq!(find(&json, "/z"), Some("2"));
+    assert_eq!(find(&json, "/ab/x\ny/1"), Some("1"));
+    assert_eq!(find(&json, &format!("/ab/x\ny/0{inside}")), Some("7"));
+    assert_eq!(find(&json, &format!("/ab{inside}")), None);
 }
 
 #[test]

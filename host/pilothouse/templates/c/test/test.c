@@ -1,4 +1,4 @@
-/* Tests of the controller, run natively on a host in memory: make test. */
+/* Tests of the controller, which run natively against an in-memory host: make test. */
 #include <string.h>
 #include <testing/pilothouse_test.h>
 
@@ -16,8 +16,8 @@ static ph_outcome reconcile_a(void) {
   return reconcile(&request);
 }
 
-/* The Deployment that the plugin made for the Foo. */
-static const char *made(void) {
+/* Returns the Deployment that the plugin creates for the Foo. */
+static const char *created(void) {
   ph_test_cache("foos", foo);
   reconcile_a();
   const char *create = strstr(ph_test_done(), "create ") + strlen("create ");
@@ -25,34 +25,34 @@ static const char *made(void) {
 }
 
 static void a_foo_gets_its_deployment(void) {
-  const char *deployment = made();
+  const char *deployment = created();
   PH_CHECK_TEXT(ph_json_text_at(deployment, "/metadata/name"), "web");
   PH_CHECK_TEXT(ph_json_text_at(deployment, "/spec/replicas"), "2");
   PH_CHECK_TEXT(ph_json_text_at(deployment, "/metadata/ownerReferences/0/uid"), "u1");
   PH_CHECK(strstr(ph_test_done(), "patch/status Foo ns/a merge {\"status\": {\"availableReplicas\": 0}}\n"));
 }
 
-static void nothing_is_written_when_all_is_as_it_should_be(void) {
-  const char *deployment = made();
-  char *kept = strcpy(malloc(strlen(deployment) + 1), deployment);
+static void nothing_is_written_in_the_desired_state(void) {
+  const char *deployment = created();
+  char *copy = strcpy(malloc(strlen(deployment) + 1), deployment);
   ph_test_begin();
   ph_test_cache("foos", PH_JSON({"kind": "Foo", "metadata": {"namespace": "ns", "name": "a", "uid": "u1"},
     "apiVersion": "samplecontroller.k8s.io/v1alpha1",
     "spec": {"deploymentName": "web", "replicas": 2}, "status": {"availableReplicas": 0}}));
-  ph_test_cache("deployments", kept);
-  free(kept);
+  ph_test_cache("deployments", copy);
+  free(copy);
   PH_CHECK(reconcile_a().kind == PH_OUTCOME_DONE);
   PH_CHECK_TEXT(ph_test_done(), "");
 }
 
-static void somebody_elses_deployment_is_left_alone(void) {
+static void a_deployment_of_another_owner_is_not_changed(void) {
   ph_test_cache("foos", foo);
   ph_test_cache("deployments", PH_JSON({"kind": "Deployment", "metadata": {"namespace": "ns", "name": "web"}}));
   PH_CHECK(reconcile_a().kind == PH_OUTCOME_RETRY);
   PH_CHECK_TEXT(ph_test_done(), "event ErrResourceExists Deployment ns/web already exists and is not managed by Foo ns/a\n");
 }
 
-static void a_failed_write_is_tried_again(void) {
+static void a_failed_write_is_retried(void) {
   ph_test_cache("foos", foo);
   ph_test_fail(PH_UNAVAILABLE);
   ph_outcome outcome = reconcile_a();
@@ -60,7 +60,7 @@ static void a_failed_write_is_tried_again(void) {
   PH_CHECK_TEXT(outcome.text, "write the Deployment: unavailable: ");
 }
 
-static void a_foo_that_is_gone_needs_nothing(void) {
+static void a_deleted_foo_needs_nothing(void) {
   PH_CHECK(reconcile_a().kind == PH_OUTCOME_DONE);
   PH_CHECK_TEXT(ph_test_done(), "");
 }
@@ -74,9 +74,9 @@ static void a_foo_that_is_gone_needs_nothing(void) {
 
 int main(void) {
   RUN(a_foo_gets_its_deployment);
-  RUN(nothing_is_written_when_all_is_as_it_should_be);
-  RUN(somebody_elses_deployment_is_left_alone);
-  RUN(a_failed_write_is_tried_again);
-  RUN(a_foo_that_is_gone_needs_nothing);
+  RUN(nothing_is_written_in_the_desired_state);
+  RUN(a_deployment_of_another_owner_is_not_changed);
+  RUN(a_failed_write_is_retried);
+  RUN(a_deleted_foo_needs_nothing);
   return 0;
 }
