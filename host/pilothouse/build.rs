@@ -18,8 +18,11 @@ fn main() -> io::Result<()> {
     writeln!(text, "pub(super) static EXAMPLES: &[(&str, &str, Files)] = &[").expect("a string");
     for language in Language::ALL.map(Language::name) {
         // A language without a sample controller has its source in `templates/`.
-        let example =
-            if language == "rust" { "sample-controller".to_owned() } else { format!("sample-controller-{language}") };
+        let example = if language == "rust" {
+            "sample-controller".to_owned()
+        } else {
+            format!("sample-controller-{language}")
+        };
         let folder = root.join("examples").join(&example);
         if !folder.is_dir() {
             println!("cargo::rerun-if-changed={}", folder.display());

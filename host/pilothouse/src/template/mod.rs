@@ -106,7 +106,8 @@ mod tests {
     #[test]
     fn no_placeholder_remains_and_no_generated_file_is_included() {
         for language in Language::ALL {
-            let files = project_files(language, "my-name").unwrap_or_else(|| panic!("no {}", language.name()));
+            let files =
+                project_files(language, "my-name").unwrap_or_else(|| panic!("no {}", language.name()));
             assert!(files.len() > 5, "{language:?}: {files:?}");
             for file in &files {
                 let is_generated = ["node_modules/", "target/", "__pycache__/", ".venv/"]

@@ -39,7 +39,7 @@ pub(super) fn get<C: Caller>(
     };
     let Some(object) = object else { return Ok(None) };
     // The processor loads the parts that the guest will most likely read while the guest goes on.
-    object.fetch_parts();
+    object.prefetch_fields();
     caller.state_mut().open(object).map(Some)
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use pilothouse_model::text_of;
+use pilothouse_model::unquote_json;
 use wasmtime::component::Resource;
 
 use super::borrowed_arguments::{Caller, StringArgument};
@@ -139,7 +139,7 @@ pub(super) fn texts<C: Caller>(
     handle: &Handle,
     pointers: &[impl StringArgument<C>],
 ) -> wasmtime::Result<Vec<Option<String>>> {
-    values("object.texts", caller, handle, pointers, text_of)
+    values("object.texts", caller, handle, pointers, unquote_json)
 }
 
 /// Reads and converts the JSON at each pointer. Charges the time to the call, because many pointers into a large object may take longer
