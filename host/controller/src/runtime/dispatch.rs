@@ -227,7 +227,7 @@ pub(super) fn requeue_all(version: &Version, guest: &GuestServices) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::views::model_tests::world::{Watched, World};
+    use crate::cache::views::model_tests::model_server::{Watched, World};
     use crate::runtime::handover::tests::version;
 
     #[tokio::test(start_paused = true)]

@@ -6,15 +6,15 @@
 //!     └──────batches──▶ observer ──▶ the pinned instance
 //! ```
 
-mod coming;
-mod crds;
+mod pending_version;
+mod deleted_crds;
 mod dispatch;
 mod handle;
 mod handover;
 pub(crate) mod hot_loop;
-mod kinds;
+mod kind_changes;
 mod observer;
-pub(crate) mod pinned;
+pub(crate) mod dedicated_instance;
 pub mod predicate;
 pub(crate) mod queue;
 mod swap;
@@ -40,7 +40,7 @@ use crate::guest_host::GuestServices;
 use crate::lifecycle::{Health, Input, Lifecycle, PluginState};
 use crate::load::version::Version;
 use crate::load::{LoadProblem, LoadServices, Loaded, Report, load};
-use coming::{Arrival, Coming, Loading};
+use pending_version::{Arrival, Coming, Loading};
 use dispatch::Dispatcher;
 use handle::Watched;
 pub(crate) use handle::{PluginHandle, PluginView};
@@ -303,7 +303,7 @@ impl PluginTask {
             self.carried.memory.clear();
         }
         self.kinds.abort_all();
-        self.kinds.spawn(kinds::changed(self.services.discovery.clone(), Arc::clone(&version)));
+        self.kinds.spawn(kind_changes::changed(self.services.discovery.clone(), Arc::clone(&version)));
         self.crds.abort_all();
         if !version.descriptor.crds.is_empty() {
             let (services, watched) = (self.services.clone(), Arc::clone(&self.watched));
@@ -313,7 +313,7 @@ impl PluginTask {
                 let keep = || -> BoxFuture<'static, ()> {
                     let (version, watched) = (Arc::clone(&version), Arc::clone(&watched));
                     let (operator, log) = (guest.operator.clone(), guest.log.clone());
-                    Box::pin(crds::keep(services.clone(), version, operator, watched, lifecycle.clone(), log))
+                    Box::pin(deleted_crds::keep(services.clone(), version, operator, watched, lifecycle.clone(), log))
                 };
                 guest.restart("CRDs", keep).await;
             });

@@ -5,7 +5,7 @@ use pilothouse_plugin::{Limits, Reason};
 
 use super::*;
 use crate::cache::computed::Computed;
-use crate::cache::views::model_tests::world::{self, Watched, World, key};
+use crate::cache::views::model_tests::model_server::{self, Watched, World, key};
 use crate::cache::views::{View, Views, WatchCache};
 use crate::load::version::{Subscribed, Work};
 use crate::runtime::predicate::Predicate;
@@ -24,10 +24,10 @@ pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &Watched
     let pool = Version::test_pool(guest, "done.wat", Limits::default()).await;
     let watch: Arc<str> = name.into();
     let mut views = Views::default();
-    let view = watched.view(guest.writes.of(&world::resource()));
+    let view = watched.view(guest.writes.of(&model_server::resource()));
     views.by_name.insert(Arc::clone(&watch), Box::new(view));
     let subscribed = Subscribed {
-        key: InformerKey::new(world::resource()).with_labels(watched.selector.clone()),
+        key: InformerKey::new(model_server::resource()).with_labels(watched.selector.clone()),
         resync: None,
         subscription: Arc::clone(&watched.subscription),
         taken: Arc::default(),
@@ -45,7 +45,7 @@ pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &Watched
 /// A target watch of the model's objects, without any.
 pub(crate) fn view(guest: &GuestServices) -> View {
     View {
-        resource: world::resource(),
+        resource: model_server::resource(),
         label_selector: LabelSelector::everything(),
         field_selector: FieldSelector::everything(),
         projection: Projection::Full,
@@ -55,7 +55,7 @@ pub(crate) fn view(guest: &GuestServices) -> View {
         computed: Computed::default(),
         _held_indexes: Vec::new(),
         is_target: true,
-        own_writes: guest.writes.of(&world::resource()),
+        own_writes: guest.writes.of(&model_server::resource()),
     }
 }
 

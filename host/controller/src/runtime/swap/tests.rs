@@ -6,7 +6,7 @@ use tokio_test::task;
 
 use super::*;
 use crate::cache::indexer::Indexer;
-use crate::cache::views::model_tests::world::{self, Watched, World, key};
+use crate::cache::views::model_tests::model_server::{self, Watched, World, key};
 use crate::cache::views::{ViewIndex, Views};
 use crate::guest_host::GuestServices;
 use crate::lifecycle::Health;
@@ -32,7 +32,7 @@ async fn stage(limits: Limits) -> Stage {
     });
     let guest = GuestServices::for_test("indexed", kube::Client::new(service, "n"));
     let pool = Version::test_pool(&guest, "index.wat", limits).await;
-    let mut view = watched.view(guest.writes.of(&world::resource()));
+    let mut view = watched.view(guest.writes.of(&model_server::resource()));
     view.computed = crate::cache::computed::Computed::new(
         vec![INDEX.to_owned()],
         pilothouse_plugin::HostMemory::default(),
