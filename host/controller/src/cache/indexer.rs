@@ -283,7 +283,7 @@ mod tests {
     use pilothouse_plugin::{Engine, EngineOptions, Limits};
 
     use super::*;
-    use crate::cache::views::model_tests::model_server::{NAMES, Watched, World, key};
+    use crate::cache::views::model_tests::world::{NAMES, Watched, World, key};
     use crate::guest_host::GuestHost;
 
     #[tokio::test(start_paused = true)]
@@ -333,7 +333,7 @@ mod tests {
         });
         let guest = GuestServices::for_test("indexer", kube::Client::new(service, "n"));
         let mut views = Views::default();
-        let view = watched.view(views.writes.of(&crate::cache::views::model_tests::model_server::resource()));
+        let view = watched.view(views.writes.of(&crate::cache::views::model_tests::world::resource()));
         views.by_name.insert("maps".into(), Box::new(view));
         (guest, Arc::new(views))
     }

@@ -1,129 +1,131 @@
-//! The instance that an observer keeps, because its memory holds what it has learned. A stateful plugin reconciles on
-//! it, too.
+//! The instance that a plugin's observer keeps, because its memory holds what it has observed. A stateful plugin also reconciles on it.
 
 use std::sync::Arc;
 
 use pilothouse_plugin::{Failure, Fault, Instance, InstancePool, Observation, Outcome, Request};
 use tokio::sync::{Mutex, Notify, watch};
 
-/// One instance at a time, made when it is needed and made anew after it has failed.
+/// At most one instance at a time, created on demand and replaced after it failed.
 ///
-/// Who calls it holds the seat meanwhile: an instance takes one call at a time, and only the observer and the one
-/// worker of the same plugin ever ask.
-pub(crate) struct Pinned {
+/// Callers hold the slot during a call, because an instance takes one call at a time. There are only two: the observer and, for a stateful
+/// plugin, its single worker.
+pub(crate) struct DedicatedInstance {
     instances: InstancePool,
-    /// Whether an observer uses it.
-    observes: bool,
-    seat: Mutex<Seat>,
-    /// Whether the present instance has been told of everything there is.
+    /// Whether an observer uses the instance.
+    has_observer: bool,
+    slot: Mutex<Slot>,
+    /// Whether the observer has delivered everything that there is to the current instance.
     caught_up: watch::Sender<bool>,
     lost: Notify,
 }
 
 #[derive(Default)]
-struct Seat {
+struct Slot {
     instance: Option<Instance>,
-    /// Counts the instances made.
+    /// The number of instances created so far.
     generation: u64,
 }
 
-impl Pinned {
-    /// A seat without an instance. The pool makes the instances, and does not get to see them.
-    pub(crate) fn new(instances: InstancePool, observes: bool) -> Self {
+impl DedicatedInstance {
+    /// Creates the slot without an instance. `instances` creates them, but never gets them back.
+    pub(crate) fn new(instances: InstancePool, has_observer: bool) -> Self {
         Self {
             instances,
-            observes,
-            seat: Mutex::default(),
-            caught_up: watch::Sender::new(!observes),
+            has_observer,
+            slot: Mutex::default(),
+            caught_up: watch::Sender::new(!has_observer),
             lost: Notify::new(),
         }
     }
 
-    /// Has an instance there, and says which one it is.
-    pub(crate) async fn ready(&self) -> Result<u64, Fault> {
-        let mut seat = self.seat.lock().await;
-        self.instance(&mut seat).await?;
-        Ok(seat.generation)
+    /// Creates an instance unless there is a usable one, and returns its generation.
+    pub(crate) async fn ensure(&self) -> Result<u64, Fault> {
+        let mut slot = self.slot.lock().await;
+        self.instance(&mut slot).await?;
+        Ok(slot.generation)
     }
 
-    /// Delivers a batch to the instance of that generation; `None` when it is gone.
+    /// Delivers a batch to the instance of that generation; `None` if it does not exist any more.
     pub(crate) async fn observe(
         &self,
         generation: u64,
         batch: Vec<Observation>,
     ) -> Option<Result<(), Failure>> {
-        let mut seat = self.seat.lock().await;
-        if seat.generation != generation {
+        let mut slot = self.slot.lock().await;
+        if slot.generation != generation {
             return None;
         }
-        let usable = seat.instance.as_mut().filter(|instance| instance.is_usable())?;
+        let usable = slot.instance.as_mut().filter(|instance| instance.is_usable())?;
         let outcome = usable.observe_owned(batch).await;
-        self.discard_unusable(&mut seat);
+        self.discard_unusable(&mut slot);
         Some(outcome)
     }
 
-    /// Lets go of the instance of that generation, because nothing happens; [`ready`](Self::ready) makes another. For observers that say
-    /// that all they know is what they are told: the next instance is told everything.
-    pub(crate) async fn rest(&self, generation: u64) {
-        let mut seat = self.seat.lock().await;
-        if seat.generation == generation {
-            seat.instance = None;
-            self.caught_up.send_replace(!self.observes);
+    /// Drops the idle instance of that generation; [`ensure`](Self::ensure) creates another. For observers that keep no state of their own:
+    /// the next instance receives everything again.
+    pub(crate) async fn drop_idle(&self, generation: u64) {
+        let mut slot = self.slot.lock().await;
+        if slot.generation == generation {
+            slot.instance = None;
+            self.caught_up.send_replace(!self.has_observer);
         }
     }
 
-    /// Reconciles on the instance; `None` while its observer has not been told of everything.
+    /// Reconciles on the instance; `None` until its observer has caught up.
     pub(crate) async fn reconcile(&self, request: &Arc<Request>) -> Option<Result<Outcome, Failure>> {
-        let mut seat = self.seat.lock().await;
-        // Before the observer is asked whether it has caught up, and with whom.
-        self.discard_unusable(&mut seat);
+        let mut slot = self.slot.lock().await;
+        // First, because it resets `caught_up` if the instance is gone.
+        self.discard_unusable(&mut slot);
         if !*self.caught_up.borrow() {
             return None;
         }
-        let outcome = match self.instance(&mut seat).await {
+        let outcome = match self.instance(&mut slot).await {
             Ok(instance) => instance.reconcile(Arc::clone(request)).await,
             Err(fault) => Err(fault.into()),
         };
-        self.discard_unusable(&mut seat);
+        self.discard_unusable(&mut slot);
         Some(outcome)
     }
 
-    /// The instance of that generation has been told of everything: it may reconcile.
-    pub(crate) async fn has_caught_up(&self, generation: u64) {
-        let seat = self.seat.lock().await;
-        if seat.generation == generation && seat.instance.is_some() {
+    /// Marks the instance of that generation as caught up, so that it may reconcile.
+    pub(crate) async fn set_caught_up(&self, generation: u64) {
+        let slot = self.slot.lock().await;
+        if slot.generation == generation && slot.instance.is_some() {
             self.caught_up.send_replace(true);
         }
     }
 
-    /// Turns true when the instance may reconcile, and ends with the version.
+    /// Returns a receiver that is true while the instance may reconcile. It is closed with the version.
     pub(crate) fn caught_up(&self) -> watch::Receiver<bool> {
         self.caught_up.subscribe()
     }
 
-    /// Waits until an instance is gone without its observer having noticed. Cancellation safe.
+    /// Waits until an instance was discarded, possibly by a worker, so that the observer has to create another.
+    ///
+    /// # Cancellation safety
+    /// Safe.
     pub(crate) async fn lost(&self) {
         self.lost.notified().await;
     }
 
-    async fn instance<'a>(&self, seat: &'a mut Seat) -> Result<&'a mut Instance, Fault> {
-        self.discard_unusable(seat);
-        let instance = match seat.instance.take() {
+    async fn instance<'a>(&self, slot: &'a mut Slot) -> Result<&'a mut Instance, Fault> {
+        self.discard_unusable(slot);
+        let instance = match slot.instance.take() {
             Some(instance) => instance,
             None => {
-                let made = self.instances.instantiate().await?;
-                seat.generation += 1;
-                made
+                let instance = self.instances.instantiate().await?;
+                slot.generation += 1;
+                instance
             }
         };
-        Ok(seat.instance.insert(instance))
+        Ok(slot.instance.insert(instance))
     }
 
-    /// An instance that trapped, leaks, or was left in the middle of a call (then this runs at the next).
-    fn discard_unusable(&self, seat: &mut Seat) {
-        if seat.instance.as_ref().is_some_and(|instance| !instance.is_usable()) {
-            seat.instance = None;
-            if self.observes {
+    /// Drops an instance that trapped or leaks, or whose call was cancelled (then the next call comes here).
+    fn discard_unusable(&self, slot: &mut Slot) {
+        if slot.instance.as_ref().is_some_and(|instance| !instance.is_usable()) {
+            slot.instance = None;
+            if self.has_observer {
                 self.caught_up.send_replace(false);
                 self.lost.notify_one();
             }

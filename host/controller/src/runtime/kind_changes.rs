@@ -1,5 +1,5 @@
-//! Notices that a kind is served in another way than when the version was loaded: its CRD was deleted, and applied again with another scope
-//! or plural name. The version's URLs, keys and targets are made for the old one, so it has to be loaded anew.
+//! Notices that a kind is served in another way than when the version was loaded: its CRD was deleted and created again with another scope
+//! or plural name. The version's URLs, keys and targets were built for the old resource, so the version has to be loaded again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,37 +12,38 @@ use crate::client::{Age, Discovery};
 use crate::load::type_of;
 use crate::load::version::Version;
 
-/// Between two looks. They cost nothing while all watches watch.
-const LOOK: Duration = Duration::from_secs(5);
+/// Between two checks. They send no request while all watches are connected.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Waits until a watch's kind is another resource than the version was loaded with, and answers which.
-pub(super) async fn changed(discovery: Discovery, version: Arc<Version>) -> String {
+/// Waits until the kind of a watch is served as another resource than the version was loaded with, and returns a description of the change.
+pub(super) async fn wait_for_change(discovery: Discovery, version: Arc<Version>) -> String {
     let requests = |status: &InformerStatus| status.list_requests + status.watch_requests;
-    let status = |at: usize| version.routes[at].subscribed.subscription.status();
-    let mut asked: Vec<_> = (0..version.routes.len()).map(|at| requests(&status(at))).collect();
+    let status = |position: usize| version.routes[position].subscribed.subscription.status();
+    let mut checked: Vec<_> =
+        (0..version.routes.len()).map(|position| requests(&status(position))).collect();
     loop {
-        sleep(LOOK).await;
-        for (at, asked) in asked.iter_mut().enumerate() {
-            let status = status(at);
+        sleep(CHECK_INTERVAL).await;
+        for (position, checked) in checked.iter_mut().enumerate() {
+            let status = status(position);
             let is_missing = status.error.as_ref().is_some_and(|error| error.kind == FailureKind::NotFound);
-            // No CRD goes without ending its watches.
-            if *asked == requests(&status) && !is_missing {
+            // A CRD cannot disappear without ending the watches of its kind, and a watch that ends is requested again.
+            if *checked == requests(&status) && !is_missing {
                 continue;
             }
-            *asked = requests(&status);
-            let watch = &version.routes[at].watch;
-            if let Some(now) = other_resource(&discovery, &version, watch).await {
-                return format!("watch {watch:?}: its kind is served as {now} now");
+            *checked = requests(&status);
+            let watch = &version.routes[position].watch;
+            if let Some(resource) = changed_resource(&discovery, &version, watch).await {
+                return format!("watch {watch:?}: its kind is served as {resource} now");
             }
         }
     }
 }
 
-/// What the watch's kind is served as, where that is another resource than the version's.
-async fn other_resource(discovery: &Discovery, version: &Version, watch: &str) -> Option<ResourceType> {
+/// Returns the resource that the watch's kind is served as now, if it is another than the version's.
+async fn changed_resource(discovery: &Discovery, version: &Version, watch: &str) -> Option<ResourceType> {
     let declared = version.descriptor.watch(watch)?;
-    let known = &version.views.by_name.get(watch)?.resource;
-    let now =
+    let loaded = &version.views.by_name.get(watch)?.resource;
+    let served =
         discovery.resolve(type_of(declared).ok()?, declared.resource.as_deref(), Age::New).await.ok()?;
-    (now != *known).then_some(now)
+    (served != *loaded).then_some(served)
 }

@@ -1,4 +1,4 @@
-//! What is on its way to being the version that runs.
+//! The version that is being loaded, until it replaces the running one.
 
 use std::future::pending;
 use std::time::Duration;
@@ -6,101 +6,108 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::swap::{ClosedGate, Progress, Swap};
+use super::swap::{ExclusiveVersion, Progress, Swap};
 use crate::directory::PluginFiles;
 use crate::lifecycle::backoff;
 use crate::load::version::Version;
 use crate::load::{LoadProblem, Loaded};
 
-pub(super) type Loading = JoinHandle<Result<Loaded, LoadProblem>>;
+/// The task of a load.
+pub(super) type LoadTask = JoinHandle<Result<Loaded, LoadProblem>>;
 
-/// One of them at a time.
+/// The version that is to run next, if any. A plugin has at most one.
 #[derive(Default)]
-pub(super) struct Coming {
+pub(super) struct PendingVersion {
     stage: Stage,
-    /// How often these files could not be loaded for a reason that may pass.
-    postponed: u32,
+    /// How often these files failed to load for a transient reason; determines the backoff.
+    failures: u32,
 }
 
 #[derive(Default)]
 enum Stage {
     #[default]
-    Nothing,
-    Loading(PluginFiles, Loading),
+    None,
+    Loading(PluginFiles, LoadTask),
     Swapping(Box<Swap>),
-    Postponed(PluginFiles, Instant),
+    RetryAt(PluginFiles, Instant),
 }
 
-pub(super) enum Arrival {
-    /// The end of a load, and of which files.
-    Loaded(PluginFiles, Result<Loaded, LoadProblem>),
-    /// No guest call is under way any more, and the version's indexes are up to date.
-    Ready(Box<Version>, ClosedGate),
-    /// Dispatching stops, or goes on.
-    Paused,
-    /// It is time to try these files again.
-    Again(PluginFiles),
+/// What happened to the pending version.
+pub(super) enum LoadEvent {
+    /// The load of these files ended.
+    Finished(PluginFiles, Result<Loaded, LoadProblem>),
+    /// The version can be installed: no guest call is under way any more, and its indexes are up to date.
+    Ready(Box<Version>, ExclusiveVersion),
+    /// [`PendingVersion::pauses_dispatch`] changed.
+    DispatchToggled,
+    /// The backoff is over: these files are to be loaded again.
+    RetryDue(PluginFiles),
 }
 
-impl Coming {
-    /// Gives up what is on its way: the files have changed again, or nothing is wanted any more.
-    pub(super) fn abandon(&mut self) {
-        if let Stage::Loading(_, loading) = std::mem::take(&mut self.stage) {
-            loading.abort();
+impl PendingVersion {
+    /// Cancels the load or the swap, because the files changed again or were removed.
+    pub(super) fn cancel(&mut self) {
+        if let Stage::Loading(_, task) = std::mem::take(&mut self.stage) {
+            task.abort();
         }
-        self.postponed = 0;
+        self.failures = 0;
     }
 
-    pub(super) fn load(&mut self, files: PluginFiles, loading: Loading) {
-        self.stage = Stage::Loading(files, loading);
+    /// Waits for this load from now on.
+    pub(super) fn load(&mut self, files: PluginFiles, task: LoadTask) {
+        self.stage = Stage::Loading(files, task);
     }
 
+    /// Drives this swap from now on.
     pub(super) fn swap(&mut self, swap: Swap) {
         self.stage = Stage::Swapping(Box::new(swap));
     }
 
-    /// Whether nothing may be dispatched to the version that runs.
+    /// Whether nothing may be dispatched to the running version.
     pub(super) fn pauses_dispatch(&self) -> bool {
         matches!(&self.stage, Stage::Swapping(swap) if swap.pauses_dispatch())
     }
 
-    /// Has the files loaded again later, and answers after how long.
-    pub(super) fn postpone(&mut self, files: PluginFiles) -> Duration {
-        let wait = backoff::wait(self.postponed, rand::random());
-        self.postponed = self.postponed.saturating_add(1);
-        self.stage = Stage::Postponed(files, Instant::now() + wait);
-        wait
+    /// Schedules another load of the files, and returns the delay until then.
+    pub(super) fn schedule_retry(&mut self, files: PluginFiles) -> Duration {
+        let delay = backoff::wait(self.failures, rand::random());
+        self.failures = self.failures.saturating_add(1);
+        self.stage = Stage::RetryAt(files, Instant::now() + delay);
+        delay
     }
 
-    /// What comes next; never, while nothing is on its way. Cancellation safe.
-    pub(super) async fn next(&mut self) -> Arrival {
+    /// Waits for the next event; for ever while there is no pending version.
+    ///
+    /// # Cancellation safety
+    /// Safe.
+    pub(super) async fn next(&mut self) -> LoadEvent {
         match &mut self.stage {
-            Stage::Nothing => pending().await,
-            Stage::Loading(_, loading) => {
-                let outcome = loading.await;
+            Stage::None => pending().await,
+            Stage::Loading(_, task) => {
+                let outcome = task.await;
                 let outcome = outcome.unwrap_or_else(|error| Err(LoadProblem::Internal(error.to_string())));
                 let Stage::Loading(files, _) = std::mem::take(&mut self.stage) else { unreachable!() };
-                Arrival::Loaded(files, outcome)
+                LoadEvent::Finished(files, outcome)
             }
             Stage::Swapping(swap) => {
                 let progress = swap.next().await;
-                if matches!(progress, Progress::Paused) {
-                    return Arrival::Paused;
+                if matches!(progress, Progress::DispatchToggled) {
+                    return LoadEvent::DispatchToggled;
                 }
                 let Stage::Swapping(swap) = std::mem::take(&mut self.stage) else { unreachable!() };
                 match progress {
-                    Progress::Ready(gate) => {
-                        self.postponed = 0;
-                        Arrival::Ready(Box::new(swap.version), gate)
+                    Progress::Ready(running) => {
+                        self.failures = 0;
+                        LoadEvent::Ready(Box::new(swap.version), running)
                     }
-                    Progress::Failed(problem) => Arrival::Loaded(swap.files, Err(problem)),
-                    Progress::Paused => unreachable!(),
+                    Progress::Failed(problem) => LoadEvent::Finished(swap.files, Err(problem)),
+                    Progress::DispatchToggled => unreachable!(),
                 }
             }
-            Stage::Postponed(_, at) => {
+            Stage::RetryAt(_, at) => {
                 sleep_until(*at).await;
-                let Stage::Postponed(files, _) = std::mem::take(&mut self.stage) else { unreachable!() };
-                Arrival::Again(files)
+                let Stage::RetryAt(files, _) = std::mem::take(&mut self.stage) else { unreachable!() };
+                LoadEvent::RetryDue(files)
             }
         }
     }

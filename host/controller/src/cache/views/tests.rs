@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pilothouse_model::Object;
 
-use super::model_tests::model_server::{Watched, World, key, resource};
+use super::model_tests::world::{Watched, World, key, resource};
 use super::*;
 use crate::cache::own_writes::{Cache, Look, OwnWrite};
 

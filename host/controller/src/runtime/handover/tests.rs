@@ -1,3 +1,5 @@
+//! Swaps between versions whose watches differ, with real subscriptions to a model server.
+
 use futures::FutureExt;
 use pilothouse_informer::{InformerKey, Priority};
 use pilothouse_model::{FieldSelector, LabelSelector, Projection};
@@ -5,7 +7,7 @@ use pilothouse_plugin::{Limits, Reason};
 
 use super::*;
 use crate::cache::computed::Computed;
-use crate::cache::views::model_tests::model_server::{self, Watched, World, key};
+use crate::cache::views::model_tests::world::{self, Watched, World, key};
 use crate::cache::views::{View, Views, WatchCache};
 use crate::load::version::{Subscribed, Work};
 use crate::runtime::predicate::Predicate;
@@ -19,15 +21,15 @@ fn guest() -> GuestServices {
     GuestServices::for_test("handed", kube::Client::new(service, "n"))
 }
 
-/// A version with one target watch of the model's objects.
+/// A version with one target watch of the model server's objects.
 pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &Watched) -> Version {
     let pool = Version::test_pool(guest, "done.wat", Limits::default()).await;
     let watch: Arc<str> = name.into();
     let mut views = Views::default();
-    let view = watched.view(guest.writes.of(&model_server::resource()));
+    let view = watched.view(guest.writes.of(&world::resource()));
     views.by_name.insert(Arc::clone(&watch), Box::new(view));
     let subscribed = Subscribed {
-        key: InformerKey::new(model_server::resource()).with_labels(watched.selector.clone()),
+        key: InformerKey::new(world::resource()).with_labels(watched.selector.clone()),
         resync: None,
         subscription: Arc::clone(&watched.subscription),
         taken: Arc::default(),
@@ -42,10 +44,10 @@ pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &Watched
     version
 }
 
-/// A target watch of the model's objects, without any.
+/// A target watch with an empty cache.
 pub(crate) fn view(guest: &GuestServices) -> View {
     View {
-        resource: model_server::resource(),
+        resource: world::resource(),
         label_selector: LabelSelector::everything(),
         field_selector: FieldSelector::everything(),
         projection: Projection::Full,
@@ -55,11 +57,11 @@ pub(crate) fn view(guest: &GuestServices) -> View {
         computed: Computed::default(),
         _held_indexes: Vec::new(),
         is_target: true,
-        own_writes: guest.writes.of(&model_server::resource()),
+        own_writes: guest.writes.of(&world::resource()),
     }
 }
 
-/// What is queued, with the reasons.
+/// Takes everything from the queue: `watch key`, with the reasons.
 fn queued(guest: &GuestServices) -> Vec<(String, Vec<Reason>)> {
     let mut queued = Vec::new();
     while let Some(Some((item, reasons))) = guest.queue.get().now_or_never() {
@@ -70,7 +72,7 @@ fn queued(guest: &GuestServices) -> Vec<(String, Vec<Reason>)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_waits_in_a_dropped_subscription_is_queued() {
+async fn a_deletion_in_the_backlog_of_a_dropped_subscription_is_queued() {
     let (guest, mut world) = (guest(), World::new(true));
     let (mut wide, mut narrow) = (Watched::open("").await, Watched::open("team=red").await);
     world.put(0, 0, 0);
@@ -87,7 +89,7 @@ async fn a_deletion_that_waits_in_a_dropped_subscription_is_queued() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_the_new_selector_leaves_out_is_queued_as_deleted() {
+async fn an_object_that_the_new_selector_excludes_is_queued_as_deleted() {
     let (guest, mut world) = (guest(), World::new(true));
     let (mut wide, mut narrow) = (Watched::open("").await, Watched::open("team=red").await);
     world.put(0, 0, 0);
@@ -98,11 +100,11 @@ async fn an_object_that_the_new_selector_leaves_out_is_queued_as_deleted() {
     let _dispatched = old.routes[0].subscribed.take_all();
     let new = version(&guest, "maps", &narrow).await;
     hand_over(&old, &new, &guest);
-    assert_eq!(queued(&guest), [("maps n/b".to_owned(), vec![Reason::Deleted])], "it is in team blue");
+    assert_eq!(queued(&guest), [("maps n/b".to_owned(), vec![Reason::Deleted])], "the object is in team blue");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_right_after_the_swap_is_not_cancelled_out_by_an_addition_that_waits() {
+async fn a_deletion_right_after_the_swap_does_not_cancel_out_with_a_pending_addition() {
     let (guest, mut world) = (guest(), World::new(true));
     let (mut wide, mut narrow) = (Watched::open("").await, Watched::open("team=red").await);
     world.put(0, 0, 0);
@@ -124,7 +126,7 @@ async fn a_deletion_right_after_the_swap_is_not_cancelled_out_by_an_addition_tha
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_that_both_versions_share_is_left_alone() {
+async fn a_subscription_that_both_versions_share_keeps_its_backlog() {
     let (guest, mut world) = (guest(), World::new(true));
     let mut watched = Watched::open("").await;
     world.put(0, 0, 0);
@@ -135,7 +137,7 @@ async fn a_subscription_that_both_versions_share_is_left_alone() {
     new.routes.push(Route { watch: "after".into(), subscribed: subscribed.clone(), work: None });
     hand_over(&old, &new, &guest);
     assert_eq!(queued(&guest), []);
-    assert_eq!(subscribed.take_all().len(), 1, "what waits is for the new version to dispatch");
+    assert_eq!(subscribed.take_all().len(), 1, "the backlog is for the new version to dispatch");
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,26 +154,26 @@ async fn keys_of_a_renamed_target_watch_are_reconciled_under_the_new_name() {
     let third = Version::for_test(first.pool.clone(), Arc::new(views));
     hand_over(&second, &third, &guest);
     let three: Vec<Arc<str>> = vec!["three".into()];
-    let known = third.renamed.lock().clone();
-    assert_eq!(known, Renamed::from([("one".into(), three.clone()), ("two".into(), three)]));
+    let renamed = third.renamed_watches.lock().clone();
+    assert_eq!(renamed, RenamedWatches::from([("one".into(), three.clone()), ("two".into(), three)]));
     let last = Version::for_test(first.pool.clone(), Arc::default());
     hand_over(&third, &last, &guest);
-    assert_eq!(last.renamed.lock().get("one"), Some(&Vec::new()), "no target watch of the resource is left");
+    assert_eq!(last.renamed_watches.lock().get("one"), Some(&Vec::new()), "no target watch of the resource is left");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_gives_a_key_the_new_name_of_its_watch() {
+async fn a_worker_requeues_a_key_under_the_new_name_of_its_watch() {
     let guest = guest();
     let watched = Watched::open("").await;
     let version = version(&guest, "new", &watched).await;
-    version.renamed.lock().insert("old".into(), vec!["new".into()]);
+    version.renamed_watches.lock().insert("old".into(), vec!["new".into()]);
     let item = Item { watch: "old".into(), key: key(0) };
     guest.queue.add(item.clone(), Reason::Deleted, Priority::Normal);
     let (held, reasons) = guest.queue.get().await.expect("the key");
-    super::super::worker::rename(&guest, held, reasons, &version);
+    super::super::worker::requeue_renamed(&guest, held, reasons, &version);
     assert_eq!(queued(&guest), [("new n/a".to_owned(), vec![Reason::Deleted])]);
     guest.queue.add(Item { watch: "gone".into(), ..item }, Reason::Deleted, Priority::Normal);
     let (held, reasons) = guest.queue.get().await.expect("the key");
-    super::super::worker::rename(&guest, held, reasons, &version);
+    super::super::worker::requeue_renamed(&guest, held, reasons, &version);
     assert_eq!(queued(&guest), []);
 }

@@ -4,7 +4,7 @@
 //! bounded: the keys whose reconciles wrote in the last minute.
 
 mod authors;
-mod detector;
+mod chain;
 mod difference;
 mod report;
 #[cfg(test)]
@@ -21,8 +21,8 @@ use pilothouse_plugin::{HostMemory, Reason};
 use tokio::time::Instant;
 
 pub(crate) use authors::Authors;
-use detector::Chain;
-pub(crate) use detector::HotLoop;
+use chain::Chain;
+pub(crate) use chain::HotLoop;
 pub(crate) use report::report;
 
 use crate::client::Written;

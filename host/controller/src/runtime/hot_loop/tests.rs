@@ -1,7 +1,7 @@
 use pilothouse_model::{Object, ObjectKey, ResourceType};
 use tokio::time::advance;
 
-use super::detector::{FLIPS, ROUNDS, WINDOW};
+use super::chain::{FLIPS, ROUNDS, WINDOW};
 use super::*;
 
 fn item() -> Item {

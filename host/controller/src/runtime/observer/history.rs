@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use pilothouse_model::{Object, ObjectKey, ResourceType};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use super::delivery::Ledger;
+use super::ledger::Ledger;
 use crate::load::version::{Feed, Version};
 
 /// Held by one observer at a time: the next waits until it has ended. Cheap to clone.

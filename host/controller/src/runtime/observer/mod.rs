@@ -1,8 +1,8 @@
 //! The task that tells a plugin's observer of every change: one batch at a time, to one instance. Nothing waits for it:
 //! what it has not taken yet stays in its subscriptions' backlogs, which are bounded by the objects.
 
-mod delivery;
-mod history;
+mod ledger;
+mod memory;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use crate::client::NewEvent;
 use crate::guest_host::GuestServices;
 use crate::lifecycle::{Activity, DynHash};
 use crate::load::version::Version;
-use delivery::Ledger;
-pub(super) use history::Memory;
-use history::{Inherited, Kept};
+use ledger::Ledger;
+pub(super) use memory::Memory;
+use memory::{Inherited, Kept};
 
 /// How long an instance may have nothing to observe before it goes.
 const IDLE: Duration = Duration::from_secs(60);

@@ -16,7 +16,7 @@ use super::*;
 use crate::config::descriptor::Descriptor;
 use crate::guest_host::GuestHost;
 use crate::load::version::Feed;
-use crate::runtime::dedicated_instance::Pinned;
+use crate::runtime::pinned::Pinned;
 
 /// An API server with these ConfigMaps, each with a wish for `every.wat`, and no change ever.
 fn server(wishes: &[(&str, &str)]) -> kube::Client {

@@ -2,7 +2,7 @@
 //!
 //! Everything that an evaluation makes is charged by its size, so that the same number bounds its memory.
 
-use super::error::Failure;
+use super::failure::Failure;
 
 /// Units of one evaluation, as Kubernetes' `PerCallLimit`: at most some hundredths of a second, and some tens of megabytes.
 pub const COST_LIMIT: u64 = 1_000_000;

@@ -13,7 +13,7 @@ use kube_cel::cel::common::ast::{
 use kube_cel::cel::objects::{KeyRef, Map};
 
 use super::budget::Budget;
-use super::error::Failure;
+use super::failure::Failure;
 use super::functions::{self, Patterns};
 use super::values::{add, arithmetic, at, compare, contains, equal, of_key, owned_key};
 

@@ -10,7 +10,7 @@ use kube_cel::cel::{Context, ExecutionError, Value};
 use regex::{Regex, RegexBuilder};
 
 use super::budget::Budget;
-use super::error::Failure;
+use super::failure::Failure;
 use super::values::size;
 
 /// The library's functions: registering some hundred of them takes a while, so it is done once.

@@ -6,10 +6,10 @@
 
 mod budget;
 mod evaluate;
-mod error;
+mod failure;
 mod functions;
-mod fast_path;
-mod read_set;
+mod quick;
+mod reads;
 mod values;
 mod variables;
 
@@ -21,10 +21,10 @@ use pilothouse_model::{Notification, Object, cel};
 
 pub use budget::COST_LIMIT;
 use evaluate::Evaluation;
-use error::Failure;
+use failure::Failure;
 use functions::{Patterns, is_unknown};
-use fast_path::Quick;
-use read_set::Reads;
+use quick::Quick;
+use reads::Reads;
 use variables::{calls, first_unknown, has_struct};
 
 /// A compiled predicate; the empty text is true for every change.
@@ -173,6 +173,7 @@ fn differs(name: &str, old: &Object, new: &Object) -> bool {
 }
 
 #[cfg(test)]
+#[path = "tests.rs"]
 mod evaluation_tests;
 
 #[cfg(test)]

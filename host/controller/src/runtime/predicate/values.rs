@@ -8,7 +8,7 @@ use kube_cel::cel::Value;
 use kube_cel::cel::objects::{Key, KeyRef, Map};
 
 use super::budget::Budget;
-use super::error::Failure;
+use super::failure::Failure;
 
 /// The value of a JSON tree. Whole numbers are of the type int, as Kubernetes has it.
 pub(super) fn of_json(json: serde_json::Value) -> Value {

@@ -2,7 +2,7 @@
 
 use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr};
 
-use super::read_set::{inner, parts};
+use super::reads::{inner, parts};
 
 /// The first variable that is neither in `known` nor bound by a macro around it (`all(item, …)`).
 pub(super) fn first_unknown<'e>(expression: &'e IdedExpr, known: &mut Vec<&'e str>) -> Option<&'e str> {

@@ -2,7 +2,7 @@
 //! reads by every way. The plugin must see each object as of its own last write or as of the watch's position,
 //! whichever is later, and nothing must be left over once the watches have brought everything.
 
-pub(crate) mod model_server;
+pub(crate) mod world;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use pilothouse_plugin::CacheFilter;
 use proptest::prelude::*;
 
 use super::*;
-use model_server::{NAMES, Watched, World, key, resource};
+use world::{NAMES, Watched, World, key, resource};
 
 #[derive(Clone, Debug)]
 enum Step {
