@@ -52,9 +52,9 @@ impl Targets {
             // A field may name as many objects as its list has elements, so a long list is looked up in a set.
             let new_keys: Option<HashSet<ObjectKey>> =
                 (keys.len() > 16).then(|| keys.iter().cloned().collect());
-            let is_new =
+            let is_in_new =
                 |key: &ObjectKey| new_keys.as_ref().map_or(keys.contains(key), |set| set.contains(key));
-            let only_old: Vec<_> = old_keys.into_iter().filter(|key| !is_new(key)).collect();
+            let only_old: Vec<_> = old_keys.into_iter().filter(|key| !is_in_new(key)).collect();
             keys.extend(only_old);
         }
         keys

@@ -1,4 +1,4 @@
-//! What a plugin's observers were told of, from one observer to the next.
+//! What a plugin's observers have received, passed from one observer to the next.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -6,87 +6,97 @@ use std::sync::{Arc, Weak};
 use pilothouse_model::{Object, ObjectKey, ResourceType};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use super::ledger::Ledger;
+use super::delivery::DeliveryTracker;
 use crate::load::version::{Feed, Version};
 
-/// Held by one observer at a time: the next waits until it has ended. Cheap to clone.
+/// The delivery history of a plugin. One observer at a time holds it; the next waits until that has ended. Cheap to clone.
 #[derive(Clone, Default)]
-pub(in crate::runtime) struct Memory(Arc<Mutex<Kept>>);
+pub(in crate::runtime) struct DeliveryHistory(Arc<Mutex<SavedDeliveries>>);
 
+/// What the last observer has left.
 #[derive(Default)]
-pub(super) struct Kept {
-    /// Whose ledgers they are.
+pub(super) struct SavedDeliveries {
+    /// The version of that observer.
     version: Weak<Version>,
-    ledgers: Vec<(Source, Ledger)>,
-    gone: Vec<Inherited>,
+    trackers: Vec<(FeedSource, DeliveryTracker)>,
+    inherited: Vec<InheritedObjects>,
 }
 
-/// What a feed tells of.
+/// The watch and the resource of a feed, which identify it across versions.
 #[derive(Clone)]
-struct Source {
+struct FeedSource {
     watch: Arc<str>,
     resource: ResourceType,
 }
 
-/// Objects that observers of earlier versions were told of. The present one has to be told of the end of those that are
-/// gone, once it was told of what there is.
-pub(super) struct Inherited {
-    source: Source,
+/// Objects that observers of earlier versions have received. Once the current observer has received all present objects, it must also
+/// receive the deletion of those that are gone.
+pub(super) struct InheritedObjects {
+    source: FeedSource,
     pub(super) objects: HashMap<ObjectKey, Object>,
 }
 
-impl Source {
+impl FeedSource {
     fn of(feed: &Feed) -> Self {
         Self { watch: Arc::clone(&feed.watch), resource: feed.subscription.key().resource.clone() }
     }
 
-    fn is_same(&self, feed: &Feed) -> bool {
-        crate::runtime::handover::is_same(&self.resource, &feed.subscription.key().resource)
+    fn has_same_resource(&self, feed: &Feed) -> bool {
+        crate::runtime::handover::is_same_resource(&self.resource, &feed.subscription.key().resource)
     }
 }
 
-impl Memory {
-    /// Forgets everything: there is no observer any more.
+impl DeliveryHistory {
+    /// Forgets everything, because the running version has no observer.
     pub(in crate::runtime) fn clear(&self) {
-        // One that still holds it is at its end, and leaves no more than the next observer can tell of.
-        if let Ok(mut kept) = self.0.try_lock() {
-            *kept = Kept::default();
+        // An observer that still holds the lock is about to end. What it saves then is what a later observer inherits anyway.
+        if let Ok(mut saved) = self.0.try_lock() {
+            *saved = SavedDeliveries::default();
         }
     }
 
-    /// Waits until the observer before has ended.
-    pub(super) async fn take(&self) -> OwnedMutexGuard<Kept> {
+    /// Waits until the previous observer has ended, and locks the history.
+    pub(super) async fn lock(&self) -> OwnedMutexGuard<SavedDeliveries> {
         Arc::clone(&self.0).lock_owned().await
     }
 }
 
-impl Kept {
-    /// What the observer of this version begins with: its own ledgers when it is started again, else what its predecessors
-    /// were told of.
-    pub(super) fn begin(&mut self, version: &Arc<Version>) -> (Vec<Ledger>, Vec<Inherited>) {
-        let before = std::mem::take(self);
-        let is_same = std::ptr::eq(before.version.as_ptr(), Arc::as_ptr(version));
-        let mut gone = before.gone;
-        if is_same && before.ledgers.len() == version.feeds.len() {
-            return (before.ledgers.into_iter().map(|(_, ledger)| ledger).collect(), gone);
+impl SavedDeliveries {
+    /// Takes the state with which the observer of this version starts: its own trackers if it was restarted, otherwise new ones and the
+    /// objects that its predecessors have received.
+    pub(super) fn take(&mut self, version: &Arc<Version>) -> (Vec<DeliveryTracker>, Vec<InheritedObjects>) {
+        let saved = std::mem::take(self);
+        let is_same = std::ptr::eq(saved.version.as_ptr(), Arc::as_ptr(version));
+        let mut inherited = saved.inherited;
+        if is_same && saved.trackers.len() == version.feeds.len() {
+            return (saved.trackers.into_iter().map(|(_, tracker)| tracker).collect(), inherited);
         }
-        let inherited = before.ledgers.into_iter();
-        gone.extend(inherited.map(|(source, ledger)| Inherited { source, objects: ledger.into_told() }));
-        gone.retain(|inherited| !inherited.objects.is_empty());
-        (version.feeds.iter().map(|_| Ledger::default()).collect(), gone)
+        let trackers = saved.trackers.into_iter();
+        inherited.extend(
+            trackers.map(|(source, tracker)| InheritedObjects { source, objects: tracker.into_delivered() }),
+        );
+        inherited.retain(|inherited| !inherited.objects.is_empty());
+        (version.feeds.iter().map(|_| DeliveryTracker::default()).collect(), inherited)
     }
 
-    /// Keeps what an observer leaves.
-    pub(super) fn end(&mut self, version: &Arc<Version>, ledgers: Vec<Ledger>, gone: Vec<Inherited>) {
-        let sources = version.feeds.iter().map(Source::of);
-        *self = Self { version: Arc::downgrade(version), ledgers: sources.zip(ledgers).collect(), gone };
+    /// Saves the state of an observer that ends.
+    pub(super) fn save(
+        &mut self,
+        version: &Arc<Version>,
+        trackers: Vec<DeliveryTracker>,
+        inherited: Vec<InheritedObjects>,
+    ) {
+        let sources = version.feeds.iter().map(FeedSource::of);
+        let trackers = sources.zip(trackers).collect();
+        *self = Self { version: Arc::downgrade(version), trackers, inherited };
     }
 }
 
-impl Inherited {
-    /// The feeds that tell of these objects now: those of the same watch and resource, or else all of the same resource.
+impl InheritedObjects {
+    /// Returns the positions of the feeds that deliver these objects now: those of the same watch and resource, or else all of the same
+    /// resource.
     pub(super) fn feeds(&self, feeds: &[Feed]) -> Vec<usize> {
-        let same = || (0..feeds.len()).filter(|position| self.source.is_same(&feeds[*position]));
+        let same = || (0..feeds.len()).filter(|position| self.source.has_same_resource(&feeds[*position]));
         let named: Vec<_> = same().filter(|position| feeds[*position].watch == self.source.watch).collect();
         if named.is_empty() { same().collect() } else { named }
     }
