@@ -147,7 +147,7 @@ async fn a_batch_that_fails_five_times_is_split_and_the_failing_notification_is_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_that_keeps_trapping_backs_off_and_recovers_later() {
+async fn an_observer_that_keeps_trapping_backs_off_and_recovers() {
     let fixture = fixture(&[("bad", "trap"), ("good", "fine")]).await;
     let task = fixture.start();
     let backs_off = |fixture: &Fixture| fixture.version.health.backing_off().is_some();
@@ -165,7 +165,7 @@ async fn an_observer_that_keeps_trapping_backs_off_and_recovers_later() {
 async fn a_watch_that_ends_does_not_end_the_others() {
     let fixture = fixture_with(&[("good", "fine")], FixtureOptions { ended: true, ..FixtureOptions::default() }).await;
     let task = fixture.start();
-    let complained = |fixture: &Fixture| {
+    let is_reported = |fixture: &Fixture| {
         fixture
             .guest
             .log
@@ -174,7 +174,7 @@ async fn a_watch_that_ends_does_not_end_the_others() {
             .iter()
             .any(|line| line.message.contains("its informer has ended"))
     };
-    fixture.until("the complaint", complained).await;
+    fixture.until("the log line", is_reported).await;
     fixture.until("the other watch", |fixture| fixture.received() == ["initial good"]).await;
     fixture.version.dedicated_instance.caught_up().wait_for(|caught_up| *caught_up).await.expect("it is there");
     assert!(!task.is_finished());
@@ -306,11 +306,11 @@ async fn a_restarted_observer_replays_the_objects_that_were_delivered() {
 async fn an_observer_that_panics_is_restarted_and_loses_nothing() {
     let fixture = fixture(&[("good", "fine"), ("other", "fine")]).await;
     fixture.guest.panics.arm("observer", 3);
-    let (guest, memory) = (fixture.guest.clone(), fixture.history.clone());
-    let (gate, version) = (Arc::clone(&fixture.running), Arc::clone(&fixture.version));
+    let (guest, history) = (fixture.guest.clone(), fixture.history.clone());
+    let (running, version) = (Arc::clone(&fixture.running), Arc::clone(&fixture.version));
     let task = tokio::spawn(async move {
         let observe = || -> futures::future::BoxFuture<'static, ()> {
-            Box::pin(observe(Arc::clone(&gate), Arc::clone(&version), guest.clone(), memory.clone()))
+            Box::pin(observe(Arc::clone(&running), Arc::clone(&version), guest.clone(), history.clone()))
         };
         guest.restart("observer", observe).await;
     });
