@@ -227,7 +227,7 @@ pub(super) fn requeue_all(version: &Version, guest: &GuestServices) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::views::model_tests::world::{Watched, World};
+    use crate::cache::views::model_tests::model_server::{TestWatch, ModelServer};
     use crate::runtime::handover::tests::version;
 
     #[tokio::test(start_paused = true)]
@@ -236,9 +236,9 @@ mod tests {
             Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
         });
         let guest = GuestServices::for_test("dispatched", kube::Client::new(service, "n"));
-        let (mut world, mut watched) = (World::new(true), Watched::open("").await);
-        (0..3).for_each(|name| drop(world.put(name, 0, 0)));
-        watched.bring(&world, 3).await;
+        let (mut server, mut watched) = (ModelServer::new(true), TestWatch::open("").await);
+        (0..3).for_each(|name| drop(server.put(name, 0, 0)));
+        watched.deliver(&server, 3).await;
         let version = version(&guest, "maps", &watched).await;
         let mut batch = version.routes[0].subscribed.take_all().into_iter();
         guest.panics.arm("dispatch", 1);

@@ -6,8 +6,8 @@ use pilothouse_model::{FieldSelector, LabelSelector, Projection};
 use pilothouse_plugin::{Limits, Reason};
 
 use super::*;
-use crate::cache::computed::Computed;
-use crate::cache::views::model_tests::world::{self, Watched, World, key};
+use crate::cache::computed::ComputedIndexes;
+use crate::cache::views::model_tests::model_server::{self, TestWatch, ModelServer, key};
 use crate::cache::views::{View, Views, WatchCache};
 use crate::load::version::{Subscribed, Work};
 use crate::runtime::predicate::Predicate;
@@ -22,14 +22,14 @@ fn guest() -> GuestServices {
 }
 
 /// A version with one target watch of the model server's objects.
-pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &Watched) -> Version {
+pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &TestWatch) -> Version {
     let pool = Version::test_pool(guest, "done.wat", Limits::default()).await;
     let watch: Arc<str> = name.into();
     let mut views = Views::default();
-    let view = watched.view(guest.writes.of(&world::resource()));
+    let view = watched.view(guest.writes.for_resource(&model_server::resource()));
     views.by_name.insert(Arc::clone(&watch), Box::new(view));
     let subscribed = Subscribed {
-        key: InformerKey::new(world::resource()).with_labels(watched.selector.clone()),
+        key: InformerKey::new(model_server::resource()).with_labels(watched.selector.clone()),
         resync: None,
         subscription: Arc::clone(&watched.subscription),
         taken: Arc::default(),
@@ -47,17 +47,17 @@ pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &Watched
 /// A target watch with an empty cache.
 pub(crate) fn view(guest: &GuestServices) -> View {
     View {
-        resource: world::resource(),
+        resource: model_server::resource(),
         label_selector: LabelSelector::everything(),
         field_selector: FieldSelector::everything(),
         projection: Projection::Full,
         subscriptions: Vec::new(),
         cache: Arc::new(WatchCache { namespaces: Vec::new(), readers: Vec::new(), is_selective: false }),
         indexes: BTreeMap::new(),
-        computed: Computed::default(),
-        _held_indexes: Vec::new(),
+        computed: ComputedIndexes::default(),
+        _index_handles: Vec::new(),
         is_target: true,
-        own_writes: guest.writes.of(&world::resource()),
+        own_writes: guest.writes.for_resource(&model_server::resource()),
     }
 }
 
@@ -73,16 +73,16 @@ fn queued(guest: &GuestServices) -> Vec<(String, Vec<Reason>)> {
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_in_the_backlog_of_a_dropped_subscription_is_queued() {
-    let (guest, mut world) = (guest(), World::new(true));
-    let (mut wide, mut narrow) = (Watched::open("").await, Watched::open("team=red").await);
-    world.put(0, 0, 0);
-    world.put(1, 0, 0);
-    wide.bring(&world, 2).await;
+    let (guest, mut server) = (guest(), ModelServer::new(true));
+    let (mut wide, mut narrow) = (TestWatch::open("").await, TestWatch::open("team=red").await);
+    server.put(0, 0, 0);
+    server.put(1, 0, 0);
+    wide.deliver(&server, 2).await;
     let old = version(&guest, "maps", &wide).await;
     assert_eq!(old.routes[0].subscribed.take_all().len(), 2, "both were dispatched");
-    world.delete(1);
-    wide.bring(&world, 1).await;
-    narrow.bring(&world, 3).await;
+    server.delete(1);
+    wide.deliver(&server, 1).await;
+    narrow.deliver(&server, 3).await;
     let new = version(&guest, "maps", &narrow).await;
     hand_over(&old, &new, &guest);
     assert_eq!(queued(&guest), [("maps n/b".to_owned(), vec![Reason::Deleted])]);
@@ -90,12 +90,12 @@ async fn a_deletion_in_the_backlog_of_a_dropped_subscription_is_queued() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_the_new_selector_excludes_is_queued_as_deleted() {
-    let (guest, mut world) = (guest(), World::new(true));
-    let (mut wide, mut narrow) = (Watched::open("").await, Watched::open("team=red").await);
-    world.put(0, 0, 0);
-    world.put(1, 1, 0);
-    wide.bring(&world, 2).await;
-    narrow.bring(&world, 2).await;
+    let (guest, mut server) = (guest(), ModelServer::new(true));
+    let (mut wide, mut narrow) = (TestWatch::open("").await, TestWatch::open("team=red").await);
+    server.put(0, 0, 0);
+    server.put(1, 1, 0);
+    wide.deliver(&server, 2).await;
+    narrow.deliver(&server, 2).await;
     let old = version(&guest, "maps", &wide).await;
     let _dispatched = old.routes[0].subscribed.take_all();
     let new = version(&guest, "maps", &narrow).await;
@@ -105,16 +105,16 @@ async fn an_object_that_the_new_selector_excludes_is_queued_as_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_right_after_the_swap_does_not_cancel_out_with_a_pending_addition() {
-    let (guest, mut world) = (guest(), World::new(true));
-    let (mut wide, mut narrow) = (Watched::open("").await, Watched::open("team=red").await);
-    world.put(0, 0, 0);
-    wide.bring(&world, 1).await;
-    narrow.bring(&world, 1).await;
+    let (guest, mut server) = (guest(), ModelServer::new(true));
+    let (mut wide, mut narrow) = (TestWatch::open("").await, TestWatch::open("team=red").await);
+    server.put(0, 0, 0);
+    wide.deliver(&server, 1).await;
+    narrow.deliver(&server, 1).await;
     let (old, new) = (version(&guest, "maps", &wide).await, version(&guest, "maps", &narrow).await);
     let _dispatched = old.routes[0].subscribed.take_all();
     hand_over(&old, &new, &guest);
-    world.delete(0);
-    narrow.bring(&world, 1).await;
+    server.delete(0);
+    narrow.deliver(&server, 1).await;
     let (subscribed, views) = (&new.routes[0].subscribed, &new.views);
     let first = subscribed.next_batch(views, "maps").await.expect("open");
     assert!(matches!(&first[..], [Notification::Added { .. }]), "{first:?}");
@@ -127,10 +127,10 @@ async fn a_deletion_right_after_the_swap_does_not_cancel_out_with_a_pending_addi
 
 #[tokio::test(start_paused = true)]
 async fn a_subscription_that_both_versions_share_keeps_its_backlog() {
-    let (guest, mut world) = (guest(), World::new(true));
-    let mut watched = Watched::open("").await;
-    world.put(0, 0, 0);
-    watched.bring(&world, 1).await;
+    let (guest, mut server) = (guest(), ModelServer::new(true));
+    let mut watched = TestWatch::open("").await;
+    server.put(0, 0, 0);
+    watched.deliver(&server, 1).await;
     let old = version(&guest, "before", &watched).await;
     let mut new = Version::for_test(old.pool.clone(), Arc::default());
     let Route { subscribed, .. } = &old.routes[0];
@@ -143,7 +143,7 @@ async fn a_subscription_that_both_versions_share_keeps_its_backlog() {
 #[tokio::test(start_paused = true)]
 async fn keys_of_a_renamed_target_watch_are_reconciled_under_the_new_name() {
     let guest = guest();
-    let watched = Watched::open("").await;
+    let watched = TestWatch::open("").await;
     let first = version(&guest, "one", &watched).await;
     let mut views = Views::default();
     views.by_name.insert("two".into(), Box::new(view(&guest)));
@@ -164,7 +164,7 @@ async fn keys_of_a_renamed_target_watch_are_reconciled_under_the_new_name() {
 #[tokio::test(start_paused = true)]
 async fn a_worker_requeues_a_key_under_the_new_name_of_its_watch() {
     let guest = guest();
-    let watched = Watched::open("").await;
+    let watched = TestWatch::open("").await;
     let version = version(&guest, "new", &watched).await;
     version.renamed_watches.lock().insert("old".into(), vec!["new".into()]);
     let item = Item { watch: "old".into(), key: key(0) };

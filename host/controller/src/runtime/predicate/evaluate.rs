@@ -179,7 +179,7 @@ impl<'e> Evaluation<'e> {
         }
     }
 
-    /// The accumulator of a macro is replaced by the sum, so that the sum may have it: else each step of `map` would copy what there is.
+    /// Takes the accumulator of a macro out of its variable, because the sum replaces it. Otherwise each step of `map` would copy the list.
     fn operand_of_sum(&mut self, expression: &'e IdedExpr) -> Outcome {
         if let Expr::Ident(name) = &expression.expr
             && name.starts_with('@')

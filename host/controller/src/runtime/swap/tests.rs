@@ -6,7 +6,7 @@ use tokio_test::task;
 
 use super::*;
 use crate::cache::indexer::Indexer;
-use crate::cache::views::model_tests::world::{self, Watched, World, key};
+use crate::cache::views::model_tests::model_server::{self, TestWatch, ModelServer, key};
 use crate::cache::views::{ViewIndex, Views};
 use crate::guest_host::GuestServices;
 use crate::lifecycle::Health;
@@ -14,8 +14,8 @@ use crate::lifecycle::Health;
 const INDEX: &str = "names";
 
 struct Fixture {
-    world: World,
-    watched: Watched,
+    server: ModelServer,
+    watch: TestWatch,
     running: RunningVersion,
     views: Arc<Views>,
     swap: Swap,
@@ -23,17 +23,17 @@ struct Fixture {
 
 /// A plugin whose computed index contains each object under its name, with one object in its cache.
 async fn fixture(limits: Limits) -> Fixture {
-    let mut world = World::new(true);
-    world.put(0, 0, 0);
-    let mut watched = Watched::open("").await;
-    watched.bring(&world, 1).await;
+    let mut server = ModelServer::new(true);
+    server.put(0, 0, 0);
+    let mut watch = TestWatch::open("").await;
+    watch.deliver(&server, 1).await;
     let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
         Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
     });
     let guest = GuestServices::for_test("indexed", kube::Client::new(service, "n"));
     let pool = Version::test_pool(&guest, "index.wat", limits).await;
-    let mut view = watched.view(guest.writes.of(&world::resource()));
-    view.computed = crate::cache::computed::Computed::new(
+    let mut view = watch.view(guest.writes.for_resource(&model_server::resource()));
+    view.computed = crate::cache::computed::ComputedIndexes::new(
         vec![INDEX.to_owned()],
         pilothouse_plugin::HostMemory::default(),
     );
@@ -46,7 +46,7 @@ async fn fixture(limits: Limits) -> Fixture {
     let running = RunningVersion::default();
     let files = PluginFiles::for_test();
     let swap = Swap::new(files, version, Arc::clone(&running));
-    Fixture { world, watched, running, views, swap }
+    Fixture { server, watch, running, views, swap }
 }
 
 impl Fixture {
@@ -56,8 +56,8 @@ impl Fixture {
     }
 
     async fn change(&mut self, name: usize) {
-        self.world.put(name, 0, 0);
-        self.watched.bring(&self.world, 1).await;
+        self.server.put(name, 0, 0);
+        self.watch.deliver(&self.server, 1).await;
     }
 }
 
