@@ -270,7 +270,7 @@ mod tests {
             informers: pilothouse_informer::InformerRegistry::new(list_watches, options),
             grant_crds: false,
             grants: crate::config::sidecar::GrantMode::Declared,
-            review_every: std::time::Duration::from_secs(30),
+            access_review_interval: std::time::Duration::from_secs(30),
             tls: crate::outgoing::Tls::default(),
             ahead: crate::load::ahead::Ahead::default(),
         };

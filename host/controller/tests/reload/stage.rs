@@ -45,7 +45,7 @@ impl Stage {
             namespace: "default".into(),
             settle: Duration::from_millis(5),
             file_events: true,
-            review_every: Duration::from_secs(30),
+            access_review_interval: Duration::from_secs(30),
             // A lost key must not be found again by this.
             informer_runtime: None,
             compress_caches: false,
