@@ -1,7 +1,7 @@
 //! Runs the plugins of a directory, each as a controller of its own.
 //!
 //! A plugin's descriptor declares what it watches. [`PluginHost`] loads the plugin, subscribes to shared informers, queues the keys that
-//! changes trigger, and reconciles them with instances of the plugin. [`check`] does the first part without running the plugin.
+//! changes trigger, and reconciles them with instances of the plugin. [`check()`] does the first part without running the plugin.
 //!
 //! ```text
 //! directory ─▶ load (compile, describe, CRDs, subscribe, sync) ─▶ version ─▶ swap

@@ -161,7 +161,8 @@ mod tests {
 
     #[test]
     fn an_update_moves_an_object_between_values_and_an_empty_value_is_dropped() {
-        let computed = ComputedIndexes::new(vec!["team".to_owned(), "zone".to_owned()], HostMemory::default());
+        let computed =
+            ComputedIndexes::new(vec!["team".to_owned(), "zone".to_owned()], HostMemory::default());
         computed.set(object("a", "1"), values(&[&["red", "blue"], &["z"]])).expect("room");
         computed.set(object("b", "1"), values(&[&["red"], &[]])).expect("room");
         assert_eq!(names(&computed.keys("team", "red")), ["a", "b"]);
@@ -198,7 +199,9 @@ mod tests {
         computed.set(object("a", "1"), values(&[&[&long]])).expect("room");
         let one = memory.used_by(HostMemoryKind::IndexValues);
         assert!(one > 2 * long.len());
-        computed.set(object("a", "2"), values(&[&[&long]])).expect("room for another state of the same object");
+        computed
+            .set(object("a", "2"), values(&[&[&long]]))
+            .expect("room for another state of the same object");
         assert_eq!(memory.used(), one);
         let exceeded = computed.set(object("b", "1"), values(&[&[&long]])).expect_err("no room");
         assert!(exceeded.to_string().contains("limits.hostMemory of 1 MiB"), "{exceeded}");

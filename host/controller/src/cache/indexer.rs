@@ -292,7 +292,7 @@ mod tests {
     use pilothouse_plugin::{Engine, EngineOptions, Limits};
 
     use super::*;
-    use crate::cache::views::model_tests::model_server::{NAMES, TestWatch, ModelServer, key};
+    use crate::cache::views::model_tests::model_server::{ModelServer, NAMES, TestWatch, key};
     use crate::guest_host::GuestHost;
 
     #[tokio::test(start_paused = true)]
@@ -324,7 +324,10 @@ mod tests {
         assert!(creating.poll().is_pending());
         let lines: Vec<_> = guest.log.all().after(0, None).into_iter().map(|line| line.message).collect();
         assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines[0].contains("limits.memory") && lines[0].ends_with("tried again in 100ms"), "{lines:?}");
+        assert!(
+            lines[0].contains("limits.memory") && lines[0].ends_with("tried again in 100ms"),
+            "{lines:?}"
+        );
         assert!(lines[1].ends_with("tried again in 200ms"), "{lines:?}");
         drop(receiver);
         tokio::time::advance(2 * FIRST_DELAY).await;
@@ -342,7 +345,8 @@ mod tests {
         });
         let guest = GuestServices::for_test("indexer", kube::Client::new(service, "n"));
         let mut views = Views::default();
-        let view = watched.view(views.writes.for_resource(&crate::cache::views::model_tests::model_server::resource()));
+        let view = watched
+            .view(views.writes.for_resource(&crate::cache::views::model_tests::model_server::resource()));
         views.by_name.insert("maps".into(), Box::new(view));
         (guest, Arc::new(views))
     }

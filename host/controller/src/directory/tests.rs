@@ -19,7 +19,11 @@ fn name() -> PluginName {
 }
 
 /// Observes a scan, and returns the changes that have settled.
-fn observe(directory: &mut Directory, found: &BTreeMap<PluginName, PluginFiles>, now: Instant) -> Vec<Change> {
+fn observe(
+    directory: &mut Directory,
+    found: &BTreeMap<PluginName, PluginFiles>,
+    now: Instant,
+) -> Vec<Change> {
     let changes = directory.observe(found, &Writers::default(), now);
     let has_settled = |change: &Change| matches!(change, Change::Load(..) | Change::Remove(_));
     changes.into_iter().filter(has_settled).collect()
@@ -207,7 +211,11 @@ fn the_update_of_a_config_map_volume_is_detected() {
     for file in ["a.wasm", "a.yaml"] {
         symlink(Path::new("..data").join(file), folder.join(file)).expect("linked");
     }
-    assert_eq!(scan(folder).expect("readable").plugins.len(), 1, "the folders behind the links are not plugins");
+    assert_eq!(
+        scan(folder).expect("readable").plugins.len(),
+        1,
+        "the folders behind the links are not plugins"
+    );
     assert!(!differs(folder, |_| {}));
     assert!(differs(folder, |folder| {
         symlink("..2026_02", folder.join("..data_tmp")).expect("linked");

@@ -213,7 +213,10 @@ impl Host for GuestHost {
         index: &str,
         value: &str,
     ) -> Result<Vec<ObjectKey>, Misuse> {
-        with_watch_name(watch, self.views(call, "cache.index-keys")?.readable(watch)?.index_keys(index, value))
+        with_watch_name(
+            watch,
+            self.views(call, "cache.index-keys")?.readable(watch)?.index_keys(index, value),
+        )
     }
 
     fn cache_index_values(&self, call: &Call, watch: &str, index: &str) -> Result<Vec<String>, Misuse> {

@@ -51,7 +51,7 @@ pub struct HostOptions {
     pub grant_crds: bool,
     /// Whether a plugin gets rights that its sidecar does not mention.
     pub grants: GrantMode,
-    /// Identifies this process in Events, as their `reportingInstance`.
+    /// Identifies this process in Events: their `reportingInstance` ends with it.
     pub instance: String,
     /// The host's own namespace, in which Events about plugins are created.
     pub namespace: String,

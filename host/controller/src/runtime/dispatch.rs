@@ -100,7 +100,9 @@ impl Dispatcher {
 
     /// Queues the rest of the current batch, for at most `slice` if that is given. At its end, the subscription is polled again.
     fn queue_remaining(&mut self, guest: &GuestServices, slice: Option<Duration>) {
-        let (Some(version), Some((position, remaining))) = (&self.version, &mut self.remaining) else { return };
+        let (Some(version), Some((position, remaining))) = (&self.version, &mut self.remaining) else {
+            return;
+        };
         let route = &version.routes[*position];
         // The clock is read only if a predicate may take long.
         let is_slow = route.work.as_ref().is_some_and(|work| work.predicate.needs_interpreter());
@@ -227,7 +229,7 @@ pub(super) fn requeue_all(version: &Version, guest: &GuestServices) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::views::model_tests::model_server::{TestWatch, ModelServer};
+    use crate::cache::views::model_tests::model_server::{ModelServer, TestWatch};
     use crate::runtime::handover::tests::version;
 
     #[tokio::test(start_paused = true)]

@@ -298,7 +298,11 @@ mod tests {
         })
         .await;
         let status = handle.view().status();
-        assert_eq!((status.state, status.generation), (PluginState::Running, 1), "the files were not loaded again");
+        assert_eq!(
+            (status.state, status.generation),
+            (PluginState::Running, 1),
+            "the files were not loaded again"
+        );
         assert!(status.error.contains("plugin task panicked: a defect in the plugin"), "{}", status.error);
         shutdown.cancel();
         handle.join().await;

@@ -19,8 +19,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) async fn wait_for_change(discovery: Discovery, version: Arc<Version>) -> String {
     let requests = |status: &InformerStatus| status.list_requests + status.watch_requests;
     let status = |position: usize| version.routes[position].subscribed.subscription.status();
-    let mut checked: Vec<_> =
-        (0..version.routes.len()).map(|position| requests(&status(position))).collect();
+    let mut checked: Vec<_> = (0..version.routes.len()).map(|position| requests(&status(position))).collect();
     loop {
         sleep(CHECK_INTERVAL).await;
         for (position, checked) in checked.iter_mut().enumerate() {

@@ -374,8 +374,9 @@ impl PluginTask {
     /// Sets the number of workers. Surplus ones end once they are done with their current key.
     fn resize_workers(&mut self, desired: usize) {
         let (running, health, guest) = (&self.running, &self.health, &self.guest);
-        self.workers
-            .resize(desired, |slot| worker::work(slot, Arc::clone(running), health.subscribe(), guest.clone()));
+        self.workers.resize(desired, |slot| {
+            worker::work(slot, Arc::clone(running), health.subscribe(), guest.clone())
+        });
     }
 
     fn drop_idle_instances(&self) {

@@ -79,7 +79,9 @@ impl Entry {
         let new = |outcome| Self { outcome, written_at: now, cache_version, confirmed_by: Vec::new() };
         match write {
             OwnWrite::Object(object) => match previous.map(|entry| (entry.outcome.clone(), entry)) {
-                Some((Outcome::Object(previous), entry)) if is_older(&object, previous.resource_version()) => {
+                Some((Outcome::Object(previous), entry))
+                    if is_older(&object, previous.resource_version()) =>
+                {
                     Some(entry)
                 }
                 // This answer comes after that of the object's deletion: the object stays deleted.

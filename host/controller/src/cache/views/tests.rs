@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pilothouse_model::Object;
 
-use super::model_tests::model_server::{TestWatch, ModelServer, key, resource};
+use super::model_tests::model_server::{ModelServer, TestWatch, key, resource};
 use super::*;
 use crate::cache::own_writes::{CacheState, CacheStateReader, OwnWrite};
 

@@ -10,7 +10,7 @@ use pilothouse_model::{
 use pilothouse_plugin::{CacheFilter, CachePage, Misuse};
 
 use crate::cache::computed::ComputedIndexes;
-use crate::cache::own_writes::{CacheState, Entry, OwnWrites, ReadResult, CacheStateReader};
+use crate::cache::own_writes::{CacheState, CacheStateReader, Entry, OwnWrites, ReadResult};
 
 /// One index of a watch.
 #[derive(Clone)]
@@ -222,7 +222,8 @@ impl View {
         // A value may be in the index only because of cached states that own writes replace. Each such value is checked once, however
         // many own writes there are.
         let replaced = own.iter().filter_map(|(key, _)| self.cache.reader(key.namespace())?.get(key));
-        let doubtful: BTreeSet<String> = replaced.flat_map(|cached| shared.function.values(&cached)).collect();
+        let doubtful: BTreeSet<String> =
+            replaced.flat_map(|cached| shared.function.values(&cached)).collect();
         let is_written = |key: &ObjectKey| own.binary_search_by(|(written, _)| written.cmp(key)).is_ok();
         for value in &doubtful {
             let mut readers = self.cache.readers.iter();

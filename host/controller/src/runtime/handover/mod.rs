@@ -113,7 +113,8 @@ fn renamed_watches(old: &Version, new: &Version) -> RenamedWatches {
             renamed.insert(Arc::clone(name), names_of(&view.resource));
         }
     }
-    for (name, old_names) in old.renamed_watches.lock().iter().filter(|(name, _)| !new.views.is_target(name)) {
+    for (name, old_names) in old.renamed_watches.lock().iter().filter(|(name, _)| !new.views.is_target(name))
+    {
         let mut new_names: Vec<Arc<str>> = Vec::new();
         for name in old_names {
             match renamed.get(name) {

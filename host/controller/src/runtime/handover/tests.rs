@@ -7,7 +7,7 @@ use pilothouse_plugin::{Limits, Reason};
 
 use super::*;
 use crate::cache::computed::ComputedIndexes;
-use crate::cache::views::model_tests::model_server::{self, TestWatch, ModelServer, key};
+use crate::cache::views::model_tests::model_server::{self, ModelServer, TestWatch, key};
 use crate::cache::views::{View, Views, WatchCache};
 use crate::load::version::{Subscribed, Work};
 use crate::runtime::predicate::Predicate;
@@ -100,7 +100,11 @@ async fn an_object_that_the_new_selector_excludes_is_queued_as_deleted() {
     let _dispatched = old.routes[0].subscribed.take_all();
     let new = version(&guest, "maps", &narrow).await;
     hand_over(&old, &new, &guest);
-    assert_eq!(queued(&guest), [("maps n/b".to_owned(), vec![Reason::Deleted])], "the object is in team blue");
+    assert_eq!(
+        queued(&guest),
+        [("maps n/b".to_owned(), vec![Reason::Deleted])],
+        "the object is in team blue"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,7 +162,11 @@ async fn keys_of_a_renamed_target_watch_are_reconciled_under_the_new_name() {
     assert_eq!(renamed, RenamedWatches::from([("one".into(), three.clone()), ("two".into(), three)]));
     let last = Version::for_test(first.pool.clone(), Arc::default());
     hand_over(&third, &last, &guest);
-    assert_eq!(last.renamed_watches.lock().get("one"), Some(&Vec::new()), "no target watch of the resource is left");
+    assert_eq!(
+        last.renamed_watches.lock().get("one"),
+        Some(&Vec::new()),
+        "no target watch of the resource is left"
+    );
 }
 
 #[tokio::test(start_paused = true)]

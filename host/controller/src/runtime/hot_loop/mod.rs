@@ -69,8 +69,7 @@ impl HotLoops {
             // `forget_expired` makes room. A search for expired keys here, at each write, would cost more than the write.
             return;
         }
-        let new =
-            || TrackedKey { detector: LoopDetector::new(now, self.memory.clone()), status_text: None };
+        let new = || TrackedKey { detector: LoopDetector::new(now, self.memory.clone()), status_text: None };
         let version = match written {
             Written::Object(_, object) | Written::Ended(_, object) => object.resource_version(),
             Written::Deleted(..) | Written::Answer(..) => "",

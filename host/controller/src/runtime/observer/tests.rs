@@ -138,7 +138,11 @@ async fn a_batch_that_fails_five_times_is_split_and_the_failing_notification_is_
     fixture.until("the good one", |fixture| fixture.received().contains(&"initial good".to_owned())).await;
     let mut expected = vec!["initial bad"; 10];
     expected.push("initial good");
-    assert_eq!(fixture.received(), expected, "the batch five times, its first event five times, the other one");
+    assert_eq!(
+        fixture.received(),
+        expected,
+        "the batch five times, its first event five times, the other one"
+    );
     let metrics = &fixture.guest.metrics;
     assert_eq!((metrics.parked.get(), metrics.observe_errors.get()), (1, 10));
     fixture.until("its count", |fixture| fixture.guest.metrics.observed.get() == 1).await;
@@ -152,7 +156,11 @@ async fn an_observer_that_keeps_trapping_backs_off_and_recovers() {
     let task = fixture.start();
     let backs_off = |fixture: &Fixture| fixture.version.health.backing_off().is_some();
     fixture.until("it to back off", backs_off).await;
-    assert_eq!(fixture.received(), ["initial bad"; 5], "the number of faults in a row before a plugin backs off");
+    assert_eq!(
+        fixture.received(),
+        ["initial bad"; 5],
+        "the number of faults in a row before a plugin backs off"
+    );
     let waits = fixture.version.health.backing_off().expect("it backs off");
     assert!(waits.until > Instant::now() && waits.to_string().contains("unreachable"), "{waits}");
     assert!(fixture.version.health.enter().is_none(), "no worker may call a guest either");
@@ -163,7 +171,8 @@ async fn an_observer_that_keeps_trapping_backs_off_and_recovers() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_does_not_end_the_others() {
-    let fixture = fixture_with(&[("good", "fine")], FixtureOptions { ended: true, ..FixtureOptions::default() }).await;
+    let fixture =
+        fixture_with(&[("good", "fine")], FixtureOptions { ended: true, ..FixtureOptions::default() }).await;
     let task = fixture.start();
     let is_reported = |fixture: &Fixture| {
         fixture
@@ -176,7 +185,13 @@ async fn a_watch_that_ends_does_not_end_the_others() {
     };
     fixture.until("the log line", is_reported).await;
     fixture.until("the other watch", |fixture| fixture.received() == ["initial good"]).await;
-    fixture.version.dedicated_instance.caught_up().wait_for(|caught_up| *caught_up).await.expect("it is there");
+    fixture
+        .version
+        .dedicated_instance
+        .caught_up()
+        .wait_for(|caught_up| *caught_up)
+        .await
+        .expect("it is there");
     assert!(!task.is_finished());
     task.abort();
 }
@@ -211,7 +226,9 @@ async fn an_instance_does_not_reconcile_until_its_observer_has_caught_up() {
     caught_up.wait_for(|caught_up| *caught_up).await.expect("the version is there");
     assert_eq!(fixture.received(), ["initial good"]);
     // The host of this guest has no cache, so the reconcile traps, and the instance is lost.
-    assert!(fixture.version.dedicated_instance.reconcile(&request).await.is_some_and(|outcome| outcome.is_err()));
+    assert!(
+        fixture.version.dedicated_instance.reconcile(&request).await.is_some_and(|outcome| outcome.is_err())
+    );
     caught_up.wait_for(|caught_up| *caught_up).await.expect("the version is there");
     assert_eq!(fixture.received(), ["initial good", "initial good"], "the next instance receives it, too");
     task.abort();
@@ -283,7 +300,9 @@ async fn the_next_version_receives_deletions_of_objects_that_only_the_previous_o
     let mut after = fixture(&[("good", "fine")]).await;
     after.history = before.history.clone();
     let task = after.start();
-    after.until("the deletion of the other object", |fixture| fixture.guest.metrics.observed.get() == 2).await;
+    after
+        .until("the deletion of the other object", |fixture| fixture.guest.metrics.observed.get() == 2)
+        .await;
     assert_eq!(after.received(), ["initial good", "deleted other"]);
     task.abort();
 }
@@ -296,7 +315,13 @@ async fn a_restarted_observer_replays_the_objects_that_were_delivered() {
     task.abort();
     assert!(task.await.is_err());
     let task = fixture.start();
-    fixture.version.dedicated_instance.caught_up().wait_for(|caught_up| *caught_up).await.expect("it is there");
+    fixture
+        .version
+        .dedicated_instance
+        .caught_up()
+        .wait_for(|caught_up| *caught_up)
+        .await
+        .expect("it is there");
     fixture.until("the object once more", |fixture| fixture.guest.metrics.observed.get() == 2).await;
     assert_eq!(fixture.received(), ["initial good", "initial good"]);
     task.abort();

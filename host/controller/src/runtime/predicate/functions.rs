@@ -61,7 +61,8 @@ impl Patterns {
         let Some(Expr::Literal(LiteralValue::String(text))) = argument.map(|argument| &argument.expr) else {
             return Ok(());
         };
-        let pattern = Pattern::new(text.inner()).ok_or_else(|| EvaluationError::Pattern(call.func_name.clone()))?;
+        let pattern =
+            Pattern::new(text.inner()).ok_or_else(|| EvaluationError::Pattern(call.func_name.clone()))?;
         self.0.insert(text.inner().to_owned(), pattern);
         Ok(())
     }

@@ -281,7 +281,10 @@ mod tests {
         assert!(error("object.").contains("Syntax error"), "{}", error("object."));
         assert!(error("pod.spec == 1").contains("no variable \"pod\""));
         let bound = "object.items.all(item, item.size() > 0) && item == 1";
-        assert!(error(bound).contains("no variable \"item\""), "the variable is bound inside of the macro only");
+        assert!(
+            error(bound).contains("no variable \"item\""),
+            "the variable is bound inside of the macro only"
+        );
         assert!(error("generationChange()").contains("no function generationChange()"));
         assert!(error("object.metadata.name.startWith('a')").contains("no function startWith()"));
         let change = updated(object(1, "x"), object(2, "x"));

@@ -139,7 +139,11 @@ pub(super) fn index_value(container: &Value, index: &Value) -> Result<Value, Eva
 }
 
 /// Whether a list contains an element, or a map a key.
-pub(super) fn contains(container: &Value, value: &Value, budget: &mut Budget) -> Result<bool, EvaluationError> {
+pub(super) fn contains(
+    container: &Value,
+    value: &Value,
+    budget: &mut Budget,
+) -> Result<bool, EvaluationError> {
     match container {
         Value::List(list) => {
             for element in list.iter() {

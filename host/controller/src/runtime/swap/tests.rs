@@ -6,7 +6,7 @@ use tokio_test::task;
 
 use super::*;
 use crate::cache::indexer::Indexer;
-use crate::cache::views::model_tests::model_server::{self, TestWatch, ModelServer, key};
+use crate::cache::views::model_tests::model_server::{self, ModelServer, TestWatch, key};
 use crate::cache::views::{ViewIndex, Views};
 use crate::guest_host::GuestServices;
 use crate::lifecycle::Health;

@@ -14,7 +14,7 @@ use pilothouse_plugin::CacheFilter;
 use proptest::prelude::*;
 
 use super::*;
-use model_server::{NAMES, TestWatch, ModelServer, key, resource};
+use model_server::{ModelServer, NAMES, TestWatch, key, resource};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -74,7 +74,12 @@ impl Run {
             views.by_name.insert(format!("watch {selector:?}").into(), Box::new(watch.view(own_writes)));
             watches.push(watch);
         }
-        Self { server: ModelServer::new(decimal), watches, views: Arc::new(views), own_positions: BTreeMap::new() }
+        Self {
+            server: ModelServer::new(decimal),
+            watches,
+            views: Arc::new(views),
+            own_positions: BTreeMap::new(),
+        }
     }
 
     /// The views in the order of the watches.

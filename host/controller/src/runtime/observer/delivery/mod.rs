@@ -108,7 +108,8 @@ impl DeliveryTracker {
         let mut earlier = HashSet::new();
         let mut notifications = Vec::with_capacity(batch.len());
         for notification in batch {
-            let is_new = !self.delivered.contains_key(notification.key()) && earlier.insert(notification.key());
+            let is_new =
+                !self.delivered.contains_key(notification.key()) && earlier.insert(notification.key());
             notifications.push(match notification {
                 Notification::Updated { new, .. } if is_new => {
                     Notification::Added { object: new.clone(), initial: false }
