@@ -14,7 +14,7 @@ pub(crate) struct DedicatedInstance {
     /// Whether an observer uses the instance.
     has_observer: bool,
     slot: Mutex<Slot>,
-    /// Whether the observer has delivered everything that there is to the current instance.
+    /// Whether the current instance has received everything that the observer has to deliver.
     caught_up: watch::Sender<bool>,
     lost: Notify,
 }
